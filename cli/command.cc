@@ -1,0 +1,37 @@
+#include "cli/command.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "pipewright/base/text.h"
+
+namespace pipewright::cli {
+namespace {
+
+int terminal_width() {
+  if (const char* columns = std::getenv("COLUMNS"))
+    if (auto n = parse_integer(columns); n && *n >= 20 && *n <= 1000)
+      return static_cast<int>(*n);
+  winsize size{};
+  if (::isatty(STDOUT_FILENO) &&
+      ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
+    return size.ws_col;
+  return 100;
+}
+
+}  // namespace
+
+void add_output_options(CLI::App& command, Output& output) {
+  output.width = terminal_width();
+  command.add_flag("--json", output.json, "One JSON object on standard output");
+}
+
+void report(const Error& error, Exit& exit) {
+  std::cerr << "pipewright: " << error.to_text() << "\n";
+  exit.code = static_cast<int>(error.code);
+}
+
+}  // namespace pipewright::cli

@@ -1,0 +1,33 @@
+// One command of the command line. Each lives in a file of its own, which
+// defines `void add_NAME(CLI::App&, Exit&)`; commands.cc lists them.
+
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "pipewright/base/error.h"
+#include "pipewright/base/json.h"
+
+namespace pipewright::cli {
+
+// How the command ended; main() returns it.
+struct Exit {
+  int code = 0;
+};
+
+// What every command takes.
+struct Output {
+  bool json = false;
+  int width = 100;  // of the terminal
+};
+
+// Adds --json; the width comes from the terminal or $COLUMNS.
+void add_output_options(CLI::App& command, Output& output);
+
+// The error goes to stderr as one line ("pipewright: ..."), its code to exit.
+void report(const Error& error, Exit& exit);
+
+void add_env(CLI::App& app, Exit& exit);
+
+}  // namespace pipewright::cli

@@ -1,0 +1,11 @@
+// The list of commands: a new one is one file and one line here.
+
+#include "cli/commands.h"
+
+#include "cli/command.h"
+
+namespace pipewright::cli {
+
+void add_commands(CLI::App& app, Exit& exit) { add_env(app, exit); }
+
+}  // namespace pipewright::cli

@@ -1,0 +1,50 @@
+// pipewright env: versions and machine, pasteable into a report.
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <thread>
+
+#include "cli/command.h"
+#include "pipewright/base/text.h"
+
+namespace pipewright::cli {
+namespace {
+
+Json environment() {
+  utsname system{};
+  ::uname(&system);
+  const auto pages = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES));
+  const auto page = static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE));
+  Json json = Json::object();
+  json.set("pipewright", PIPEWRIGHT_VERSION);
+  json.set("compiler", __VERSION__);
+  json.set("system", std::string(system.sysname) + " " + system.release + " " +
+                         system.machine);
+  json.set("cores", static_cast<int>(std::thread::hardware_concurrency()));
+  json.set("memory_bytes", pages * page);
+  return json;
+}
+
+}  // namespace
+
+void add_env(CLI::App& app, Exit&) {
+  CLI::App* command =
+      app.add_subcommand("env", "Versions, cores, devices: pasteable");
+  auto output = std::make_shared<Output>();
+  add_output_options(*command, *output);
+  command->callback([output] {
+    Json json = environment();
+    if (output->json) {
+      std::cout << json.to_text();
+      return;
+    }
+    for (const auto& [name, value] : *json.if_object())
+      std::cout << name << ": "
+                << (value.if_string() ? *value.if_string() : value.to_line())
+                << "\n";
+  });
+}
+
+}  // namespace pipewright::cli

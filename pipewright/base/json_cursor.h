@@ -1,0 +1,86 @@
+// Reading a Json value with checks, one line a key:
+//
+//   JsonErrors errors("plan.json");
+//   JsonCursor root(json, errors);
+//   plan.minibatch = root.at("minibatch").integer(1, 1 << 30);
+//   for (JsonCursor stage : root.at("stages").elements()) ...
+//   root.refuse_other_keys();
+//   if (!errors.empty()) return errors.error();
+//
+// A cursor of a missing or wrong value records the error once, with file, line
+// and key path, and then answers with a harmless value, so that one pass over a
+// file reports all that is wrong with it.
+
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pipewright/base/error.h"
+#include "pipewright/base/json.h"
+
+namespace pipewright {
+
+class JsonErrors {
+ public:
+  explicit JsonErrors(std::string file) : file_(std::move(file)) {}
+
+  void add(const Json* at, const std::string& path, std::string message,
+           std::string hint = {});
+  bool empty() const { return errors_.empty(); }
+  Error error() const;  // the first with the others in it; not when empty
+
+ private:
+  std::string file_;
+  std::vector<Error> errors_;
+};
+
+class JsonCursor {
+ public:
+  JsonCursor(const Json& value, JsonErrors& errors)
+      : value_(&value), errors_(&errors) {}
+
+  bool exists() const { return value_ != nullptr; }
+  const Json* json() const { return value_; }  // null if absent
+  const std::string& path() const { return path_; }
+
+  // A member that must be there / may be there.
+  JsonCursor at(std::string_view key);
+  JsonCursor find(std::string_view key);
+  // Every key not asked for with at() or find() until now is an error that
+  // offers the nearest key that was.
+  void refuse_other_keys();
+  // Checks "format" and "version" of one of our files.
+  void require_format(std::string_view format, int version);
+
+  std::vector<JsonCursor> elements() const;  // of an array
+  // Of an object whose keys are data, as (key, value).
+  std::vector<std::pair<std::string, JsonCursor>> members() const;
+
+  std::int64_t integer(
+      std::int64_t min = std::numeric_limits<std::int64_t>::min(),
+      std::int64_t max = std::numeric_limits<std::int64_t>::max()) const;
+  double real(double min = std::numeric_limits<double>::lowest(),
+              double max = std::numeric_limits<double>::max()) const;
+  bool boolean() const;
+  std::string text() const;
+  bool is_text() const;
+
+  // Records an error at this value.
+  void fail(std::string message, std::string hint = {}) const;
+
+ private:
+  JsonCursor(const Json* value, JsonErrors* errors, std::string path)
+      : value_(value), errors_(errors), path_(std::move(path)) {}
+  bool expect(bool matches, std::string_view wanted) const;
+
+  const Json* value_ = nullptr;
+  JsonErrors* errors_ = nullptr;
+  std::string path_;
+  std::vector<std::string> asked_;
+};
+
+}  // namespace pipewright

@@ -1,0 +1,45 @@
+// Small helpers on text: nearest names, numbers for people, numbers from text.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pipewright/base/units.h"
+
+namespace pipewright {
+
+// The candidate with the smallest edit distance, or "" if none is near.
+std::string nearest_name(std::string_view name,
+                         std::span<const std::string> candidates);
+// "did you mean NAME?" or, with none near, "known: a, b, c".
+std::string suggestion(std::string_view name,
+                       std::span<const std::string> candidates);
+
+std::vector<std::string_view> split(std::string_view text, char separator);
+std::string_view trim(std::string_view text);
+std::string join(std::span<const std::string> parts,
+                 std::string_view separator);
+std::string lower_case(std::string_view text);
+
+// The whole text is a number, or nothing. No locale, no leading '+' or space.
+std::optional<std::int64_t> parse_integer(std::string_view text);
+std::optional<double> parse_real(std::string_view text);
+
+// For people: "553 MB", "1.25 GB/s", "12.3 ms", "4.09 GFLOP", "138,357,544".
+std::string to_text(Bytes bytes);
+std::string to_text(BytesPerSecond rate);
+std::string to_text(Seconds seconds);
+std::string to_text(Flops flops);
+std::string to_text(FlopsPerSecond rate);
+std::string with_thousands(std::int64_t number);
+// Three significant digits unless told otherwise: "0.0312", "41.7", "1.2e+09".
+std::string to_text(double number, int significant = 3);
+// The shortest text that reads back as the same double.
+std::string exact_text(double number);
+
+}  // namespace pipewright

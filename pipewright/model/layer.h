@@ -1,0 +1,126 @@
+// A layer: the smallest unit that can be cut apart, described well enough to be
+// planned, simulated and trained, without any tensor in sight.
+//
+// Shapes leave out the batch dimension: a microbatch of 32 images of shape
+// {3, 224, 224} is 32 samples.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "pipewright/base/ids.h"
+#include "pipewright/base/units.h"
+
+namespace pipewright {
+
+enum class NumberType : std::uint8_t {
+  Float64,
+  Float32,
+  Float16,
+  BFloat16,
+  Int64,
+  Int32,
+  UInt8,
+};
+Bytes size_of(NumberType type);
+std::string to_text(NumberType type);
+
+using Shape = std::vector<std::int64_t>;
+std::int64_t num_elements(const Shape& shape);
+std::string to_text(const Shape& shape);  // "64x112x112"; "1" for a scalar
+
+enum class LayerKind : std::uint8_t {
+  Linear,
+  Conv2d,
+  BatchNorm,
+  LayerNorm,
+  Relu,
+  Gelu,
+  Tanh,
+  Sigmoid,
+  Softmax,
+  Dropout,
+  MaxPool,
+  AvgPool,
+  AdaptiveAvgPool,
+  Flatten,
+  Add,
+  Concat,
+  Embedding,
+  Positional,
+  Attention,
+  Lstm,
+  CrossEntropy,
+  Mse,
+};
+std::string to_text(LayerKind kind);  // "batch_norm"
+
+// A layer's settings by name ("out_features", "kernel"); which names a kind
+// takes, with types and defaults, is in kinds.h.
+using Attribute = std::variant<bool, std::int64_t, double, std::string>;
+using Attributes = std::map<std::string, Attribute>;
+
+// Where an input of a layer comes from: another layer's output, or one of the
+// model's own inputs (which every worker can load for itself, so it never
+// crosses a cut).
+struct Source {
+  LayerId layer;   // none when it is a model input
+  int input = -1;  // index of the model input, or -1
+
+  bool is_model_input() const { return layer.is_none(); }
+  auto operator<=>(const Source&) const = default;
+};
+
+struct Layer {
+  std::string name;  // unique in the model: "block3.conv1"
+  LayerKind kind = LayerKind::Linear;
+  Attributes attributes;
+  std::vector<Source> inputs;
+  std::vector<ParameterId> parameters;  // in the kind's order; may be shared
+  Shape output;
+  NumberType output_type = NumberType::Float32;
+};
+
+// A trainable tensor. Two layers that list the same parameter are tied.
+struct Parameter {
+  std::string name;  // "block3.conv1.weight"
+  Shape shape;
+  NumberType type = NumberType::Float32;
+};
+
+// Bytes that partly grow with the microbatch: fixed + per_sample * samples.
+struct Size {
+  Bytes fixed;
+  Bytes per_sample;
+
+  Bytes at(std::int64_t samples) const { return fixed + per_sample * samples; }
+  Size& operator+=(Size other) {
+    fixed += other.fixed;
+    per_sample += other.per_sample;
+    return *this;
+  }
+  auto operator<=>(const Size&) const = default;
+};
+
+// What a layer costs for one sample, and what its backward keeps. A storage is
+// kept once however many layers keep it: a layer keeps its inputs' storages,
+// its output's storage, and private bytes of its own (masks, indices,
+// statistics).
+struct LayerCost {
+  Flops forward;          // per sample
+  Flops backward_input;   // per sample; 0 where no input needs a gradient
+  Flops backward_weight;  // per sample; 0 without parameters
+  Size traffic;           // bytes moved to and from memory by one forward
+  Size output;
+  Bytes parameters;  // shared ones counted in each layer that uses them
+  std::vector<bool> keeps_input;  // one per input
+  bool keeps_output = false;
+  Size keeps_private;
+  bool output_is_view = false;  // the output is its first input's storage
+};
+
+}  // namespace pipewright

@@ -1,0 +1,62 @@
+// A plan is data: which layers form a stage, which devices hold it, in which
+// order every worker computes, and how weights move. A planner writes it, a
+// person can read and edit it, and lower() makes the one Program from it that
+// is simulated and run.
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pipewright/base/ids.h"
+#include "pipewright/base/json.h"
+#include "pipewright/base/result.h"
+#include "pipewright/base/units.h"
+#include "pipewright/plan/method.h"
+#include "pipewright/plan/schedule.h"
+#include "pipewright/profile/profile.h"
+
+namespace pipewright {
+
+struct Stage {
+  std::vector<LayerId> forward;   // ascending
+  std::vector<LayerId> backward;  // ascending; the same unless Bi-Partition
+  std::vector<WorkerId> workers;  // who holds it: more than one is replicas
+  bool recompute = false;         // forward keeps only its inputs
+
+  bool operator==(const Stage&) const = default;
+};
+
+struct Plan {
+  std::string model;    // MODEL as on the command line
+  std::string planner;  // who made it
+  Method method = Method::Sync;
+  int minibatch = 1;   // samples per optimizer step
+  int microbatch = 1;  // samples; minibatch / microbatch is a whole number
+  Replication replication = Replication::Split;
+  std::vector<DeviceId> devices;  // of each worker
+  std::vector<Stage> stages;      // in pipeline order
+  std::string schedule_name;      // "1f1b"; "" when written by hand
+  Schedule schedule;              // over the workers above
+  int optimizer_words = 1;        // state per weight: 0 sgd, 1 momentum, 2 adam
+
+  int num_microbatches() const { return minibatch / microbatch; }
+  int num_stages() const { return static_cast<int>(stages.size()); }
+  int num_workers() const { return static_cast<int>(devices.size()); }
+};
+
+// A plan whose backward stages equal its forward ones: cuts[i] is the number of
+// layers before stage i+1, stage i on worker i, worker i on device i.
+std::vector<Stage> stages_of_cuts(const std::vector<int>& cuts, int num_layers);
+
+// Fails with MalformedInput, naming the stage and the layer, unless every layer
+// has one forward and one backward stage, layers feed only stages at or behind
+// their own, workers exist and the schedule is for these stages and workers.
+Result<void> check_plan(const Plan& plan, const Profile& profile);
+
+// File "pipewright/plan", version 1.
+Result<Plan> parse_plan(std::string_view text, const std::string& file);
+Json to_json(const Plan& plan);
+
+}  // namespace pipewright

@@ -1,0 +1,227 @@
+// The lowered schedule: every send, receive, reduction, step and weight version
+// explicit. The simulator times it and the runtime executes it; neither knows a
+// planner, a schedule or a method by name.
+//
+// How to read one
+//   A program has a list of actions per worker in three sections (see
+//   schedule.h): prologue once, body once per repetition, epilogue once.
+//   Microbatches and versions in an action count from the section's base, which
+//   moves on by num_microbatches and by 1 with each repetition. A version below
+//   0 means version 0, the initial weights.
+//
+//   Compute actions (F B I W R) run on the worker one after the other. Before
+//   it starts, an action waits for what its ReadSet names: transfers to have
+//   arrived, reductions to be done. A `joined` action and the next one are one
+//   piece of work: it starts when both can, and takes the time of both.
+//
+//   Send hands a transfer to the link and returns; the transfer starts when its
+//   Receive has been posted too. Receive posts and returns. Transfers of one
+//   pair of workers and one kind start in the order of their sends, which is
+//   the order of their receives. So a worker never blocks but at a ReadSet.
+//
+//   Reduce hands this worker's gradients to a reduction, which runs when all
+//   its workers have done so. Step makes the next version of the stage's
+//   weights.
+//
+// A value's life is its memory: the Effect of an operation says what it
+// allocates when it starts and frees when it ends, a Transfer what it occupies
+// at both ends.
+
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pipewright/base/ids.h"
+#include "pipewright/base/units.h"
+
+namespace pipewright {
+
+enum class ActionKind : std::uint8_t {
+  Forward,
+  Backward,
+  BackwardInput,
+  BackwardWeight,
+  Recompute,  // compute
+  Send,
+  Receive,
+  Reduce,
+  Step,
+};
+inline bool is_compute(ActionKind kind) {
+  return kind <= ActionKind::Recompute;
+}
+
+struct Action {
+  ActionKind kind = ActionKind::Forward;
+  bool joined = false;  // compute only: runs together with the next action
+  StageId stage;        // of compute, Reduce and Step; none for transfers
+  std::int32_t microbatch = 0;  // compute, and transfers keyed by microbatch;
+                                // for Reduce and Step that of the minibatch's
+                                // first microbatch
+  std::int32_t version =
+      0;                    // compute: of the stage's own weights that it reads
+                            // Step, and transfers of weights: the one made
+  std::int32_t index = -1;  // compute, Step: into read_sets; Send, Receive:
+                            // into transfers; Reduce: into reductions
+
+  auto operator<=>(const Action&) const = default;
+};
+
+// One tensor, as lowering tells them apart.
+enum class ValueKind : std::uint8_t {
+  Gradient,    // of the layer's output; a running sum over its users so far
+  Activation,  // the layer's output
+  Private,     // what the layer's backward keeps beyond inputs and output
+  Weights,     // the layer's parameters
+};
+struct Value {
+  ValueKind kind = ValueKind::Activation;
+  LayerId layer;
+  auto operator<=>(const Value&) const = default;
+};
+
+// In falling priority on a link.
+enum class TransferKind : std::uint8_t {
+  Gradient,
+  Activation,
+  Saved,
+  Weights
+};
+
+// What travels from one worker to another, for one microbatch (or one version,
+// if it carries weights). Sample ranges are of the microbatch: replicas that
+// split it send slices.
+struct Transfer {
+  WorkerId from, to;
+  TransferKind kind = TransferKind::Activation;
+  std::vector<Value> values;
+  std::int32_t first_sample = 0, end_sample = 0;
+  Bytes bytes;
+  Bytes freed_by_sender;     // when it has arrived
+  Bytes retained_by_reader;  // freed with the microbatch, not by the reader
+
+  bool is_keyed_by_version() const { return kind == TransferKind::Weights; }
+  bool operator==(const Transfer&) const = default;
+};
+
+// Weights that share a forward stage and a backward stage. The backward stage
+// owns them: it steps them and sends new versions to the forward stage's
+// workers where those are others.
+struct WeightGroup {
+  StageId forward_stage, owner;
+  std::vector<LayerId> layers;
+  Bytes bytes;
+  bool operator==(const WeightGroup&) const = default;
+};
+
+// A version of a group that an action reads: the action's own + offset.
+struct WeightRead {
+  std::int32_t group = 0;
+  std::int32_t offset = 0;
+  auto operator<=>(const WeightRead&) const = default;
+};
+
+// What an action waits for and reads. Few distinct ones, many actions. A
+// transfer is meant for the action's microbatch, one of weights for the version
+// at which the action reads its group; version 0 of weights is there from the
+// start and is not waited for.
+struct ReadSet {
+  std::vector<TransferId> transfers;
+  std::vector<WeightRead> weights;
+  std::vector<std::int32_t> reductions;
+  auto operator<=>(const ReadSet&) const = default;
+};
+
+// Gradients summed over workers before a step: over the replicas of a stage,
+// and over the uses of a tied parameter wherever they are. Summed in the order
+// of `workers`, then of layers.
+struct Reduction {
+  std::vector<WorkerId> workers;
+  std::vector<StageId> stages;  // whose Reduce actions take part
+  std::vector<ParameterId> parameters;
+  Bytes bytes;
+  bool operator==(const Reduction&) const = default;
+};
+
+// Bytes allocated when an operation starts and freed when it ends.
+struct Effect {
+  Bytes allocates;
+  Bytes frees;
+  bool operator==(const Effect&) const = default;
+};
+
+// What one stage does on one worker.
+struct Operation {
+  StageId stage;
+  WorkerId worker;
+  std::vector<LayerId> forward, backward;         // ascending
+  std::int32_t first_sample = 0, end_sample = 0;  // of each microbatch
+  bool recompute = false;
+  Effect effects[5];  // by ActionKind, for compute
+  Bytes gradients;    // accumulators, for the whole run
+  Bytes optimizer;    // state, for the whole run
+  int num_samples() const { return end_sample - first_sample; }
+  bool operator==(const Operation&) const = default;
+};
+
+// Copies of a group's weights that a worker must be able to hold at once.
+struct HeldWeights {
+  std::int32_t group = 0;
+  std::int32_t versions = 1;
+  auto operator<=>(const HeldWeights&) const = default;
+};
+
+// How far a stage's reads lie behind the step that uses them, in steps,
+// averaged over the microbatches of the body. Learning-rate rescheduling
+// divides by `forward`; where `corrected`, backward reads its version
+// extrapolated back by forward - backward steps.
+struct StageDelay {
+  double forward = 0;
+  double backward = 0;
+  double recompute = 0;
+  bool corrected = false;
+  bool operator==(const StageDelay&) const = default;
+};
+
+struct WorkerProgram {
+  DeviceId device;
+  std::vector<Action> prologue, body, epilogue;
+  std::vector<HeldWeights> held;
+  bool operator==(const WorkerProgram&) const = default;
+};
+
+struct Program {
+  int num_stages = 0;
+  int num_microbatches = 1;     // per minibatch
+  int microbatch = 1;           // samples
+  int minibatches_outside = 0;  // completed by prologue and epilogue together
+  std::vector<WorkerProgram> workers;
+  std::vector<Operation> operations;
+  std::vector<int> operation_of;  // [worker * num_stages + stage], -1 for none
+  std::vector<Transfer> transfers;
+  std::vector<WeightGroup> weight_groups;
+  std::vector<ReadSet> read_sets;
+  std::vector<Reduction> reductions;
+  std::vector<StageDelay> delays;  // one per stage
+
+  int num_workers() const { return static_cast<int>(workers.size()); }
+  const Operation* operation(WorkerId worker, StageId stage) const;
+  // Repetitions of the body in a run of that many minibatches.
+  int repetitions(int minibatches) const {
+    return minibatches - minibatches_outside;
+  }
+  bool operator==(const Program&) const = default;
+};
+
+// One worker's actions for a whole run, with absolute microbatches and
+// versions.
+std::vector<Action> unrolled(const Program& program, WorkerId worker,
+                             int minibatches);
+
+std::string to_text(
+    const Action& action);  // "1F0 v2", "send 3 m0", "step 1 v1"
+
+}  // namespace pipewright

@@ -1,0 +1,98 @@
+// What each layer costs on each kind of device at each microbatch size: all
+// that planning and simulating need to know of a model.
+//
+// A profile carries its own graph, so one imported from elsewhere, whose layers
+// we could not run, is planned like one of our own models. Figures are
+// measured, estimated (analytic.h) or imported (formats/); `origin` says which.
+
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pipewright/base/ids.h"
+#include "pipewright/base/result.h"
+#include "pipewright/base/units.h"
+
+namespace pipewright {
+
+struct LayerTimes {
+  Seconds forward;
+  Seconds backward_input;
+  Seconds backward_weight;
+  Seconds update;  // once per optimizer step, not per microbatch
+
+  Seconds backward() const { return backward_input + backward_weight; }
+};
+
+// Bytes of one layer for one microbatch.
+struct LayerSizes {
+  Bytes output;
+  Bytes keeps_private;  // kept for backward beyond inputs and output
+  Bytes workspace;      // needed only while it computes
+};
+
+struct ProfileParameter {
+  std::string name;
+  Bytes bytes;
+};
+
+struct ProfileLayer {
+  std::string name;
+  std::string kind;               // "conv2d", or the source's own word
+  std::vector<LayerId> inputs;    // layers only; model inputs left out
+  std::vector<bool> keeps_input;  // for backward, one per input
+  bool keeps_output = false;
+  bool keeps_model_input = false;       // bytes then lie in keeps_private
+  bool output_is_view = false;          // shares its first input's storage
+  std::vector<ParameterId> parameters;  // shared ones in every user
+};
+
+struct ProfileOrigin {
+  std::string source;               // "measured", "analytic", "pipedream", ...
+  std::string description;          // files, assumptions, machine
+  bool split_is_estimated = false;  // backward was one number at the source
+  bool keeps_is_estimated = false;  // what backward keeps was not given
+};
+
+class Profile {
+ public:
+  std::string model;  // the model it is of, as MODEL on the command line
+  ProfileOrigin origin;
+  std::vector<ProfileLayer> layers;  // topological order
+  std::vector<ProfileParameter> parameters;
+
+  // sizes[microbatch][layer]; times[kind][microbatch][layer].
+  std::map<int, std::vector<LayerSizes>> sizes;
+  std::map<std::string, std::map<int, std::vector<LayerTimes>>> times;
+
+  int num_layers() const { return static_cast<int>(layers.size()); }
+  Bytes parameter_bytes(LayerId layer) const;
+  Bytes parameter_bytes() const;  // each parameter once
+
+  // Fails with MalformedInput unless inputs precede users, every table has an
+  // entry per layer, and every figure is finite and not negative.
+  Result<void> check(const std::string& where) const;
+};
+
+// Costs at one microbatch size, one row per layer. Between two profiled sizes
+// they are interpolated; outside them Unknown is refused unless extrapolation
+// (in proportion, from the nearest size) is asked for.
+enum class Outside {
+  Refuse,
+  Extrapolate
+};
+Result<std::vector<LayerTimes>> times_at(const Profile& profile,
+                                         const std::string& kind,
+                                         int microbatch,
+                                         Outside outside = Outside::Refuse);
+Result<std::vector<LayerSizes>> sizes_at(const Profile& profile, int microbatch,
+                                         Outside outside = Outside::Refuse);
+
+// File "pipewright/profile", version 1.
+Result<Profile> parse_profile(std::string_view text, const std::string& file);
+std::string to_text(const Profile& profile);
+
+}  // namespace pipewright

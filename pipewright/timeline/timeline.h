@@ -1,0 +1,72 @@
+// Which worker did which action from when to when, and the memory it held.
+// The simulator predicts a Timeline; the runtime measures one.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pipewright/base/ids.h"
+#include "pipewright/base/units.h"
+#include "pipewright/plan/program.h"
+
+namespace pipewright {
+
+// One action in time. Compute, Reduce and Step occupy the worker's own lane;
+// a Send span is the transfer as the link carries it.
+struct Span {
+  WorkerId worker;
+  ActionKind kind = ActionKind::Forward;
+  StageId stage;                // none for transfers
+  std::int32_t microbatch = 0;  // from the start of the run
+  std::int32_t version = 0;
+  TransferId transfer;  // for Send
+  Seconds start, end;
+};
+
+struct MemoryPoint {
+  Seconds time;
+  Bytes bytes;
+};
+
+// What a worker's memory consists of at its peak.
+struct MemoryUse {
+  Bytes weights;  // all versions held
+  Bytes gradients;
+  Bytes optimizer;
+  Bytes activations;  // saved for backward
+  Bytes buffers;      // transfers arriving, waiting, or leaving
+  Bytes total() const {
+    return weights + gradients + optimizer + activations + buffers;
+  }
+};
+
+struct WorkerSummary {
+  DeviceId device;
+  Seconds busy;              // computing
+  Seconds waiting_for_link;  // idle because a transfer had not arrived, though
+                             // it had been sent
+  MemoryUse peak;
+  Seconds peak_at;
+};
+
+struct LinkSummary {
+  WorkerId from, to;
+  Bytes bytes;
+  Seconds busy;
+};
+
+struct Timeline {
+  int num_stages = 0;
+  int num_microbatches = 1;
+  int minibatches = 1;
+  Seconds duration;      // of the whole run
+  Seconds step_seconds;  // per minibatch: steady-state period if asynchronous
+  double bubble = 0;     // share of worker time not computing, in a step
+  std::vector<WorkerSummary> workers;
+  std::vector<LinkSummary> links;
+  std::vector<std::vector<Span>> spans;          // per worker; may be left out
+  std::vector<std::vector<MemoryPoint>> memory;  // per worker; may be left out
+};
+
+}  // namespace pipewright
