@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pipewright/base/ids.h"
@@ -25,6 +26,7 @@ struct LayerTimes {
   Seconds update;  // once per optimizer step, not per microbatch
 
   Seconds backward() const { return backward_input + backward_weight; }
+  auto operator<=>(const LayerTimes&) const = default;
 };
 
 // Bytes of one layer for one microbatch.
@@ -32,11 +34,15 @@ struct LayerSizes {
   Bytes output;
   Bytes keeps_private;  // kept for backward beyond inputs and output
   Bytes workspace;      // needed only while it computes
+
+  auto operator<=>(const LayerSizes&) const = default;
 };
 
 struct ProfileParameter {
   std::string name;
   Bytes bytes;
+
+  bool operator==(const ProfileParameter&) const = default;
 };
 
 struct ProfileLayer {
@@ -48,6 +54,8 @@ struct ProfileLayer {
   bool keeps_model_input = false;       // bytes then lie in keeps_private
   bool output_is_view = false;          // shares its first input's storage
   std::vector<ParameterId> parameters;  // shared ones in every user
+
+  bool operator==(const ProfileLayer&) const = default;
 };
 
 struct ProfileOrigin {
@@ -55,6 +63,8 @@ struct ProfileOrigin {
   std::string description;          // files, assumptions, machine
   bool split_is_estimated = false;  // backward was one number at the source
   bool keeps_is_estimated = false;  // what backward keeps was not given
+
+  bool operator==(const ProfileOrigin&) const = default;
 };
 
 class Profile {
@@ -72,14 +82,32 @@ class Profile {
   Bytes parameter_bytes(LayerId layer) const;
   Bytes parameter_bytes() const;  // each parameter once
 
-  // Fails with MalformedInput unless inputs precede users, every table has an
-  // entry per layer, and every figure is finite and not negative.
+  // Fails with MalformedInput, naming all that is wrong, unless layers and
+  // parameters have unique names, inputs precede users, every table has an
+  // entry per layer, and every figure is finite, not negative and within the
+  // limits below.
   Result<void> check(const std::string& where) const;
+
+  bool operator==(const Profile&) const = default;
 };
 
+// Beyond any real model, and small enough that no sum of figures overflows.
+inline constexpr int kMostLayers = 1 << 16;  // and parameters
+inline constexpr int kLargestMicrobatch = 1 << 30;
+inline constexpr Bytes kLargestSize{1LL << 46};
+inline constexpr Seconds kLongestTime{1e9};
+
+// Where a source gives backward as one number, its split into halves is a
+// guess (origin.split_is_estimated): all to the weights where no input needs a
+// gradient, all to the inputs without parameters, else half each. The halves
+// add up to the source's number exactly, and the file keeps the one number.
+void set_backward(LayerTimes& times, Seconds backward,
+                  const ProfileLayer& layer);
+
 // Costs at one microbatch size, one row per layer. Between two profiled sizes
-// they are interpolated; outside them Unknown is refused unless extrapolation
-// (in proportion, from the nearest size) is asked for.
+// they are interpolated; outside them the answer is BadConfiguration unless
+// extrapolation (in proportion, from the nearest size; the update stays) is
+// asked for.
 enum class Outside {
   Refuse,
   Extrapolate
@@ -91,7 +119,17 @@ Result<std::vector<LayerTimes>> times_at(const Profile& profile,
 Result<std::vector<LayerSizes>> sizes_at(const Profile& profile, int microbatch,
                                          Outside outside = Outside::Refuse);
 
-// File "pipewright/profile", version 1.
+// File "pipewright/profile", version 1. Layers are named, and every column has
+// one figure per layer:
+//
+//   "layers": [{"name": "conv1", "kind": "conv2d", "inputs": [], ...}, ...],
+//   "sizes": [{"microbatch": 32, "output_bytes": [...], ...}],
+//   "times": [{"device": "V100", "microbatch": 32, "forward_seconds": [...],
+//              "backward_input_seconds": [...], ...}]
+//
+// A table may give "backward_seconds" instead of its two halves; they are then
+// split by set_backward, and origin says so. Columns that would be all zero
+// (update, keeps_private, workspace) may be left out.
 Result<Profile> parse_profile(std::string_view text, const std::string& file);
 std::string to_text(const Profile& profile);
 

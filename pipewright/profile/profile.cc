@@ -1,0 +1,268 @@
+// The rules a profile keeps, and its figures at a microbatch size.
+
+#include "pipewright/profile/profile.h"
+
+#include <cmath>
+#include <iterator>
+#include <set>
+
+#include "pipewright/base/text.h"
+
+namespace pipewright {
+namespace {
+
+// Collects what is wrong, up to as many as a person would read.
+class Faults {
+ public:
+  explicit Faults(std::string where) : where_(std::move(where)) {}
+
+  void add(const std::string& place, std::string message) {
+    constexpr std::size_t kMost = 50;
+    if (faults_.size() >= kMost) return;
+    std::string where = where_.empty() || place.empty() ? where_ + place
+                                                        : where_ + ": " + place;
+    faults_.push_back(malformed(std::move(message), std::move(where)));
+  }
+
+  Result<void> result() const {
+    if (faults_.empty()) return {};
+    Error first = faults_.front();
+    first.others.assign(faults_.begin() + 1, faults_.end());
+    return first;
+  }
+
+ private:
+  std::string where_;
+  std::vector<Error> faults_;
+};
+
+template <class Named>
+void check_names(const std::vector<Named>& things, const std::string& what,
+                 Faults& faults) {
+  if (things.size() > static_cast<std::size_t>(kMostLayers))
+    faults.add("", std::to_string(things.size()) + " " + what + "s; at most " +
+                       std::to_string(kMostLayers) + " are read");
+  std::set<std::string_view> seen;
+  for (const Named& thing : things) {
+    if (thing.name.empty()) faults.add("", "a " + what + " without a name");
+    if (!seen.insert(thing.name).second)
+      faults.add(what + " " + thing.name, "the name is used twice");
+  }
+}
+
+bool is_size(Bytes bytes) { return bytes >= Bytes(0) && bytes <= kLargestSize; }
+
+bool is_time(Seconds time) {  // false for NaN
+  return time >= Seconds(0) && time <= kLongestTime;
+}
+
+void check_layer(const Profile& profile, std::size_t index, Faults& faults) {
+  const ProfileLayer& layer = profile.layers[index];
+  const std::string place = "layer " + layer.name;
+  for (LayerId input : layer.inputs)
+    if (input.is_none() || input.index() >= index)
+      faults.add(place, "input " + std::to_string(input.value) +
+                            " does not come before layer " +
+                            std::to_string(index));
+  if (layer.keeps_input.size() != layer.inputs.size())
+    faults.add(place, std::to_string(layer.keeps_input.size()) +
+                          " entries of keeps_input for " +
+                          std::to_string(layer.inputs.size()) + " inputs");
+  if (layer.output_is_view && layer.inputs.empty())
+    faults.add(place, "its output is a view, but it has no input");
+  for (ParameterId parameter : layer.parameters)
+    if (parameter.is_none() || parameter.index() >= profile.parameters.size())
+      faults.add(place,
+                 "there is no parameter " + std::to_string(parameter.value));
+}
+
+// One row per layer, at a microbatch size that can be.
+template <class Row>
+bool check_table(const Profile& profile, int microbatch,
+                 const std::vector<Row>& rows, const std::string& place,
+                 Faults& faults) {
+  if (microbatch < 1 || microbatch > kLargestMicrobatch)
+    faults.add(place, "the microbatch size is not between 1 and " +
+                          std::to_string(kLargestMicrobatch));
+  if (rows.size() == profile.layers.size()) return true;
+  faults.add(place, std::to_string(rows.size()) + " rows for " +
+                        std::to_string(profile.layers.size()) + " layers");
+  return false;
+}
+
+std::string table_name(const std::string& what, int microbatch) {
+  return what + " at microbatch " + std::to_string(microbatch);
+}
+
+void check_sizes(const Profile& profile, Faults& faults) {
+  if (profile.sizes.empty()) faults.add("sizes", "there is no microbatch size");
+  for (const auto& [microbatch, rows] : profile.sizes) {
+    const std::string place = table_name("sizes", microbatch);
+    if (!check_table(profile, microbatch, rows, place, faults)) continue;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (!is_size(rows[i].output) || !is_size(rows[i].keeps_private) ||
+          !is_size(rows[i].workspace))
+        faults.add(place + ", layer " + profile.layers[i].name,
+                   "a size is negative or over " + to_text(kLargestSize));
+  }
+}
+
+void check_times(const Profile& profile, Faults& faults) {
+  for (const auto& [kind, tables] : profile.times) {
+    if (kind.empty()) faults.add("times", "a device kind without a name");
+    if (tables.empty())
+      faults.add("times on " + kind, "there is no microbatch size");
+    for (const auto& [microbatch, rows] : tables) {
+      const std::string place = table_name("times on " + kind, microbatch);
+      if (!check_table(profile, microbatch, rows, place, faults)) continue;
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        if (!is_time(rows[i].forward) || !is_time(rows[i].backward_input) ||
+            !is_time(rows[i].backward_weight) || !is_time(rows[i].update))
+          faults.add(place + ", layer " + profile.layers[i].name,
+                     "a time is negative, not finite or over " +
+                         to_text(kLongestTime));
+    }
+  }
+}
+
+// Two neighbouring tables and how far between them; `scale` is for outside.
+template <class Row>
+struct Place {
+  const std::vector<Row>* low = nullptr;
+  const std::vector<Row>* high = nullptr;
+  double between = 0;
+  double scale = 1;
+};
+
+std::string sizes_text(int first, int last) {
+  return first == last ? std::to_string(first)
+                       : std::to_string(first) + " to " + std::to_string(last);
+}
+
+template <class Row>
+Result<Place<Row>> find_place(const std::map<int, std::vector<Row>>& tables,
+                              const std::string& what, int microbatch,
+                              Outside outside) {
+  if (tables.empty()) return bad_configuration("the profile has no " + what);
+  if (microbatch < 1 || microbatch > kLargestMicrobatch)
+    return bad_configuration("a microbatch of " + std::to_string(microbatch) +
+                             " samples cannot be");
+  auto high = tables.lower_bound(microbatch);
+  if (high != tables.end() && high->first == microbatch)
+    return Place<Row>{&high->second, &high->second, 0, 1};
+  if (high != tables.begin() && high != tables.end()) {
+    auto low = std::prev(high);
+    const double between = static_cast<double>(microbatch - low->first) /
+                           static_cast<double>(high->first - low->first);
+    return Place<Row>{&low->second, &high->second, between, 1};
+  }
+  if (outside == Outside::Refuse)
+    return bad_configuration(
+        "the profile has " + what + " for microbatch " +
+            sizes_text(tables.begin()->first, tables.rbegin()->first) +
+            ", not for " + std::to_string(microbatch),
+        "profile that size, or ask for extrapolation");
+  const auto nearest = high == tables.end() ? std::prev(high) : high;
+  return Place<Row>{
+      &nearest->second, &nearest->second, 0,
+      static_cast<double>(microbatch) / static_cast<double>(nearest->first)};
+}
+
+Seconds mixed(Seconds low, Seconds high, double between, double scale) {
+  const double time = std::lerp(low.value(), high.value(), between) * scale;
+  return Seconds(std::min(time, kLongestTime.value()));
+}
+
+Bytes mixed(Bytes low, Bytes high, double between, double scale) {
+  const double bytes = std::lerp(static_cast<double>(low.value()),
+                                 static_cast<double>(high.value()), between) *
+                       scale;
+  const auto most = static_cast<double>(kLargestSize.value());
+  return Bytes(static_cast<std::int64_t>(std::llround(std::min(bytes, most))));
+}
+
+}  // namespace
+
+Bytes Profile::parameter_bytes(LayerId layer) const {
+  Bytes sum;
+  for (ParameterId parameter : layers[layer.index()].parameters)
+    sum += parameters[parameter.index()].bytes;
+  return sum;
+}
+
+Bytes Profile::parameter_bytes() const {
+  Bytes sum;
+  for (const ProfileParameter& parameter : parameters) sum += parameter.bytes;
+  return sum;
+}
+
+Result<void> Profile::check(const std::string& where) const {
+  Faults faults(where);
+  if (layers.empty()) faults.add("layers", "there is no layer");
+  check_names(layers, "layer", faults);
+  check_names(parameters, "parameter", faults);
+  for (const ProfileParameter& parameter : parameters)
+    if (!is_size(parameter.bytes))
+      faults.add("parameter " + parameter.name,
+                 "its size is negative or over " + to_text(kLargestSize));
+  for (std::size_t i = 0; i < layers.size(); ++i) check_layer(*this, i, faults);
+  check_sizes(*this, faults);
+  check_times(*this, faults);
+  return faults.result();
+}
+
+void set_backward(LayerTimes& times, Seconds backward,
+                  const ProfileLayer& layer) {
+  const double to_weights = layer.parameters.empty() ? 0.0
+                            : layer.inputs.empty()   ? 1.0
+                                                     : 0.5;
+  times.backward_weight = backward * to_weights;
+  times.backward_input = backward - times.backward_weight;
+}
+
+Result<std::vector<LayerTimes>> times_at(const Profile& profile,
+                                         const std::string& kind,
+                                         int microbatch, Outside outside) {
+  auto tables = profile.times.find(kind);
+  if (tables == profile.times.end()) {
+    std::vector<std::string> known;
+    for (const auto& [name, times] : profile.times) known.push_back(name);
+    return bad_configuration(
+        "the profile has no times on \"" + kind + "\"",
+        known.empty() ? "it has no times at all" : suggestion(kind, known));
+  }
+  PIPEWRIGHT_TRY(auto place, find_place(tables->second, "times on " + kind,
+                                        microbatch, outside));
+  std::vector<LayerTimes> rows(place.low->size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const LayerTimes& low = (*place.low)[i];
+    const LayerTimes& high = (*place.high)[i];
+    const auto mix = [&](Seconds LayerTimes::*field, double scale) {
+      rows[i].*field = mixed(low.*field, high.*field, place.between, scale);
+    };
+    mix(&LayerTimes::forward, place.scale);
+    mix(&LayerTimes::backward_input, place.scale);
+    mix(&LayerTimes::backward_weight, place.scale);
+    mix(&LayerTimes::update, 1);
+  }
+  return rows;
+}
+
+Result<std::vector<LayerSizes>> sizes_at(const Profile& profile, int microbatch,
+                                         Outside outside) {
+  PIPEWRIGHT_TRY(auto place,
+                 find_place(profile.sizes, "sizes", microbatch, outside));
+  std::vector<LayerSizes> rows(place.low->size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto mix = [&](Bytes LayerSizes::*field) {
+      rows[i].*field = mixed((*place.low)[i].*field, (*place.high)[i].*field,
+                             place.between, place.scale);
+    };
+    mix(&LayerSizes::output);
+    mix(&LayerSizes::keeps_private);
+    mix(&LayerSizes::workspace);
+  }
+  return rows;
+}
+
+}  // namespace pipewright
