@@ -1,0 +1,81 @@
+# The two commands a new user needs are `make demo` and `make test`; each sets
+# up what is missing (tools/setup). The rest is for people who change the code.
+#
+#   make demo     build, then show what Pipewright does on an example
+#   make test     build everything and run all tests
+#   make core     build and test all but runtime/: neither LibTorch nor MPI
+#   make build    build/pipewright
+#   make check    test, then formatting, the core under sanitizers, fuzzing
+#   make bench    run the benchmarks
+#   make format   format the sources
+#   make clean    remove what was built (not .venv)
+
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 20
+CTEST = ctest --parallel $(JOBS) --output-on-failure --timeout 600
+
+# Data-dependent tests are skipped, with a printed reason, where it is not set.
+ifndef PIPEWRIGHT_DATA
+  ifneq ($(wildcard ../shared/data),)
+    export PIPEWRIGHT_DATA := $(abspath ../shared/data)
+  endif
+endif
+
+# Clones in different folders share the compiler cache.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
+
+.PHONY: demo test core build check bench format format-check asan tsan fuzz clean
+
+build:
+	@tools/setup
+	@Torch_DIR=$$(tools/libtorch) cmake --preset release
+	@cmake --build build --parallel $(JOBS)
+
+demo: build
+	@tools/demo build/pipewright
+
+test: build
+	@$(CTEST) --test-dir build
+
+core:
+	@tools/setup core
+	@cmake --preset core
+	@cmake --build build-core --parallel $(JOBS)
+	@$(CTEST) --test-dir build-core
+
+check: test format-check asan fuzz
+
+bench: build
+	@tools/bench build
+
+format:
+	@tools/setup check
+	@tools/format
+
+format-check:
+	@tools/setup check
+	@tools/format --check
+
+# The core under AddressSanitizer and UndefinedBehaviorSanitizer.
+asan:
+	@tools/setup core
+	@cmake --preset asan
+	@cmake --build build-asan --parallel $(JOBS)
+	@$(CTEST) --test-dir build-asan
+
+tsan:
+	@tools/setup
+	@Torch_DIR=$$(tools/libtorch) cmake --preset tsan
+	@cmake --build build-tsan --parallel $(JOBS)
+	@$(CTEST) --test-dir build-tsan
+
+# Each reader's fuzz target, FUZZ_SECONDS seconds each, on all cores.
+fuzz:
+	@tools/setup check
+	@cmake --preset fuzz
+	@cmake --build build-fuzz --parallel $(JOBS)
+	@tools/fuzz build-fuzz $(FUZZ_SECONDS) $(JOBS)
+
+clean:
+	rm -rf build build-*
