@@ -21,7 +21,8 @@
 //   1: 1F0 1B0 1F1 1B1 1F2 1B2
 //
 // With a prologue or an epilogue the section names stand on lines of their own
-// ("prologue", "body", "epilogue"), each followed by one line per worker.
+// ("prologue", "body", "epilogue"), each followed by one line per worker, and
+// the first line ends in minibatches_outside=N. What follows a # is a comment.
 
 #pragma once
 
@@ -84,7 +85,10 @@ class Schedule {
   //   - on each worker F precedes B (or I, which precedes W), R stands between,
   //   - backwards of a stage are either B or I and W,
   //   - some interleaving of the workers runs every action (no deadlock), where
-  //     F waits for F of the stage before, B and I for the stage behind.
+  //     F waits for F of the stage before, B and I for the stage behind,
+  //   - nothing waits for a later section or repetition,
+  //   - replicas that take turns do so alike in every minibatch, where the
+  //     body repeats without a drain.
   static Result<Schedule> create(int num_stages, int num_microbatches,
                                  Orders orders);
   static Result<Schedule> create(int num_stages, int num_microbatches,

@@ -41,8 +41,8 @@ struct ScheduleGenerator {
 // Every generator, in the order `schedule --list` shows them.
 const std::vector<ScheduleGenerator>& schedule_generators();
 
-// Fails with BadConfiguration: an unknown name (the nearest offered), or numbers
-// that the generator cannot do (why).
+// Fails with BadConfiguration: an unknown name (the nearest offered), or
+// numbers that the generator cannot do (why).
 Result<Schedule> generate_schedule(const std::string& name,
                                    const ScheduleRequest& request);
 

@@ -1,0 +1,82 @@
+// The list of generators, and what is checked for all of them.
+
+#include <algorithm>
+#include <cmath>
+
+#include "pipewright/base/text.h"
+#include "pipewright/schedules/generators.h"
+
+namespace pipewright {
+namespace {
+
+// Sixteen bytes an action: larger schedules are written by mistake.
+constexpr std::int64_t kMostActions = 32'000'000;
+
+std::vector<ScheduleGenerator> all_generators() {
+  return {
+      gpipe(),
+      one_f_one_b(),
+  };
+}
+
+bool is_time(Seconds seconds) {
+  return std::isfinite(seconds.value()) && seconds.value() >= 0;
+}
+
+Result<void> check_times(const ScheduleRequest& request) {
+  for (const ScheduleRequest::StageTimes& t : request.times)
+    if (!is_time(t.forward) || !is_time(t.backward_input) ||
+        !is_time(t.backward_weight))
+      return bad_configuration("times must be finite and not negative");
+  if (!is_time(request.transfer))
+    return bad_configuration("the transfer must be finite and not negative");
+  for (double limit : request.memory_limit)
+    if (!(limit > 0))
+      return bad_configuration("a memory limit of " + to_text(limit) +
+                               " holds nothing; it must be positive");
+  return {};
+}
+
+Result<void> check_numbers(const ScheduleRequest& request) {
+  const std::int64_t numbers[] = {request.workers, request.microbatches,
+                                  request.chunks};
+  const char* const names[] = {"workers", "microbatches", "chunks"};
+  double actions = 3;
+  for (int i = 0; i < 3; ++i) {
+    if (numbers[i] < 1)
+      return bad_configuration("a schedule needs at least 1 of " +
+                               std::string(names[i]) + ", not " +
+                               std::to_string(numbers[i]));
+    actions *= static_cast<double>(numbers[i]);
+  }
+  if (actions > static_cast<double>(kMostActions))
+    return bad_configuration(
+        "a schedule of about " + to_text(actions) + " actions; at most " +
+            with_thousands(kMostActions) + " are made at once",
+        "take fewer microbatches, workers or chunks");
+  return check_times(request);
+}
+
+}  // namespace
+
+const std::vector<ScheduleGenerator>& schedule_generators() {
+  static const std::vector<ScheduleGenerator> generators = all_generators();
+  return generators;
+}
+
+Result<Schedule> generate_schedule(const std::string& name,
+                                   const ScheduleRequest& request) {
+  std::vector<std::string> names;
+  for (const ScheduleGenerator& generator : schedule_generators()) {
+    if (generator.name == name) {
+      if (auto checked = check_numbers(request); !checked)
+        return checked.error();
+      return generator.generate(request);
+    }
+    names.push_back(generator.name);
+  }
+  return bad_configuration("there is no schedule \"" + name + "\"",
+                           suggestion(name, names));
+}
+
+}  // namespace pipewright
