@@ -10,5 +10,11 @@ namespace pipewright {
 
 ScheduleGenerator gpipe();
 ScheduleGenerator one_f_one_b();
+ScheduleGenerator zb_h1();
+ScheduleGenerator zb_h2();
+ScheduleGenerator zb_v();
+ScheduleGenerator v_half();
+ScheduleGenerator v_min();
+ScheduleGenerator dualpipev();
 
 }  // namespace pipewright

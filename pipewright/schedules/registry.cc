@@ -16,6 +16,12 @@ std::vector<ScheduleGenerator> all_generators() {
   return {
       gpipe(),
       one_f_one_b(),
+      zb_h1(),
+      zb_h2(),
+      zb_v(),
+      v_half(),
+      v_min(),
+      dualpipev(),
   };
 }
 

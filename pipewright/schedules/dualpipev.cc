@@ -1,0 +1,97 @@
+// DualPipeV: a V whose steady state joins the forward of one microbatch with
+// the backward of another, so that the one's compute hides the other's
+// communication.
+//
+// DualPipe is in "DeepSeek-V3 Technical Report" (2024); its V form is in
+// deepseek-ai/DualPipe (2025), whose eight phases are followed here.
+//
+// A stage's backward is split into I and W for all microbatches or for none, so
+// the joined F+B of the original is here F+I with the W right after it.
+//
+// Capitals are the stage on the way down the V, small letters that on the way
+// up; joined actions are underlined:
+//
+//   0: F0F1F2f0i0w0f1F3i1w1f2I0W0i2w2  f3I1W1i3w3I2W2I3W3
+//                    ----  ----        ----
+//   1:   F0f0F1f1F2i0w0f2I0W0F3i1w1f3I1W1i2w2I2W2i3I3w3W3
+//                      ----  ----  ----
+//
+// With fewer than 2p microbatches it is the order for 2p without those that are
+// not there; what was joined with one of them stands alone.
+
+#include <algorithm>
+
+#include "pipewright/schedules/generators.h"
+#include "pipewright/schedules/zero_bubble_order.h"
+
+namespace pipewright {
+namespace {
+
+void fill(OrderWriter& order, VStages v, int w, int p) {
+  for (int i = 0; i < 2 * (p - 1 - w); ++i) order.forward(v.down);
+  for (int i = 0; i < w + 1; ++i) {
+    order.forward(v.down);
+    order.forward(v.up);
+  }
+  for (int i = 0; i < p - 1 - w; ++i) {
+    order.input(v.up);
+    order.oldest_weight();
+    order.forward(v.up);
+  }
+}
+
+void steady(OrderWriter& order, VStages v, int w, int p, int microbatches) {
+  for (int i = 0; i < microbatches - 2 * p + w + 1; ++i) {
+    if (i == 0 && w == p - 1) {  // apart: the next worker up waits for F
+      order.forward(v.down);
+      order.backward(v.up);
+    } else {
+      order.forward_with_backward(v.down, v.up);
+    }
+    order.forward_with_backward(v.up, v.down);
+  }
+  for (int i = 0; i < p - 1 - w; ++i) {
+    order.backward(v.up);
+    order.forward_with_backward(v.up, v.down);
+  }
+}
+
+// From halfway on only gradients go up and down, and W fills the gaps.
+void drain(OrderWriter& order, VStages v, int w, int p) {
+  const int halfway = w + 1;  // counted in the 2(w+1) backwards that follow
+  for (int i = 0; i < 2 * (w + 1); ++i) {
+    const StageId stage = i % 2 == 0 ? v.up : v.down;
+    i < halfway ? order.backward(stage) : order.input(stage);
+  }
+  for (int i = 0; i < p - 1 - w; ++i) {
+    order.oldest_weight();
+    order.input(v.down);
+  }
+  order.all_weights();
+}
+
+Result<Schedule> generate(const ScheduleRequest& request) {
+  const int p = request.workers;
+  const int written = std::max(request.microbatches, 2 * p);
+  Orders orders;
+  for (int w = 0; w < p; ++w) {
+    OrderWriter order(2 * p, request.microbatches);
+    fill(order, v_stages(w, p), w, p);
+    steady(order, v_stages(w, p), w, p, written);
+    drain(order, v_stages(w, p), w, p);
+    orders.push_back(order.take());
+  }
+  return Schedule::create(2 * p, request.microbatches, std::move(orders));
+}
+
+}  // namespace
+
+ScheduleGenerator dualpipev() {
+  return {"dualpipev",
+          "hides communication behind joined F and B; two stages "
+          "a worker",
+          "DeepSeek-V3 Technical Report, 2024; deepseek-ai/DualPipe, 2025",
+          generate};
+}
+
+}  // namespace pipewright

@@ -1,0 +1,76 @@
+// ZB-V: two stages a worker in a V: no bubble in 1F1B's memory.
+//
+// "Zero Bubble Pipeline Parallelism" (Qi, Wan, Huang, Lin; ICLR 2024), section
+// 6. A microbatch comes back to the worker it started on after half its way,
+// so its gradient is there sooner and activations are freed sooner.
+//
+// Capitals are the stage on the way down the V, small letters that on the way
+// up:
+//
+//   0: F0 F1 F2 f0 i0 w0 f1 i1 w1 I0 W0 f2 i2 w2 I1 W1 I2 W2
+//   1:    F0 f0 F1 f1 i0 w0 F2 I0 W0 f2 i1 w1 I1 i2 I2 W1 w2 W2
+//
+// At F = I = W and M >= 2p-1 every worker is busy from its first action to its
+// last, and holds at most 2p activations of half a worker's share each: 1F1B's
+// p. With fewer microbatches it is the same order without those that are not
+// there.
+
+#include <algorithm>
+
+#include "pipewright/schedules/generators.h"
+#include "pipewright/schedules/zero_bubble_order.h"
+
+namespace pipewright {
+namespace {
+
+std::vector<ComputeAction> worker_order(int w, int p, int microbatches) {
+  const auto [down, up] = v_stages(w, p);
+  const int written = std::max(microbatches, 2 * p - 1);
+  OrderWriter order(2 * p, microbatches);
+  // Until the first microbatch has come back up the V.
+  for (int i = 0; i < 2 * (p - w) - 1; ++i) order.forward(down);
+  for (int i = 0; i < w; ++i) {
+    order.forward(up);
+    order.forward(down);
+  }
+  for (int i = 0; i < p - w; ++i) {
+    order.forward(up);
+    order.backward(up);
+  }
+  while (order.forwards(up) < written) {
+    if (order.forwards(down) < written) order.forward(down);
+    order.backward(down);
+    order.forward(up);
+    order.backward(up);
+  }
+  // Gradients only, W in the gaps between them.
+  for (int i = 0; i < w; ++i) {
+    order.input(down);
+    order.input(up);
+  }
+  for (int i = 0; i < p - w; ++i) {
+    order.input(down);
+    order.weight(down);
+  }
+  order.all_weights();
+  return order.take();
+}
+
+Result<Schedule> generate(const ScheduleRequest& request) {
+  const int p = request.workers;
+  Orders orders;
+  for (int w = 0; w < p; ++w)
+    orders.push_back(worker_order(w, p, request.microbatches));
+  return Schedule::create(2 * p, request.microbatches, std::move(orders));
+}
+
+}  // namespace
+
+ScheduleGenerator zb_v() {
+  return {"zb-v",
+          "no bubble where F = I = W, in 1f1b's memory; two stages a "
+          "worker",
+          "Zero Bubble Pipeline Parallelism, ICLR 2024", generate};
+}
+
+}  // namespace pipewright

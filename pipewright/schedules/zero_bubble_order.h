@@ -1,0 +1,72 @@
+// What the zero-bubble generators share: actions by their letters, the V that
+// two stages a worker make, and the order of one stage a worker with W put off.
+//
+// For the generators in this folder only.
+
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "pipewright/plan/schedule.h"
+
+namespace pipewright {
+
+// The V: worker w of p has stage w on the way down and 2p-1-w on the way up, so
+// that the first worker has both ends and the last the two middle stages.
+//
+//   worker 0: 0       7
+//   worker 1:   1   6
+//   worker 2:    2 5
+//   worker 3:     34
+struct VStages {
+  StageId down, up;
+};
+VStages v_stages(int worker, int workers);
+
+// Writes one worker's order; microbatches count up by themselves per stage and
+// kind, and those beyond `microbatches` are left out. A published order that
+// needs a certain number of microbatches is written for that many and loses the
+// ones that are not there: what is left still has every dependency before its
+// use.
+class OrderWriter {
+ public:
+  OrderWriter(int stages, int microbatches);
+
+  void forward(StageId stage) { write(stage, ComputeKind::Forward); }
+  void backward(StageId stage);  // I and its W
+  void input(StageId stage) { write(stage, ComputeKind::BackwardInput); }
+  void weight(StageId stage);  // of the stage's oldest I without W; or nothing
+  void oldest_weight();        // of the oldest I without W; or nothing
+  void all_weights();
+  // F joined with I, and the I's W after them.
+  void forward_with_backward(StageId forward, StageId backward);
+
+  int forwards(StageId stage) const { return done_[stage.index()].forwards; }
+  int backwards(StageId stage) const { return done_[stage.index()].backwards; }
+  std::vector<ComputeAction> take() { return std::move(order_); }
+
+ private:
+  struct Done {
+    int forwards = 0, backwards = 0;
+  };
+  ComputeAction next(StageId stage, ComputeKind kind);
+  bool write(StageId stage, ComputeKind kind);
+  void newest_weight();
+
+  int microbatches_;
+  std::vector<Done> done_;
+  std::vector<ComputeAction> waiting_;  // W whose I is written, oldest first
+  std::vector<ComputeAction> order_;
+};
+
+// One stage a worker: worker w begins with warm_up F; then every I is followed
+// by the W of the I `delay` microbatches earlier, and by one more F.
+struct DelayedWeights {
+  int warm_up = 1;
+  int delay = 0;
+};
+std::vector<ComputeAction> delayed_weight_order(int worker, int microbatches,
+                                                DelayedWeights shape);
+
+}  // namespace pipewright
