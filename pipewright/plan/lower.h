@@ -18,6 +18,9 @@ struct LowerOptions {
   // Receives posted ahead on each channel (pair of workers and kind): message n
   // is posted when message n - window has been used.
   int window = 4;
+  // Above 0: a program for a run of just that many minibatches, without a body
+  // that repeats.
+  int minibatches = 0;
 };
 
 // Fails with MalformedInput as check_plan does, or if sizes at the plan's

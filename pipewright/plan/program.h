@@ -70,7 +70,8 @@ struct Action {
   auto operator<=>(const Action&) const = default;
 };
 
-// One tensor, as lowering tells them apart.
+// One tensor, as lowering tells them apart. A layer whose output is a view has
+// no activation of its own: the storage's layer stands for it.
 enum class ValueKind : std::uint8_t {
   Gradient,    // of the layer's output; a running sum over its users so far
   Activation,  // the layer's output
@@ -97,6 +98,7 @@ enum class TransferKind : std::uint8_t {
 struct Transfer {
   WorkerId from, to;
   TransferKind kind = TransferKind::Activation;
+  std::int32_t group = -1;  // of weights: into weight_groups
   std::vector<Value> values;
   std::int32_t first_sample = 0, end_sample = 0;
   Bytes bytes;

@@ -1,0 +1,212 @@
+#include "pipewright/plan/memory_effects.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace pipewright {
+namespace {
+
+using Values = std::set<Value>;
+
+class MemoryEffects {
+ public:
+  MemoryEffects(Program& program, const Plan& plan, const Profile& profile,
+                const Homes& homes, const Traffic& traffic)
+      : program_(program),
+        plan_(plan),
+        profile_(profile),
+        homes_(homes),
+        traffic_(traffic) {}
+
+  void run(const std::vector<const Lane*>& lanes) {
+    for (Operation& operation : program_.operations) {
+      const std::pair key{operation.stage, operation.worker};
+      for (const Lane* lane : lanes) {
+        auto found = lane->find(key);
+        if (found == lane->end()) continue;
+        set_made_and_kept(operation, found->second);
+        break;
+      }
+    }
+    share_kept();
+    for (Transfer& transfer : program_.transfers) set_transfer(transfer);
+    for (Operation& operation : program_.operations) set_effects(operation);
+  }
+
+ private:
+  struct State {
+    Values made;        // by F of this operation
+    Values received;    // for F
+    Values sent;        // by F
+    Values kept;        // from F (and receives) until B or W ends
+    Values recomputed;  // by R
+    Bytes gradients_sent;
+  };
+
+  State& state(const Operation& operation) {
+    return states_[{operation.worker, operation.stage}];
+  }
+  SampleRange samples(const Operation& operation) const {
+    return {operation.first_sample, operation.end_sample};
+  }
+  Bytes bytes(const Values& values, const Operation& operation) const {
+    Bytes sum;
+    for (const Value& value : values)
+      sum += traffic_.bytes_of(value, samples(operation));
+    return sum;
+  }
+
+  static Values values_of(const Kept& kept) {
+    Values values;
+    for (LayerId layer : kept.activations)
+      values.insert({ValueKind::Activation, layer});
+    for (LayerId layer : kept.privates)
+      values.insert({ValueKind::Private, layer});
+    return values;
+  }
+
+  void set_made_and_kept(const Operation& operation,
+                         const StageTraffic& stage_traffic) {
+    State& s = state(operation);
+    for (LayerId layer : operation.forward) {
+      if (homes_.storage[layer.index()] == layer)
+        s.made.insert({ValueKind::Activation, layer});
+      s.made.insert({ValueKind::Private, layer});
+    }
+    const auto add = [&](const std::vector<TransferId>& ids, Values& to) {
+      for (TransferId id : ids)
+        for (const Value& v : program_.transfers[id.index()].values)
+          to.insert(v);
+    };
+    add(stage_traffic.forward_needs, s.received);
+    add(stage_traffic.forward_sends, s.sent);
+    for (TransferId id : stage_traffic.backward_sends)
+      s.gradients_sent += program_.transfers[id.index()].bytes;
+    s.kept = values_of(
+        kept_by(operation.backward, profile_, homes_, operation.recompute));
+    if (operation.recompute) {
+      const Values all =
+          values_of(kept_by(operation.backward, profile_, homes_, false));
+      std::set_difference(all.begin(), all.end(), s.kept.begin(), s.kept.end(),
+                          std::inserter(s.recomputed, s.recomputed.end()));
+    }
+  }
+
+  // What is kept but neither made nor received for a forward on the worker
+  // comes by a Saved transfer, whose reader frees it. A value that several
+  // stages of a worker keep is freed by the one whose backward comes last: the
+  // first stage.
+  void share_kept() {
+    std::map<WorkerId, Values> here, taken;
+    for (const auto& [key, s] : states_)
+      for (const Values* values : {&s.made, &s.received})
+        here[key.first].insert(values->begin(), values->end());
+    for (auto& [key, s] : states_) {  // ascending stages of a worker
+      Values kept;
+      for (const Value& value : s.kept)
+        if (here[key.first].count(value) &&
+            taken[key.first].insert(value).second)
+          kept.insert(value);
+      s.kept = std::move(kept);
+    }
+    kept_on_ = std::move(taken);
+  }
+
+  void set_transfer(Transfer& transfer) {
+    if (transfer.is_keyed_by_version()) return;
+    const SampleRange range{transfer.first_sample, transfer.end_sample};
+    if (transfer.kind == TransferKind::Gradient) {
+      transfer.freed_by_sender = transfer.bytes;
+      return;
+    }
+    for (const Value& value : transfer.values) {
+      if (kept_on_[transfer.to].count(value) &&
+          transfer.kind == TransferKind::Activation)
+        transfer.retained_by_reader += traffic_.bytes_of(value, range);
+      const bool made_here = made_on(transfer.from, value);
+      if (made_here && !kept_on_[transfer.from].count(value) &&
+          leaving_[transfer.from].insert(value).second)
+        transfer.freed_by_sender += traffic_.bytes_of(value, range);
+    }
+  }
+
+  bool made_on(WorkerId worker, const Value& value) const {
+    return std::any_of(states_.begin(), states_.end(), [&](const auto& entry) {
+      return entry.first.first == worker && entry.second.made.count(value);
+    });
+  }
+
+  // Bytes needed only while it runs: the largest layer's workspace and output.
+  Bytes transient(const std::vector<LayerId>& layers,
+                  const Operation& operation, std::int64_t outputs) const {
+    Bytes most;
+    for (LayerId layer : layers) {
+      const Bytes output =
+          traffic_.bytes_of({ValueKind::Activation, layer}, samples(operation));
+      most = std::max(most, output * outputs);
+    }
+    return most;
+  }
+
+  void set_effects(Operation& operation) {
+    const State& s = state(operation);
+    const auto effect = [&](ActionKind kind) -> Effect& {
+      return operation.effects[static_cast<int>(kind)];
+    };
+    Values stays;  // of what F makes: kept here, or on its way elsewhere
+    for (const Value& value : s.made)
+      if (kept_on_[operation.worker].count(value) || s.sent.count(value))
+        stays.insert(value);
+    const Bytes forward = transient(operation.forward, operation, 1);
+    effect(ActionKind::Forward) = {bytes(stays, operation) + forward, forward};
+
+    const Bytes recomputed = bytes(s.recomputed, operation);
+    effect(ActionKind::Recompute) = {recomputed, Bytes(0)};
+
+    const Bytes backward = transient(operation.backward, operation, 2);
+    const Bytes kept = bytes(s.kept, operation) + recomputed;
+    effect(ActionKind::Backward) = {s.gradients_sent + backward,
+                                    kept + backward};
+    // Between I and W the output gradients of layers with weights wait.
+    Bytes waiting;
+    for (LayerId layer : operation.backward)
+      if (!profile_.layers[layer.index()].parameters.empty())
+        waiting += traffic_.bytes_of({ValueKind::Activation, layer},
+                                     samples(operation));
+    effect(ActionKind::BackwardInput) = {s.gradients_sent + waiting + backward,
+                                         backward};
+    effect(ActionKind::BackwardWeight) = {Bytes(0), kept + waiting};
+    set_weights(operation);
+  }
+
+  void set_weights(Operation& operation) {
+    std::set<ParameterId> parameters;
+    for (LayerId layer : operation.backward)
+      for (ParameterId id : profile_.layers[layer.index()].parameters)
+        parameters.insert(id);
+    for (ParameterId id : parameters)
+      operation.gradients += profile_.parameters[id.index()].bytes;
+    operation.optimizer =
+        operation.gradients * std::int64_t{plan_.optimizer_words};
+  }
+
+  Program& program_;
+  const Plan& plan_;
+  const Profile& profile_;
+  const Homes& homes_;
+  const Traffic& traffic_;
+  std::map<std::pair<WorkerId, StageId>, State> states_;
+  std::map<WorkerId, Values> kept_on_, leaving_;
+};
+
+}  // namespace
+
+void set_memory_effects(Program& program, const Plan& plan,
+                        const Profile& profile, const Homes& homes,
+                        const Traffic& traffic,
+                        const std::vector<const Lane*>& lanes) {
+  MemoryEffects(program, plan, profile, homes, traffic).run(lanes);
+}
+
+}  // namespace pipewright

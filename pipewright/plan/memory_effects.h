@@ -1,0 +1,24 @@
+// Which bytes an operation allocates and frees, and which a transfer occupies
+// at its two ends: a value's life, from where it is made to its last use.
+
+#pragma once
+
+#include <vector>
+
+#include "pipewright/plan/homes.h"
+#include "pipewright/plan/plan.h"
+#include "pipewright/plan/program.h"
+#include "pipewright/plan/traffic.h"
+#include "pipewright/profile/profile.h"
+
+namespace pipewright {
+
+// Fills effects, gradients and optimizer of program.operations, and
+// freed_by_sender and retained_by_reader of program.transfers. `lanes` has one
+// entry per microbatch; the first that runs a stage on a worker stands for all.
+void set_memory_effects(Program& program, const Plan& plan,
+                        const Profile& profile, const Homes& homes,
+                        const Traffic& traffic,
+                        const std::vector<const Lane*>& lanes);
+
+}  // namespace pipewright

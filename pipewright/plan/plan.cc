@@ -1,0 +1,158 @@
+#include "pipewright/plan/plan.h"
+
+#include <algorithm>
+#include <set>
+
+#include "pipewright/base/text.h"
+
+namespace pipewright {
+namespace {
+
+std::string stage_name(std::size_t stage) {
+  return "stage " + std::to_string(stage);
+}
+
+std::string layer_name(const Profile& profile, LayerId layer) {
+  return "layer " + std::to_string(layer.value) + " (" +
+         profile.layers[layer.index()].name + ")";
+}
+
+// The stage of each layer, or an error that names the layer.
+Result<std::vector<StageId>> stage_of_layers(
+    const Plan& plan, const Profile& profile,
+    std::vector<LayerId> Stage::*layers, const std::string& direction) {
+  std::vector<StageId> stage_of(profile.layers.size());
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const std::vector<LayerId>& list = plan.stages[s].*layers;
+    if (!std::is_sorted(list.begin(), list.end()))
+      return malformed(
+          "its " + direction + " layers are not in ascending order",
+          stage_name(s));
+    for (LayerId layer : list) {
+      if (layer.is_none() || layer.value >= profile.num_layers())
+        return malformed("layer " + std::to_string(layer.value) +
+                             " does not exist; the model has " +
+                             std::to_string(profile.num_layers()),
+                         stage_name(s), "was the plan made for another model?");
+      StageId& stage = stage_of[layer.index()];
+      if (!stage.is_none())
+        return malformed(layer_name(profile, layer) + " has its " + direction +
+                             " in " + stage_name(stage.index()) + " too",
+                         stage_name(s));
+      stage = StageId(s);
+    }
+  }
+  for (std::size_t l = 0; l < stage_of.size(); ++l) {
+    if (stage_of[l].is_none())
+      return malformed(layer_name(profile, LayerId(l)) + " has its " +
+                           direction + " in no stage",
+                       "plan", "was the plan made for another model?");
+    for (LayerId input : profile.layers[l].inputs)
+      if (stage_of[input.index()] > stage_of[l])
+        return malformed(layer_name(profile, input) + " feeds " +
+                             layer_name(profile, LayerId(l)) + ", whose " +
+                             direction + " is in an earlier stage (" +
+                             std::to_string(stage_of[l].value) + " < " +
+                             std::to_string(stage_of[input.index()].value) +
+                             ")",
+                         stage_name(stage_of[input.index()].index()));
+  }
+  return stage_of;
+}
+
+Result<void> check_numbers(const Plan& plan) {
+  if (plan.microbatch < 1 || plan.minibatch < 1 ||
+      plan.minibatch % plan.microbatch != 0)
+    return malformed("a minibatch of " + std::to_string(plan.minibatch) +
+                         " samples is no whole number of microbatches of " +
+                         std::to_string(plan.microbatch),
+                     "plan");
+  const Schedule& schedule = plan.schedule;
+  const auto differ = [](const std::string& what, int of_schedule,
+                         int of_plan) {
+    return malformed("the schedule is for " + std::to_string(of_schedule) +
+                         " " + what + ", the plan has " +
+                         std::to_string(of_plan),
+                     "plan");
+  };
+  if (schedule.num_stages() != plan.num_stages())
+    return differ("stages", schedule.num_stages(), plan.num_stages());
+  if (schedule.num_workers() != plan.num_workers())
+    return differ("workers", schedule.num_workers(), plan.num_workers());
+  if (schedule.num_microbatches() != plan.num_microbatches())
+    return differ("microbatches", schedule.num_microbatches(),
+                  plan.num_microbatches());
+  if (is_asynchronous(plan.method) != schedule.is_asynchronous() &&
+      plan.method == Method::Sync)
+    return malformed(
+        "an asynchronous schedule cannot carry the method \"sync\"", "plan",
+        "choose another method, or a schedule that drains");
+  return {};
+}
+
+// Who runs a stage by the schedule must be who holds it by the plan.
+Result<void> check_workers(const Plan& plan) {
+  std::vector<std::set<WorkerId>> runs(plan.stages.size());
+  const auto& sections = plan.schedule.sections();
+  for (const Orders* orders :
+       {&sections.prologue, &sections.body, &sections.epilogue})
+    for (std::size_t w = 0; w < orders->size(); ++w)
+      for (const ComputeAction& action : (*orders)[w])
+        runs[action.stage.index()].insert(WorkerId(w));
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const auto& workers = plan.stages[s].workers;
+    const std::set<WorkerId> holds(workers.begin(), workers.end());
+    if (holds.size() != workers.size())
+      return malformed("a worker holds it twice", stage_name(s));
+    if (holds != runs[s])
+      return malformed(
+          "the workers that hold it are not those that run it by "
+          "the schedule",
+          stage_name(s));
+    const bool split = plan.replication == Replication::Split;
+    if (split && static_cast<int>(workers.size()) > plan.microbatch)
+      return malformed(std::to_string(workers.size()) +
+                           " replicas cannot split a microbatch of " +
+                           std::to_string(plan.microbatch) + " samples",
+                       stage_name(s), "use larger microbatches, or \"rotate\"");
+    if (!split && static_cast<int>(workers.size()) > plan.num_microbatches())
+      return malformed(std::to_string(workers.size()) +
+                           " replicas cannot take turns at " +
+                           std::to_string(plan.num_microbatches()) +
+                           " microbatches a minibatch",
+                       stage_name(s), "use smaller microbatches, or \"split\"");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Stage> stages_of_cuts(const std::vector<int>& cuts,
+                                  int num_layers) {
+  std::vector<Stage> stages;
+  int begin = 0;
+  for (std::size_t s = 0; s <= cuts.size(); ++s) {
+    const int end = s < cuts.size() ? cuts[s] : num_layers;
+    Stage stage;
+    for (int layer = begin; layer < end; ++layer)
+      stage.forward.push_back(LayerId(layer));
+    stage.backward = stage.forward;
+    stage.workers = {WorkerId(s)};
+    stages.push_back(std::move(stage));
+    begin = end;
+  }
+  return stages;
+}
+
+Result<void> check_plan(const Plan& plan, const Profile& profile) {
+  if (Result<void> numbers = check_numbers(plan); !numbers) return numbers;
+  if (Result<void> workers = check_workers(plan); !workers) return workers;
+  for (auto [layers, direction] : {std::pair{&Stage::forward, "forward"},
+                                   std::pair{&Stage::backward, "backward"}}) {
+    auto stage_of = stage_of_layers(plan, profile, layers, direction);
+    if (!stage_of) return stage_of.error();
+  }
+  return {};
+}
+
+}  // namespace pipewright

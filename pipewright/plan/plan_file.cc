@@ -1,0 +1,166 @@
+// The plan file: "pipewright/plan", version 1.
+//
+//   {"format": "pipewright/plan", "version": 1, "model": "mlp",
+//    "planner": "uniform", "method": "sync", "minibatch": 64, "microbatch": 8,
+//    "replication": "split", "optimizer_words": 1, "devices": [0, 1],
+//    "stages": [{"layers": "0-3", "workers": [0]},
+//               {"layers": "4-7", "backward_layers": "3-7", "workers": [1]}],
+//    "schedule_name": "1f1b", "schedule": ["schedule v1 stages=2 ...", ...]}
+//
+// Layers are runs "first-last" or single numbers, separated by commas.
+
+#include <algorithm>
+
+#include "pipewright/base/json_cursor.h"
+#include "pipewright/base/text.h"
+#include "pipewright/plan/plan.h"
+
+namespace pipewright {
+namespace {
+
+constexpr int kMostLayers = 1 << 20;
+
+std::string layers_text(const std::vector<LayerId>& layers) {
+  std::vector<std::string> runs;
+  for (std::size_t i = 0; i < layers.size();) {
+    std::size_t j = i;
+    while (j + 1 < layers.size() && layers[j + 1].value == layers[j].value + 1)
+      ++j;
+    std::string run = std::to_string(layers[i].value);
+    if (j > i) run += "-" + std::to_string(layers[j].value);
+    runs.push_back(run);
+    i = j + 1;
+  }
+  return join(runs, ",");
+}
+
+std::vector<LayerId> read_layers(const JsonCursor& cursor) {
+  std::vector<LayerId> layers;
+  const std::string text = cursor.text();
+  if (text.empty()) return layers;
+  for (std::string_view run : split(text, ',')) {
+    const std::size_t dash = run.find('-');
+    const auto first = parse_integer(run.substr(0, dash));
+    const auto last = dash == std::string_view::npos
+                          ? first
+                          : parse_integer(run.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last < *first ||
+        *last >= kMostLayers) {
+      cursor.fail("\"" + std::string(run) + "\" is no run of layers",
+                  "write it like \"0-12,15\"");
+      return layers;
+    }
+    for (std::int64_t l = *first; l <= *last; ++l)
+      layers.push_back(LayerId(static_cast<std::int32_t>(l)));
+  }
+  if (std::adjacent_find(layers.begin(), layers.end(),
+                         std::greater_equal<>()) != layers.end())
+    cursor.fail("layers are not ascending");
+  return layers;
+}
+
+Stage read_stage(JsonCursor cursor) {
+  Stage stage;
+  stage.forward = read_layers(cursor.at("layers"));
+  JsonCursor backward = cursor.find("backward_layers");
+  stage.backward = backward.exists() ? read_layers(backward) : stage.forward;
+  for (const JsonCursor& worker : cursor.at("workers").elements())
+    stage.workers.push_back(
+        WorkerId(static_cast<std::int32_t>(worker.integer(0, 1 << 20))));
+  JsonCursor recompute = cursor.find("recompute");
+  stage.recompute = recompute.exists() && recompute.boolean();
+  cursor.refuse_other_keys();
+  return stage;
+}
+
+void read_schedule(const JsonCursor& cursor, Plan& plan,
+                   const std::string& file) {
+  std::string text;
+  for (const JsonCursor& line : cursor.elements()) text += line.text() + "\n";
+  if (!cursor.exists()) return;
+  Result<Schedule> schedule = Schedule::parse(text, file + ": schedule");
+  if (schedule)
+    plan.schedule = *std::move(schedule);
+  else
+    cursor.fail(schedule.error().to_text());
+}
+
+void read_settings(JsonCursor& root, Plan& plan) {
+  plan.model = root.at("model").text();
+  plan.planner = root.at("planner").text();
+  JsonCursor method = root.at("method");
+  if (auto known = parse_method(method.text()))
+    plan.method = *known;
+  else if (method.is_text()) {
+    std::vector<std::string> names;
+    for (Method m : kMethods) names.push_back(to_text(m));
+    method.fail("unknown method", suggestion(method.text(), names));
+  }
+  plan.minibatch = static_cast<int>(root.at("minibatch").integer(1, 1 << 30));
+  plan.microbatch = static_cast<int>(root.at("microbatch").integer(1, 1 << 30));
+  JsonCursor replication = root.find("replication");
+  if (replication.exists() && replication.text() == "rotate")
+    plan.replication = Replication::Rotate;
+  else if (replication.exists() && replication.text() != "split")
+    replication.fail("expected \"split\" or \"rotate\"");
+  JsonCursor words = root.find("optimizer_words");
+  if (words.exists())
+    plan.optimizer_words = static_cast<int>(words.integer(0, 16));
+  JsonCursor name = root.find("schedule_name");
+  if (name.exists()) plan.schedule_name = name.text();
+}
+
+}  // namespace
+
+Result<Plan> parse_plan(std::string_view text, const std::string& file) {
+  PIPEWRIGHT_TRY(const Json json, parse_json(text, file));
+  JsonErrors errors(file);
+  JsonCursor root(json, errors);
+  root.require_format("pipewright/plan", 1);
+  Plan plan;
+  read_settings(root, plan);
+  for (const JsonCursor& device : root.at("devices").elements())
+    plan.devices.push_back(
+        DeviceId(static_cast<std::int32_t>(device.integer(0, 1 << 20))));
+  for (const JsonCursor& stage : root.at("stages").elements())
+    plan.stages.push_back(read_stage(stage));
+  read_schedule(root.at("schedule"), plan, file);
+  root.refuse_other_keys();
+  if (!errors.empty()) return errors.error();
+  return plan;
+}
+
+Json to_json(const Plan& plan) {
+  Json json = Json::object();
+  json.set("format", "pipewright/plan").set("version", 1);
+  json.set("model", plan.model).set("planner", plan.planner);
+  json.set("method", to_text(plan.method));
+  json.set("minibatch", plan.minibatch).set("microbatch", plan.microbatch);
+  json.set("replication",
+           plan.replication == Replication::Split ? "split" : "rotate");
+  json.set("optimizer_words", plan.optimizer_words);
+  Json devices = Json::array();
+  for (DeviceId device : plan.devices) devices.push(device.value);
+  json.set("devices", std::move(devices));
+  Json stages = Json::array();
+  for (const Stage& stage : plan.stages) {
+    Json item = Json::object();
+    item.set("layers", layers_text(stage.forward));
+    if (stage.backward != stage.forward)
+      item.set("backward_layers", layers_text(stage.backward));
+    Json workers = Json::array();
+    for (WorkerId worker : stage.workers) workers.push(worker.value);
+    item.set("workers", std::move(workers));
+    if (stage.recompute) item.set("recompute", true);
+    stages.push(std::move(item));
+  }
+  json.set("stages", std::move(stages));
+  json.set("schedule_name", plan.schedule_name);
+  Json lines = Json::array();
+  const std::string text = plan.schedule.to_text();
+  for (std::string_view line : split(trim(text), '\n')) lines.push(line);
+  json.set("schedule", std::move(lines));
+  return json;
+}
+
+}  // namespace pipewright

@@ -1,0 +1,118 @@
+#include "pipewright/plan/weight_groups.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace pipewright {
+
+WeightGroups weight_groups_of(const Plan& plan, const Profile& profile,
+                              const Homes& homes) {
+  std::map<std::pair<StageId, StageId>, std::vector<LayerId>> by_homes;
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    const bool split = homes.forward[l] != homes.backward[l];
+    if (split && profile.parameter_bytes(LayerId(l)) == Bytes(0)) continue;
+    by_homes[{homes.backward[l], homes.forward[l]}].push_back(LayerId(l));
+  }
+  WeightGroups result;
+  result.of_forward.resize(plan.stages.size());
+  result.of_owner.resize(plan.stages.size());
+  for (const auto& [key, layers] : by_homes) {
+    const auto [owner, forward] = key;
+    std::set<ParameterId> parameters;
+    WeightGroup group{forward, owner, layers, Bytes(0)};
+    for (LayerId layer : layers)
+      for (ParameterId id : profile.layers[layer.index()].parameters)
+        if (parameters.insert(id).second)
+          group.bytes += profile.parameters[id.index()].bytes;
+    const int index = static_cast<int>(result.groups.size());
+    const auto place = [&](std::vector<int>& list) {
+      list.insert(owner == forward ? list.begin() : list.end(), index);
+    };
+    place(result.of_forward[forward.index()]);
+    place(result.of_owner[owner.index()]);
+    result.groups.push_back(std::move(group));
+  }
+  return result;
+}
+
+std::vector<Reduction> reductions_of(const Plan& plan, const Profile& profile,
+                                     const Homes& homes) {
+  std::map<ParameterId, std::set<StageId>> users;
+  for (std::size_t l = 0; l < profile.layers.size(); ++l)
+    for (ParameterId id : profile.layers[l].parameters)
+      users[id].insert(homes.backward[l]);
+  std::map<std::set<StageId>, std::vector<ParameterId>> by_stages;
+  for (const auto& [id, stages] : users) by_stages[stages].push_back(id);
+
+  std::vector<Reduction> reductions;
+  for (const auto& [stages, parameters] : by_stages) {
+    Reduction reduction;
+    for (StageId stage : stages) {
+      reduction.stages.push_back(stage);
+      for (WorkerId worker : plan.stages[stage.index()].workers)
+        if (std::find(reduction.workers.begin(), reduction.workers.end(),
+                      worker) == reduction.workers.end())
+          reduction.workers.push_back(worker);
+    }
+    if (stages.size() == 1 && reduction.workers.size() == 1) continue;
+    reduction.parameters = parameters;
+    for (ParameterId id : parameters)
+      reduction.bytes += profile.parameters[id.index()].bytes;
+    reductions.push_back(std::move(reduction));
+  }
+  return reductions;
+}
+
+namespace {
+
+// What happens to one group on one worker, in program order.
+struct Event {
+  bool made;  // a new version, rather than a read
+  std::int32_t version;
+};
+
+std::int32_t most_held(const std::vector<Event>& events) {
+  std::int32_t held = 1;
+  std::int32_t oldest_read = INT32_MAX;  // from here to the end
+  for (auto event = events.rbegin(); event != events.rend(); ++event) {
+    if (event->made)
+      held = std::max(
+          held, event->version - std::min(oldest_read, event->version) + 1);
+    else
+      oldest_read = std::min(oldest_read, event->version);
+  }
+  return held;
+}
+
+}  // namespace
+
+void set_held_weights(FlatProgram& flat) {
+  Program& program = flat.program;
+  for (std::size_t w = 0; w < flat.actions.size(); ++w) {
+    std::map<std::int32_t, std::vector<Event>> events;
+    for (const FlatAction& item : flat.actions[w]) {
+      const Action& action = item.action;
+      if (is_compute(action.kind)) {
+        const ReadSet& set =
+            program.read_sets[static_cast<std::size_t>(action.index)];
+        for (const WeightRead& read : set.weights)
+          events[read.group].push_back({false, action.version + read.offset});
+      } else if (action.kind == ActionKind::Step) {
+        for (std::size_t g = 0; g < program.weight_groups.size(); ++g)
+          if (program.weight_groups[g].owner == action.stage)
+            events[static_cast<std::int32_t>(g)].push_back(
+                {true, action.version});
+      } else if (action.kind == ActionKind::Receive) {
+        const Transfer& transfer =
+            program.transfers[static_cast<std::size_t>(action.index)];
+        if (transfer.is_keyed_by_version())
+          events[transfer.group].push_back({true, action.version});
+      }
+    }
+    for (const auto& [group, list] : events)
+      program.workers[w].held.push_back({group, most_held(list)});
+  }
+}
+
+}  // namespace pipewright
