@@ -10,6 +10,7 @@
 #include "pipewright/plan/traffic.h"
 #include "pipewright/plan/versions.h"
 #include "pipewright/plan/weight_groups.h"
+#include "pipewright/plan/worker_order.h"
 
 namespace pipewright {
 namespace {
@@ -17,32 +18,6 @@ namespace {
 ActionKind action_kind(ComputeKind kind) {
   return static_cast<ActionKind>(static_cast<int>(kind));
 }
-
-// Actions between two compute actions of a worker.
-struct Gap {
-  std::vector<Action> sends, receives, reduces, steps;  // in this order
-};
-
-// One worker's compute order and what goes into the gaps; gap k+1 follows
-// compute action k, gap 0 precedes all.
-struct WorkerOrder {
-  std::vector<ComputeAction> order;
-  std::vector<std::int32_t> repetition;
-  std::vector<std::int32_t> version, read_set;  // of each compute action
-  std::vector<Gap> gaps;
-
-  int size() const { return static_cast<int>(order.size()); }
-  // A joined pair is one piece: gaps lie before and behind it only.
-  Gap& after(int k) {
-    if (k >= 0 && order[static_cast<std::size_t>(k)].joined) ++k;
-    return gaps[static_cast<std::size_t>(k + 1)];
-  }
-  Gap& before(int k) {
-    if (k > 0 && k < size() && order[static_cast<std::size_t>(k - 1)].joined)
-      --k;
-    return gaps[static_cast<std::size_t>(k)];
-  }
-};
 
 class Lowering {
  public:
@@ -56,8 +31,8 @@ class Lowering {
         options_(options),
         traffic_(plan, profile, homes, sizes),
         groups_(weight_groups_of(plan, profile, homes)),
-        versions_(plan.method, {}, 1) {
-    set_orders();
+        versions_(plan.method, {}, 1),
+        workers_(worker_orders_of(plan, minibatches)) {
     set_lanes();
     Orders orders;
     for (const WorkerOrder& worker : workers_) orders.push_back(worker.order);
@@ -74,21 +49,24 @@ class Lowering {
     program.microbatch = plan_.microbatch;
     program.weight_groups = groups_.groups;
     program.reductions = reductions_of(plan_, profile_, homes_);
-    add_weight_transfers();
+    for (Transfer& transfer : weight_transfers_of(plan_, groups_)) {
+      weight_transfer_[{transfer.group, transfer.to}] =
+          TransferId(program.transfers.size());
+      program.transfers.push_back(std::move(transfer));
+    }
     add_compute();
     add_steps();
     add_receives();
     assemble();
-    set_operations();
+    set_operations(program, plan_);
+    set_memory_effects(program, plan_, profile_, homes_, traffic_, lane_of_);
     set_held_weights(flat_);
     set_delays();
     return std::move(flat_);
   }
 
  private:
-  void set_orders();
   void set_lanes();
-  void add_weight_transfers();
   void add_compute();
   std::int32_t read_set(WorkerId worker, int k, std::int32_t version);
   std::int32_t intern(ReadSet set);
@@ -101,7 +79,6 @@ class Lowering {
   int first_read_of_weights(WorkerId worker, int group,
                             std::int32_t version) const;
   void assemble();
-  void set_operations();
   void set_delays();
 
   const std::vector<int>& groups_read(ComputeKind kind, StageId stage) const {
@@ -130,53 +107,6 @@ class Lowering {
   FlatProgram flat_;
 };
 
-// The schedule's actions for the run, with a recompute before each backward of
-// a stage that keeps only its inputs.
-void Lowering::set_orders() {
-  const Schedule& schedule = plan_.schedule;
-  const Orders orders = schedule.unrolled(minibatches_);
-  const Schedule::Sections& sections = schedule.sections();
-  const int outside = sections.minibatches_outside;
-  for (std::size_t w = 0; w < orders.size(); ++w) {
-    WorkerOrder worker;
-    const std::size_t fill =
-        sections.prologue.empty() ? 0 : sections.prologue[w].size();
-    const std::size_t body = sections.body[w].size();
-    std::set<std::pair<StageId, std::int32_t>> recomputed;
-    for (std::size_t k = 0; k < orders[w].size(); ++k) {
-      ComputeAction action = orders[w][k];
-      std::int32_t repetition = -1;
-      if (k >= fill)
-        repetition = body == 0
-                         ? minibatches_ - outside
-                         : std::min<std::int32_t>(
-                               static_cast<std::int32_t>((k - fill) / body),
-                               minibatches_ - outside);
-      if (action.kind == ComputeKind::Recompute)
-        recomputed.insert({action.stage, action.microbatch});
-      const bool backward = action.kind == ComputeKind::Backward ||
-                            action.kind == ComputeKind::BackwardInput;
-      if (backward && plan_.stages[action.stage.index()].recompute &&
-          !recomputed.count({action.stage, action.microbatch})) {
-        ComputeAction again = action;
-        again.kind = ComputeKind::Recompute;
-        again.joined = false;
-        // Never into the middle of a joined pair.
-        const bool inside = k > 0 && orders[w][k - 1].joined;
-        const std::ptrdiff_t behind = inside ? 1 : 0;
-        worker.order.insert(worker.order.end() - behind, again);
-        worker.repetition.insert(worker.repetition.end() - behind, repetition);
-      }
-      worker.order.push_back(action);
-      worker.repetition.push_back(repetition);
-    }
-    worker.gaps.resize(worker.order.size() + 1);
-    worker.version.resize(worker.order.size());
-    worker.read_set.resize(worker.order.size());
-    workers_.push_back(std::move(worker));
-  }
-}
-
 void Lowering::set_lanes() {
   const auto total =
       static_cast<std::size_t>(minibatches_ * plan_.num_microbatches());
@@ -193,31 +123,6 @@ void Lowering::set_lanes() {
     lane_of_.push_back(&traffic_.lane(placement));
   }
   flat_.program.transfers = traffic_.transfers();
-}
-
-void Lowering::add_weight_transfers() {
-  for (std::size_t g = 0; g < groups_.groups.size(); ++g) {
-    const WeightGroup& group = groups_.groups[g];
-    const auto& owners = plan_.stages[group.owner.index()].workers;
-    std::size_t i = 0;
-    for (WorkerId reader : plan_.stages[group.forward_stage.index()].workers) {
-      if (std::find(owners.begin(), owners.end(), reader) != owners.end())
-        continue;
-      Transfer transfer;
-      transfer.from = owners[i++ % owners.size()];
-      transfer.to = reader;
-      transfer.kind = TransferKind::Weights;
-      transfer.group = static_cast<std::int32_t>(g);
-      for (LayerId layer : group.layers)
-        transfer.values.push_back({ValueKind::Weights, layer});
-      transfer.end_sample = plan_.microbatch;
-      transfer.bytes = group.bytes;
-      auto& transfers = flat_.program.transfers;
-      weight_transfer_[{static_cast<int>(g), reader}] =
-          TransferId(transfers.size());
-      transfers.push_back(std::move(transfer));
-    }
-  }
 }
 
 void Lowering::add_compute() {
@@ -453,36 +358,6 @@ void Lowering::assemble() {
     }
     flat_.actions.push_back(std::move(actions));
   }
-}
-
-void Lowering::set_operations() {
-  Program& program = flat_.program;
-  program.workers.resize(plan_.devices.size());
-  for (std::size_t w = 0; w < plan_.devices.size(); ++w)
-    program.workers[w].device = plan_.devices[w];
-  program.operation_of.assign(plan_.devices.size() * plan_.stages.size(), -1);
-  for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
-    const Stage& stage = plan_.stages[s];
-    const int replicas = static_cast<int>(stage.workers.size());
-    for (int j = 0; j < replicas; ++j) {
-      Operation operation;
-      operation.stage = StageId(s);
-      operation.worker = stage.workers[static_cast<std::size_t>(j)];
-      operation.forward = stage.forward;
-      operation.backward = stage.backward;
-      operation.recompute = stage.recompute;
-      const bool split = plan_.replication == Replication::Split;
-      const SampleRange samples =
-          split ? samples_of(j, replicas, plan_.microbatch)
-                : SampleRange{0, plan_.microbatch};
-      operation.first_sample = samples.first;
-      operation.end_sample = samples.end;
-      program.operation_of[operation.worker.index() * plan_.stages.size() + s] =
-          static_cast<int>(program.operations.size());
-      program.operations.push_back(std::move(operation));
-    }
-  }
-  set_memory_effects(program, plan_, profile_, homes_, traffic_, lane_of_);
 }
 
 void Lowering::set_delays() {

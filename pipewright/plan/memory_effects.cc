@@ -202,6 +202,34 @@ class MemoryEffects {
 
 }  // namespace
 
+void set_operations(Program& program, const Plan& plan) {
+  program.workers.resize(plan.devices.size());
+  for (std::size_t w = 0; w < plan.devices.size(); ++w)
+    program.workers[w].device = plan.devices[w];
+  program.operation_of.assign(plan.devices.size() * plan.stages.size(), -1);
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const Stage& stage = plan.stages[s];
+    const int replicas = static_cast<int>(stage.workers.size());
+    for (int j = 0; j < replicas; ++j) {
+      Operation operation;
+      operation.stage = StageId(s);
+      operation.worker = stage.workers[static_cast<std::size_t>(j)];
+      operation.forward = stage.forward;
+      operation.backward = stage.backward;
+      operation.recompute = stage.recompute;
+      const bool split = plan.replication == Replication::Split;
+      const SampleRange samples = split
+                                      ? samples_of(j, replicas, plan.microbatch)
+                                      : SampleRange{0, plan.microbatch};
+      operation.first_sample = samples.first;
+      operation.end_sample = samples.end;
+      program.operation_of[operation.worker.index() * plan.stages.size() + s] =
+          static_cast<int>(program.operations.size());
+      program.operations.push_back(std::move(operation));
+    }
+  }
+}
+
 void set_memory_effects(Program& program, const Plan& plan,
                         const Profile& profile, const Homes& homes,
                         const Traffic& traffic,

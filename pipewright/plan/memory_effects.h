@@ -13,6 +13,9 @@
 
 namespace pipewright {
 
+// The workers' devices and the operations, without their effects.
+void set_operations(Program& program, const Plan& plan);
+
 // Fills effects, gradients and optimizer of program.operations, and
 // freed_by_sender and retained_by_reader of program.transfers. `lanes` has one
 // entry per microbatch; the first that runs a stage on a worker stands for all.

@@ -36,6 +36,31 @@ WeightGroups weight_groups_of(const Plan& plan, const Profile& profile,
   return result;
 }
 
+std::vector<Transfer> weight_transfers_of(const Plan& plan,
+                                          const WeightGroups& groups) {
+  std::vector<Transfer> transfers;
+  for (std::size_t g = 0; g < groups.groups.size(); ++g) {
+    const WeightGroup& group = groups.groups[g];
+    const auto& owners = plan.stages[group.owner.index()].workers;
+    std::size_t i = 0;
+    for (WorkerId reader : plan.stages[group.forward_stage.index()].workers) {
+      if (std::find(owners.begin(), owners.end(), reader) != owners.end())
+        continue;
+      Transfer transfer;
+      transfer.from = owners[i++ % owners.size()];
+      transfer.to = reader;
+      transfer.kind = TransferKind::Weights;
+      transfer.group = static_cast<std::int32_t>(g);
+      for (LayerId layer : group.layers)
+        transfer.values.push_back({ValueKind::Weights, layer});
+      transfer.end_sample = plan.microbatch;
+      transfer.bytes = group.bytes;
+      transfers.push_back(std::move(transfer));
+    }
+  }
+  return transfers;
+}
+
 std::vector<Reduction> reductions_of(const Plan& plan, const Profile& profile,
                                      const Homes& homes) {
   std::map<ParameterId, std::set<StageId>> users;

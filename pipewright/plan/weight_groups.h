@@ -20,6 +20,10 @@ struct WeightGroups {
 WeightGroups weight_groups_of(const Plan& plan, const Profile& profile,
                               const Homes& homes);
 
+// New versions, from an owner to each worker that only reads them.
+std::vector<Transfer> weight_transfers_of(const Plan& plan,
+                                          const WeightGroups& groups);
+
 // Over the replicas of each stage, and over the stages that share a parameter.
 std::vector<Reduction> reductions_of(const Plan& plan, const Profile& profile,
                                      const Homes& homes);
