@@ -10,11 +10,20 @@ namespace pipewright {
 
 ScheduleGenerator gpipe();
 ScheduleGenerator one_f_one_b();
+ScheduleGenerator one_f_one_b_so();
+ScheduleGenerator fbp();
+ScheduleGenerator interleaved();
+ScheduleGenerator looped_bfs();
 ScheduleGenerator zb_h1();
 ScheduleGenerator zb_h2();
 ScheduleGenerator zb_v();
 ScheduleGenerator v_half();
 ScheduleGenerator v_min();
 ScheduleGenerator dualpipev();
+ScheduleGenerator chimera();
+ScheduleGenerator hanayo();
+ScheduleGenerator async_1f1b();
+ScheduleGenerator spp_pe();
+ScheduleGenerator spp_pe_capped();
 
 }  // namespace pipewright

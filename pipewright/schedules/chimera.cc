@@ -1,0 +1,46 @@
+// Chimera: two pipelines in opposite directions over the same workers. Stage s
+// is on worker s for the even microbatches and on worker p-1-s for the odd
+// ones, so that one direction computes where the other would idle. Weights are
+// held twice.
+//
+// Li and Hoefler, "Chimera: Efficiently Training Large-Scale Neural Networks
+// with Bidirectional Pipelines", SC 2021.
+//
+//   p = 4, M = 4 with F = B, microbatches only (even go down, odd go up):
+//   0: F0 F2    F1 B1 F3 B3    B0 B2
+//   1:    F0 F1 F2 F3 ...
+//   2:    F1 F0 F3 F2 ...
+//   3: F1 F3    F0 B0 F2 B2    B1 B3
+//
+// The paper merges two 1F1B orders slot by slot, which needs p even and M a
+// multiple of p. Here the same order comes from list scheduling with half of p
+// in flight per direction, for any p and M; with p odd the stage in the middle
+// has one worker only, which serves both directions.
+//
+// At M = p, p even: M(F+B) + (p-2)max(F,B), which is (p/2-1)(F+B) beyond M(F+B)
+// where F = B. In flight at a worker: at most p of M.
+
+#include "pipewright/schedules/generators.h"
+#include "pipewright/schedules/list_order.h"
+
+namespace pipewright {
+
+ScheduleGenerator chimera() {
+  return {"chimera", "two directions at once: half the bubble, weights twice",
+          "Chimera: Efficiently Training Large-Scale Neural Networks with "
+          "Bidirectional Pipelines, SC 2021",
+          [](const ScheduleRequest& request) {
+            const int p = request.workers;
+            ListOrderRequest list;
+            list.workers = list.stages = p;
+            list.microbatches = request.microbatches;
+            list.lanes = 2;
+            list.in_flight_per_lane = (p + 1) / 2;
+            list.worker_of = [p](int stage, int microbatch) {
+              return microbatch % 2 == 0 ? stage : p - 1 - stage;
+            };
+            return Schedule::create(p, request.microbatches, list_order(list));
+          }};
+}
+
+}  // namespace pipewright

@@ -1,0 +1,49 @@
+// FBP: the forward of one microbatch and the backward of another at once, on a
+// device whose resources the two share (an FPGA's). A pair takes the time of
+// both but needs only half the bandwidth: one tensor down and one up in F+B.
+//
+// Zhao et al., "BaPipe: Exploration of Balanced Pipeline Parallelism for DNN
+// Training", arXiv 2012.12544, 2020. While only forwards or only backwards are
+// left they use the whole device.
+//
+//   0: F0 F1 F2          F3+B0 F4+B1 F5+B2    B3 B4 B5
+//   1:    F0 F1+B0 F2+B1 F3+B2 F4+B3 F5+B4 B5
+//
+// Step M(F+B) + (p-1)(F+B); in flight min(M, 2(p-i+1)) at stage i (from 1),
+// since what a pair's forward makes is there while its backward still runs.
+
+#include "pipewright/schedules/generators.h"
+
+namespace pipewright {
+namespace {
+
+std::vector<ComputeAction> order_of(StageId stage, int microbatches,
+                                    int ahead) {
+  std::vector<ComputeAction> order;
+  for (int m = 0; m < microbatches + ahead; ++m) {
+    const bool has_backward = m >= ahead;
+    if (m < microbatches)
+      order.push_back({stage, m, ComputeKind::Forward, has_backward});
+    if (has_backward)
+      order.push_back({stage, m - ahead, ComputeKind::Backward});
+  }
+  return order;
+}
+
+}  // namespace
+
+ScheduleGenerator fbp() {
+  return {"fbp", "forward and backward at once: half the bandwidth (FPGAs)",
+          "BaPipe: Exploration of Balanced Pipeline Parallelism for DNN "
+          "Training, arXiv 2012.12544, 2020",
+          [](const ScheduleRequest& request) {
+            Orders orders;
+            for (int s = 0; s < request.workers; ++s)
+              orders.push_back(order_of(StageId(s), request.microbatches,
+                                        2 * (request.workers - 1 - s) + 1));
+            return Schedule::create(request.workers, request.microbatches,
+                                    std::move(orders));
+          }};
+}
+
+}  // namespace pipewright

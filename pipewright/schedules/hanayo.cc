@@ -1,0 +1,45 @@
+// Hanayo: waves. With v stages per worker a microbatch runs down the workers
+// and back up again, v/2 times: stage s is on worker s mod p on the way down
+// and on worker p-1 - s mod p on the way up. Chimera's small bubble without
+// holding weights twice, and the turning points need no transfer.
+//
+// Liu et al., "Hanayo: Harnessing Wave-like Pipeline Parallelism for Enhanced
+// Large Model Training Efficiency", SC 2023.
+//
+//   p = 2, v = 2 (one wave), M = 2 with F = B, as stage and microbatch:
+//   0: 0F0 0F1     3F0 3B0 3F1 3B1     0B0     0B1
+//   1:     1F0 2F0 1F1 2F1 2B0 1B0 2B1 1B1
+//
+// The order comes from list scheduling with p microbatches in flight, for any
+// p, v and M; an odd v ends with half a wave.
+//
+// At M = p, v even: (p-1) 2max(F,B)/v beyond M(F+B), F and B being those of a
+// whole worker: where F = B the same as interleaved.
+
+#include <algorithm>
+
+#include "pipewright/schedules/generators.h"
+#include "pipewright/schedules/list_order.h"
+
+namespace pipewright {
+
+ScheduleGenerator hanayo() {
+  return {"hanayo", "waves down and up the workers: chimera without copies",
+          "Hanayo: Harnessing Wave-like Pipeline Parallelism for Enhanced "
+          "Large Model Training Efficiency, SC 2023",
+          [](const ScheduleRequest& request) {
+            const int p = request.workers;
+            ListOrderRequest list;
+            list.workers = p;
+            list.stages = p * request.chunks;
+            list.microbatches = request.microbatches;
+            list.in_flight_per_lane = p;
+            list.worker_of = [p](int stage, int) {
+              return stage / p % 2 == 0 ? stage % p : p - 1 - stage % p;
+            };
+            return Schedule::create(list.stages, request.microbatches,
+                                    list_order(list));
+          }};
+}
+
+}  // namespace pipewright

@@ -1,0 +1,32 @@
+// 1F1B-SO: 1F1B with about twice the warm-up, so that a microbatch's transfer
+// hides behind the computation of another.
+//
+// Zhao et al., "BaPipe: Exploration of Balanced Pipeline Parallelism for DNN
+// Training", arXiv 2012.12544, 2020. Warm-up of 2(p-i)+1 forwards at stage i
+// (from 1) is our reading: it is the least that reaches the step time below.
+//
+//   0: F0 F1 F2 F3 F4          B0    F5 B1    B2    B3    ...
+//   1:    F0 F1 F2       B0    F3 B1    F4 B2    F5 B3    ...
+//   2:       F0 B0    F1 B1    F2 B2    F3 B3    ...
+//
+// Step (M+p-1)(F+B) + 2(p-1)T for transfers of T with 2T <= F+B; in flight
+// min(M, 2(p-i)+1).
+
+#include "pipewright/schedules/generators.h"
+#include "pipewright/schedules/warm_up.h"
+
+namespace pipewright {
+
+ScheduleGenerator one_f_one_b_so() {
+  return {"1f1b-so", "1f1b with more ahead: hides transfers, twice the memory",
+          "BaPipe: Exploration of Balanced Pipeline Parallelism for DNN "
+          "Training, arXiv 2012.12544, 2020",
+          [](const ScheduleRequest& request) {
+            std::vector<int> warm_up;
+            for (int s = 0; s < request.workers; ++s)
+              warm_up.push_back(2 * (request.workers - 1 - s) + 1);
+            return warmed_up_schedule(request.microbatches, warm_up);
+          }};
+}
+
+}  // namespace pipewright
