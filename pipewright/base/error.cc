@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "pipewright/base/text.h"
+
 namespace pipewright {
 
 std::string Error::to_text() const {
@@ -9,6 +11,7 @@ std::string Error::to_text() const {
   if (!where.empty()) text += where + ": ";
   text += message;
   if (!hint.empty()) text += " (" + hint + ")";
+  text = printable(text);
   for (const Error& other : others) text += "\n" + other.to_text();
   return text;
 }

@@ -4,9 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "pipewright/base/text.h"
 
 namespace pipewright {
 namespace {
@@ -41,57 +45,99 @@ bool write_all(int fd, std::string_view text) {
     if (n < 0) return false;
     text.remove_prefix(static_cast<std::size_t>(n));
   }
-  return ::fsync(fd) == 0;
+  return true;
+}
+
+// A pipe or a device has nothing to sync, and says so.
+bool sync(int fd) {
+  return ::fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP ||
+         errno == EROFS;
+}
+
+Error cannot_write(const std::filesystem::path& path) {
+  const bool full = errno == ENOSPC || errno == EDQUOT;
+  return cannot(ErrorCode::CannotWrite, path, "cannot be written: " + reason(),
+                full ? "make room on the disk" : "");
+}
+
+Error cannot_create(const std::filesystem::path& path) {
+  return cannot(ErrorCode::CannotCreate, path, "cannot be created: " + reason(),
+                "does the folder exist, and may you write there?");
+}
+
+// A pipe, a terminal, /dev/null: written in place, for there is no old content
+// to protect, and a rename would put a plain file where the device was.
+Result<void> write_in_place(const std::filesystem::path& path,
+                            std::string_view text) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (file.fd() < 0) return cannot_create(path);
+  if (!write_all(file.fd(), text) || !sync(file.fd()) || !file.close())
+    return cannot_write(path);
+  return {};
+}
+
+// Unique in this process and among processes.
+std::filesystem::path temporary_beside(const std::filesystem::path& path) {
+  static std::atomic<int> count{0};
+  return path.string() + ".tmp." + std::to_string(::getpid()) + "." +
+         std::to_string(count++);
 }
 
 }  // namespace
 
 Result<std::string> read_file(const std::filesystem::path& path) {
+  const auto cannot_read = [&] {
+    return cannot(ErrorCode::MissingInput, path, "cannot be read: " + reason());
+  };
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.fd() < 0)
-    return cannot(ErrorCode::MissingInput, path, "cannot be read: " + reason());
+  if (file.fd() < 0) return cannot_read();
   struct stat status {};
-  if (::fstat(file.fd(), &status) != 0)
-    return cannot(ErrorCode::MissingInput, path, "cannot be read: " + reason());
+  if (::fstat(file.fd(), &status) != 0) return cannot_read();
   if (S_ISDIR(status.st_mode))
     return cannot(ErrorCode::MissingInput, path, "is a folder, not a file");
   std::string text;
-  char buffer[1 << 16];
+  std::array<char, 1 << 16> buffer;
   while (true) {
-    ssize_t n = ::read(file.fd(), buffer, sizeof buffer);
+    ssize_t n = ::read(file.fd(), buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0)
-      return cannot(ErrorCode::MissingInput, path,
-                    "cannot be read: " + reason());
+    if (n < 0) return cannot_read();
     if (n == 0) return text;
-    text.append(buffer, static_cast<std::size_t>(n));
+    text.append(buffer.data(), static_cast<std::size_t>(n));
     if (static_cast<std::int64_t>(text.size()) > kLargestTextFile.value())
       return cannot(ErrorCode::MalformedInput, path,
-                    "is larger than 256 MiB, the most that is read");
+                    "is larger than " + to_text(kLargestTextFile) +
+                        ", the most that is read");
   }
 }
 
 Result<void> write_file(const std::filesystem::path& path,
                         std::string_view text) {
-  std::string temporary = path.string() + ".tmp." + std::to_string(::getpid());
+  if (!path.has_filename())
+    return cannot(ErrorCode::CannotCreate, path, "names no file");
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(status))
+    return cannot(ErrorCode::CannotCreate, path, "is a folder, not a file");
+  if (std::filesystem::exists(status) &&
+      !std::filesystem::is_regular_file(status))
+    return write_in_place(path, text);
+  // Behind a symbolic link it is the file that changes, not the link.
+  std::filesystem::path target =
+      std::filesystem::weakly_canonical(path, ignored);
+  if (ignored || target.empty()) target = path;
+
+  const std::filesystem::path temporary = temporary_beside(target);
   Descriptor file(::open(temporary.c_str(),
                          O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (file.fd() < 0)
-    return cannot(ErrorCode::CannotCreate, path,
-                  "cannot be created: " + reason(),
-                  "does the folder exist, and may you write there?");
-  bool written = write_all(file.fd(), text) && file.close() &&
-                 ::rename(temporary.c_str(), path.c_str()) == 0;
-  if (!written) {
-    Error error = cannot(ErrorCode::CannotWrite, path,
-                         "cannot be written: " + reason(), "is the disk full?");
+  if (file.fd() < 0) return cannot_create(path);
+  if (!write_all(file.fd(), text) || !sync(file.fd()) || !file.close() ||
+      ::rename(temporary.c_str(), target.c_str()) != 0) {
+    Error error = cannot_write(path);
     ::unlink(temporary.c_str());
     return error;
   }
-  std::filesystem::path folder =
-      path.has_parent_path() ? path.parent_path() : ".";
-  Descriptor directory(::open(folder.c_str(), O_RDONLY | O_CLOEXEC));
-  if (directory.fd() >= 0) ::fsync(directory.fd());
+  Descriptor folder(::open(target.parent_path().c_str(), O_RDONLY | O_CLOEXEC));
+  if (folder.fd() >= 0) ::fsync(folder.fd());
   return {};
 }
 

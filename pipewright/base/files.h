@@ -13,13 +13,14 @@
 namespace pipewright {
 
 // No reader of ours takes more than this in one file.
-inline constexpr Bytes kLargestTextFile{256LL << 20};
+inline constexpr Bytes kLargestTextFile{64LL << 20};
 
 // Fails with MissingInput (none, a folder, no permission) or MalformedInput
 // (larger than kLargestTextFile).
 Result<std::string> read_file(const std::filesystem::path& path);
 
-// Temporary beside it, fsync, rename. Fails with CannotCreate or CannotWrite.
+// Temporary beside it, fsync, rename; a device or pipe is written in place.
+// Fails with CannotCreate or CannotWrite.
 Result<void> write_file(const std::filesystem::path& path,
                         std::string_view text);
 

@@ -1,9 +1,10 @@
 // A JSON value that remembers where in its file it stood.
 //
 // Reading refuses what JSON leaves open: duplicate keys, nesting deeper than
-// 64, numbers that do not fit a double, bytes after the value. // and /* */
-// comments are allowed. Writing keeps the order of keys and round-trips every
-// number. How a value is read with checks is in json_cursor.h.
+// 64, more than a million values, numbers that do not fit a double, text that
+// is not UTF-8, anything after the value. // and /* */ comments are allowed.
+// Writing keeps the order of keys and round-trips every number. How a value is
+// read with checks is in json_cursor.h.
 
 #pragma once
 
@@ -59,8 +60,10 @@ class Json {
   // On one line, as in a metrics file.
   std::string to_line() const;
 
-  int line = 0;    // where it was read; 0 when made here
-  int column = 0;  // of its first character
+  // Where it was read; 0 when made here.
+  int line = 0;
+  int column = 0;    // of its first character, counted in characters
+  int key_line = 0;  // of its key; 0 unless it is a member
 
  private:
   Value value_;

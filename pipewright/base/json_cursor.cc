@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
 
 namespace pipewright {
 namespace {
@@ -17,22 +18,45 @@ std::string type_name(const Json& json) {
   return kNames[json.value().index()];
 }
 
+// " is below 1", " is above 8" where the range is open on the other side,
+// " is not between 1 and 8" where it is not.
+std::string outside(bool is_below, const std::string& min,
+                    const std::string& max, bool no_min, bool no_max) {
+  if (is_below && no_max) return " is below " + min;
+  if (!is_below && no_min) return " is above " + max;
+  return " is not between " + min + " and " + max;
+}
+
 }  // namespace
 
 void JsonErrors::add(const Json* at, const std::string& path,
                      std::string message, std::string hint) {
+  add(at ? at->line : 0, path, std::move(message), std::move(hint));
+}
+
+void JsonErrors::add(int line, const std::string& path, std::string message,
+                     std::string hint) {
   constexpr std::size_t kMost = 50;
-  if (errors_.size() >= kMost) return;
   std::string where = file_;
-  if (at && at->line > 0) where += ":" + std::to_string(at->line);
+  if (line > 0) where += ":" + std::to_string(line);
   if (!path.empty()) where += ": " + path;
-  errors_.push_back(malformed(std::move(message), where, std::move(hint)));
+  for (const Error& error : errors_)
+    if (error.where == where && error.message == message) return;
+  if (errors_.size() >= kMost) {
+    ++num_left_out_;
+    return;
+  }
+  errors_.push_back(
+      malformed(std::move(message), std::move(where), std::move(hint)));
 }
 
 Error JsonErrors::error() const {
   PIPEWRIGHT_CHECK(!empty(), "no error was recorded");
   Error first = errors_.front();
   first.others.assign(errors_.begin() + 1, errors_.end());
+  if (num_left_out_ > 0)
+    first.others.push_back(malformed(
+        "and " + std::to_string(num_left_out_) + " more errors", file_));
   return first;
 }
 
@@ -62,7 +86,8 @@ JsonCursor JsonCursor::at(std::string_view key) {
   if (was_object && !member.exists()) {
     std::vector<std::string> present;
     for (const auto& [name, json] : *value_->if_object())
-      present.push_back(name);
+      if (std::find(asked_.begin(), asked_.end(), name) == asked_.end())
+        present.push_back(name);
     std::string near = nearest_name(key, present);
     fail("the key \"" + std::string(key) + "\" is missing",
          near.empty() ? "" : "there is \"" + near + "\"");
@@ -76,7 +101,8 @@ void JsonCursor::refuse_other_keys() {
   const std::vector<std::string> names(known.begin(), known.end());
   for (const auto& [name, json] : *value_->if_object()) {
     if (known.count(name)) continue;
-    errors_->add(&json, path_, "unknown key \"" + name + "\"",
+    errors_->add(json.key_line, path_,
+                 "unknown key \"" + shortened(name, 60) + "\"",
                  suggestion(name, names));
   }
 }
@@ -85,12 +111,12 @@ void JsonCursor::require_format(std::string_view format, int version) {
   JsonCursor name = at("format");
   if (name.exists() && name.is_text() && name.text() != format)
     name.fail("expected \"" + std::string(format) + "\", found \"" +
-              name.text() + "\"");
+              shortened(name.text(), 60) + "\"");
   else
     name.text();
   JsonCursor number = at("version");
   std::int64_t found = number.integer();
-  if (number.exists() && found != version)
+  if (number.is_number() && found != version)
     number.fail("version " + std::to_string(found) +
                     " cannot be read; this program reads version " +
                     std::to_string(version),
@@ -129,10 +155,13 @@ std::int64_t JsonCursor::integer(std::int64_t min, std::int64_t max) const {
   else if (whole)
     number = static_cast<std::int64_t>(*x);
   const std::int64_t harmless = std::clamp<std::int64_t>(0, min, max);
-  if (!expect(n || whole, "an integer")) return harmless;
+  if (!expect(n || whole, x ? "a whole number below 2^53" : "an integer"))
+    return harmless;
   if (number < min || number > max) {
-    fail(std::to_string(number) + " is not between " + std::to_string(min) +
-         " and " + std::to_string(max));
+    fail(std::to_string(number) +
+         outside(number < min, std::to_string(min), std::to_string(max),
+                 min == std::numeric_limits<std::int64_t>::min(),
+                 max == std::numeric_limits<std::int64_t>::max()));
     return harmless;
   }
   return number;
@@ -153,8 +182,10 @@ double JsonCursor::real(double min, double max) const {
   const double harmless = std::clamp(0.0, min, max);
   if (!expect(is_number, "a number")) return harmless;
   if (!(number >= min && number <= max)) {
-    fail(exact_text(number) + " is not between " + exact_text(min) + " and " +
-         exact_text(max));
+    fail(exact_text(number) +
+         outside(number < min, exact_text(min), exact_text(max),
+                 min == std::numeric_limits<double>::lowest(),
+                 max == std::numeric_limits<double>::max()));
     return harmless;
   }
   return number;
@@ -168,6 +199,11 @@ bool JsonCursor::boolean() const {
 std::string JsonCursor::text() const {
   if (!expect(is_text(), "text")) return {};
   return *value_->if_string();
+}
+
+bool JsonCursor::is_number() const {
+  return value_ && (std::holds_alternative<std::int64_t>(value_->value()) ||
+                    std::holds_alternative<double>(value_->value()));
 }
 
 bool JsonCursor::is_text() const { return value_ && value_->if_string(); }

@@ -24,11 +24,14 @@
 
 namespace pipewright {
 
+// The errors of one file, each recorded once.
 class JsonErrors {
  public:
   explicit JsonErrors(std::string file) : file_(std::move(file)) {}
 
   void add(const Json* at, const std::string& path, std::string message,
+           std::string hint = {});
+  void add(int line, const std::string& path, std::string message,
            std::string hint = {});
   bool empty() const { return errors_.empty(); }
   Error error() const;  // the first with the others in it; not when empty
@@ -36,6 +39,7 @@ class JsonErrors {
  private:
   std::string file_;
   std::vector<Error> errors_;
+  int num_left_out_ = 0;  // beyond what a person would read
 };
 
 class JsonCursor {
@@ -68,6 +72,7 @@ class JsonCursor {
   bool boolean() const;
   std::string text() const;
   bool is_text() const;
+  bool is_number() const;
 
   // Records an error at this value.
   void fail(std::string message, std::string hint = {}) const;

@@ -34,6 +34,7 @@ struct Prefix {
 std::string scaled(double number, std::span<const Prefix> prefixes,
                    const char* unit) {
   const double magnitude = std::abs(number);
+  if (!std::isfinite(number)) return to_text(number) + " " + unit;
   const Prefix* chosen = &prefixes.back();
   for (const Prefix& prefix : prefixes)
     if (magnitude >= prefix.factor * 0.9995) {
@@ -72,6 +73,7 @@ std::string suggestion(std::string_view name,
                        std::span<const std::string> candidates) {
   std::string near = nearest_name(name, candidates);
   if (!near.empty()) return "did you mean \"" + near + "\"?";
+  if (candidates.empty()) return {};
   return "known: " + join(candidates, ", ");
 }
 
@@ -107,6 +109,42 @@ std::string lower_case(std::string_view text) {
   for (char& c : lower)
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return lower;
+}
+
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) -> unsigned {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  const unsigned first = byte(0);
+  if (text.empty()) return 0;
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  // Overlong forms, surrogates, beyond U+10FFFF.
+  if (first == 0xE0 && byte(1) < 0xA0) return 0;
+  if (first == 0xED && byte(1) > 0x9F) return 0;
+  if (first == 0xF0 && byte(1) < 0x90) return 0;
+  if (first == 0xF4 && byte(1) > 0x8F) return 0;
+  return length;
+}
+
+std::string printable(std::string_view text) {
+  std::string safe;
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const unsigned char c = static_cast<unsigned char>(text[0]);
+    const bool control = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F ||
+                         (c == 0xC2 && length == 2 &&
+                          static_cast<unsigned char>(text[1]) < 0xA0);
+    if (length == 0 || control)
+      safe += '?';
+    else
+      safe += text.substr(0, length);
+    text.remove_prefix(std::max<std::size_t>(1, length));
+  }
+  return safe;
 }
 
 std::optional<std::int64_t> parse_integer(std::string_view text) {

@@ -1,4 +1,4 @@
-// Small helpers on text: nearest names, numbers for people, numbers from text.
+// On text: nearest names, numbers for people, numbers from text.
 
 #pragma once
 
@@ -16,7 +16,8 @@ namespace pipewright {
 // The candidate with the smallest edit distance, or "" if none is near.
 std::string nearest_name(std::string_view name,
                          std::span<const std::string> candidates);
-// "did you mean NAME?" or, with none near, "known: a, b, c".
+// "did you mean NAME?" or, with none near, "known: a, b, c"; "" if there are no
+// candidates.
 std::string suggestion(std::string_view name,
                        std::span<const std::string> candidates);
 
@@ -25,6 +26,12 @@ std::string_view trim(std::string_view text);
 std::string join(std::span<const std::string> parts,
                  std::string_view separator);
 std::string lower_case(std::string_view text);
+
+// Bytes of the UTF-8 character that `text` begins with; 0 if it is not one.
+std::size_t utf8_length(std::string_view text);
+// Safe on a terminal: control characters (but newlines and tabs) and bytes that
+// are not UTF-8 become '?'.
+std::string printable(std::string_view text);
 
 // The whole text is a number, or nothing. No locale, no leading '+' or space.
 std::optional<std::int64_t> parse_integer(std::string_view text);

@@ -4,6 +4,9 @@
 #include <numeric>
 #include <utility>
 
+#include "pipewright/base/check.h"
+#include "pipewright/base/text.h"
+
 namespace pipewright {
 namespace {
 
@@ -46,7 +49,13 @@ TextTable::TextTable(std::vector<Column> columns)
     : columns_(std::move(columns)) {}
 
 void TextTable::add_row(std::vector<std::string> cells) {
+  PIPEWRIGHT_CHECK(cells.size() <= columns_.size(), "more cells than columns");
   cells.resize(columns_.size());
+  for (std::string& cell : cells) {
+    cell = printable(cell);
+    for (char& c : cell)
+      if (c == '\n' || c == '\t') c = ' ';
+  }
   rows_.push_back({std::move(cells), false});
 }
 
@@ -61,8 +70,8 @@ std::string TextTable::to_text(int width) const {
     widths.push_back(widest);
   }
   const auto total = [&] {
-    return std::accumulate(widths.begin(), widths.end(), 0) +
-           kGap * (static_cast<int>(widths.size()) - 1);
+    const int gaps = std::max(0, static_cast<int>(widths.size()) - 1);
+    return std::accumulate(widths.begin(), widths.end(), 0) + kGap * gaps;
   };
   while (!widths.empty() && total() > width) {
     auto widest = std::max_element(widths.begin(), widths.end());

@@ -25,7 +25,8 @@ class TextTable {
 
   explicit TextTable(std::vector<Column> columns);
 
-  // As many cells as columns; fewer are padded with empty ones.
+  // At most as many cells as columns; missing ones are empty. A line break or
+  // control character inside a cell does not reach the terminal.
   void add_row(std::vector<std::string> cells);
   void add_rule();  // a line across, as before a total
 

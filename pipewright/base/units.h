@@ -5,8 +5,45 @@
 #include <compare>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace pipewright {
+
+// Whole numbers stop at their limits instead of wrapping round: sizes come from
+// files, and a sum of absurd ones must stay absurd.
+template <class Number>
+constexpr Number saturated_sum(Number a, Number b) {
+  if constexpr (std::is_integral_v<Number>) {
+    Number sum = 0;
+    if (!__builtin_add_overflow(a, b, &sum)) return sum;
+    return b < 0 ? std::numeric_limits<Number>::min()
+                 : std::numeric_limits<Number>::max();
+  } else {
+    return a + b;
+  }
+}
+template <class Number>
+constexpr Number saturated_difference(Number a, Number b) {
+  if constexpr (std::is_integral_v<Number>) {
+    Number difference = 0;
+    if (!__builtin_sub_overflow(a, b, &difference)) return difference;
+    return b < 0 ? std::numeric_limits<Number>::max()
+                 : std::numeric_limits<Number>::min();
+  } else {
+    return a - b;
+  }
+}
+template <class Number>
+constexpr Number saturated_product(Number a, Number b) {
+  if constexpr (std::is_integral_v<Number>) {
+    Number product = 0;
+    if (!__builtin_mul_overflow(a, b, &product)) return product;
+    return (a < 0) != (b < 0) ? std::numeric_limits<Number>::min()
+                              : std::numeric_limits<Number>::max();
+  } else {
+    return a * b;
+  }
+}
 
 template <class Tag, class Number>
 class Quantity {
@@ -22,17 +59,17 @@ class Quantity {
   auto operator<=>(const Quantity&) const = default;
 
   constexpr Quantity& operator+=(Quantity other) {
-    value_ += other.value_;
+    value_ = saturated_sum(value_, other.value_);
     return *this;
   }
   constexpr Quantity& operator-=(Quantity other) {
-    value_ -= other.value_;
+    value_ = saturated_difference(value_, other.value_);
     return *this;
   }
   friend constexpr Quantity operator+(Quantity a, Quantity b) { return a += b; }
   friend constexpr Quantity operator-(Quantity a, Quantity b) { return a -= b; }
   friend constexpr Quantity operator*(Quantity a, Number n) {
-    return Quantity(a.value_ * n);
+    return Quantity(saturated_product(a.value_, n));
   }
   friend constexpr Quantity operator*(Number n, Quantity a) { return a * n; }
   friend constexpr Quantity operator/(Quantity a, Number n) {
