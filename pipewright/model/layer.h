@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -27,7 +29,9 @@ enum class NumberType : std::uint8_t {
   UInt8,
 };
 Bytes size_of(NumberType type);
-std::string to_text(NumberType type);
+bool is_floating(NumberType type);
+std::string to_text(NumberType type);  // "float32"
+std::optional<NumberType> parse_number_type(std::string_view text);
 
 using Shape = std::vector<std::int64_t>;
 std::int64_t num_elements(const Shape& shape);
@@ -56,13 +60,23 @@ enum class LayerKind : std::uint8_t {
   Lstm,
   CrossEntropy,
   Mse,
+  Select,
 };
 std::string to_text(LayerKind kind);  // "batch_norm"
 
 // A layer's settings by name ("out_features", "kernel"); which names a kind
-// takes, with types and defaults, is in kinds.h.
-using Attribute = std::variant<bool, std::int64_t, double, std::string>;
+// takes, with types and defaults, is in kinds.h. A Shape is a pair {height,
+// width}, as of a kernel. A layer of a Model has all attributes of its kind:
+// defaults are filled in.
+using Attribute = std::variant<bool, std::int64_t, double, std::string, Shape>;
 using Attributes = std::map<std::string, Attribute>;
+
+// A checked attribute by name; that it is missing or of another type is a bug.
+bool flag(const Attributes& attributes, const std::string& name);
+std::int64_t integer(const Attributes& attributes, const std::string& name);
+double real(const Attributes& attributes, const std::string& name);
+const std::string& text(const Attributes& attributes, const std::string& name);
+const Shape& pair(const Attributes& attributes, const std::string& name);
 
 // Where an input of a layer comes from: another layer's output, or one of the
 // model's own inputs (which every worker can load for itself, so it never
@@ -83,6 +97,8 @@ struct Layer {
   std::vector<ParameterId> parameters;  // in the kind's order; may be shared
   Shape output;
   NumberType output_type = NumberType::Float32;
+
+  bool operator==(const Layer&) const = default;
 };
 
 // A trainable tensor. Two layers that list the same parameter are tied.
@@ -90,6 +106,8 @@ struct Parameter {
   std::string name;  // "block3.conv1.weight"
   Shape shape;
   NumberType type = NumberType::Float32;
+
+  bool operator==(const Parameter&) const = default;
 };
 
 // Bytes that partly grow with the microbatch: fixed + per_sample * samples.
@@ -106,10 +124,10 @@ struct Size {
   auto operator<=>(const Size&) const = default;
 };
 
-// What a layer costs for one sample, and what its backward keeps. A storage is
-// kept once however many layers keep it: a layer keeps its inputs' storages,
-// its output's storage, and private bytes of its own (masks, indices,
-// statistics).
+// What a layer costs for one sample (a multiply and an add are 2 FLOP), and
+// what its backward keeps. A storage is kept once however many layers keep it:
+// a layer keeps its inputs' storages, its output's storage, and private bytes
+// of its own (masks, indices, statistics).
 struct LayerCost {
   Flops forward;          // per sample
   Flops backward_input;   // per sample; 0 where no input needs a gradient
@@ -120,7 +138,8 @@ struct LayerCost {
   std::vector<bool> keeps_input;  // one per input
   bool keeps_output = false;
   Size keeps_private;
-  bool output_is_view = false;  // the output is its first input's storage
+  // The output is the storage of its first input, which is another layer's.
+  bool output_is_view = false;
 };
 
 }  // namespace pipewright

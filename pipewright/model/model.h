@@ -1,11 +1,12 @@
 // A model: layers in topological order and the tensors between them.
 //
 // A Model is checked when it is made: names are unique, inputs come before
-// their users, shapes fit, tied parameters agree. Code that holds one need not
-// ask again.
+// their users, shapes fit, tied parameters agree, nothing is computed in vain.
+// Code that holds one need not ask again. How one is made is in builder.h.
 
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,14 @@ class Model {
 
   // Trainable numbers; a tied parameter counts once.
   std::int64_t num_parameters() const;
+  // Whether backward makes a gradient for the layer's output: some parameter
+  // lies at or before it.
+  bool needs_gradient(LayerId id) const { return needs_gradient_[id.index()]; }
+  bool needs_gradient(const Source& source) const {
+    return !source.is_model_input() && needs_gradient(source.layer);
+  }
+
+  bool operator==(const Model&) const = default;
 
  private:
   friend class ModelBuilder;
@@ -45,8 +54,14 @@ class Model {
   std::vector<ModelInput> inputs_;
   std::vector<Layer> layers_;
   std::vector<Parameter> parameters_;
+  std::vector<bool> needs_gradient_;  // one per layer
 };
 
+// Shape and number type of a layer's output or a model input.
+const Shape& shape_of(const Model& model, const Source& source);
+NumberType type_of(const Model& model, const Source& source);
+
+// What the layer's kind (kinds/) says of it, less what needs no gradient.
 LayerCost layer_cost(const Model& model, LayerId layer);
 
 // A zoo name with settings ("gpt:layers=12,hidden=768") or the path of a model

@@ -1,0 +1,68 @@
+// The list of kinds: a new one is a rule in a file under kinds/, a line in
+// kind_list.h and one here.
+
+#include "pipewright/model/kinds.h"
+
+#include "pipewright/base/check.h"
+#include "pipewright/model/kinds/kind_list.h"
+
+namespace pipewright {
+
+const std::vector<KindRule>& kind_rules() {
+  static const std::vector<KindRule> rules = {
+      linear_kind(),
+      conv2d_kind(),
+      batch_norm_kind(),
+      layer_norm_kind(),
+      relu_kind(),
+      gelu_kind(),
+      tanh_kind(),
+      sigmoid_kind(),
+      softmax_kind(),
+      dropout_kind(),
+      max_pool_kind(),
+      avg_pool_kind(),
+      adaptive_avg_pool_kind(),
+      flatten_kind(),
+      add_kind(),
+      concat_kind(),
+      embedding_kind(),
+      positional_kind(),
+      attention_kind(),
+      lstm_kind(),
+      cross_entropy_kind(),
+      mse_kind(),
+      select_kind(),
+  };
+  return rules;
+}
+
+const KindRule& kind_rule(LayerKind kind) {
+  const KindRule& rule = kind_rules().at(static_cast<std::size_t>(kind));
+  PIPEWRIGHT_CHECK(rule.kind == kind, "the list of kinds is out of order");
+  return rule;
+}
+
+std::optional<LayerKind> parse_layer_kind(std::string_view name) {
+  for (const KindRule& rule : kind_rules())
+    if (rule.name == name) return rule.kind;
+  return std::nullopt;
+}
+
+std::vector<std::string> kind_names() {
+  std::vector<std::string> names;
+  for (const KindRule& rule : kind_rules()) names.push_back(rule.name);
+  return names;
+}
+
+std::optional<std::int64_t> checked_elements(const Shape& shape) {
+  std::int64_t product = 1;
+  for (std::int64_t extent : shape) {
+    if (extent < 1 || extent > kMostElements) return std::nullopt;
+    if (product > kMostElements / extent) return std::nullopt;
+    product *= extent;
+  }
+  return product;
+}
+
+}  // namespace pipewright

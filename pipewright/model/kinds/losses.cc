@@ -1,0 +1,85 @@
+// Kinds that end a model: cross_entropy and mse. Their second input is the
+// target, a model input; the output is one number, the mean over the
+// microbatch.
+
+#include "pipewright/model/kinds/kind_list.h"
+
+namespace pipewright {
+namespace {
+
+using Inputs = std::vector<TensorForm>;
+
+Result<LayerForm> cross_entropy_form(const Attributes&, const Inputs& inputs) {
+  const Shape& in = inputs[0].shape;
+  const Shape& target = inputs[1].shape;
+  if (in.empty() || Shape(in.begin(), in.end() - 1) != target)
+    return malformed("wants inputs of shape ...xclasses and ..., not " +
+                     to_text(in) + " and " + to_text(target));
+  return LayerForm{{}, {}};
+}
+
+void one_number(const LayerFacts& facts, LayerCost& cost) {
+  const Bytes number(facts.number_bytes());
+  cost.output = {number, Bytes(0)};
+  cost.traffic.fixed += number;
+  cost.traffic.per_sample -= number;
+}
+
+// Forward: log-softmax (8) and the target's entry. Backward: the probabilities
+// (4) less the target's one.
+void cross_entropy_cost(const LayerFacts& facts, LayerCost& cost) {
+  one_number(facts, cost);
+  const auto elements = static_cast<double>(facts.input_elements());
+  cost.forward = Flops(8 * elements);
+  cost.backward_input = Flops(6 * elements);
+  const Bytes log_probabilities =
+      Bytes(facts.input_elements() * facts.number_bytes());
+  cost.keeps_input[1] = true;
+  cost.keeps_private.per_sample = log_probabilities;
+  cost.traffic.per_sample += log_probabilities;
+}
+
+Result<LayerForm> mse_form(const Attributes&, const Inputs& inputs) {
+  if (inputs[0].shape != inputs[1].shape)
+    return malformed("wants inputs of one shape, not " +
+                     to_text(inputs[0].shape) + " and " +
+                     to_text(inputs[1].shape));
+  return LayerForm{{}, {}};
+}
+
+void mse_cost(const LayerFacts& facts, LayerCost& cost) {
+  one_number(facts, cost);
+  const auto elements = static_cast<double>(facts.input_elements());
+  cost.forward = Flops(3 * elements);
+  cost.backward_input = Flops(2 * elements);
+  cost.keeps_input = {true, true};
+}
+
+}  // namespace
+
+// Mean over all rows of -log softmax(row)[target]; classes are the last
+// dimension. Keeps the log-probabilities and the target.
+KindRule cross_entropy_kind() {
+  return {.kind = LayerKind::CrossEntropy,
+          .name = "cross_entropy",
+          .inputs = {InputType::Floating, InputType::Index},
+          .max_inputs = 2,
+          .min_inputs = 2,
+          .attributes = {},
+          .form = cross_entropy_form,
+          .cost = cross_entropy_cost};
+}
+
+// Mean of the squared differences. Keeps both inputs.
+KindRule mse_kind() {
+  return {.kind = LayerKind::Mse,
+          .name = "mse",
+          .inputs = {InputType::Floating},
+          .max_inputs = 2,
+          .min_inputs = 2,
+          .attributes = {},
+          .form = mse_form,
+          .cost = mse_cost};
+}
+
+}  // namespace pipewright

@@ -1,0 +1,75 @@
+// Drawing a zoo model: one short call a layer, no check in between. The first
+// error stays and later calls do nothing, so build() reports it.
+//
+// Sources flow through: x = sketch.relu("relu1", sketch.conv(...)).
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pipewright/model/builder.h"
+
+namespace pipewright {
+
+// How a convolution or pool slides: sides {height, width}.
+struct Slide {
+  Shape kernel;
+  Shape stride = {1, 1};
+  Shape padding = {0, 0};
+};
+Slide square(std::int64_t kernel, std::int64_t stride = 1,
+             std::int64_t padding = 0);
+
+class Sketch {
+ public:
+  Sketch(std::string name, NumberType type);
+
+  Source input(const std::string& name, Shape shape);   // floating numbers
+  Source tokens(const std::string& name, Shape shape);  // int64
+
+  Source add(const std::string& name, LayerKind kind,
+             std::vector<Source> inputs, Attributes attributes = {},
+             std::map<std::string, std::string> shares = {});
+
+  Source conv(const std::string& name, Source x, std::int64_t channels,
+              const Slide& slide, bool bias = true);
+  Source max_pool(const std::string& name, Source x, const Slide& slide,
+                  bool ceil = false);
+  Source linear(const std::string& name, Source x, std::int64_t features,
+                bool bias = true);
+  Source relu(const std::string& name, Source x);
+  Source sum(const std::string& name, Source a, Source b);
+  Source layer_norm(const std::string& name, Source x, double epsilon = 1e-5);
+  // Leaves the layer away when the rate is 0.
+  Source dropout(const std::string& name, Source x, double rate);
+  // Pools to 1x1 and flattens.
+  Source pool_to_features(Source x);
+  // The loss against classes, one an entry of all but the last dimension; adds
+  // the model input "target".
+  void cross_entropy(Source logits);
+
+  const Shape& shape(Source source) const { return builder_.shape(source); }
+
+  Result<Model> build() &&;
+
+ private:
+  Source keep(Result<Source> added);
+
+  ModelBuilder builder_;
+  std::optional<Error> error_;
+};
+
+// Settings that several families have.
+SettingRule count_setting(const std::string& name, std::int64_t fallback,
+                          std::int64_t max = 1 << 20);
+SettingRule dropout_setting(double fallback);
+std::vector<SettingRule> image_settings(std::int64_t side,
+                                        std::int64_t classes = 1000,
+                                        std::int64_t channels = 3);
+// The model input "image" of image_settings().
+Source image_input(Sketch& sketch, const Attributes& settings);
+
+}  // namespace pipewright
