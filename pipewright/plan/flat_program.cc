@@ -19,6 +19,10 @@ ActionKind action_kind(ComputeKind kind) {
   return static_cast<ActionKind>(static_cast<int>(kind));
 }
 
+bool starts_backward(ComputeKind kind) {
+  return kind == ComputeKind::Backward || kind == ComputeKind::BackwardInput;
+}
+
 class Lowering {
  public:
   Lowering(const Plan& plan, const Profile& profile, const Homes& homes,
@@ -157,12 +161,12 @@ std::int32_t Lowering::read_set(WorkerId worker, int k, std::int32_t version) {
     set.transfers.insert(set.transfers.end(), needs.begin(), needs.end());
   };
   if (action.kind == ComputeKind::Forward) add(traffic.forward_needs);
-  const bool backward = action.kind == ComputeKind::Backward ||
-                        action.kind == ComputeKind::BackwardInput;
+  const bool backward = starts_backward(action.kind);
   if (backward) add(traffic.backward_needs);
   if (action.kind == ComputeKind::Recompute || (backward && !recompute))
     add(traffic.kept_needs);
   for (TransferId id : set.transfers) channels_.used(id, action.microbatch, k);
+  set.local = local_reads(traffic, action, recompute);
   for (int g : groups_read(action.kind, action.stage)) {
     const std::int32_t read =
         versions_.read(action.kind, groups_.groups[static_cast<std::size_t>(g)],
@@ -200,9 +204,7 @@ void Lowering::add_sends(WorkerId worker, int k) {
     }
   };
   if (action.kind == ComputeKind::Forward) send(traffic.forward_sends);
-  if (action.kind == ComputeKind::Backward ||
-      action.kind == ComputeKind::BackwardInput)
-    send(traffic.backward_sends);
+  if (starts_backward(action.kind)) send(traffic.backward_sends);
 }
 
 // The first action behind `after` that reads `version` of what `stage` owns.

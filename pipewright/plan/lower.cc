@@ -3,6 +3,7 @@
 #include "pipewright/base/check.h"
 #include "pipewright/plan/flat_program.h"
 #include "pipewright/plan/homes.h"
+#include "pipewright/plan/versions.h"
 
 namespace pipewright {
 namespace {
@@ -28,6 +29,23 @@ Program rolled(const FlatProgram& flat, int minibatches, int middle) {
     }
   }
   return program;
+}
+
+Result<void> check_versions(const Plan& plan) {
+  const int minibatches = plan.schedule.sections().minibatches_outside + 3;
+  const Versions versions(
+      plan.method,
+      progress_of(plan.schedule.unrolled(minibatches), plan.num_stages(),
+                  plan.num_microbatches(), minibatches),
+      plan.num_microbatches());
+  const StageId early = versions.too_early();
+  if (early.is_none()) return {};
+  return bad_configuration(
+      "with " + std::to_string(plan.num_microbatches()) +
+          " microbatches a minibatch, stage " + std::to_string(early.value) +
+          " starts minibatches before the weights that method \"" +
+          to_text(plan.method) + "\" reads are made",
+      "use at least as many microbatches a minibatch as stages");
 }
 
 // Whether the program, run one minibatch longer, is the flat one of that
@@ -65,6 +83,8 @@ Result<Program> lower(const Plan& plan, const Profile& profile,
     program.minibatches_outside = options.minibatches;
     return program;
   }
+  if (Result<void> readable = check_versions(plan); !readable)
+    return readable.error();
   const int outside = plan.schedule.sections().minibatches_outside;
   if (!plan.schedule.is_asynchronous()) {
     Program program = rolled(flat(1), 1, 0);

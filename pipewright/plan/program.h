@@ -126,6 +126,13 @@ struct WeightRead {
   auto operator<=>(const WeightRead&) const = default;
 };
 
+// Another action of the same worker and microbatch that must come first.
+struct LocalRead {
+  StageId stage;
+  ActionKind kind = ActionKind::Forward;
+  auto operator<=>(const LocalRead&) const = default;
+};
+
 // What an action waits for and reads. Few distinct ones, many actions. A
 // transfer is meant for the action's microbatch, one of weights for the version
 // at which the action reads its group; version 0 of weights is there from the
@@ -134,6 +141,7 @@ struct ReadSet {
   std::vector<TransferId> transfers;
   std::vector<WeightRead> weights;
   std::vector<std::int32_t> reductions;
+  std::vector<LocalRead> local;
   auto operator<=>(const ReadSet&) const = default;
 };
 

@@ -24,6 +24,12 @@ void add_once(std::vector<TransferId>& list, TransferId id) {
   if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
 }
 
+std::set<StageId>& local(StageTraffic& traffic, TransferKind kind) {
+  if (kind == TransferKind::Activation) return traffic.forward_local;
+  if (kind == TransferKind::Saved) return traffic.kept_local;
+  return traffic.backward_local;
+}
+
 std::vector<TransferId>& needs(StageTraffic& traffic, TransferKind kind) {
   if (kind == TransferKind::Activation) return traffic.forward_needs;
   if (kind == TransferKind::Saved) return traffic.kept_needs;
@@ -93,6 +99,9 @@ void Traffic::move(Building& b, TransferKind kind, Value value, StageId from,
     StageTraffic& at_user = b.lane[{to, user}];
     auto [present, is_new] = b.present.try_emplace({value, user});
     // A gradient is a different sum at each stop, so it always moves on.
+    const bool made_here =
+        std::find(makers.begin(), makers.end(), user) != makers.end();
+    if (made_here && from != to) local(at_user, kind).insert(from);
     if (!is_new && kind != TransferKind::Gradient) {
       for (TransferId id : present->second) add_once(needs(at_user, kind), id);
       continue;
@@ -173,6 +182,29 @@ void Traffic::add_gradients(Building& b) {
     for (auto at = stops.rbegin(); std::next(at) != stops.rend(); ++at)
       move(b, TransferKind::Gradient, value, *at, *std::next(at));
   }
+}
+
+std::vector<LocalRead> local_reads(const StageTraffic& traffic,
+                                   const ComputeAction& action,
+                                   bool recompute) {
+  std::vector<LocalRead> reads;
+  const auto add = [&](const std::set<StageId>& stages, ActionKind kind) {
+    for (StageId stage : stages) reads.push_back({stage, kind});
+  };
+  const bool backward = action.kind == ComputeKind::Backward ||
+                        action.kind == ComputeKind::BackwardInput;
+  const bool again = action.kind == ComputeKind::Recompute;
+  if (action.kind == ComputeKind::Forward)
+    add(traffic.forward_local, ActionKind::Forward);
+  if (action.kind == ComputeKind::BackwardWeight)
+    add({action.stage}, ActionKind::BackwardInput);
+  if (again || backward)
+    add({action.stage},
+        backward && recompute ? ActionKind::Recompute : ActionKind::Forward);
+  if (again || (backward && !recompute))
+    add(traffic.kept_local, ActionKind::Forward);
+  if (backward) add(traffic.backward_local, ActionKind::Backward);
+  return reads;
 }
 
 }  // namespace pipewright

@@ -35,7 +35,15 @@ struct StageTraffic {
   std::vector<TransferId> backward_needs;  // gradients
   std::vector<TransferId> forward_sends;
   std::vector<TransferId> backward_sends;
+  // Other stages on the same worker that make what this one uses: forwards for
+  // its forward, forwards for what its backward keeps, backwards for gradients.
+  std::set<StageId> forward_local, kept_local, backward_local;
 };
+
+// Which actions of its own worker an action comes behind. Backward stands for
+// the half of it that passes gradients on, B or I.
+std::vector<LocalRead> local_reads(const StageTraffic& traffic,
+                                   const ComputeAction& action, bool recompute);
 
 // By (stage, worker).
 using Lane = std::map<std::pair<StageId, WorkerId>, StageTraffic>;

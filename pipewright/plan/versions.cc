@@ -39,7 +39,7 @@ Progress progress_of(const Orders& orders, int num_stages, int num_microbatches,
   Progress progress{never, never, never};
   for (const auto& order : orders) {
     auto due = gradients_due(order, num_stages, num_microbatches, minibatches);
-    std::vector<std::int32_t> done(stages, 0);
+    std::vector<std::int32_t> done(stages, 0), newest_given(stages, -1);
     for (const ComputeAction& action : order) {
       const std::size_t s = action.stage.index();
       const auto m = static_cast<std::size_t>(action.microbatch);
@@ -50,8 +50,11 @@ Progress progress_of(const Orders& orders, int num_stages, int num_microbatches,
         table[s][m] = std::min(table[s][m], done[s]);
       if (!gives_weight_gradient(action.kind)) continue;
       --due[s][static_cast<std::size_t>(action.microbatch / num_microbatches)];
+      newest_given[s] = std::max(newest_given[s], action.microbatch);
+      // Replicas that take turns are this far too: they come before this one.
       while (done[s] < minibatches &&
-             due[s][static_cast<std::size_t>(done[s])] == 0)
+             due[s][static_cast<std::size_t>(done[s])] == 0 &&
+             (done[s] + 1) * num_microbatches - 1 <= newest_given[s])
         ++done[s];
     }
   }
@@ -91,6 +94,17 @@ std::int32_t Versions::read(ComputeKind kind, const WeightGroup& group,
   const auto& table =
       kind == ComputeKind::Recompute ? progress_.recompute : progress_.backward;
   return table[group.owner.index()][static_cast<std::size_t>(m)];
+}
+
+StageId Versions::too_early() const {
+  for (std::size_t s = 0; s < progress_.forward.size(); ++s) {
+    const WeightGroup group{StageId(s), StageId(s), {}, Bytes(0)};
+    const auto& made = progress_.forward[s];
+    for (std::size_t m = 0; m < made.size(); ++m)
+      if (forward(group, static_cast<std::int32_t>(m)) > made[m])
+        return StageId(s);
+  }
+  return StageId();
 }
 
 StageDelay Versions::delay(const WeightGroup& group,

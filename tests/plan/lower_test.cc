@@ -3,32 +3,10 @@
 #include <doctest/doctest.h>
 
 #include "pipewright/schedules/generator.h"
+#include "tests/plan/chain.h"
 
 namespace pipewright {
 namespace {
-
-// A chain of layers with one parameter each: output 100 B a sample, 10 B of
-// weights, inputs kept for backward.
-Profile chain(int num_layers) {
-  Profile profile;
-  profile.model = "chain";
-  for (int l = 0; l < num_layers; ++l) {
-    ProfileLayer layer;
-    layer.name = "layer" + std::to_string(l);
-    layer.kind = "linear";
-    if (l > 0) {
-      layer.inputs = {LayerId(l - 1)};
-      layer.keeps_input = {true};
-    }
-    layer.parameters = {ParameterId(l)};
-    profile.layers.push_back(layer);
-    profile.parameters.push_back({layer.name + ".weight", Bytes(10)});
-    profile.sizes[1].push_back({Bytes(100), Bytes(0), Bytes(0)});
-    profile.times["cpu"][1].push_back(
-        {Seconds(1), Seconds(1), Seconds(1), Seconds(0)});
-  }
-  return profile;
-}
 
 Plan plan_of(const std::vector<int>& cuts, int num_layers, int microbatches,
              const std::string& schedule, Method method) {
