@@ -29,5 +29,6 @@ void add_output_options(CLI::App& command, Output& output);
 void report(const Error& error, Exit& exit);
 
 void add_env(CLI::App& app, Exit& exit);
+void add_cluster(CLI::App& app, Exit& exit);
 
 }  // namespace pipewright::cli

@@ -6,6 +6,9 @@
 
 namespace pipewright::cli {
 
-void add_commands(CLI::App& app, Exit& exit) { add_env(app, exit); }
+void add_commands(CLI::App& app, Exit& exit) {
+  add_env(app, exit);
+  add_cluster(app, exit);
+}
 
 }  // namespace pipewright::cli

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pipewright/base/ids.h"
@@ -24,7 +25,7 @@ enum class ExecutionClass {
   Async
 };
 
-// A kind of device. Kinds are data (kinds.json), each figure with its source.
+// A kind of device. Kinds are data (presets_text.cc), each with its source.
 struct DeviceKind {
   std::string name;                            // "V100"
   std::map<std::string, FlopsPerSecond> peak;  // by number type, "float32"
@@ -36,12 +37,16 @@ struct DeviceKind {
   bool overlaps_communication = true;  // transfers run beside compute
   bool splits_layers = false;          // one layer over two devices (FPGA)
   std::string source;
+
+  bool operator==(const DeviceKind&) const = default;
 };
 
 struct Device {
   std::string name;  // "host0/V100.3"
   int kind = 0;      // index into Cluster::kinds
   int host = 0;
+
+  bool operator==(const Device&) const = default;
 };
 
 enum class Duplex {
@@ -55,6 +60,8 @@ struct SharedResource {
   std::string name;  // "host0 network card"
   BytesPerSecond bandwidth;
   Duplex duplex = Duplex::Full;
+
+  bool operator==(const SharedResource&) const = default;
 };
 
 // The way from one device to another (directed; both directions exist or
@@ -68,8 +75,12 @@ struct Link {
     bool upstream;  // which of its two directions
     auto operator<=>(const Use&) const = default;
   };
-  std::vector<Use> uses;
+  std::vector<Use> uses;  // ascending
+
+  auto operator<=>(const Link&) const = default;
 };
+// The same link in the other direction: every use turned round.
+Link mirrored(Link link);
 
 class Cluster {
  public:
@@ -81,8 +92,17 @@ class Cluster {
   const DeviceKind& kind_of(DeviceId device) const {
     return kinds_[static_cast<std::size_t>(devices_[device.index()].kind)];
   }
+  int num_hosts() const;  // the highest host and all before it
   // Null when the two cannot talk. A device talks to itself in no time.
   const Link* link(DeviceId from, DeviceId to) const;
+  // The distinct links, and which of them a pair has: -1 for none and for a
+  // device with itself.
+  const std::vector<Link>& links() const { return links_; }
+  int link_index(DeviceId from, DeviceId to) const {
+    return link_of_[from.index() * devices_.size() + to.index()];
+  }
+
+  bool operator==(const Cluster&) const = default;
 
  private:
   friend class ClusterBuilder;
@@ -98,8 +118,17 @@ class Cluster {
   std::vector<int> link_of_;
 };
 
-// "4xV100@1GB/s", "2x8xV100@nvlink/10GbE", "4xcpu", or the path of a cluster
-// file. Fails with BadConfiguration, MissingInput or MalformedInput.
+// More than anyone plans for at once; the table of pairs grows with its square.
+inline constexpr int kMostDevices = 4096;
+
+// "4xV100@1GB/s", "2x8xV100@nvlink/10GbE", "4xcpu" (cluster_text.h), or the
+// path of a cluster file. Fails with BadConfiguration, MissingInput or
+// MalformedInput.
 Result<Cluster> load_cluster(const std::string& text_or_file);
+
+// File "pipewright/cluster", version 1; cluster_file.cc shows one. Fails with
+// MalformedInput.
+Result<Cluster> parse_cluster(std::string_view text, const std::string& file);
+std::string to_text(const Cluster& cluster);
 
 }  // namespace pipewright

@@ -1,0 +1,268 @@
+#include "pipewright/cluster/cluster_text.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "pipewright/base/files.h"
+#include "pipewright/base/text.h"
+#include "pipewright/cluster/cluster_builder.h"
+#include "pipewright/cluster/link_text.h"
+#include "pipewright/cluster/presets.h"
+
+namespace pipewright {
+namespace {
+
+constexpr const char* kExamples =
+    "as 4xV100@1GB/s, 2x8xV100@nvlink/10GbE or 2xVCU118+2xVCU129@10GB/s";
+
+struct Term {  // COUNTxKIND, with HOSTS where the term has them
+  std::optional<int> hosts;
+  int count = 0;
+  std::string kind;
+};
+
+struct HostGroup {  // hosts that are alike
+  int hosts = 1;
+  std::vector<Term> terms;
+};
+
+struct Parts {
+  std::string_view devices;
+  std::string_view within;   // empty: the kinds' default
+  std::string_view between;  // empty: the default
+};
+
+// The '/' of "GB/s" is not the one before the link between hosts.
+std::size_t find_slash(std::string_view text) {
+  for (std::size_t at = text.find('/'); at != std::string_view::npos;
+       at = text.find('/', at + 1)) {
+    const std::string_view rest = text.substr(at + 1);
+    const bool is_rate = !rest.empty() && rest[0] == 's' &&
+                         (rest.size() == 1 || rest[1] == '/' || rest[1] == '+');
+    if (!is_rate) return at;
+  }
+  return std::string_view::npos;
+}
+
+Result<Parts> split_parts(std::string_view text) {
+  Parts parts;
+  const std::size_t at = text.find('@');
+  const std::size_t slash = find_slash(text);
+  parts.devices = text.substr(0, std::min(at, slash));
+  if (slash != std::string_view::npos) {
+    parts.between = text.substr(slash + 1);
+    if (parts.between.empty())
+      return bad_configuration(
+          "there is no link after the '/' of \"" + std::string(text) + "\"",
+          kExamples);
+    text = text.substr(0, slash);
+  }
+  if (at < text.size()) {
+    parts.within = text.substr(at + 1);
+    if (parts.within.empty())
+      return bad_configuration(
+          "there is no link after the '@' of \"" + std::string(text) + "\"",
+          kExamples);
+  }
+  return parts;
+}
+
+// Takes "8x" from the front.
+std::optional<int> take_count(std::string_view& text) {
+  const std::size_t end = text.find_first_not_of("0123456789");
+  if (end == 0 || end == std::string_view::npos ||
+      (text[end] != 'x' && text[end] != 'X'))
+    return std::nullopt;
+  const auto count = parse_integer(text.substr(0, end));
+  // What is too much for an int is refused as too many below.
+  const std::int64_t bounded = std::min<std::int64_t>(
+      count.value_or(kMostDevices + 1), kMostDevices + 1);
+  text.remove_prefix(end + 1);
+  return static_cast<int>(bounded);
+}
+
+Result<Term> parse_term(std::string_view text) {
+  Term term;
+  std::string_view rest = text;
+  const auto first = take_count(rest);
+  const auto second = first ? take_count(rest) : std::nullopt;
+  if (!first || rest.empty())
+    return bad_configuration("\"" + std::string(text) + "\" is not COUNTxKIND",
+                             kExamples);
+  if (second) term.hosts = first;
+  term.count = second.value_or(*first);
+  term.kind = rest;
+  if (term.count < 1 || term.hosts.value_or(1) < 1)
+    return bad_configuration("\"" + std::string(text) + "\" has no device");
+  return term;
+}
+
+Result<std::vector<HostGroup>> parse_groups(std::string_view text) {
+  std::vector<HostGroup> groups;
+  for (std::string_view part : split(text, '+')) {
+    PIPEWRIGHT_TRY(Term term, parse_term(part));
+    if (groups.empty() || term.hosts)
+      groups.push_back({term.hosts.value_or(1), {}});
+    groups.back().terms.push_back(std::move(term));
+  }
+  std::int64_t devices = 0;
+  for (const HostGroup& group : groups)
+    for (const Term& term : group.terms)
+      devices += std::int64_t{group.hosts} * term.count;
+  if (devices > kMostDevices)
+    return bad_configuration("\"" + std::string(text) + "\" has more than " +
+                             with_thousands(kMostDevices) + " devices");
+  return groups;
+}
+
+// The kinds that are named, each once, in order.
+Result<std::vector<KindPreset>> find_kinds(std::vector<HostGroup>& groups) {
+  int most_on_a_host = 0;
+  for (const HostGroup& group : groups) {
+    int count = 0;
+    for (const Term& term : group.terms) count += term.count;
+    most_on_a_host = std::max(most_on_a_host, count);
+  }
+  std::vector<KindPreset> kinds;
+  for (HostGroup& group : groups)
+    for (Term& term : group.terms) {
+      PIPEWRIGHT_TRY(KindPreset kind, find_kind(term.kind, most_on_a_host));
+      term.kind = kind.kind.name;  // as we spell it
+      const bool known = std::any_of(
+          kinds.begin(), kinds.end(),
+          [&](const KindPreset& k) { return k.kind.name == term.kind; });
+      if (!known) kinds.push_back(std::move(kind));
+    }
+  return kinds;
+}
+
+Link slower(const Link& a, const Link& b) {
+  Link link;
+  link.bandwidth = std::min(a.bandwidth, b.bandwidth);
+  link.latency = std::max(a.latency, b.latency);
+  link.duplex = a.duplex == Duplex::Half ? a.duplex : b.duplex;
+  return link;
+}
+
+// How the link between two kinds on one host is called by each of them.
+Result<Link> link_on_host(const KindPreset& a, const KindPreset& b,
+                          std::string_view text) {
+  const auto of = [&](const KindPreset& kind) -> Result<Link> {
+    if (text.empty()) return parse_link(kind.default_link);
+    Result<Link> link = parse_link(text, kind.link_aliases);
+    const std::string name = lower_case(split(text, '+')[0]);
+    if (link || (name != "nvlink" && name != "pcie")) return link;
+    return bad_configuration(
+        "a " + kind.kind.name + " has no " + name,
+        "its own link is " + kind.default_link + "; or give a rate, as 10GB/s");
+  };
+  PIPEWRIGHT_TRY(Link first, of(a));
+  PIPEWRIGHT_TRY(Link second, of(b));
+  return slower(first, second);
+}
+
+using Hosts = std::vector<std::vector<DeviceId>>;
+
+Hosts add_devices(ClusterBuilder& builder, const std::vector<HostGroup>& groups,
+                  const std::vector<KindPreset>& kinds) {
+  int num_hosts = 0;
+  for (const HostGroup& group : groups) num_hosts += group.hosts;
+  Hosts hosts;
+  for (const HostGroup& group : groups)
+    for (int h = 0; h < group.hosts; ++h) {
+      const int host = static_cast<int>(hosts.size());
+      hosts.emplace_back();
+      std::vector<int> next(kinds.size(), 0);
+      for (const Term& term : group.terms) {
+        std::size_t kind = 0;
+        while (kinds[kind].kind.name != term.kind) ++kind;
+        for (int i = 0; i < term.count; ++i)
+          hosts.back().push_back(builder.add_device(
+              {device_name(term.kind, next[kind]++, host, num_hosts),
+               static_cast<int>(kind), host}));
+      }
+    }
+  return hosts;
+}
+
+Result<void> connect_on_hosts(ClusterBuilder& builder, const Hosts& hosts,
+                              const std::vector<KindPreset>& kinds,
+                              std::string_view text) {
+  // Pairs of kinds that share no host need no link.
+  std::vector<std::optional<Link>> links(kinds.size() * kinds.size());
+  for (const auto& host : hosts)
+    for (DeviceId a : host)
+      for (DeviceId b : host) {
+        if (a == b) continue;
+        const auto kind_a =
+            static_cast<std::size_t>(builder.devices()[a.index()].kind);
+        const auto kind_b =
+            static_cast<std::size_t>(builder.devices()[b.index()].kind);
+        auto& link = links[kind_a * kinds.size() + kind_b];
+        if (!link) {
+          auto found = link_on_host(kinds[kind_a], kinds[kind_b], text);
+          if (!found) return found.error();
+          link = *found;
+        }
+        builder.connect(a, b, *link);
+      }
+  return {};
+}
+
+void connect_hosts(ClusterBuilder& builder, const Hosts& hosts,
+                   const Link& link) {
+  std::vector<int> cards;
+  for (std::size_t h = 0; h < hosts.size(); ++h)
+    cards.push_back(
+        builder.add_resource({"host" + std::to_string(h) + " network card",
+                              link.bandwidth, link.duplex}));
+  for (std::size_t a = 0; a < hosts.size(); ++a)
+    for (std::size_t b = 0; b < hosts.size(); ++b) {
+      if (a == b) continue;
+      Link between = link;
+      between.uses = {{cards[a], true}, {cards[b], false}};
+      std::sort(between.uses.begin(), between.uses.end());
+      builder.connect(hosts[a], hosts[b], between);
+    }
+}
+
+}  // namespace
+
+std::string device_name(const std::string& kind, int index, int host,
+                        int num_hosts) {
+  const std::string name = kind + "." + std::to_string(index);
+  return num_hosts > 1 ? "host" + std::to_string(host) + "/" + name : name;
+}
+
+Result<Cluster> parse_cluster_text(std::string_view text) {
+  PIPEWRIGHT_TRY(Parts parts, split_parts(text));
+  PIPEWRIGHT_TRY(auto groups, parse_groups(parts.devices));
+  PIPEWRIGHT_TRY(auto kinds, find_kinds(groups));
+  const std::string_view between_text =
+      parts.between.empty() ? "10GbE" : parts.between;
+  PIPEWRIGHT_TRY(Link between, parse_link(between_text));
+  if (!parts.within.empty())  // also where no host has two devices
+    for (const KindPreset& kind : kinds) {
+      auto within = link_on_host(kind, kind, parts.within);
+      if (!within) return within.error();
+    }
+  ClusterBuilder builder{std::string(text)};
+  for (const KindPreset& kind : kinds) builder.add_kind(kind.kind);
+  const Hosts hosts = add_devices(builder, groups, kinds);
+  auto connected = connect_on_hosts(builder, hosts, kinds, parts.within);
+  if (!connected) return connected.error();
+  if (hosts.size() > 1) connect_hosts(builder, hosts, between);
+  return builder.build();
+}
+
+Result<Cluster> load_cluster(const std::string& text_or_file) {
+  std::error_code ignored;  // a text that cannot be a path is no file
+  const bool is_file = text_or_file.ends_with(".json") ||
+                       std::filesystem::is_regular_file(text_or_file, ignored);
+  if (!is_file) return parse_cluster_text(text_or_file);
+  PIPEWRIGHT_TRY(std::string text, read_file(text_or_file));
+  return parse_cluster(text, text_or_file);
+}
+
+}  // namespace pipewright

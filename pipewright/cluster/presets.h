@@ -1,0 +1,49 @@
+// The kinds of devices and links that Pipewright knows by name. They are data
+// (presets_text.cc), read once; a cluster file can bring its own.
+
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pipewright/base/json_cursor.h"
+#include "pipewright/cluster/cluster.h"
+
+namespace pipewright {
+
+struct KindPreset {
+  DeviceKind kind;
+  bool is_this_machine = false;  // figures come from this_machine.h
+  std::string default_link;      // between two of them on one host
+  std::map<std::string, std::string> link_aliases;  // "nvlink" -> "nvlink2"
+};
+
+struct LinkPreset {
+  std::string name;
+  Link link;
+  std::string source;
+};
+
+const std::vector<KindPreset>& kind_presets();
+const std::vector<LinkPreset>& link_presets();
+
+// Any spelling of the case. Fails with BadConfiguration and the nearest name.
+// `num_devices` matters for cpu only: they share the machine's memory.
+Result<KindPreset> find_kind(std::string_view name, int num_devices = 1);
+
+// A kind as it stands in a file, ours or a cluster's.
+DeviceKind read_kind(JsonCursor at);
+Json to_json(const DeviceKind& kind);
+Duplex read_duplex(const JsonCursor& at);  // Full where it is not given
+const char* to_text(Duplex duplex);
+// Numbers in bytes, bytes per second, seconds; or text as in link_text.h.
+BytesPerSecond read_bandwidth(const JsonCursor& at);
+Seconds read_latency(const JsonCursor& at);
+Bytes read_memory(const JsonCursor& at);
+
+// The text of the presets: one JSON object, "kinds" and "links".
+extern const char* const kPresetsText;
+
+}  // namespace pipewright
