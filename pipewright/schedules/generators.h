@@ -20,6 +20,7 @@ ScheduleGenerator zb_v();
 ScheduleGenerator v_half();
 ScheduleGenerator v_min();
 ScheduleGenerator dualpipev();
+ScheduleGenerator zero_bubble();
 ScheduleGenerator chimera();
 ScheduleGenerator hanayo();
 ScheduleGenerator async_1f1b();

@@ -1,0 +1,181 @@
+// zero-bubble: searches an order for the times, transfers and memory at hand.
+//
+// "Zero Bubble Pipeline Parallelism" (Qi, Wan, Huang, Lin; ICLR 2024), section
+// 3, searches with rules and with an integer program; the search here is our
+// own and needs neither of theirs. It compares
+//   - the hand-made orders (1F1B, ZB-H1, ZB-H2; of a V: ZB-V, V-Half, V-Min),
+//     where they fit the memory,
+//   - list scheduling under several rules (zero_bubble_greedy.h),
+//   - what local search makes of the best of them (zero_bubble_improve.h),
+// and stops early at a lower bound. So it is never worse than the hand-made
+// ones. How much it tries depends on the number of actions alone: the same
+// request has the same answer everywhere.
+//
+// One stage a worker; two in a V when the request has times for twice as many
+// stages as workers. Two stages, three microbatches, the second stage twice as
+// long (F=I=W=2), room for two:
+//
+// PICTURE
+
+#include <algorithm>
+#include <cmath>
+
+#include "pipewright/schedules/generators.h"
+#include "pipewright/schedules/zero_bubble_greedy.h"
+#include "pipewright/schedules/zero_bubble_improve.h"
+#include "pipewright/schedules/zero_bubble_problem.h"
+
+namespace pipewright {
+namespace zb {
+namespace {
+
+// Actions that local search may time, all tries together; and its tries.
+constexpr int kTimedActions = 6'000'000;
+constexpr int kFewestTries = 250, kMostTries = 20'000;
+constexpr std::size_t kImproved = 3;  // orders that local search starts from
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+struct Candidate {
+  Order order;
+  Cost cost;
+};
+
+class Search {
+ public:
+  explicit Search(const Problem& problem)
+      : problem_(problem), clock_(problem), bound_(lower_bound(problem)) {}
+
+  Order best() {
+    try_hand_made();
+    try_rules();
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [](const Candidate& a, const Candidate& b) {
+                       return is_better(a.cost, b.cost);
+                     });
+    improve_best();
+    return std::move(candidates_.front().order);
+  }
+
+ private:
+  bool is_done() const {
+    return !candidates_.empty() && !is_better(bound_, candidates_.front().cost);
+  }
+
+  Cost offer(Order order) {
+    if (!fits(problem_, order)) return {};
+    const Cost cost = clock_.run(order);
+    if (!std::isfinite(cost.makespan)) return cost;
+    for (const Candidate& other : candidates_)
+      if (other.order == order) return cost;
+    candidates_.push_back({std::move(order), cost});
+    return cost;
+  }
+
+  void try_hand_made() {
+    ScheduleRequest request;
+    request.workers = problem_.workers;
+    request.microbatches = problem_.microbatches;
+    const std::vector<ScheduleGenerator> flat = {one_f_one_b(), zb_h1(),
+                                                 zb_h2()};
+    const std::vector<ScheduleGenerator> vs = {zb_v(), v_half(), v_min()};
+    for (const ScheduleGenerator& g : problem_.chunks == 2 ? vs : flat)
+      if (auto schedule = g.generate(request))
+        offer(order_of(problem_, schedule->sections().body));
+  }
+
+  // One rule at a time, keeping the best so far of the others.
+  void try_rules() {
+    Policy best{ahead_by_depth(1), 0.5, 0, true};
+    Cost best_cost;
+    const auto attempt = [&](Policy policy) {
+      const Cost cost = offer(greedy_order(problem_, policy));
+      if (!is_better(cost, best_cost)) return;
+      best_cost = cost;
+      best = std::move(policy);
+    };
+    const auto vary = [&](auto change) {
+      Policy policy = best;
+      change(policy);
+      attempt(std::move(policy));
+    };
+    for (double depth : {1.0, 1.5, 2.0, 3.0, 1e9})
+      vary([&](Policy& p) { p.ahead = ahead_by_depth(depth); });
+    for (double share : {1.0, 1.5, 2.0})
+      vary([&](Policy& p) { p.ahead = ahead_by_time(share); });
+    for (double patience : {0.0, 0.25, 0.75, 1.0})
+      vary([&](Policy& p) { p.weight_patience = patience; });
+    for (double patience : {0.5, 1.0})
+      vary([&](Policy& p) { p.forward_patience = patience; });
+    vary([&](Policy& p) { p.inputs_first = false; });
+  }
+
+  // `depth` times 1F1B's own.
+  std::vector<int> ahead_by_depth(double depth) const {
+    std::vector<int> ahead;
+    for (int w = 0; w < problem_.workers; ++w) {
+      const int behind = problem_.chunks == 2 ? 2 * problem_.workers - 1
+                                              : problem_.workers - 1 - w;
+      ahead.push_back(bounded(1 + depth * behind));
+    }
+    return ahead;
+  }
+
+  // `share` of what the slowest worker gets done until a microbatch is back.
+  std::vector<int> ahead_by_time(double share) const {
+    std::vector<double> work(at(problem_.workers), 0);
+    for (int s = 0; s < problem_.stages(); ++s)
+      for (const auto& seconds : problem_.seconds)
+        work[at(problem_.worker_of(s))] += seconds[at(s)];
+    const double slowest = *std::max_element(work.begin(), work.end());
+    std::vector<int> ahead(at(problem_.workers), 1);
+    double back = 0;
+    for (int s = problem_.stages() - 1; s >= 0; --s) {
+      back += problem_.seconds[kForward][at(s)] +
+              problem_.seconds[kInput][at(s)] + 2 * problem_.transfer;
+      ahead[at(problem_.worker_of(s))] = bounded(std::ceil(
+          slowest > 0 ? share * problem_.chunks * back / slowest : 1));
+    }
+    return ahead;
+  }
+  int bounded(double ahead) const {
+    const double most = double(problem_.chunks) * problem_.microbatches;
+    return static_cast<int>(std::clamp(ahead, 1.0, most));
+  }
+
+  void improve_best() {
+    const int tries = std::clamp(kTimedActions / problem_.num_actions(),
+                                 kFewestTries, kMostTries);
+    const std::size_t starts = std::min(kImproved, candidates_.size());
+    for (std::size_t i = 0; i < starts && !is_done(); ++i) {
+      Candidate improved = candidates_[i];
+      improved.cost =
+          improve(problem_, clock_, bound_, tries / static_cast<int>(kImproved),
+                  improved.order);
+      if (is_better(improved.cost, candidates_.front().cost))
+        std::swap(candidates_.front(), improved);
+    }
+  }
+
+  const Problem& problem_;
+  Clock clock_;
+  const Cost bound_;
+  std::vector<Candidate> candidates_;
+};
+
+Result<Schedule> generate(const ScheduleRequest& request) {
+  PIPEWRIGHT_TRY(const Problem problem, problem_of(request));
+  return Schedule::create(problem.stages(), problem.microbatches,
+                          orders_of(problem, Search(problem).best()));
+}
+
+}  // namespace
+}  // namespace zb
+
+ScheduleGenerator zero_bubble() {
+  return {"zero-bubble",
+          "searches for unequal stages, transfers and limited memory",
+          "Zero Bubble Pipeline Parallelism, ICLR 2024", zb::generate};
+}
+
+}  // namespace pipewright

@@ -1,0 +1,169 @@
+#include "pipewright/schedules/zero_bubble_greedy.h"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <utility>
+
+namespace pipewright::zb {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::infinity();
+
+class Greedy {
+ public:
+  Greedy(const Problem& problem, const Policy& policy)
+      : problem_(problem),
+        policy_(policy),
+        order_(at(problem.workers)),
+        workers_(at(problem.workers)),
+        stages_(at(problem.stages())),
+        there_(at(problem.num_actions()), kUnknown) {
+    for (int m = 0; m < problem.microbatches; ++m)
+      there_[at(problem.action(0, m, kForward))] = 0;
+    for (int w = 0; w < problem.workers; ++w)
+      order_[at(w)].reserve(at(3 * problem.chunks * problem.microbatches));
+  }
+
+  Order run() {
+    for (int w = 0; w < problem_.workers; ++w) wakes_.push({0, w});
+    while (!wakes_.empty()) {
+      const auto [now, worker] = wakes_.top();
+      wakes_.pop();
+      if (workers_[at(worker)].busy_until <= now) decide(worker, now);
+    }
+    return std::move(order_);
+  }
+
+ private:
+  struct Worker {
+    double busy_until = 0;
+    int held = 0;      // from F to W
+    int awaiting = 0;  // from F to I
+    std::vector<int> weights;
+    std::size_t next_weight = 0;
+  };
+  struct Stage {
+    int forwards = 0, inputs = 0;
+  };
+  // The action that would be first of its kind, and when it can start.
+  struct Choice {
+    int action = -1;
+    double there = kUnknown;
+  };
+
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+  // On the way down the V one place stays free, so that the oldest microbatch
+  // can always go up, and come back, and free its two.
+  bool may_forward(int stage, const Worker& worker, int w) const {
+    const bool is_down = problem_.chunks == 2 && stage < problem_.workers;
+    if (worker.held + (is_down ? 2 : 1) > problem_.limit[at(w)]) return false;
+    return stage >= problem_.workers || worker.awaiting < policy_.ahead[at(w)];
+  }
+
+  // The stage nearer to the end of a microbatch's way comes first.
+  Choice next_forward(int w) const {
+    Choice best;
+    for (int c = problem_.chunks - 1; c >= 0; --c) {
+      const int stage = c == 0 ? w : 2 * problem_.workers - 1 - w;
+      const int m = stages_[at(stage)].forwards;
+      if (m == problem_.microbatches || !may_forward(stage, workers_[at(w)], w))
+        continue;
+      offer(best, problem_.action(stage, m, kForward), w);
+    }
+    return best;
+  }
+  Choice next_input(int w) const {
+    Choice best;
+    for (int c = 0; c < problem_.chunks; ++c) {
+      const int stage = c == 0 ? w : 2 * problem_.workers - 1 - w;
+      const int m = stages_[at(stage)].inputs;
+      if (m == stages_[at(stage)].forwards) continue;
+      offer(best, problem_.action(stage, m, kInput), w);
+    }
+    return best;
+  }
+  void offer(Choice& best, int action, int w) const {
+    const double there =
+        std::max(there_[at(action)], workers_[at(w)].busy_until);
+    if (best.action < 0 || there < best.there) best = {action, there};
+  }
+
+  void decide(int w, double now) {
+    Worker& worker = workers_[at(w)];
+    worker.busy_until = now;
+    const Choice input = next_input(w), forward = next_forward(w);
+    const bool input_ready = input.there <= now;
+    const bool forward_ready = forward.there <= now;
+    if (input_ready && (policy_.inputs_first || !forward_ready))
+      return start(w, input.action, now);
+    const double patience =
+        forward.action < 0
+            ? 0
+            : policy_.forward_patience * problem_.duration(forward.action);
+    if (forward_ready && !(input.there < now + patience))
+      return start(w, forward.action, now);
+    if (worker.next_weight == worker.weights.size()) return;
+    const int weight = worker.weights[worker.next_weight];
+    const double length = problem_.duration(weight);
+    const double next =
+        std::min(input.there, forward_ready ? kUnknown : forward.there);
+    if (now + length <= next + policy_.weight_patience * length)
+      start(w, weight, now);
+  }
+
+  void start(int w, int action, double now) {
+    Worker& worker = workers_[at(w)];
+    const double end = now + problem_.duration(action);
+    const int stage = problem_.stage_of(action);
+    order_[at(w)].push_back(action);
+    worker.busy_until = end;
+    wakes_.push({end, w});
+    switch (Problem::kind_of(action)) {
+      case kForward:
+        ++stages_[at(stage)].forwards;
+        ++worker.held;
+        ++worker.awaiting;
+        publish(
+            w, end,
+            stage + 1 < problem_.stages() ? action + next_stage() : action + 1);
+        break;
+      case kInput:
+        ++stages_[at(stage)].inputs;
+        --worker.awaiting;
+        worker.weights.push_back(action + 1);
+        if (stage > 0) publish(w, end, action - next_stage());
+        break;
+      default:
+        ++worker.next_weight;
+        --worker.held;
+    }
+  }
+
+  int next_stage() const { return 3 * problem_.microbatches; }
+
+  void publish(int from, double end, int consumer) {
+    const int to = problem_.worker_of(problem_.stage_of(consumer));
+    const double there = end + (to == from ? 0 : problem_.transfer);
+    there_[at(consumer)] = there;
+    if (to != from) wakes_.push({there, to});
+  }
+
+  const Problem& problem_;
+  const Policy& policy_;
+  Order order_;
+  std::vector<Worker> workers_;
+  std::vector<Stage> stages_;
+  std::vector<double> there_;  // when an action's input is there
+  using Wake = std::pair<double, int>;
+  std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
+};
+
+}  // namespace
+
+Order greedy_order(const Problem& problem, const Policy& policy) {
+  return Greedy(problem, policy).run();
+}
+
+}  // namespace pipewright::zb

@@ -1,0 +1,240 @@
+#include "pipewright/schedules/zero_bubble_problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace pipewright::zb {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+Result<void> read_times(const ScheduleRequest& request, Problem& problem) {
+  for (auto& seconds : problem.seconds) seconds.assign(at(problem.stages()), 1);
+  for (std::size_t s = 0; s < request.times.size(); ++s) {
+    const auto& times = request.times[s];
+    const double seconds[3] = {times.forward.value(),
+                               times.backward_input.value(),
+                               times.backward_weight.value()};
+    for (int kind = 0; kind < 3; ++kind) {
+      if (!std::isfinite(seconds[kind]) || seconds[kind] < 0)
+        return bad_configuration("stage " + std::to_string(s) +
+                                     " has a time of " +
+                                     std::to_string(seconds[kind]) + " s",
+                                 "times are finite and not negative");
+      problem.seconds[kind][s] = seconds[kind];
+    }
+  }
+  problem.transfer = request.transfer.value();
+  if (!std::isfinite(problem.transfer) || problem.transfer < 0)
+    return bad_configuration(
+        "a transfer of " + std::to_string(problem.transfer) + " s",
+        "times are finite and not negative");
+  return {};
+}
+
+Result<void> read_limits(const ScheduleRequest& request, Problem& problem) {
+  const int all = problem.chunks * problem.microbatches;
+  problem.limit.assign(at(problem.workers), all);
+  if (request.memory_limit.empty()) return {};
+  if (request.memory_limit.size() != at(problem.workers))
+    return bad_configuration(std::to_string(request.memory_limit.size()) +
+                                 " memory limits for " +
+                                 std::to_string(problem.workers) + " workers",
+                             "give one per worker or none");
+  for (int w = 0; w < problem.workers; ++w) {
+    const double limit = request.memory_limit[at(w)];
+    if (!(limit >= problem.chunks))
+      return bad_configuration(
+          "worker " + std::to_string(w) + " may hold " + std::to_string(limit) +
+              " activations, one microbatch needs " +
+              std::to_string(problem.chunks),
+          "allow more memory, or cut the model into more stages");
+    problem.limit[at(w)] =
+        static_cast<int>(std::min(std::floor(limit), double(all)));
+  }
+  return {};
+}
+
+}  // namespace
+
+int Problem::input_of(int action) const {
+  const int stage = stage_of(action);
+  if (kind_of(action) == kForward && stage > 0)
+    return this->action(stage - 1, microbatch_of(action), kForward);
+  if (kind_of(action) == kInput && stage + 1 < stages())
+    return this->action(stage + 1, microbatch_of(action), kInput);
+  return -1;
+}
+
+Result<Problem> problem_of(const ScheduleRequest& request) {
+  Problem problem;
+  problem.workers = request.workers;
+  problem.microbatches = request.microbatches;
+  const std::size_t times = request.times.size();
+  problem.chunks = times == 2 * at(request.workers) ? 2 : 1;
+  if (times != 0 && times != at(problem.stages()))
+    return bad_configuration("times for " + std::to_string(times) +
+                                 " stages on " +
+                                 std::to_string(request.workers) + " workers",
+                             "give one per worker, or two per worker for a V");
+  if (auto read = read_times(request, problem); !read) return read.error();
+  if (auto read = read_limits(request, problem); !read) return read.error();
+  return problem;
+}
+
+Order order_of(const Problem& problem, const Orders& orders) {
+  Order order(orders.size());
+  for (std::size_t w = 0; w < orders.size(); ++w)
+    for (const ComputeAction& a : orders[w]) {
+      const auto add = [&](Kind kind) {
+        order[w].push_back(problem.action(a.stage.value, a.microbatch, kind));
+      };
+      if (a.kind == ComputeKind::Forward) add(kForward);
+      if (a.kind == ComputeKind::BackwardInput ||
+          a.kind == ComputeKind::Backward)
+        add(kInput);
+      if (a.kind == ComputeKind::BackwardWeight ||
+          a.kind == ComputeKind::Backward)
+        add(kWeight);
+    }
+  return order;
+}
+
+Orders orders_of(const Problem& problem, const Order& order) {
+  constexpr ComputeKind kKinds[] = {ComputeKind::Forward,
+                                    ComputeKind::BackwardInput,
+                                    ComputeKind::BackwardWeight};
+  Orders orders(order.size());
+  for (std::size_t w = 0; w < order.size(); ++w)
+    for (int a : order[w])
+      orders[w].push_back({.stage = StageId(problem.stage_of(a)),
+                           .microbatch = problem.microbatch_of(a),
+                           .kind = kKinds[Problem::kind_of(a)]});
+  return orders;
+}
+
+bool fits(const Problem& problem, const Order& order) {
+  for (std::size_t w = 0; w < order.size(); ++w) {
+    int held = 0;
+    for (int a : order[w]) {
+      if (Problem::kind_of(a) == kForward && ++held > problem.limit[w])
+        return false;
+      if (Problem::kind_of(a) == kWeight) --held;
+    }
+  }
+  return true;
+}
+
+bool is_better(const Cost& a, const Cost& b) {
+  const double slack = 1e-9 * b.makespan;
+  if (a.makespan < b.makespan - slack) return true;
+  return a.makespan <= b.makespan + slack &&
+         a.longest_span < b.longest_span - slack;
+}
+
+bool is_worse(const Cost& a, const Cost& b) { return is_better(b, a); }
+
+Cost lower_bound(const Problem& problem) {
+  const int stages = problem.stages();
+  const double m = problem.microbatches;
+  // The way to a stage and the way back from it, transfers included.
+  std::vector<double> head(at(stages), 0), tail(at(stages), 0);
+  for (int s = 1; s < stages; ++s) {
+    const bool crosses = problem.worker_of(s) != problem.worker_of(s - 1);
+    const double transfer = crosses ? problem.transfer : 0;
+    head[at(s)] =
+        head[at(s - 1)] + problem.seconds[kForward][at(s - 1)] + transfer;
+    tail[at(s)] =
+        transfer + problem.seconds[kInput][at(s - 1)] +
+        std::max(tail[at(s - 1)], problem.seconds[kWeight][at(s - 1)]);
+  }
+  Cost bound{0, 0};
+  std::vector<double> work(at(problem.workers), 0);
+  std::vector<double> first(at(problem.workers), 0);
+  for (int s = stages - 1; s >= 0; --s) {
+    const double passes =
+        problem.seconds[kForward][at(s)] + problem.seconds[kInput][at(s)];
+    work[at(problem.worker_of(s))] +=
+        m * (passes + problem.seconds[kWeight][at(s)]);
+    first[at(problem.worker_of(s))] = head[at(s)];
+    // After a stage's last I the gradient still goes back to the first stage.
+    bound.makespan =
+        std::max(bound.makespan, head[at(s)] + m * passes + tail[at(s)]);
+  }
+  for (std::size_t w = 0; w < work.size(); ++w) {
+    bound.makespan = std::max(bound.makespan, first[w] + work[w]);
+    bound.longest_span = std::max(bound.longest_span, work[w]);
+  }
+  return bound;
+}
+
+Clock::Clock(const Problem& problem)
+    : problem_(problem),
+      start_(at(problem.num_actions())),
+      end_(at(problem.num_actions())),
+      sleeper_(at(problem.num_actions()), -1) {
+  for (int a = 0; a < problem.num_actions(); ++a) {
+    duration_.push_back(problem.duration(a));
+    input_.push_back(problem.input_of(a));
+    const bool crosses = input_.back() >= 0 &&
+                         problem.worker_of(problem.stage_of(input_.back())) !=
+                             problem.worker_of(problem.stage_of(a));
+    input_delay_.push_back(crosses ? problem.transfer : 0);
+  }
+}
+
+double Clock::input_there(int action) const {
+  const int input = input_[index(action)];
+  return input < 0 ? 0 : end_[index(input)] + input_delay_[index(action)];
+}
+
+Cost Clock::run(const Order& order) {
+  const std::size_t workers = order.size();
+  std::fill(end_.begin(), end_.end(), -1.0);
+  std::fill(sleeper_.begin(), sleeper_.end(), -1);
+  next_.assign(workers, 0);
+  clock_.assign(workers, 0);
+  awake_.clear();
+  for (std::size_t w = workers; w-- > 0;) awake_.push_back(static_cast<int>(w));
+  std::size_t left = start_.size();
+  while (!awake_.empty()) {
+    const std::size_t w = at(awake_.back());
+    awake_.pop_back();
+    const auto& line = order[w];
+    double now = clock_[w];
+    std::size_t next = next_[w];
+    for (; next < line.size(); ++next, --left) {
+      const int action = line[next];
+      const int input = input_[index(action)];
+      if (input >= 0) {
+        if (end_[index(input)] < 0) {
+          sleeper_[index(input)] = static_cast<int>(w);
+          break;
+        }
+        now = std::max(now, end_[index(input)] + input_delay_[index(action)]);
+      }
+      start_[index(action)] = now;
+      now += duration_[index(action)];
+      end_[index(action)] = now;
+      if (sleeper_[index(action)] >= 0)
+        awake_.push_back(sleeper_[index(action)]);
+    }
+    clock_[w] = now;
+    next_[w] = next;
+  }
+  if (left > 0) return {};
+  Cost cost{0, 0};
+  last_action_ = -1;
+  for (std::size_t w = 0; w < workers; ++w) {
+    const double first = start_[index(order[w].front())];
+    if (last_action_ < 0 || clock_[w] > cost.makespan) {
+      cost.makespan = clock_[w];
+      last_action_ = order[w].back();
+    }
+    cost.longest_span = std::max(cost.longest_span, clock_[w] - first);
+  }
+  return cost;
+}
+
+}  // namespace pipewright::zb
