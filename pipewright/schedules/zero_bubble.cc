@@ -15,12 +15,14 @@
 // stages as workers. Two stages, three microbatches, the second stage twice as
 // long (F=I=W=2), room for two:
 //
-// PICTURE
+//   0: F0 F1          I0 W0 F2    I1 W1             I2 W2
+//   1:    F0--- I0--- F1--- I1--- W0--- F2--- I2--- W1--- W2---
 
 #include <algorithm>
 #include <cmath>
 
 #include "pipewright/schedules/generators.h"
+#include "pipewright/schedules/zero_bubble_clock.h"
 #include "pipewright/schedules/zero_bubble_greedy.h"
 #include "pipewright/schedules/zero_bubble_improve.h"
 #include "pipewright/schedules/zero_bubble_problem.h"
@@ -30,8 +32,8 @@ namespace zb {
 namespace {
 
 // Actions that local search may time, all tries together; and its tries.
-constexpr int kTimedActions = 6'000'000;
-constexpr int kFewestTries = 250, kMostTries = 20'000;
+constexpr int kTimedActions = 3'000'000;
+constexpr int kFewestTries = 60, kMostTries = 3'000;
 constexpr std::size_t kImproved = 3;  // orders that local search starts from
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -86,7 +88,8 @@ class Search {
 
   // One rule at a time, keeping the best so far of the others.
   void try_rules() {
-    Policy best{ahead_by_depth(1), 0.5, 0, true};
+    Policy best;
+    best.ahead = ahead_by_depth(1);
     Cost best_cost;
     const auto attempt = [&](Policy policy) {
       const Cost cost = offer(greedy_order(problem_, policy));
@@ -107,7 +110,9 @@ class Search {
       vary([&](Policy& p) { p.weight_patience = patience; });
     for (double patience : {0.5, 1.0})
       vary([&](Policy& p) { p.forward_patience = patience; });
-    vary([&](Policy& p) { p.inputs_first = false; });
+    vary([&](Policy& p) { p.first = Policy::First::Forward; });
+    vary([&](Policy& p) { p.first = Policy::First::Other; });
+    vary([&](Policy& p) { p.room_first = true; });
   }
 
   // `depth` times 1F1B's own.

@@ -38,8 +38,9 @@ class Greedy {
  private:
   struct Worker {
     double busy_until = 0;
-    int held = 0;      // from F to W
-    int awaiting = 0;  // from F to I
+    int held = 0;            // from F to W
+    int awaiting = 0;        // from F to I
+    bool was_input = false;  // of F and I, the last was I
     std::vector<int> weights;
     std::size_t next_weight = 0;
   };
@@ -94,23 +95,46 @@ class Greedy {
     Worker& worker = workers_[at(w)];
     worker.busy_until = now;
     const Choice input = next_input(w), forward = next_forward(w);
-    const bool input_ready = input.there <= now;
+    const bool has_weight = worker.next_weight < worker.weights.size();
     const bool forward_ready = forward.there <= now;
-    if (input_ready && (policy_.inputs_first || !forward_ready))
+    if (policy_.room_first && has_weight && lacks_room(w, now))
+      return start(w, worker.weights[worker.next_weight], now);
+    if (input.there <= now && (!forward_ready || input_comes_first(worker)))
       return start(w, input.action, now);
     const double patience =
-        forward.action < 0
-            ? 0
-            : policy_.forward_patience * problem_.duration(forward.action);
-    if (forward_ready && !(input.there < now + patience))
-      return start(w, forward.action, now);
-    if (worker.next_weight == worker.weights.size()) return;
+        forward_ready
+            ? policy_.forward_patience * problem_.duration(forward.action)
+            : 0;
+    const bool holds_back = input.there > now && input.there < now + patience;
+    if (forward_ready && !holds_back) return start(w, forward.action, now);
+    if (!has_weight) return;
     const int weight = worker.weights[worker.next_weight];
     const double length = problem_.duration(weight);
     const double next =
-        std::min(input.there, forward_ready ? kUnknown : forward.there);
+        std::min(input.there, holds_back ? kUnknown : forward.there);
     if (now + length <= next + policy_.weight_patience * length)
       start(w, weight, now);
+  }
+
+  bool input_comes_first(const Worker& worker) const {
+    switch (policy_.first) {
+      case Policy::First::Input:
+        return true;
+      case Policy::First::Forward:
+        return false;
+      default:
+        return !worker.was_input;
+    }
+  }
+
+  // Whether an F is there that only memory keeps from starting.
+  bool lacks_room(int w, double now) const {
+    const Worker& worker = workers_[at(w)];
+    const int stage = w;
+    const int m = stages_[at(stage)].forwards;
+    return m < problem_.microbatches &&
+           worker.held + problem_.chunks > problem_.limit[at(w)] &&
+           there_[at(problem_.action(stage, m, kForward))] <= now;
   }
 
   void start(int w, int action, double now) {
@@ -125,6 +149,7 @@ class Greedy {
         ++stages_[at(stage)].forwards;
         ++worker.held;
         ++worker.awaiting;
+        worker.was_input = false;
         publish(
             w, end,
             stage + 1 < problem_.stages() ? action + next_stage() : action + 1);
@@ -132,6 +157,7 @@ class Greedy {
       case kInput:
         ++stages_[at(stage)].inputs;
         --worker.awaiting;
+        worker.was_input = true;
         worker.weights.push_back(action + 1);
         if (stage > 0) publish(w, end, action - next_stage());
         break;

@@ -21,7 +21,14 @@ struct Policy {
   double weight_patience = 0.5;
   // An F is held back for an I that will be there within this share of the F.
   double forward_patience = 0;
-  bool inputs_first = true;  // where F and I are ready
+  // Where F and I are ready: always I, always F, or the one that was not last.
+  enum class First {
+    Input,
+    Forward,
+    Other
+  } first = First::Input;
+  // A W that makes room for an F that is ready comes before I.
+  bool room_first = false;
 };
 
 Order greedy_order(const Problem& problem, const Policy& policy);

@@ -6,6 +6,12 @@
 namespace pipewright::zb {
 namespace {
 
+// Most moves are dismissed by an estimate; these many for one that is timed.
+constexpr int kMovesPerTry = 20;
+// What a longer order may cost at first, as a share of a microbatch's time.
+constexpr double kHeat = 0.05;
+constexpr int kFarthest = 24;  // that an action moves at once
+
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 class Random {  // SplitMix64
@@ -47,22 +53,31 @@ class Search {
   Cost best_of(int tries, const Cost& bound) {
     Cost now = clock_.run(order_), best = now;
     Order best_order = order_;
-    follow_longest_path();
-    for (int i = 0; i < tries && !runs_.empty(); ++i) {
-      if (!is_better(bound, best)) break;
+    look_around();
+    const int most_moves = kMovesPerTry * tries;
+    for (int move_count = 0, timed = 0;
+         move_count < most_moves && timed < tries && !runs_.empty() &&
+         best.makespan > bound.makespan * (1 + 1e-9);
+         ++move_count) {
+      // Cooling: at first a slightly longer order is taken too.
+      const double progress =
+          std::max(double(move_count) / most_moves, double(timed) / tries);
+      const double heat = kHeat * now.makespan / problem_.microbatches *
+                          (1 - progress) * (1 - progress);
+      const double longest =
+          now.makespan - heat * std::log(random_.share() + 1e-300);
       const Move move = some_move();
       if (move.from == move.to || !is_allowed(move)) continue;
+      if (estimate(move) > longest) continue;
+      ++timed;
       apply(move);
       const Cost cost = clock_.run(order_);
-      // Cooling: at first a slightly longer order is taken too.
-      const double heat = 0.02 * now.makespan / problem_.microbatches *
-                          std::pow(1.0 - static_cast<double>(i) / tries, 2);
-      if (cost.makespan > now.makespan - heat * std::log(random_.share())) {
+      if (!(cost.makespan <= longest)) {
         apply({move.worker, move.to, move.from});
         continue;
       }
       now = cost;
-      follow_longest_path();
+      look_around();
       if (is_better(now, best)) {
         best = now;
         best_order = order_;
@@ -73,33 +88,77 @@ class Search {
   }
 
  private:
+  // After a run of the clock on order_.
+  void look_around() {
+    clock_.run_back(order_);
+    times_ = clock_.times();
+    follow_longest_path();
+  }
+
   // Back from the last action over whatever it waited for.
   void follow_longest_path() {
     runs_.clear();
-    int action = clock_.last_action();
+    int action = times_.last_action;
     while (action >= 0) {
       const int worker = problem_.worker_of(problem_.stage_of(action));
       const auto& line = order_[at(worker)];
       Run run{worker, position_[at(action)], position_[at(action)]};
-      while (run.first > 0 && !waited_for_input(action)) {
+      while (run.first > 0 && !waited_for_input(action))
         action = line[at(--run.first)];
-      }
       if (run.last > run.first) runs_.push_back(run);
-      action = waited_for_input(action) ? problem_.input_of(action) : -1;
+      action = waited_for_input(action) ? clock_.input(action) : -1;
     }
   }
+  double input_there(int action) const {
+    const int input = clock_.input(action);
+    return input < 0 ? 0 : times_.end[at(input)] + clock_.delay(action);
+  }
   bool waited_for_input(int action) const {
-    return problem_.input_of(action) >= 0 &&
-           clock_.input_there(action) >= clock_.start(action);
+    return clock_.input(action) >= 0 &&
+           input_there(action) >= times_.start[at(action)];
+  }
+
+  // The longest path through what the move shifts, if other workers' times
+  // stayed as they are.
+  double estimate(const Move& move) {
+    const auto& line = order_[at(move.worker)];
+    const int low = std::min(move.from, move.to);
+    const int high = std::max(move.from, move.to);
+    shifted_.assign(line.begin() + low, line.begin() + high + 1);
+    if (move.from < move.to)
+      std::rotate(shifted_.begin(), shifted_.begin() + 1, shifted_.end());
+    else
+      std::rotate(shifted_.begin(), shifted_.end() - 1, shifted_.end());
+    ends_.clear();
+    double now = low > 0 ? times_.end[at(line[at(low - 1)])] : 0;
+    for (const int action : shifted_) {
+      now = std::max(now, input_there(action)) + clock_.duration(action);
+      ends_.push_back(now);
+    }
+    double longest = 0, tail = 0;
+    if (at(high + 1) < line.size()) {
+      const int behind = line[at(high + 1)];
+      tail = clock_.duration(behind) + times_.tail[at(behind)];
+    }
+    for (std::size_t i = shifted_.size(); i-- > 0;) {
+      if (const int output = clock_.output(shifted_[i]); output >= 0)
+        tail = std::max(tail, clock_.delay(output) + clock_.duration(output) +
+                                  times_.tail[at(output)]);
+      longest = std::max(longest, ends_[i] + tail);
+      tail += clock_.duration(shifted_[i]);
+    }
+    return longest;
   }
 
   // Something of a run to behind its end or before its beginning.
   Move some_move() {
     const Run& run = runs_[at(random_.below(static_cast<int>(runs_.size())))];
-    const int length = run.last - run.first;
+    const int length = std::min(run.last - run.first, kFarthest);
     if (random_.below(2) == 0)
-      return reached({run.worker, run.first + random_.below(length), run.last});
-    return reached({run.worker, run.last - random_.below(length), run.first});
+      return reached(
+          {run.worker, run.last - 1 - random_.below(length), run.last});
+    return reached(
+        {run.worker, run.first + 1 + random_.below(length), run.first});
   }
 
   // As far as F, I and W of one microbatch stay in order.
@@ -149,7 +208,10 @@ class Search {
   Clock& clock_;
   Order& order_;
   std::vector<int> position_;  // of each action on its worker
+  Times times_;                // of order_
   std::vector<Run> runs_;
+  std::vector<int> shifted_;  // for estimate()
+  std::vector<double> ends_;
   Random random_;
 };
 

@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include "pipewright/schedules/zero_bubble_clock.h"
 #include "pipewright/schedules/zero_bubble_problem.h"
 
 namespace pipewright::zb {

@@ -127,6 +127,7 @@ bool fits(const Problem& problem, const Order& order) {
 }
 
 bool is_better(const Cost& a, const Cost& b) {
+  if (!std::isfinite(b.makespan)) return std::isfinite(a.makespan);
   const double slack = 1e-9 * b.makespan;
   if (a.makespan < b.makespan - slack) return true;
   return a.makespan <= b.makespan + slack &&
@@ -167,74 +168,6 @@ Cost lower_bound(const Problem& problem) {
     bound.longest_span = std::max(bound.longest_span, work[w]);
   }
   return bound;
-}
-
-Clock::Clock(const Problem& problem)
-    : problem_(problem),
-      start_(at(problem.num_actions())),
-      end_(at(problem.num_actions())),
-      sleeper_(at(problem.num_actions()), -1) {
-  for (int a = 0; a < problem.num_actions(); ++a) {
-    duration_.push_back(problem.duration(a));
-    input_.push_back(problem.input_of(a));
-    const bool crosses = input_.back() >= 0 &&
-                         problem.worker_of(problem.stage_of(input_.back())) !=
-                             problem.worker_of(problem.stage_of(a));
-    input_delay_.push_back(crosses ? problem.transfer : 0);
-  }
-}
-
-double Clock::input_there(int action) const {
-  const int input = input_[index(action)];
-  return input < 0 ? 0 : end_[index(input)] + input_delay_[index(action)];
-}
-
-Cost Clock::run(const Order& order) {
-  const std::size_t workers = order.size();
-  std::fill(end_.begin(), end_.end(), -1.0);
-  std::fill(sleeper_.begin(), sleeper_.end(), -1);
-  next_.assign(workers, 0);
-  clock_.assign(workers, 0);
-  awake_.clear();
-  for (std::size_t w = workers; w-- > 0;) awake_.push_back(static_cast<int>(w));
-  std::size_t left = start_.size();
-  while (!awake_.empty()) {
-    const std::size_t w = at(awake_.back());
-    awake_.pop_back();
-    const auto& line = order[w];
-    double now = clock_[w];
-    std::size_t next = next_[w];
-    for (; next < line.size(); ++next, --left) {
-      const int action = line[next];
-      const int input = input_[index(action)];
-      if (input >= 0) {
-        if (end_[index(input)] < 0) {
-          sleeper_[index(input)] = static_cast<int>(w);
-          break;
-        }
-        now = std::max(now, end_[index(input)] + input_delay_[index(action)]);
-      }
-      start_[index(action)] = now;
-      now += duration_[index(action)];
-      end_[index(action)] = now;
-      if (sleeper_[index(action)] >= 0)
-        awake_.push_back(sleeper_[index(action)]);
-    }
-    clock_[w] = now;
-    next_[w] = next;
-  }
-  if (left > 0) return {};
-  Cost cost{0, 0};
-  last_action_ = -1;
-  for (std::size_t w = 0; w < workers; ++w) {
-    const double first = start_[index(order[w].front())];
-    if (last_action_ < 0 || clock_[w] > cost.makespan) {
-      cost.makespan = clock_[w];
-      last_action_ = order[w].back();
-    }
-    cost.longest_span = std::max(cost.longest_span, clock_[w] - first);
-  }
-  return cost;
 }
 
 }  // namespace pipewright::zb

@@ -1,5 +1,4 @@
-// The problem that the `zero-bubble` search solves, in plain numbers, and the
-// clock its searches share.
+// The problem that the `zero-bubble` search solves, in plain numbers.
 //
 // For zero_bubble*.cc only: actions are numbers here and nothing is checked
 // twice, because the search evaluates an order thousands of times.
@@ -73,37 +72,5 @@ bool is_worse(const Cost& a, const Cost& b);
 
 // No order costs less.
 Cost lower_bound(const Problem& problem);
-
-// Start times of every action in an order; keeps its memory between calls.
-class Clock {
- public:
-  explicit Clock(const Problem& problem);
-
-  // Infinite when the workers wait for each other.
-  Cost run(const Order& order);
-
-  // Of the last run.
-  double start(int action) const { return start_[index(action)]; }
-  double end(int action) const { return end_[index(action)]; }
-  int last_action() const { return last_action_; }
-  // When `action`'s input from another stage was there; 0 without one.
-  double input_there(int action) const;
-
- private:
-  static std::size_t index(int action) {
-    return static_cast<std::size_t>(action);
-  }
-
-  const Problem& problem_;
-  std::vector<double> duration_;  // by action, as are the next four
-  std::vector<int> input_;
-  std::vector<double> input_delay_;
-  std::vector<double> start_, end_;
-  std::vector<int> sleeper_;  // the worker that waits for the action
-  std::vector<std::size_t> next_;
-  std::vector<double> clock_;
-  std::vector<int> awake_;
-  int last_action_ = -1;
-};
 
 }  // namespace pipewright::zb

@@ -20,7 +20,7 @@ inline Schedule made(const std::string& name, int workers, int microbatches) {
   request.workers = workers;
   request.microbatches = microbatches;
   Result<Schedule> schedule = generate_schedule(name, request);
-  REQUIRE_MESSAGE(schedule.ok(), schedule.error().to_text());
+  if (!schedule) FAIL(schedule.error().to_text());
   return *std::move(schedule);
 }
 

@@ -38,7 +38,7 @@ bool fits(const Schedule& schedule, const ScheduleRequest& request) {
 
 Schedule found_for(const ScheduleRequest& request) {
   Result<Schedule> found = generate_schedule("zero-bubble", request);
-  REQUIRE_MESSAGE(found.ok(), found.error().to_text());
+  if (!found) FAIL(found.error().to_text());
   return *std::move(found);
 }
 
