@@ -38,9 +38,9 @@ struct Move {
   int worker, from, to;
 };
 
-class Search {
+class LocalSearch {
  public:
-  Search(const Problem& problem, Clock& clock, Order& order)
+  LocalSearch(const Problem& problem, Clock& clock, Order& order)
       : problem_(problem),
         clock_(clock),
         order_(order),
@@ -219,7 +219,7 @@ class Search {
 
 Cost improve(const Problem& problem, Clock& clock, const Cost& bound, int tries,
              Order& order) {
-  return Search(problem, clock, order).best_of(tries, bound);
+  return LocalSearch(problem, clock, order).best_of(tries, bound);
 }
 
 }  // namespace pipewright::zb
