@@ -1,0 +1,325 @@
+// pipewright import: others' profiles, instances, network measurements and
+// plans, read, summed up and written as a profile of our own.
+
+#include <iostream>
+
+#include "cli/command.h"
+#include "pipewright/base/files.h"
+#include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
+#include "pipewright/profile/formats/assembly.h"
+#include "pipewright/profile/formats/importer.h"
+
+namespace pipewright::cli {
+namespace {
+
+using Align = TextTable::Align;
+
+struct Settings {
+  std::vector<std::string> files;
+  std::string from;
+  std::string output;
+  ImportOptions options;
+  Output format;
+};
+
+std::vector<std::string> estimates(const Profile& profile) {
+  std::vector<std::string> list;
+  if (profile.origin.split_is_estimated)
+    list.push_back("how backward divides into input and weight gradients");
+  if (profile.origin.keeps_is_estimated)
+    list.push_back("what a layer keeps for backward");
+  return list;
+}
+
+Json json_of(const Profile& profile) {
+  Json json = Json::object();
+  json.set("model", profile.model);
+  json.set("layers", profile.num_layers());
+  json.set("edges", totals_of(profile, "", 0).edges);
+  json.set("parameter_bytes", profile.parameter_bytes().value());
+  Json times = Json::array();
+  for (const auto& [kind, tables] : profile.times)
+    for (const auto& [microbatch, rows] : tables) {
+      const ProfileTotals totals = totals_of(profile, kind, microbatch);
+      Json row = Json::object();
+      row.set("kind", kind);
+      row.set("microbatch", microbatch);
+      row.set("forward_seconds", totals.forward.value());
+      row.set("backward_seconds", totals.backward.value());
+      row.set("update_seconds", totals.update.value());
+      times.push(std::move(row));
+    }
+  json.set("times", std::move(times));
+  Json estimated = Json::array();
+  for (const std::string& what : estimates(profile)) estimated.push(what);
+  json.set("estimated", std::move(estimated));
+  json.set("origin", profile.origin.description);
+  return json;
+}
+
+Json json_of(const BandwidthTable& table) {
+  Json json = Json::object();
+  json.set("operation", table.operation);
+  json.set("from", table.from);
+  json.set("to", table.to);
+  json.set("devices", table.devices);
+  if (table.fit) {
+    Json fit = Json::array();
+    for (double c : table.fit->c) fit.push(c);
+    json.set("fit", std::move(fit));
+    json.set("peak_bytes_per_second", table.fit->peak.value());
+    return json;
+  }
+  Json points = Json::array();
+  for (const BandwidthPoint& point : table.points) {
+    Json pair = Json::array();
+    pair.push(point.message.value());
+    pair.push(point.rate.value());
+    points.push(std::move(pair));
+  }
+  json.set("points", std::move(points));
+  return json;
+}
+
+Json json_of(const PublishedPlan& plan) {
+  Json json = Json::object();
+  json.set("source", plan.source);
+  Json stages = Json::array();
+  for (const PublishedStage& stage : plan.stages) {
+    Json layers = Json::array();
+    for (int layer : stage.layers) layers.push(layer);
+    Json row = Json::object();
+    row.set("layers", std::move(layers));
+    row.set("replicas", stage.replicas);
+    stages.push(std::move(row));
+  }
+  json.set("stages", std::move(stages));
+  json.set("minibatch", plan.minibatch);
+  json.set("microbatch", plan.microbatch);
+  json.set("microbatches", plan.microbatches);
+  if (plan.measured_step)
+    json.set("measured_step_seconds", plan.measured_step->value());
+  if (plan.measured_memory)
+    json.set("measured_memory_bytes", plan.measured_memory->value());
+  return json;
+}
+
+Json json_of(const ImportedDevices& devices) {
+  Json json = Json::object();
+  json.set("kind", devices.kind);
+  json.set("count", devices.count);
+  json.set("memory_bytes", devices.memory.value());
+  json.set("bandwidth_bytes_per_second", devices.bandwidth.value());
+  return json;
+}
+
+template <class Things>
+Json list_of(const Things& things) {
+  Json list = Json::array();
+  for (const auto& thing : things) list.push(json_of(thing));
+  return list;
+}
+
+Json json_of(const Imported& imported) {
+  Json json = Json::object();
+  json.set("from", imported.from);
+  json.set("what", imported.what);
+  Json source = Json::object();
+  source.set("nodes", imported.totals.nodes);
+  source.set("edges", imported.totals.edges);
+  source.set("forward_seconds", imported.totals.forward.value());
+  source.set("backward_seconds", imported.totals.backward.value());
+  source.set("parameter_bytes", imported.totals.parameters.value());
+  json.set("source", std::move(source));
+  json.set("profile", imported.profile ? json_of(*imported.profile) : Json());
+  if (!imported.profile) json.set("no_profile", imported.no_profile);
+  json.set("devices", list_of(imported.devices));
+  json.set("bandwidths", list_of(imported.bandwidths));
+  json.set("plans", list_of(imported.plans));
+  Json notes = Json::array();
+  for (const std::string& note : imported.notes) notes.push(note);
+  json.set("notes", std::move(notes));
+  return json;
+}
+
+void print(const Profile& profile, const SourceTotals& source,
+           std::ostream& out, int width) {
+  const int edges = totals_of(profile, "", 0).edges;
+  out << "model: " << profile.model << "\n";
+  out << "layers: " << with_thousands(profile.num_layers()) << " with "
+      << with_thousands(edges) << " edges";
+  if (source.nodes != profile.num_layers() || source.edges != edges)
+    out << " (in the source " << with_thousands(source.nodes) << " nodes and "
+        << with_thousands(source.edges) << " edges)";
+  out << "\nparameters: " << to_text(profile.parameter_bytes()) << "\n\n";
+  TextTable table({{"device", Align::Left},
+                   {"microbatch", Align::Right},
+                   {"forward", Align::Right},
+                   {"backward", Align::Right},
+                   {"update", Align::Right},
+                   {"outputs", Align::Right}});
+  for (const auto& [kind, tables] : profile.times)
+    for (const auto& [microbatch, rows] : tables) {
+      const ProfileTotals totals = totals_of(profile, kind, microbatch);
+      Bytes outputs;
+      if (auto sizes = profile.sizes.find(microbatch);
+          sizes != profile.sizes.end())
+        for (const LayerSizes& row : sizes->second) outputs += row.output;
+      table.add_row({kind, std::to_string(microbatch), to_text(totals.forward),
+                     to_text(totals.backward), to_text(totals.update),
+                     to_text(outputs)});
+    }
+  out << table.to_text(width);
+  for (const std::string& what : estimates(profile))
+    out << "estimated: " << what << "\n";
+}
+
+std::string rate_text(const BandwidthTable& table, std::int64_t bytes) {
+  auto rate = rate_at(table, Bytes(bytes));
+  return rate ? to_text(*rate) : "-";
+}
+
+void print(const std::vector<BandwidthTable>& tables, std::ostream& out,
+           int width) {
+  constexpr std::size_t kMost = 24;
+  TextTable text({{"operation", Align::Left},
+                  {"from", Align::Left},
+                  {"to", Align::Left},
+                  {"devices", Align::Right},
+                  {"1 MB", Align::Right},
+                  {"100 MB", Align::Right}});
+  for (std::size_t i = 0; i < tables.size() && i < kMost; ++i) {
+    const BandwidthTable& table = tables[i];
+    text.add_row({table.operation, table.from, table.to,
+                  std::to_string(table.devices), rate_text(table, 1'000'000),
+                  rate_text(table, 100'000'000)});
+  }
+  out << "\n" << text.to_text(width);
+  if (tables.size() > kMost)
+    out << "and " << tables.size() - kMost << " more (--json lists them)\n";
+}
+
+void print(const PublishedPlan& plan, std::ostream& out) {
+  std::vector<std::string> replicas;
+  for (const PublishedStage& stage : plan.stages)
+    if (stage.replicas > 0) replicas.push_back(std::to_string(stage.replicas));
+  out << "plan: " << plan.source << ": " << plan.stages.size() << " stage"
+      << (plan.stages.size() == 1 ? "" : "s");
+  if (!replicas.empty()) out << ", replicas " << join(replicas, "-");
+  if (plan.minibatch > 0) out << ", minibatch " << plan.minibatch;
+  if (plan.measured_step)
+    out << ", measured " << to_text(*plan.measured_step) << " a step";
+  if (plan.measured_memory)
+    out << " and " << to_text(*plan.measured_memory)
+        << " on the fullest device";
+  out << "\n";
+}
+
+void print(const Imported& imported, std::size_t num_files, std::ostream& out,
+           int width) {
+  out << "recognised: " << imported.from << ", " << imported.what << " ("
+      << num_files << " file" << (num_files == 1 ? "" : "s") << ")\n";
+  if (imported.profile) {
+    print(*imported.profile, imported.totals, out, width);
+  } else {
+    if (imported.totals.nodes > 0)
+      out << "nodes: " << with_thousands(imported.totals.nodes) << " with "
+          << with_thousands(imported.totals.edges) << " edges\n";
+    out << "no profile: " << imported.no_profile << "\n";
+  }
+  for (const ImportedDevices& device : imported.devices) {
+    out << "devices: " << device.count << " " << device.kind;
+    if (device.memory > Bytes(0))
+      out << " of " << to_text(device.memory) << " each";
+    if (device.bandwidth > BytesPerSecond(0))
+      out << ", " << to_text(device.bandwidth) << " between two";
+    out << "\n";
+  }
+  if (!imported.bandwidths.empty()) print(imported.bandwidths, out, width);
+  for (const PublishedPlan& plan : imported.plans) print(plan, out);
+  for (const std::string& note : imported.notes) out << note << "\n";
+}
+
+Result<Imported> imported_from(const Settings& settings) {
+  std::vector<SourceFile> sources;
+  for (const std::string& file : settings.files) {
+    PIPEWRIGHT_TRY(std::string text, read_file(file));
+    sources.push_back({file, std::move(text)});
+  }
+  return import_files(sources, settings.from, settings.options);
+}
+
+Result<void> write_profile(const Imported& imported, const std::string& path) {
+  if (!imported.profile)
+    return bad_configuration(
+        "there is no profile to write to " + path + ": " + imported.no_profile,
+        "without -o, import prints what there is");
+  return write_file(path, to_text(*imported.profile));
+}
+
+void run(const Settings& settings, Exit& exit) {
+  Result<Imported> imported = imported_from(settings);
+  if (!imported) return report(imported.error(), exit);
+  if (!settings.output.empty())
+    if (auto done = write_profile(*imported, settings.output); !done)
+      return report(done.error(), exit);
+  if (settings.format.json) {
+    Json json = json_of(*imported);
+    json.set("written", settings.output.empty() ? Json() : settings.output);
+    std::cout << json.to_text();
+    return;
+  }
+  print(*imported, settings.files.size(), std::cout, settings.format.width);
+  if (!settings.output.empty())
+    std::cout << "written: " << settings.output << "\n";
+  else if (imported->profile)
+    std::cout << "not written: -o FILE writes the profile\n";
+}
+
+std::string kinds_help() {
+  std::string text = "Read as this kind instead of choosing by content:";
+  for (const Importer& importer : importers())
+    text += "\n" + importer.name + ": " + importer.reads;
+  return text;
+}
+
+}  // namespace
+
+void add_import(CLI::App& app, Exit& exit) {
+  CLI::App* command = app.add_subcommand(
+      "import", "Others' profiles, plans and instances, as a profile of ours");
+  auto settings = std::make_shared<Settings>();
+  ImportOptions& options = settings->options;
+  command->add_option("FILE", settings->files, "One or more files of one kind")
+      ->required();
+  command->add_option("-o,--output", settings->output,
+                      "Where the profile is written");
+  command->add_option("--from", settings->from, kinds_help());
+  command
+      ->add_option("--samples", options.samples,
+                   "Samples of the microbatch the times are for, where the "
+                   "source does not say")
+      ->check(CLI::Range(1, kLargestMicrobatch));
+  command->add_option("--device", options.device,
+                      "Kind of device the times are for");
+  command->add_option("--model", options.model, "Name of the model");
+  command
+      ->add_option("--tensor-parallel", options.tensor_parallel,
+                   "Which degree, where the source has several")
+      ->check(CLI::Range(1, 1 << 20));
+  command
+      ->add_option("--sequence", options.sequence,
+                   "Which sequence length, where the source has several")
+      ->check(CLI::Range(1, 1 << 20));
+  command
+      ->add_option("--blocks", options.blocks,
+                   "How often the model repeats the block that the source "
+                   "gives once")
+      ->check(CLI::Range(1, kMostLayers));
+  command->add_option("--note", options.note, "Added to the profile's origin");
+  add_output_options(*command, settings->format);
+  command->callback([settings, &exit] { run(*settings, exit); });
+}
+
+}  // namespace pipewright::cli

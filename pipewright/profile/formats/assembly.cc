@@ -1,0 +1,196 @@
+#include "pipewright/profile/formats/assembly.h"
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+
+#include "pipewright/base/text.h"
+
+namespace pipewright {
+namespace {
+
+struct Adjacency {
+  std::vector<std::vector<int>> users;
+  std::vector<int> waits_for;  // sources not yet placed
+};
+
+Adjacency adjacency_of(int num_nodes,
+                       std::span<const std::pair<int, int>> edges) {
+  const auto n = static_cast<std::size_t>(num_nodes);
+  Adjacency graph{std::vector<std::vector<int>>(n), std::vector<int>(n, 0)};
+  for (const auto& [source, dest] : edges) {
+    graph.users[static_cast<std::size_t>(source)].push_back(dest);
+    ++graph.waits_for[static_cast<std::size_t>(dest)];
+  }
+  return graph;
+}
+
+// As many nodes as can be placed; leaves in `graph` what the others wait for.
+std::vector<int> place(Adjacency& graph) {
+  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+  for (std::size_t i = 0; i < graph.waits_for.size(); ++i)
+    if (graph.waits_for[i] == 0) ready.push(static_cast<int>(i));
+  std::vector<int> order;
+  while (!ready.empty()) {
+    const int node = ready.top();
+    ready.pop();
+    order.push_back(node);
+    for (int user : graph.users[static_cast<std::size_t>(node)])
+      if (--graph.waits_for[static_cast<std::size_t>(user)] == 0)
+        ready.push(user);
+  }
+  return order;
+}
+
+// Of the UTF-8 sequence that opens a text; 0 when it is none. Overlong forms,
+// surrogates and code points past the last one are none.
+std::size_t sequence_length(std::string_view text) {
+  auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  std::size_t length = 0;
+  unsigned low = 0x80, high = 0xBF;  // of the second byte
+  if (first >= 0xC2 && first <= 0xDF) length = 2;
+  if (first >= 0xE0 && first <= 0xEF) length = 3;
+  if (first >= 0xF0 && first <= 0xF4) length = 4;
+  if (first == 0xE0) low = 0xA0;
+  if (first == 0xED) high = 0x9F;
+  if (first == 0xF0) low = 0x90;
+  if (first == 0xF4) high = 0x8F;
+  if (length == 0 || byte(1) < low || byte(1) > high) return 0;
+  for (std::size_t i = 2; i < length; ++i)
+    if (byte(i) < 0x80 || byte(i) > 0xBF) return 0;
+  return length;
+}
+
+}  // namespace
+
+std::vector<int> topological_order(int num_nodes,
+                                   std::span<const std::pair<int, int>> edges) {
+  Adjacency graph = adjacency_of(num_nodes, edges);
+  std::vector<int> order = place(graph);
+  if (static_cast<int>(order.size()) < num_nodes) order.clear();
+  return order;
+}
+
+int node_on_cycle(int num_nodes, std::span<const std::pair<int, int>> edges) {
+  Adjacency graph = adjacency_of(num_nodes, edges);
+  place(graph);
+  // Every node left has a source that is left too: going backwards over such
+  // sources must come round.
+  std::vector<int> source_of(static_cast<std::size_t>(num_nodes), -1);
+  int node = -1;
+  for (const auto& [source, dest] : edges) {
+    if (graph.waits_for[static_cast<std::size_t>(source)] == 0) continue;
+    source_of[static_cast<std::size_t>(dest)] = source;
+    node = dest;
+  }
+  PIPEWRIGHT_CHECK(node >= 0, "the graph has no cycle");
+  for (int step = 0; step < num_nodes; ++step)
+    node = source_of[static_cast<std::size_t>(node)];
+  return node;
+}
+
+LayerTimes times_of(Seconds forward, Seconds backward, bool has_inputs,
+                    bool has_parameters) {
+  LayerTimes times;
+  times.forward = forward;
+  if (!has_parameters)
+    times.backward_input = backward;
+  else if (!has_inputs)
+    times.backward_weight = backward;
+  else
+    times.backward_input = times.backward_weight = backward / 2.0;
+  return times;
+}
+
+LayerId add_layer(Profile& profile, ProfileLayer layer, Bytes parameters) {
+  if (parameters > Bytes(0)) {
+    layer.parameters.push_back(ParameterId(profile.parameters.size()));
+    profile.parameters.push_back({layer.name + ".parameters", parameters});
+  }
+  profile.layers.push_back(std::move(layer));
+  return LayerId(profile.layers.size() - 1);
+}
+
+LayerId add_to_chain(Profile& profile, std::string name, std::string kind,
+                     Bytes parameters) {
+  ProfileLayer layer;
+  layer.name = std::move(name);
+  layer.kind = std::move(kind);
+  if (!profile.layers.empty()) {
+    layer.inputs.push_back(LayerId(profile.layers.size() - 1));
+    layer.keeps_input.push_back(false);
+  }
+  return add_layer(profile, std::move(layer), parameters);
+}
+
+ProfileTotals totals_of(const Profile& profile, const std::string& kind,
+                        int microbatch) {
+  ProfileTotals totals;
+  for (const ProfileLayer& layer : profile.layers)
+    totals.edges += static_cast<int>(layer.inputs.size());
+  for (const ProfileParameter& parameter : profile.parameters)
+    totals.parameters += parameter.bytes;
+  auto of_kind = profile.times.find(kind);
+  if (of_kind == profile.times.end()) return totals;
+  auto at = of_kind->second.find(microbatch);
+  if (at == of_kind->second.end()) return totals;
+  for (const LayerTimes& times : at->second) {
+    totals.forward += times.forward;
+    totals.backward += times.backward();
+    totals.update += times.update;
+  }
+  return totals;
+}
+
+std::string opening(std::string_view text, std::size_t length) {
+  std::string first;
+  for (char c : text) {
+    if (c == ' ' || c == '\n' || c == '\t' || c == '\r') continue;
+    first += c;
+    if (first.size() >= length) break;
+  }
+  return first;
+}
+
+int line_of_bad_text(std::string_view text) {
+  int line = 1;
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] == '\n') ++line;
+    const std::size_t length = sequence_length(text.substr(i));
+    if (length == 0) return line;
+    i += length;
+  }
+  return 0;
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+std::vector<std::string> path_parts(std::string_view path, std::size_t count) {
+  std::vector<std::string> parts;
+  for (std::string_view part : split(path, '/'))
+    if (!part.empty()) parts.emplace_back(part);
+  if (parts.size() > count)
+    parts.erase(parts.begin(),
+                parts.end() - static_cast<std::ptrdiff_t>(count));
+  return parts;
+}
+
+std::string names_of(std::span<const std::string> names) {
+  if (names.empty()) return "";
+  std::string text = names.front();
+  if (names.size() > 1)
+    text += " and " + std::to_string(names.size() - 1) + " more";
+  return text;
+}
+
+Bytes whole_bytes(double bytes) {
+  return Bytes(static_cast<std::int64_t>(std::llround(bytes)));
+}
+
+}  // namespace pipewright

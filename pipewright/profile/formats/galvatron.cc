@@ -1,0 +1,315 @@
+// Galvatron's profiles as ours: what stands before the transformer layers, the
+// layers themselves (as many as --blocks or a given model configuration says),
+// and what stands behind them.
+//
+// The source measures forward alone; its own cost model takes backward as twice
+// that, and so does this, saying so. The time of embedding and head together is
+// one number: it is given to the last layer. Their weights are a quarter of the
+// model states (weight, gradient, two moments).
+
+#include <algorithm>
+#include <set>
+
+#include "pipewright/base/text.h"
+#include "pipewright/profile/formats/assembly.h"
+#include "pipewright/profile/formats/galvatron_files.h"
+#include "pipewright/profile/formats/importer.h"
+
+namespace pipewright {
+namespace {
+
+enum class Part {
+  None,
+  Times,
+  Memory,
+  Network,
+  Plan,
+  Model
+};
+
+Part part_of(const SourceFile& file) {
+  const std::string first = opening(file.text, 60);
+  if (contains(file.text, "\"pp_division\"")) return Part::Plan;
+  if (contains(file.text, "_act_peak\"") ||
+      contains(file.text, "\"tp_activation_per_bsz_dict\""))
+    return Part::Memory;
+  if (contains(file.text, "\"layernum[") || contains(file.text, "\"layertype_"))
+    return Part::Times;
+  for (const char* key : {"{\"allreduce_size_", "{\"all2all_size_",
+                          "{\"pp_size_", "{\"overlap_coe\""})
+    if (first.rfind(key, 0) == 0) return Part::Network;
+  if (contains(file.text, "\"n_positions\"") ||
+      contains(file.text, "\"window_size\""))
+    return Part::Model;
+  return Part::None;
+}
+
+bool recognises(const SourceFile& file) { return part_of(file) != Part::None; }
+
+struct Parts {
+  GalvatronTimes times;
+  GalvatronMemory memory;
+  std::vector<std::string> names;  // of the files with times or memory
+  bool has_times = false;
+  int layers = 0;
+};
+
+using At = GalvatronTimes::At;
+
+// Per sample: "layertype_0" alone is for the one batch size that was measured.
+Result<void> fill_layer_times(GalvatronTimes& times, const std::string& file) {
+  if (!times.layer_ms.empty()) return {};
+  if (!times.layer_ms_only)
+    return malformed("there is no layertype_0 in it", file);
+  std::set<At> measured;
+  for (const auto& [layers, totals] : times.whole_ms)
+    for (const auto& [at, ms] : totals) measured.insert(at);
+  if (measured.size() != 1)
+    return malformed(
+        "layertype_0 has no batch size, and layernum[N]_bszN has " +
+            std::to_string(measured.size()) + " of them",
+        file);
+  times.layer_ms[*measured.begin()] = *times.layer_ms_only;
+  return {};
+}
+
+// What is not in the layers: given, or left over from the smallest model.
+double other_ms(const GalvatronTimes& times, At at) {
+  if (auto given = times.other_ms.find(at); given != times.other_ms.end())
+    return std::max(0.0, given->second);
+  for (const auto& [layers, totals] : times.whole_ms)
+    if (auto whole = totals.find(at); whole != totals.end() && at.first > 0)
+      return std::max(
+          0.0, whole->second / at.first - layers * times.layer_ms.at(at));
+  return 0;
+}
+
+Result<int> chosen_sequence(const GalvatronTimes& times, int wanted) {
+  std::set<int> lengths;
+  for (const auto& [at, ms] : times.layer_ms) lengths.insert(at.second);
+  if (lengths.size() == 1 && (wanted == 0 || *lengths.begin() == 0))
+    return *lengths.begin();
+  if (lengths.count(wanted)) return wanted;
+  std::vector<std::string> known;
+  for (int length : lengths) known.push_back(std::to_string(length));
+  return bad_configuration("the times are for several sequence lengths",
+                           "--sequence N chooses one of: " + join(known, ", "));
+}
+
+class ProfileMaker {
+ public:
+  ProfileMaker(const Parts& parts, const ImportOptions& options,
+               Imported& imported)
+      : parts_(parts), options_(options), imported_(imported) {}
+
+  Result<void> make() {
+    PIPEWRIGHT_TRY(const int sequence,
+                   chosen_sequence(parts_.times, options_.sequence));
+    add_layers();
+    for (const auto& [at, ms] : parts_.times.layer_ms)
+      if (at.second == sequence) add_tables(at, ms);
+    if (profile_.sizes.empty())
+      return malformed("no time of a layer is above 0", names_of(parts_.names));
+    describe();
+    const ProfileTotals totals =
+        totals_of(profile_, kind(), profile_.sizes.begin()->first);
+    imported_.totals = {profile_.num_layers(), totals.edges, totals.forward,
+                        totals.backward, totals.parameters};
+    imported_.profile = std::move(profile_);
+    return {};
+  }
+
+ private:
+  std::string kind() const {
+    return options_.device.empty() ? "accelerator" : options_.device;
+  }
+
+  int blocks() const {
+    if (options_.blocks > 0) return options_.blocks;
+    return std::max(1, parts_.layers);
+  }
+
+  static Bytes of_mb(double mb) { return whole_bytes(mb * kMebibyte); }
+
+  void add_layers() {
+    const GalvatronMemory& memory = parts_.memory;
+    add_to_chain(profile_, "first", "before the layers",
+                 of_mb(memory.first_states_mb / 4));
+    for (int i = 0; i < blocks(); ++i)
+      add_to_chain(profile_, "layer" + std::to_string(i), "transformer layer",
+                   of_mb(memory.parameters_mb));
+    add_to_chain(profile_, "last", "behind the layers",
+                 of_mb(memory.last_states_mb / 4));
+  }
+
+  void add_tables(At at, double layer_ms) {
+    const int batch = at.first;
+    if (batch < 1 || !(layer_ms > 0)) {
+      imported_.notes.push_back("left out: batch size " +
+                                std::to_string(batch) +
+                                ", whose layer time of " +
+                                exact_text(layer_ms) + " ms is not above 0");
+      return;
+    }
+    const GalvatronMemory& memory = parts_.memory;
+    auto& times = profile_.times[kind()][batch];
+    auto& sizes = profile_.sizes[batch];
+    auto row = [&](double ms, double kept_mb, double output_mb) {
+      const std::size_t i = times.size();
+      const Seconds forward(ms * batch * 1e-3);
+      times.push_back(times_of(forward, 2.0 * forward, i > 0,
+                               !profile_.layers[i].parameters.empty()));
+      sizes.push_back({of_mb(output_mb * batch), of_mb(kept_mb * batch), {}});
+    };
+    row(0, memory.first_kept_mb, memory.input_mb);
+    for (int i = 0; i < blocks(); ++i)
+      row(layer_ms, memory.kept_mb, memory.input_mb);
+    row(other_ms(parts_.times, at), memory.last_kept_mb, 0);
+  }
+
+  void describe() {
+    profile_.model = options_.model.empty() ? "galvatron" : options_.model;
+    profile_.origin.source = "galvatron";
+    profile_.origin.description = names_of(parts_.names);
+    profile_.origin.split_is_estimated = true;
+    profile_.origin.keeps_is_estimated = !parts_.memory.is_given;
+    auto& notes = imported_.notes;
+    notes.push_back(
+        "assumed: backward takes twice forward, as the source's cost model "
+        "does; it measures forward alone");
+    notes.push_back(
+        "assumed: the time of embedding and head, one number, is all the last "
+        "layer's");
+    if (parts_.memory.is_given)
+      notes.push_back(
+          "derived: a layer's output is what is kept when it is recomputed; "
+          "weights before and behind the layers are a quarter of their model "
+          "states");
+    else
+      notes.push_back(
+          "missing: bytes, which memory_profiling_*.json has under "
+          "layertype_0; "
+          "no such file is given");
+    if (options_.blocks == 0 && parts_.layers == 0)
+      notes.push_back(
+          "assumed: one transformer layer (--blocks N, or the model's "
+          "configuration file, says how many)");
+    if (options_.device.empty())
+      notes.push_back(
+          "assumed: a device of kind \"accelerator\"; the source does not say "
+          "(--device KIND names it)");
+  }
+
+  const Parts& parts_;
+  const ImportOptions& options_;
+  Imported& imported_;
+  Profile profile_;
+};
+
+// Hosts and GPUs stand only in the name: p2p_bandwidth_2nodes_8gpus_per_node.
+void add_machines(const std::string& path, BandwidthTable& table) {
+  const auto parts = path_parts(path, 1);
+  const std::string name = parts.empty() ? path : parts[0];
+  for (const char* form : {"allreduce_bandwidth_#nodes_#gpus_per_node.json",
+                           "p2p_bandwidth_#nodes_#gpus_per_node.json",
+                           "sp_time_#nodes_#gpus_per_node.json"}) {
+    auto numbers = numbers_in(name, form);
+    if (!numbers) continue;
+    const std::string machines =
+        std::to_string((*numbers)[0]) + "x" + std::to_string((*numbers)[1]);
+    for (std::string* end : {&table.from, &table.to})
+      *end = end->empty() ? machines : machines + " " + *end;
+  }
+}
+
+Result<void> take(const SourceFile& file, Parts& parts, Imported& imported) {
+  switch (part_of(file)) {
+    case Part::None:
+    case Part::Times: {
+      if (parts.has_times)
+        return bad_configuration("more than one file has times: " + file.name,
+                                 "import one at a time");
+      PIPEWRIGHT_TRY(parts.times, parse_galvatron_times(file.text, file.name));
+      parts.has_times = true;
+      parts.names.push_back(file.name);
+      return fill_layer_times(parts.times, file.name);
+    }
+    case Part::Memory: {
+      PIPEWRIGHT_TRY(parts.memory,
+                     parse_galvatron_memory(file.text, file.name));
+      parts.names.push_back(file.name);
+      return {};
+    }
+    case Part::Network: {
+      PIPEWRIGHT_TRY(GalvatronNetwork network,
+                     parse_galvatron_network(file.text, file.name));
+      for (BandwidthTable& table : network.tables) {
+        add_machines(file.name, table);
+        imported.bandwidths.push_back(std::move(table));
+      }
+      if (network.overlap)
+        imported.notes.push_back(
+            "measured: computing beside a transfer takes " +
+            exact_text(*network.overlap) + " times as long");
+      return {};
+    }
+    case Part::Plan: {
+      PIPEWRIGHT_TRY(PublishedPlan plan,
+                     parse_galvatron_plan(file.text, file.name));
+      imported.plans.push_back(std::move(plan));
+      return {};
+    }
+    case Part::Model: {
+      PIPEWRIGHT_TRY(parts.layers,
+                     parse_galvatron_layers(file.text, file.name));
+      return {};
+    }
+  }
+  return {};
+}
+
+std::string what_it_is(const Imported& imported, const Parts& parts) {
+  std::vector<std::string> list;
+  if (parts.has_times) list.push_back("layer times");
+  if (parts.names.size() > (parts.has_times ? 1u : 0u))
+    list.push_back("layer sizes");
+  if (parts.layers > 0) list.push_back("model configuration");
+  if (!imported.bandwidths.empty()) list.push_back("network rates");
+  if (!imported.plans.empty()) list.push_back("plans");
+  return list.empty() ? "overlap coefficient" : join(list, ", ");
+}
+
+Result<Imported> read(std::span<const SourceFile> files,
+                      const ImportOptions& options) {
+  if (options.tensor_parallel > 1)
+    return bad_configuration(
+        "Galvatron measures layer times at tensor-parallel degree 1 alone");
+  if (options.blocks > kMostLayers - 2)
+    return bad_configuration("--blocks is over " +
+                             std::to_string(kMostLayers - 2));
+  Imported imported;
+  Parts parts;
+  for (const SourceFile& file : files) {
+    Result<void> done = take(file, parts, imported);
+    if (!done) return done.error();
+  }
+  if (parts.has_times) {
+    Result<void> done = ProfileMaker(parts, options, imported).make();
+    if (!done) return done.error();
+  } else {
+    imported.no_profile = "no file with layer times is given";
+  }
+  imported.what = what_it_is(imported, parts);
+  return imported;
+}
+
+}  // namespace
+
+Importer galvatron_importer() {
+  return {"galvatron",
+          "Galvatron's layer times and memory, all-reduce and point-to-point "
+          "rates, plans and model configurations",
+          recognises, read};
+}
+
+}  // namespace pipewright

@@ -1,0 +1,315 @@
+// Piper's instances in full (piper_instance.h), and as a profile of the layers
+// at one tensor-parallel degree.
+//
+// The source gives forward and backward of a layer as one time. It also gives
+// the time with recomputation, which runs forward once more: the difference of
+// the two is the forward time, and the profile says that this is derived.
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "pipewright/base/json_cursor.h"
+#include "pipewright/base/text.h"
+#include "pipewright/profile/formats/assembly.h"
+#include "pipewright/profile/formats/importer.h"
+
+namespace pipewright {
+namespace {
+
+constexpr int kMost = 10'000'000;  // nodes, devices, ids
+
+bool recognises(const SourceFile& file) {
+  return contains(file.text, "\"TMPCs\"") ||
+         contains(file.text, "\"mbsInBatch\"");
+}
+
+std::map<int, double> sync_times(const JsonCursor& object, int num_nodes) {
+  std::map<int, double> times;
+  for (const auto& [key, value] : object.members()) {
+    auto id = parse_integer(key);
+    if (!id || *id < 0 || *id > kMost || num_nodes == 0)
+      value.fail("expected the id of a node as key, found \"" + key + "\"");
+    else
+      times[static_cast<int>(*id)] = value.real(0, kLargestImportedBytes);
+  }
+  return times;
+}
+
+class InstanceReader {
+ public:
+  InstanceReader(const Json& json, std::string file)
+      : file_(file), errors_(std::move(file)), root_(json, errors_) {}
+
+  Result<PiperInstance> read() {
+    instance_.max_devices =
+        static_cast<int>(root_.at("maxDevices").integer(1, kMost));
+    instance_.max_memory_bytes = root_.at("maxMemoryPerDevice").real(0, 1e18);
+    instance_.bandwidth = root_.at("bandwidth").real(0, 1e18);
+    instance_.microbatches =
+        static_cast<int>(root_.at("mbsInBatch").integer(1, kMost));
+    read_nodes();
+    if (errors_.empty()) read_edges();
+    root_.refuse_other_keys();
+    if (!errors_.empty()) return errors_.error();
+    return ordered();
+  }
+
+ private:
+  PiperAlternative alternative(JsonCursor& cursor, int num_nodes) {
+    PiperAlternative way;
+    way.id = cursor.at("id").text();
+    way.time_per_sample =
+        cursor.at("timePerSample").real(0, kLargestImportedSeconds);
+    way.parameter_bytes =
+        cursor.at("parameterSize").real(0, kLargestImportedBytes);
+    way.memory_a = cursor.at("memoryUsageA").real(0, kLargestImportedBytes);
+    way.memory_b = cursor.at("memoryUsageB").real(0, kLargestImportedBytes);
+    way.sync_forward = sync_times(cursor.at("syncTimeFw"), num_nodes);
+    way.sync_backward = sync_times(cursor.at("syncTimeBw"), num_nodes);
+    cursor.refuse_other_keys();
+    return way;
+  }
+
+  void read_nodes() {
+    auto cursors = root_.at("nodes").elements();
+    const int num_nodes = static_cast<int>(cursors.size());
+    for (JsonCursor& cursor : cursors) {
+      PiperNode node;
+      node.id = static_cast<int>(cursor.at("id").integer(0, kMost));
+      node.name = cursor.at("name").text();
+      for (const auto& [degree, ways] : cursor.at("TMPCs").members()) {
+        auto number = parse_integer(degree);
+        if (!number || *number < 1 || *number > kMost) {
+          ways.fail("expected a tensor-parallel degree as key, found \"" +
+                    degree + "\"");
+          continue;
+        }
+        auto& list = node.alternatives[static_cast<int>(*number)];
+        for (JsonCursor& way : ways.elements())
+          list.push_back(alternative(way, num_nodes));
+      }
+      cursor.refuse_other_keys();
+      if (!index_of_.emplace(node.id, instance_.nodes.size()).second)
+        cursor.fail("the id " + std::to_string(node.id) + " stands twice");
+      instance_.nodes.push_back(std::move(node));
+    }
+    if (instance_.nodes.empty()) root_.fail("there is no node");
+  }
+
+  int end_of(const JsonCursor& id) {
+    auto found = index_of_.find(static_cast<int>(id.integer(0, kMost)));
+    if (id.exists() && found == index_of_.end())
+      id.fail("there is no node of this id");
+    return found == index_of_.end() ? 0 : static_cast<int>(found->second);
+  }
+
+  void read_edges() {
+    for (JsonCursor& cursor : root_.at("edges").elements()) {
+      PiperEdge edge;
+      edge.source = end_of(cursor.at("sourceId"));
+      edge.dest = end_of(cursor.at("destId"));
+      edge.bytes =
+          cursor.at("communicationCost").real(0, kLargestImportedBytes);
+      cursor.refuse_other_keys();
+      instance_.edges.push_back(edge);
+    }
+  }
+
+  Result<PiperInstance> ordered() {
+    std::vector<std::pair<int, int>> pairs;
+    for (const PiperEdge& edge : instance_.edges)
+      pairs.emplace_back(edge.source, edge.dest);
+    const int num_nodes = static_cast<int>(instance_.nodes.size());
+    const std::vector<int> order = topological_order(num_nodes, pairs);
+    if (order.empty()) {
+      const int at = node_on_cycle(num_nodes, pairs);
+      return malformed(
+          "the edges form a cycle through the node " +
+              std::to_string(instance_.nodes[static_cast<std::size_t>(at)].id),
+          file_);
+    }
+    std::sort(pairs.begin(), pairs.end());
+    if (std::adjacent_find(pairs.begin(), pairs.end()) != pairs.end())
+      return malformed("an edge stands twice", file_);
+    std::vector<int> place(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i)
+      place[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+    return renumbered(order, place);
+  }
+
+  Result<PiperInstance> renumbered(const std::vector<int>& order,
+                                   const std::vector<int>& place) {
+    PiperInstance sorted = instance_;
+    sorted.nodes.clear();
+    for (int i : order) {
+      PiperNode node = instance_.nodes[static_cast<std::size_t>(i)];
+      for (auto& [degree, ways] : node.alternatives)
+        for (PiperAlternative& way : ways)
+          for (auto* sync : {&way.sync_forward, &way.sync_backward}) {
+            std::map<int, double> by_index;
+            for (const auto& [id, time] : *sync) {
+              auto found = index_of_.find(id);
+              if (found == index_of_.end())
+                return malformed("the sync times of " + node.name +
+                                     " name the node " + std::to_string(id) +
+                                     ", which does not exist",
+                                 file_);
+              by_index[place[found->second]] = time;
+            }
+            *sync = std::move(by_index);
+          }
+      sorted.nodes.push_back(std::move(node));
+    }
+    for (PiperEdge& edge : sorted.edges) {
+      edge.source = place[static_cast<std::size_t>(edge.source)];
+      edge.dest = place[static_cast<std::size_t>(edge.dest)];
+    }
+    return sorted;
+  }
+
+  std::string file_;
+  JsonErrors errors_;
+  JsonCursor root_;
+  PiperInstance instance_;
+  std::unordered_map<int, std::size_t> index_of_;
+};
+
+// The plain way and the one that recomputes, told by their memory per sample.
+struct Ways {
+  const PiperAlternative* plain = nullptr;
+  const PiperAlternative* recomputing = nullptr;
+};
+
+Ways ways_at(const PiperNode& node, int degree) {
+  Ways ways;
+  auto found = node.alternatives.find(degree);
+  if (found == node.alternatives.end()) return ways;
+  for (const PiperAlternative& way : found->second) {
+    if (way.id == "vanilla") ways.plain = &way;
+    if (way.id == "activation recomp") ways.recomputing = &way;
+  }
+  return ways;
+}
+
+std::string why_no_profile(const PiperInstance& instance, int degree) {
+  for (const PiperNode& node : instance.nodes) {
+    Ways ways = ways_at(node, degree);
+    if (!ways.plain)
+      return "the node " + node.name + " has no way \"vanilla\" at degree " +
+             std::to_string(degree);
+    if (!ways.recomputing)
+      return "the node " + node.name +
+             " has no way \"activation recomp\", from which alone the forward "
+             "time follows";
+    if (ways.recomputing->time_per_sample < ways.plain->time_per_sample ||
+        ways.recomputing->time_per_sample > 2 * ways.plain->time_per_sample)
+      return "recomputing the node " + node.name +
+             " takes no time between its plain time and twice that, so its "
+             "forward time does not follow";
+  }
+  return "";
+}
+
+// One source's output may cost differently on two edges: the larger counts.
+std::vector<double> outputs_of(const PiperInstance& instance) {
+  std::vector<double> bytes(instance.nodes.size(), 0);
+  for (const PiperEdge& edge : instance.edges) {
+    double& known = bytes[static_cast<std::size_t>(edge.source)];
+    known = std::max(known, edge.bytes);
+  }
+  return bytes;
+}
+
+Profile profile_of(const PiperInstance& instance, const std::string& device,
+                   int degree) {
+  Profile profile;
+  const std::vector<double> outputs = outputs_of(instance);
+  std::vector<std::vector<LayerId>> inputs(instance.nodes.size());
+  for (const PiperEdge& edge : instance.edges)
+    inputs[static_cast<std::size_t>(edge.dest)].push_back(LayerId(edge.source));
+  auto& sizes = profile.sizes[1];
+  auto& times = profile.times[device][1];
+  for (std::size_t i = 0; i < instance.nodes.size(); ++i) {
+    const PiperNode& node = instance.nodes[i];
+    const Ways ways = ways_at(node, degree);
+    ProfileLayer layer;
+    layer.name = "node" + std::to_string(node.id);
+    layer.kind = node.name;
+    layer.inputs = inputs[i];
+    std::sort(layer.inputs.begin(), layer.inputs.end());
+    layer.keeps_input.assign(layer.inputs.size(), false);
+    const bool has_inputs = !layer.inputs.empty();
+    const Bytes parameters = whole_bytes(ways.plain->parameter_bytes);
+    add_layer(profile, std::move(layer), parameters);
+    sizes.push_back(
+        {whole_bytes(outputs[i]), whole_bytes(ways.plain->memory_a), Bytes(0)});
+    const double forward =
+        ways.recomputing->time_per_sample - ways.plain->time_per_sample;
+    times.push_back(times_of(Seconds(forward),
+                             Seconds(ways.plain->time_per_sample - forward),
+                             has_inputs, parameters > Bytes(0)));
+  }
+  profile.origin.split_is_estimated = true;
+  return profile;
+}
+
+void add_profile(const SourceFile& file, const ImportOptions& options,
+                 Imported& imported) {
+  const PiperInstance& instance = *imported.piper;
+  const int degree = options.tensor_parallel;
+  imported.no_profile = why_no_profile(instance, degree);
+  if (!imported.no_profile.empty()) return;
+  std::string device = options.device.empty() ? "accelerator" : options.device;
+  if (degree > 1) device += "-tp" + std::to_string(degree);
+  Profile profile = profile_of(instance, device, degree);
+  auto name = path_parts(file.name, 1);
+  profile.model = !options.model.empty() ? options.model
+                  : name.empty()         ? file.name
+                                 : name[0].substr(0, name[0].rfind('.'));
+  profile.origin.source = "piper";
+  profile.origin.description = file.name;
+  const ProfileTotals totals = totals_of(profile, device, 1);
+  imported.totals.forward = totals.forward;
+  imported.totals.backward = totals.backward;
+  imported.totals.parameters = totals.parameters;
+  imported.notes.push_back(
+      "derived: forward is what recomputation adds, backward the rest of the "
+      "one time the source gives");
+  imported.notes.push_back(
+      "assumed: times are seconds, as the source's bytes and bytes a second "
+      "ask for");
+  imported.profile = std::move(profile);
+}
+
+Result<Imported> read(std::span<const SourceFile> files,
+                      const ImportOptions& options) {
+  if (files.size() > 1)
+    return bad_configuration(
+        "more than one Piper instance is given: " + files[1].name,
+        "import one at a time");
+  const SourceFile& file = files.front();
+  PIPEWRIGHT_TRY(Json json, parse_json(file.text, file.name));
+  Imported imported;
+  imported.what = "Piper instance";
+  PIPEWRIGHT_TRY(imported.piper, InstanceReader(json, file.name).read());
+  const PiperInstance& instance = *imported.piper;
+  imported.totals.nodes = static_cast<int>(instance.nodes.size());
+  imported.totals.edges = static_cast<int>(instance.edges.size());
+  imported.devices = {
+      {options.device.empty() ? "accelerator" : options.device,
+       instance.max_devices,
+       Bytes(static_cast<std::int64_t>(instance.max_memory_bytes)),
+       BytesPerSecond(instance.bandwidth)}};
+  add_profile(file, options, imported);
+  return imported;
+}
+
+}  // namespace
+
+Importer piper_importer() {
+  return {"piper", "Piper's instances with tensor-parallel degrees", recognises,
+          read};
+}
+
+}  // namespace pipewright

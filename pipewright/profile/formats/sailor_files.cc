@@ -1,0 +1,256 @@
+#include "pipewright/profile/formats/sailor_files.h"
+
+#include <algorithm>
+
+#include "pipewright/base/json_cursor.h"
+#include "pipewright/base/text.h"
+#include "pipewright/profile/formats/assembly.h"
+
+namespace pipewright {
+namespace {
+
+constexpr std::int64_t kMostBytes =
+    static_cast<std::int64_t>(kLargestImportedBytes);
+constexpr int kMostCount = 1 << 20;
+
+SailorLayerSizes layer_sizes(JsonCursor cursor) {
+  SailorLayerSizes sizes;
+  sizes.parameters = cursor.at("params_bytes").integer(0, kMostBytes);
+  sizes.output = cursor.at("act_output_bytes").integer(0, kMostBytes);
+  sizes.input = cursor.at("act_input_bytes").integer(0, kMostBytes);
+  sizes.memory = cursor.at("act_mem_bytes").integer(0, kMostBytes);
+  for (const char* floats : {"params_floats", "act_output_floats",
+                             "act_input_floats", "act_mem_floats"})
+    cursor.find(floats);  // the same in another unit
+  cursor.refuse_other_keys();
+  return sizes;
+}
+
+// A curve's name is the path of keys that lead to it:
+//   KIND, GPUS | inter or intra, KIND, GPUS | ZONE, KIND, GPUS, twice
+void name_table(const std::vector<std::string>& keys, const JsonCursor& at,
+                BandwidthTable& table) {
+  auto devices = [&](const std::string& key) { return count_key(key, at); };
+  if (keys.size() == 2) {
+    table.operation = "intra-node";
+    table.from = table.to = keys[0];
+    table.devices = devices(keys[1]);
+  } else if (keys.size() == 3) {
+    table.operation = keys[0] + "-node";
+    table.from = table.to = keys[1];
+    table.devices = devices(keys[2]);
+  } else if (keys.size() == 6) {
+    table.operation = "inter-zone";
+    table.from =
+        keys[0] + "/" + std::to_string(devices(keys[2])) + "x" + keys[1];
+    table.to = keys[3] + "/" + std::to_string(devices(keys[5])) + "x" + keys[4];
+  } else {
+    at.fail("expected a curve under 2, 3 or 6 keys, found it under " +
+            std::to_string(keys.size()));
+  }
+}
+
+class NetworkReader {
+ public:
+  std::vector<BandwidthTable> tables;
+
+  void walk(const JsonCursor& cursor) {
+    if (cursor.json() && cursor.json()->if_array()) {
+      leaf(cursor);
+      return;
+    }
+    for (const auto& [key, member] : cursor.members()) {
+      keys_.push_back(key);
+      walk(member);
+      keys_.pop_back();
+    }
+  }
+
+ private:
+  void leaf(const JsonCursor& cursor) {
+    const auto parts = cursor.elements();
+    const auto coefficients =
+        parts.empty() ? std::vector<JsonCursor>{} : parts[0].elements();
+    if (parts.size() != 2 || coefficients.size() != 3) {
+      cursor.fail("expected [[c2, c1, c0], peak]");
+      return;
+    }
+    BandwidthTable table;
+    BandwidthFit fit;
+    for (std::size_t i = 0; i < 3; ++i)
+      fit.c[i] = coefficients[i].real(-1e9, 1e9);
+    fit.peak = BytesPerSecond(parts[1].real(1, 1e18));
+    table.fit = fit;
+    name_table(keys_, cursor, table);
+    tables.push_back(std::move(table));
+  }
+
+  std::vector<std::string> keys_;
+};
+
+// [[[KIND, COUNT, ZONE], ...], TP]
+void add_replica(const JsonCursor& cursor, PublishedStage& stage) {
+  const auto parts = cursor.elements();
+  if (parts.size() != 2) {
+    cursor.fail("expected [[[kind, count, zone], ...], degree]");
+    return;
+  }
+  std::string kinds;
+  for (const JsonCursor& group : parts[0].elements()) {
+    const auto fields = group.elements();
+    if (fields.size() != 3) {
+      group.fail("expected [kind, count, zone]");
+      return;
+    }
+    kinds += (kinds.empty() ? "" : "+") + fields[0].text();
+    fields[1].integer(1, kMostCount);
+    fields[2].text();
+  }
+  stage.devices.push_back(kinds);
+  stage.tensor_parallel.push_back(
+      static_cast<int>(parts[1].integer(1, kMostCount)));
+}
+
+void read_pipeline(JsonCursor pipeline, PublishedPlan& plan) {
+  const auto num_stages = static_cast<std::size_t>(
+      pipeline.at("num_stages").integer(1, kMostCount));
+  const auto layers = pipeline.at("layers_per_stage").elements();
+  const auto replicas = pipeline.at("tmp_per_stage").elements();
+  const auto counts = pipeline.at("dp").elements();
+  pipeline.refuse_other_keys();
+  if (layers.size() != num_stages || replicas.size() != num_stages ||
+      counts.size() != num_stages) {
+    pipeline.fail("expected " + std::to_string(num_stages) +
+                  " stages in layers_per_stage, tmp_per_stage and dp");
+    return;
+  }
+  for (std::size_t i = 0; i < num_stages; ++i) {
+    PublishedStage stage;
+    for (const JsonCursor& layer : layers[i].elements())
+      stage.layers.push_back(static_cast<int>(layer.integer(0, kMostCount)));
+    for (const JsonCursor& replica : replicas[i].elements())
+      add_replica(replica, stage);
+    stage.replicas = static_cast<int>(counts[i].integer(1, kMostCount));
+    if (stage.devices.size() != static_cast<std::size_t>(stage.replicas))
+      replicas[i].fail("expected " + std::to_string(stage.replicas) +
+                       " replicas as dp says, found " +
+                       std::to_string(stage.devices.size()));
+    plan.stages.push_back(std::move(stage));
+  }
+}
+
+// Microbatches a replica works through, where every stage has as many replicas.
+int microbatches_of(const PublishedPlan& plan) {
+  if (plan.stages.empty()) return 0;
+  const std::int64_t replicas = plan.stages.front().replicas;
+  for (const PublishedStage& stage : plan.stages)
+    if (stage.replicas != replicas) return 0;
+  const std::int64_t samples = replicas * plan.microbatch;
+  if (samples == 0 || plan.minibatch % samples != 0) return 0;
+  return static_cast<int>(plan.minibatch / samples);
+}
+
+}  // namespace
+
+std::vector<JsonCursor> numbered_members(const JsonCursor& object) {
+  auto members = object.members();
+  std::vector<const JsonCursor*> found(members.size(), nullptr);
+  for (const auto& [key, value] : members) {
+    auto number = parse_integer(key);
+    if (!number || *number < 0 ||
+        *number >= static_cast<std::int64_t>(members.size()) ||
+        found[static_cast<std::size_t>(*number)]) {
+      value.fail("expected layers 0 to " + std::to_string(members.size() - 1) +
+                 ", each once, found \"" + key + "\"");
+      return {};
+    }
+    found[static_cast<std::size_t>(*number)] = &value;
+  }
+  std::vector<JsonCursor> ordered;
+  for (const JsonCursor* value : found) ordered.push_back(*value);
+  return ordered;
+}
+
+int count_key(const std::string& key, const JsonCursor& value) {
+  auto number = parse_integer(key);
+  if (number && *number >= 1 && *number <= kMostCount)
+    return static_cast<int>(*number);
+  value.fail("expected a number from 1 to " + std::to_string(kMostCount) +
+             " as key, found \"" + key + "\"");
+  return 0;
+}
+
+Result<SailorSizes> parse_sailor_sizes(std::string_view text,
+                                       const std::string& file) {
+  PIPEWRIGHT_TRY(Json json, parse_json(text, file));
+  JsonErrors errors(file);
+  SailorSizes sizes;
+  for (const auto& [model, degrees] : JsonCursor(json, errors).members())
+    for (const auto& [degree, layers] : degrees.members()) {
+      auto& list = sizes[model][count_key(degree, layers)];
+      for (const JsonCursor& layer : numbered_members(layers))
+        list.push_back(layer_sizes(layer));
+    }
+  if (!errors.empty()) return errors.error();
+  return sizes;
+}
+
+Result<std::vector<BandwidthTable>> parse_sailor_network(
+    std::string_view text, const std::string& file) {
+  PIPEWRIGHT_TRY(Json json, parse_json(text, file));
+  JsonErrors errors(file);
+  NetworkReader reader;
+  reader.walk(JsonCursor(json, errors));
+  if (!errors.empty()) return errors.error();
+  if (reader.tables.empty())
+    return malformed("there is no curve [[c2, c1, c0], peak] in it", file);
+  return std::move(reader.tables);
+}
+
+Result<std::vector<ImportedDevices>> parse_sailor_machines(
+    std::string_view text, const std::string& file) {
+  PIPEWRIGHT_TRY(Json json, parse_json(text, file));
+  JsonErrors errors(file);
+  std::vector<ImportedDevices> devices;
+  for (auto& [kind, cursor] : JsonCursor(json, errors).members()) {
+    if (kind == "zone") continue;
+    JsonCursor machine = cursor;
+    ImportedDevices found;
+    found.kind = kind;
+    found.count =
+        static_cast<int>(machine.at("gpus_per_node").integer(1, kMostCount));
+    found.memory = Bytes(machine.at("mem_per_gpu").integer(1, kMostBytes));
+    machine.refuse_other_keys();
+    devices.push_back(std::move(found));
+  }
+  if (!errors.empty()) return errors.error();
+  return devices;
+}
+
+Result<PublishedPlan> parse_sailor_plan(std::string_view text,
+                                        const std::string& file) {
+  PIPEWRIGHT_TRY(Json json, parse_json(text, file));
+  JsonErrors errors(file);
+  JsonCursor root(json, errors);
+  PublishedPlan plan;
+  plan.source = file;
+  JsonCursor pipelines = root.at("pipeline_list");
+  const auto list = pipelines.elements();
+  if (pipelines.exists() && list.size() != 1)
+    pipelines.fail("expected one pipeline, found " +
+                   std::to_string(list.size()));
+  for (const JsonCursor& pipeline : list) read_pipeline(pipeline, plan);
+  plan.microbatch = static_cast<int>(root.at("mbs").integer(1, kMostCount));
+  plan.minibatch = static_cast<int>(root.at("gbs").integer(1, kMostCount));
+  plan.microbatches = microbatches_of(plan);
+  plan.measured_step = Seconds(root.at("real").real(0, 1e9));
+  plan.measured_reduce = Seconds(root.at("red_grads").real(0, 1e9));
+  plan.measured_memory = Bytes(root.at("max_mem").integer(0, kMostBytes));
+  root.find("zone");
+  root.find("N");
+  root.refuse_other_keys();
+  if (!errors.empty()) return errors.error();
+  return plan;
+}
+
+}  // namespace pipewright

@@ -1,0 +1,181 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "formats_samples.h"
+#include "pipewright/profile/formats/assembly.h"
+
+namespace pipewright {
+namespace {
+
+Imported imported_from(std::vector<SourceFile> files,
+                       const ImportOptions& options = {}) {
+  auto imported = import_files(files, "", options);
+  if (!imported) FAIL(imported.error().to_text());
+  return *imported;
+}
+
+std::string replaced(std::string text, const std::string& from,
+                     const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("dnn-partitioning: the instance in full, in topological order") {
+  const Imported imported = imported_from({sample_named("toy.json")});
+  REQUIRE(imported.placement);
+  const PlacementInstance& instance = *imported.placement;
+  CHECK(instance.max_size == 1000);
+  CHECK(instance.max_accelerators == 2);
+  CHECK(instance.max_cpus == 1);
+  REQUIRE(instance.nodes.size() == 3);
+  CHECK(instance.nodes[0].id == 1);
+  CHECK(instance.nodes[1].id == 7);
+  CHECK(instance.nodes[2].id == 9);
+  CHECK(instance.nodes[0].cost == 0.5);
+  CHECK(instance.nodes[1].cost == 0.25);
+  CHECK(instance.nodes[2].cost == 0);
+  CHECK(instance.nodes[2].is_backward);
+  CHECK(instance.nodes[2].color_class == 2);
+  CHECK(instance.nodes[1].cpu_latency == 20);
+  REQUIRE(instance.edges.size() == 2);
+  CHECK(instance.edges[0].size == 64);
+}
+
+TEST_CASE("dnn-partitioning: gradients join their forward node's layer") {
+  const Imported imported = imported_from({sample_named("toy.json")});
+  REQUIRE(imported.profile);
+  const Profile& profile = *imported.profile;
+  REQUIRE(profile.num_layers() == 2);
+  const auto& times = profile.times.at("accelerator").at(1);
+  CHECK(times[1].forward.value() == doctest::Approx(2e-3));
+  CHECK(times[1].backward().value() == doctest::Approx(4e-3));
+  CHECK(times[0].backward() == Seconds(0));
+  CHECK(profile.times.at("instance-cpu").at(1)[1].forward.value() ==
+        doctest::Approx(20e-3));
+  CHECK(profile.sizes.at(1)[0].output == Bytes(64));
+  CHECK(profile.sizes.at(1)[1].keeps_private == Bytes(60));
+}
+
+TEST_CASE("dnn-partitioning: loads of a split") {
+  const Imported imported = imported_from(
+      {sample_named("toy.json"), sample_named("toy_expert.json")});
+  REQUIRE(imported.splits.size() == 1);
+  auto load = loads(*imported.placement, imported.splits[0]);
+  REQUIRE(load);
+  // 1 + its output moved; 2 + 4 + the same moved in; nothing on the CPU.
+  CHECK(*load == std::vector<double>{1.5, 6.5, 0});
+  PlacementSplit broken = imported.splits[0];
+  broken.accelerators[0].node_ids = {1, 7};
+  CHECK_FALSE(loads(*imported.placement, broken).ok());
+  broken.accelerators[0].node_ids = {};
+  CHECK_FALSE(loads(*imported.placement, broken).ok());
+  broken.accelerators[0].node_ids = {2};
+  CHECK_FALSE(loads(*imported.placement, broken).ok());
+}
+
+TEST_CASE("dnn-partitioning: no profile where gradients cannot be told apart") {
+  SourceFile file = sample_named("toy.json");
+  file.text = replaced(file.text, "\"colorClass\": 1", "\"colorClass\": 2");
+  const Imported imported = imported_from({file});
+  CHECK(imported.placement);
+  CHECK_FALSE(imported.profile);
+  CHECK(imported.no_profile.find("colour class 2 joins 2 forward and 1") !=
+        std::string::npos);
+}
+
+TEST_CASE("dnn-partitioning: unequal costs, cycles and strangers are refused") {
+  const std::string text = sample_named("toy.json").text;
+  auto refused = [](const std::string& bad) {
+    auto result = parse_placement(bad, "f");
+    REQUIRE_FALSE(result.ok());
+    return result.error().to_text();
+  };
+  CHECK(refused(replaced(text, "\"sourceId\": 7, \"destId\": 9",
+                         "\"sourceId\": 1, \"destId\": 9"))
+            .find("f:7: edges[1]: the cost 0.25 differs") == 0);
+  CHECK(
+      refused(replaced(text, "\"destId\": 9", "\"destId\": 1")).find("cycle") !=
+      std::string::npos);
+  CHECK(refused(replaced(text, "\"destId\": 9", "\"destId\": 8"))
+            .find("f:7: edges[1].destId: there is no node") == 0);
+  CHECK(refused(
+            replaced(text, "\"supportedOnFpga\": 1", "\"supportedOnFpga\": 2"))
+            .find("2 is not between 0 and 1") != std::string::npos);
+  CHECK(refused(replaced(text, "\"maxCPUs\"", "\"maxCPU\""))
+            .find("there is \"maxCPU\"") != std::string::npos);
+}
+
+TEST_CASE("piper: the instance in full, forward from recomputation") {
+  SourceFile file = sample_named("toy.json");
+  for (const FormatSample& sample : format_samples())
+    if (sample.from == "piper") file = sample.file;
+  const Imported imported = imported_from({file});
+  REQUIRE(imported.piper);
+  CHECK(imported.piper->max_devices == 4);
+  CHECK(imported.piper->microbatches == 8);
+  const auto& ways = imported.piper->nodes[0].alternatives.at(1);
+  REQUIRE(ways.size() == 2);
+  CHECK(ways[1].memory_b == 210);
+  CHECK(ways[0].sync_backward.at(1) == 0);
+  REQUIRE(imported.profile);
+  const auto& times = imported.profile->times.at("accelerator").at(1);
+  CHECK(times[0].forward.value() == doctest::Approx(0.1));
+  CHECK(times[0].backward().value() == doctest::Approx(0.2));
+  CHECK(times[0].backward_input == Seconds(0));   // nothing before it
+  CHECK(times[1].backward_weight == Seconds(0));  // no weights
+  CHECK(imported.profile->sizes.at(1)[0].output == Bytes(32));
+  CHECK(imported.profile->sizes.at(1)[0].keeps_private == Bytes(10));
+  CHECK(imported.profile->parameter_bytes() == Bytes(100));
+  REQUIRE(imported.devices.size() == 1);
+  CHECK(imported.devices[0].bandwidth == BytesPerSecond(1e9));
+
+  file.text = replaced(file.text, "activation recomp", "another");
+  const Imported without = imported_from({file});
+  CHECK(without.piper);
+  CHECK_FALSE(without.profile);
+}
+
+TEST_CASE("orders: every node after its sources, smallest first") {
+  // Random graphs whose edges go up: the order is a permutation, respects all
+  // edges, and each choice is the smallest possible one.
+  unsigned state = 7;
+  auto random = [&state](int n) {
+    state = state * 1664525u + 1013904223u;
+    return static_cast<int>((state >> 8) % static_cast<unsigned>(n));
+  };
+  for (int round = 0; round < 200; ++round) {
+    const int n = 1 + random(12);
+    std::vector<int> name(static_cast<std::size_t>(n));
+    for (int i = 0; i < n; ++i) name[static_cast<std::size_t>(i)] = i;
+    for (int i = n - 1; i > 0; --i)
+      std::swap(name[static_cast<std::size_t>(i)],
+                name[static_cast<std::size_t>(random(i + 1))]);
+    std::vector<std::pair<int, int>> edges;
+    for (int i = 0; i < n; ++i)
+      for (int j = i + 1; j < n; ++j)
+        if (random(3) == 0)
+          edges.emplace_back(name[static_cast<std::size_t>(i)],
+                             name[static_cast<std::size_t>(j)]);
+    std::vector<int> expected;
+    std::vector<bool> placed(static_cast<std::size_t>(n), false);
+    while (static_cast<int>(expected.size()) < n)
+      for (int v = 0; v < n; ++v) {
+        if (placed[static_cast<std::size_t>(v)]) continue;
+        if (std::any_of(edges.begin(), edges.end(), [&](const auto& e) {
+              return e.second == v &&
+                     !placed[static_cast<std::size_t>(e.first)];
+            }))
+          continue;
+        placed[static_cast<std::size_t>(v)] = true;
+        expected.push_back(v);
+        break;
+      }
+    CHECK(topological_order(n, edges) == expected);
+  }
+}
+
+}  // namespace pipewright
