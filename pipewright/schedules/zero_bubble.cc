@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "pipewright/schedules/generators.h"
 #include "pipewright/schedules/zero_bubble_clock.h"
@@ -50,16 +51,28 @@ class Search {
 
   Order best() {
     try_hand_made();
-    try_rules();
-    std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [](const Candidate& a, const Candidate& b) {
-                       return is_better(a.cost, b.cost);
-                     });
-    improve_best();
+    sort();
+    if (!is_done()) {
+      try_rules();
+      sort();
+      improve_best();
+    }
     return std::move(candidates_.front().order);
   }
 
  private:
+  // Makespans that differ by rounding count as equal, in whole units so that
+  // the order is a strict one.
+  void sort() {
+    const double unit = std::max(1e-9 * bound_.makespan, 1e-300);
+    const auto key = [&](const Candidate& c) {
+      return std::pair(std::round(c.cost.makespan / unit), c.cost.longest_span);
+    };
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [&](const Candidate& a, const Candidate& b) {
+                       return key(a) < key(b);
+                     });
+  }
   bool is_done() const {
     return !candidates_.empty() && !is_better(bound_, candidates_.front().cost);
   }

@@ -139,33 +139,41 @@ bool is_worse(const Cost& a, const Cost& b) { return is_better(b, a); }
 Cost lower_bound(const Problem& problem) {
   const int stages = problem.stages();
   const double m = problem.microbatches;
-  // The way to a stage and the way back from it, transfers included.
+  const auto& forward = problem.seconds[kForward];
+  const auto& input = problem.seconds[kInput];
+  const auto& weight = problem.seconds[kWeight];
+  const auto transfer_to = [&](int s) {
+    return problem.worker_of(s) != problem.worker_of(s - 1) ? problem.transfer
+                                                            : 0;
+  };
+  // The way to a stage, and from its last I to the end of the first stage.
   std::vector<double> head(at(stages), 0), tail(at(stages), 0);
   for (int s = 1; s < stages; ++s) {
-    const bool crosses = problem.worker_of(s) != problem.worker_of(s - 1);
-    const double transfer = crosses ? problem.transfer : 0;
-    head[at(s)] =
-        head[at(s - 1)] + problem.seconds[kForward][at(s - 1)] + transfer;
-    tail[at(s)] =
-        transfer + problem.seconds[kInput][at(s - 1)] +
-        std::max(tail[at(s - 1)], problem.seconds[kWeight][at(s - 1)]);
+    head[at(s)] = head[at(s - 1)] + forward[at(s - 1)] + transfer_to(s);
+    tail[at(s)] = transfer_to(s) + input[at(s - 1)] +
+                  std::max(tail[at(s - 1)], weight[at(s - 1)]);
   }
+  struct Share {  // of a worker
+    double start = 0, first_input = -1, work = 0, backwards = 0;
+  };
+  std::vector<Share> shares(at(problem.workers));
   Cost bound{0, 0};
-  std::vector<double> work(at(problem.workers), 0);
-  std::vector<double> first(at(problem.workers), 0);
+  double there = head.back() + forward.back();  // the first gradient, at s
   for (int s = stages - 1; s >= 0; --s) {
-    const double passes =
-        problem.seconds[kForward][at(s)] + problem.seconds[kInput][at(s)];
-    work[at(problem.worker_of(s))] +=
-        m * (passes + problem.seconds[kWeight][at(s)]);
-    first[at(problem.worker_of(s))] = head[at(s)];
-    // After a stage's last I the gradient still goes back to the first stage.
+    Share& share = shares[at(problem.worker_of(s))];
+    share.start = head[at(s)];
+    if (share.first_input < 0) share.first_input = there;
+    share.backwards += m * (input[at(s)] + weight[at(s)]);
+    share.work += m * (forward[at(s)] + input[at(s)] + weight[at(s)]);
+    const double passes = m * (forward[at(s)] + input[at(s)]);
     bound.makespan =
-        std::max(bound.makespan, head[at(s)] + m * passes + tail[at(s)]);
+        std::max(bound.makespan, head[at(s)] + passes + tail[at(s)]);
+    if (s > 0) there += input[at(s)] + transfer_to(s);
   }
-  for (std::size_t w = 0; w < work.size(); ++w) {
-    bound.makespan = std::max(bound.makespan, first[w] + work[w]);
-    bound.longest_span = std::max(bound.longest_span, work[w]);
+  for (const Share& share : shares) {
+    bound.makespan = std::max({bound.makespan, share.start + share.work,
+                               share.first_input + share.backwards});
+    bound.longest_span = std::max(bound.longest_span, share.work);
   }
   return bound;
 }

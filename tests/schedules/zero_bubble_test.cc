@@ -115,6 +115,7 @@ TEST_CASE("the best of all orders where they can be counted") {
       const double found =
           schedule_makespan(found_for(request), request).value();
       CHECK(found >= least);
+      CHECK(zb::lower_bound(*zb::problem_of(request)).makespan <= least);
       equal += found == least ? 1 : 0;
     }
     MESSAGE("p=" << size.workers << " M=" << size.microbatches
