@@ -1,0 +1,100 @@
+// Speed of the simulator in actions per second (sends and receives count, one
+// each), on one core: 1F1B over a chain with finite links.
+
+#include <benchmark/benchmark.h>
+
+#include "pipewright/simulate/engine.h"
+#include "pipewright/simulate/simulate.h"
+#include "pipewright/simulate/timed_code.h"
+#include "tests/simulate/chain_programs.h"
+
+namespace pipewright {
+namespace {
+
+struct Case {
+  Program program;
+  Costs costs;
+};
+
+Case one_f_one_b(int stages, int microbatches) {
+  test::Chain chain = test::one_f_one_b(stages, microbatches);
+  chain.bytes = Bytes(1000);
+  Case made{test::chain_program(chain), {}};
+  made.costs = test::even_costs(made.program, 1, 2, 0.01);
+  for (auto& cost : made.costs.transfers) cost.bandwidth = BytesPerSecond(5000);
+  for (auto& operation : made.program.operations) {
+    operation.effects[0].allocates = Bytes(100);
+    operation.effects[1].frees = Bytes(100);
+  }
+  return made;
+}
+
+// Both directions of a pair on one wire, so that wires must choose.
+Case half_duplex(int stages, int microbatches) {
+  Case made = one_f_one_b(stages, microbatches);
+  for (std::size_t t = 0; t < made.costs.transfers.size(); ++t)
+    made.costs.transfers[t].half_duplex_wire =
+        static_cast<int>(t) % (stages - 1);
+  return made;
+}
+
+void count(benchmark::State& state, std::int64_t actions) {
+  state.counters["actions/s"] = benchmark::Counter(
+      static_cast<double>(actions) * static_cast<double>(state.iterations()),
+      benchmark::Counter::kIsRate);
+  state.counters["actions"] = static_cast<double>(actions);
+}
+
+void run_body(benchmark::State& state, const Case& what, int repetitions) {
+  const TimedCode code = timed_code(what.program, what.costs);
+  EngineOptions options;
+  options.repetitions = repetitions;
+  std::int64_t actions = 0;
+  for (auto _ : state) {
+    const Execution execution = execute(code, options);
+    actions = execution.num_ops;
+    benchmark::DoNotOptimize(execution.duration);
+  }
+  count(state, actions);
+}
+
+void long_run(benchmark::State& state) {
+  run_body(state, one_f_one_b(static_cast<int>(state.range(0)), 64), 100);
+}
+BENCHMARK(long_run)->Arg(2)->Arg(8)->Arg(64);
+
+void wires_that_choose(benchmark::State& state) {
+  run_body(state, half_duplex(static_cast<int>(state.range(0)), 64), 100);
+}
+BENCHMARK(wires_that_choose)->Arg(8)->Arg(64);
+
+// What a planner pays: from Program to summary, once.
+void whole_simulation(benchmark::State& state) {
+  const Case what = one_f_one_b(8, 512);
+  SimulateOptions options;
+  options.keep_spans = state.range(0) == 2;
+  options.track_memory = state.range(0) >= 1;
+  for (auto _ : state)
+    benchmark::DoNotOptimize(
+        simulate(what.program, what.costs, options).duration);
+  std::int64_t actions = 0;
+  for (const WorkerProgram& worker : what.program.workers)
+    actions += static_cast<std::int64_t>(worker.body.size());
+  count(state, actions);
+  state.SetLabel(state.range(0) == 0   ? "times"
+                 : state.range(0) == 1 ? "times, memory"
+                                       : "times, memory, spans");
+}
+BENCHMARK(whole_simulation)->Arg(0)->Arg(1)->Arg(2);
+
+void period(benchmark::State& state) {
+  const Case what = one_f_one_b(8, 64);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(steady_state_period(what.program, what.costs));
+}
+BENCHMARK(period);
+
+}  // namespace
+}  // namespace pipewright
+
+BENCHMARK_MAIN();

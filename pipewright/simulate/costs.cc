@@ -1,0 +1,185 @@
+// Costs from a profile and a cluster: what each operation, transfer and
+// reduction of a program takes on the devices it was planned for.
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "pipewright/simulate/fair_share.h"
+#include "pipewright/simulate/simulate.h"
+
+namespace pipewright {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+class CostsMaker {
+ public:
+  CostsMaker(const Program& program, const Profile& profile,
+             const Cluster& cluster)
+      : program_(program), profile_(profile), cluster_(cluster) {}
+
+  Result<Costs> make() {
+    if (auto fine = check_devices(); !fine) return fine.error();
+    find_recomputes();
+    costs_.resources = cluster_.resources();
+    for (const WorkerProgram& worker : program_.workers)
+      costs_.blocking.push_back(
+          !cluster_.kind_of(worker.device).overlaps_communication);
+    for (const Operation& operation : program_.operations) {
+      auto cost = operation_cost(operation);
+      if (!cost) return cost.error();
+      costs_.operations.push_back(*cost);
+    }
+    for (const Transfer& transfer : program_.transfers) {
+      auto cost = transfer_cost(transfer.from, transfer.to);
+      if (!cost) return cost.error();
+      costs_.transfers.push_back(*cost);
+    }
+    for (const Reduction& reduction : program_.reductions) {
+      auto seconds = ring_seconds(reduction);
+      if (!seconds) return seconds.error();
+      costs_.reductions.push_back(*seconds);
+    }
+    return std::move(costs_);
+  }
+
+ private:
+  Result<void> check_devices() const {
+    for (std::size_t w = 0; w < program_.workers.size(); ++w) {
+      const DeviceId device = program_.workers[w].device;
+      if (device.is_none() || device.value >= cluster_.num_devices())
+        return bad_configuration(
+            "worker " + std::to_string(w) + " is on device " +
+                std::to_string(device.value) + ", but cluster \"" +
+                cluster_.name() + "\" has " +
+                std::to_string(cluster_.num_devices()) + " devices",
+            "use the cluster that the plan was made for");
+    }
+    return {};
+  }
+
+  // Where a schedule has no R of its own, backward does the forward once more.
+  void find_recomputes() {
+    for (std::size_t w = 0; w < program_.workers.size(); ++w)
+      for (const auto* actions :
+           {&program_.workers[w].prologue, &program_.workers[w].body})
+        for (const Action& action : *actions)
+          if (action.kind == ActionKind::Recompute)
+            recomputes_.emplace(WorkerId(w), action.stage);
+  }
+
+  // Layer times on a kind of device, asked for once per number of samples.
+  Result<const std::vector<LayerTimes>*> layer_times(const std::string& kind,
+                                                     int samples) {
+    auto known = times_.find({kind, samples});
+    if (known == times_.end()) {
+      PIPEWRIGHT_TRY(std::vector<LayerTimes> times,
+                     times_at(profile_, kind, samples, Outside::Extrapolate));
+      known = times_.emplace(std::pair(kind, samples), std::move(times)).first;
+    }
+    return &known->second;
+  }
+
+  Result<Costs::OperationCost> operation_cost(const Operation& operation) {
+    const DeviceId device = program_.workers[operation.worker.index()].device;
+    Costs::OperationCost cost;
+    PIPEWRIGHT_TRY(const auto* times,
+                   layer_times(cluster_.kind_of(device).name,
+                               std::max(1, operation.num_samples())));
+    auto& compute = cost.compute;
+    const auto kind = [](ActionKind k) { return static_cast<int>(k); };
+    for (LayerId layer : operation.forward)
+      compute[kind(ActionKind::Forward)] += (*times)[layer.index()].forward;
+    for (LayerId layer : operation.backward) {
+      const LayerTimes& time = (*times)[layer.index()];
+      compute[kind(ActionKind::BackwardInput)] += time.backward_input;
+      compute[kind(ActionKind::BackwardWeight)] += time.backward_weight;
+      compute[kind(ActionKind::Recompute)] += time.forward;
+      cost.step += time.update;
+    }
+    if (operation.recompute &&
+        !recomputes_.contains({operation.worker, operation.stage}))
+      compute[kind(ActionKind::BackwardInput)] +=
+          compute[kind(ActionKind::Recompute)];
+    compute[kind(ActionKind::Backward)] =
+        compute[kind(ActionKind::BackwardInput)] +
+        compute[kind(ActionKind::BackwardWeight)];
+    return cost;
+  }
+
+  Result<Costs::TransferCost> transfer_cost(WorkerId from, WorkerId to) {
+    const DeviceId a = program_.workers[from.index()].device;
+    const DeviceId b = program_.workers[to.index()].device;
+    Costs::TransferCost cost;
+    cost.bandwidth = BytesPerSecond(std::numeric_limits<double>::infinity());
+    if (a == b) return cost;
+    const Link* link = cluster_.link(a, b);
+    if (link == nullptr)
+      return bad_configuration(
+          "worker " + std::to_string(from.value) + " sends to worker " +
+              std::to_string(to.value) + ", but " +
+              cluster_.devices()[a.index()].name + " and " +
+              cluster_.devices()[b.index()].name + " have no link",
+          "place neighbouring stages on devices that can talk");
+    cost.bandwidth = link->bandwidth;
+    cost.latency = link->latency;
+    cost.uses = link->uses;
+    if (link->duplex == Duplex::Half)
+      cost.half_duplex_wire =
+          half_duplex_
+              .try_emplace(std::minmax(a.value, b.value),
+                           static_cast<int>(half_duplex_.size()))
+              .first->second;
+    return cost;
+  }
+
+  // A ring sends 2 (r - 1) pieces of 1/r of the bytes over each of its links,
+  // all links at once, so that the slowest sets the pace; links that share a
+  // resource share it here too.
+  Result<Seconds> ring_seconds(const Reduction& reduction) {
+    std::vector<WorkerId> ring = reduction.workers;
+    std::sort(ring.begin(), ring.end());
+    ring.erase(std::unique(ring.begin(), ring.end()), ring.end());
+    const auto r = static_cast<double>(ring.size());
+    if (ring.size() < 2) return Seconds(0);
+    std::vector<Costs::TransferCost> links;
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      auto link = transfer_cost(ring[i], ring[(i + 1) % ring.size()]);
+      if (!link) return link.error();
+      links.push_back(*std::move(link));
+    }
+    std::vector<Flow> flows(links.size());
+    std::vector<Flow*> all;
+    Seconds latency;
+    for (std::size_t i = 0; i < links.size(); ++i) {
+      flows[i].limit = links[i].bandwidth.value();
+      flows[i].uses = &links[i].uses;
+      all.push_back(&flows[i]);
+      latency = std::max(latency, links[i].latency);
+    }
+    share_fairly(all, costs_.resources);
+    double slowest = std::numeric_limits<double>::infinity();
+    for (const Flow& flow : flows) slowest = std::min(slowest, flow.rate);
+    return reduction.bytes / BytesPerSecond(slowest) * (2 * (r - 1) / r) +
+           latency * (2 * (r - 1));
+  }
+
+  const Program& program_;
+  const Profile& profile_;
+  const Cluster& cluster_;
+  Costs costs_;
+  std::map<std::pair<std::string, int>, std::vector<LayerTimes>> times_;
+  std::set<std::pair<WorkerId, StageId>> recomputes_;
+  std::map<std::pair<int, int>, int> half_duplex_;
+};
+
+}  // namespace
+
+Result<Costs> costs_of(const Program& program, const Profile& profile,
+                       const Cluster& cluster) {
+  return CostsMaker(program, profile, cluster).make();
+}
+
+}  // namespace pipewright

@@ -1,0 +1,45 @@
+// Writes down what the engine does: spans, and changes of memory.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pipewright/simulate/memory_log.h"
+#include "pipewright/simulate/ordered_wires.h"
+#include "pipewright/simulate/timed_code.h"
+#include "pipewright/timeline/timeline.h"
+
+namespace pipewright {
+
+class Recorder {
+ public:
+  Recorder(const TimedCode& code, bool keep_spans, bool track_memory);
+
+  // An op of worker w begins: its spans, and what it allocates.
+  void start_work(std::int32_t w, const Op& op, const std::int32_t* base,
+                  double start, double end);
+  // It was the last to read a message, which frees the buffer or keeps it.
+  void use_up(std::int32_t w, std::int32_t transfer, double end);
+  void end_work(std::int32_t w, const Op& op, double end);
+
+  // What is sent turns from an activation into a buffer until it has arrived.
+  void send(std::int32_t w, std::int32_t transfer, double time);
+  void transfer(const Message& message);
+  void reduce(std::int32_t reduction, std::int32_t minibatch, double start,
+              double end);
+
+  std::vector<std::vector<Span>> spans();  // by start
+  std::vector<MemoryLog> memory() { return std::move(memory_); }
+
+ private:
+  Effect effect_of(std::int32_t w, const Action& action) const;
+
+  const TimedCode& code_;
+  const bool keep_spans_;
+  const bool track_memory_;
+  std::vector<std::vector<Span>> spans_;
+  std::vector<MemoryLog> memory_;
+};
+
+}  // namespace pipewright

@@ -1,0 +1,121 @@
+#include "pipewright/simulate/simulate.h"
+
+#include <algorithm>
+#include <map>
+
+#include "pipewright/simulate/engine.h"
+#include "pipewright/simulate/timed_code.h"
+
+namespace pipewright {
+namespace {
+
+bool overlaps_minibatches(const Program& program) {
+  return program.minibatches_outside > 0 ||
+         std::any_of(program.workers.begin(), program.workers.end(),
+                     [](const WorkerProgram& worker) {
+                       return !worker.prologue.empty() ||
+                              !worker.epilogue.empty();
+                     });
+}
+
+// Enough to leave the ramps at both ends behind: a program that fills in k
+// minibatches is shown for as many again, and a few.
+int minibatches_of(const Program& program, const SimulateOptions& options) {
+  if (options.minibatches > 0)
+    return std::max(options.minibatches, program.minibatches_outside);
+  if (!overlaps_minibatches(program)) return 1;
+  return 2 * program.minibatches_outside + 4;
+}
+
+MemoryUse constant_memory(const Program& program, std::size_t w) {
+  MemoryUse use;
+  for (const HeldWeights& held : program.workers[w].held)
+    use.weights +=
+        program.weight_groups[static_cast<std::size_t>(held.group)].bytes *
+        held.versions;
+  for (const Operation& operation : program.operations) {
+    if (operation.worker != WorkerId(w)) continue;
+    use.gradients += operation.gradients;
+    use.optimizer += operation.optimizer;
+  }
+  return use;
+}
+
+std::vector<LinkSummary> links_of(const Program& program,
+                                  const Execution& execution) {
+  std::map<std::pair<WorkerId, WorkerId>, LinkSummary> links;
+  for (std::size_t t = 0; t < program.transfers.size(); ++t) {
+    const Transfer& transfer = program.transfers[t];
+    LinkSummary& link = links[{transfer.from, transfer.to}];
+    link.from = transfer.from;
+    link.to = transfer.to;
+    link.bytes += transfer.bytes * execution.messages[t];
+    link.busy += Seconds(execution.seconds_on_wire[t]);
+  }
+  std::vector<LinkSummary> list;
+  for (const auto& [pair, link] : links) list.push_back(link);
+  return list;
+}
+
+void add_workers(const Program& program, Execution& execution, bool keep_points,
+                 Timeline& timeline) {
+  for (std::size_t w = 0; w < program.workers.size(); ++w) {
+    WorkerSummary summary;
+    summary.device = program.workers[w].device;
+    summary.busy = Seconds(execution.workers[w].busy);
+    summary.waiting_for_link = Seconds(execution.workers[w].waiting_for_link);
+    summary.peak = constant_memory(program, w);
+    const Bytes constant = summary.peak.total();
+    if (!execution.memory.empty()) {
+      const MemoryLog::Peak peak = execution.memory[w].peak();
+      summary.peak.activations = peak.activations;
+      summary.peak.buffers = peak.buffers;
+      summary.peak_at = peak.at;
+      if (keep_points)
+        timeline.memory.push_back(execution.memory[w].points(constant));
+    }
+    timeline.workers.push_back(summary);
+  }
+}
+
+// The share of a step in which workers do not compute: of the whole run, or, if
+// minibatches overlap, of one period in the long run.
+double bubble_of(const Timeline& timeline, const TimedCode& code,
+                 bool overlapping) {
+  double busy = 0;
+  for (std::size_t w = 0; w < code.workers.size(); ++w)
+    busy += overlapping ? code.workers[w].body_seconds
+                        : timeline.workers[w].busy.value();
+  const double there =
+      static_cast<double>(code.workers.size()) *
+      (overlapping ? timeline.step_seconds.value() : timeline.duration.value());
+  return there > 0 ? 1 - busy / there : 0;
+}
+
+}  // namespace
+
+Timeline simulate(const Program& program, const Costs& costs,
+                  const SimulateOptions& options) {
+  const TimedCode code = timed_code(program, costs);
+  const bool overlapping = overlaps_minibatches(program);
+  Timeline timeline;
+  timeline.num_stages = program.num_stages;
+  timeline.num_microbatches = program.num_microbatches;
+  timeline.minibatches = minibatches_of(program, options);
+  EngineOptions how;
+  how.repetitions = program.repetitions(timeline.minibatches);
+  how.keep_spans = options.keep_spans;
+  how.track_memory = options.track_memory;
+  Execution execution = execute(code, how);
+  timeline.duration = Seconds(execution.duration);
+  timeline.step_seconds = overlapping
+                              ? steady_state_period(program, costs)
+                              : timeline.duration / timeline.minibatches;
+  add_workers(program, execution, options.keep_spans, timeline);
+  timeline.links = links_of(program, execution);
+  timeline.bubble = bubble_of(timeline, code, overlapping);
+  timeline.spans = std::move(execution.spans);
+  return timeline;
+}
+
+}  // namespace pipewright
