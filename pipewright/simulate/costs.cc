@@ -12,8 +12,6 @@
 namespace pipewright {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 class CostsMaker {
  public:
   CostsMaker(const Program& program, const Profile& profile,
