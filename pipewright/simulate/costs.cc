@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <set>
 
 #include "pipewright/simulate/fair_share.h"
 #include "pipewright/simulate/simulate.h"
@@ -20,7 +19,6 @@ class CostsMaker {
 
   Result<Costs> make() {
     if (auto fine = check_devices(); !fine) return fine.error();
-    find_recomputes();
     costs_.resources = cluster_.resources();
     for (const WorkerProgram& worker : program_.workers)
       costs_.blocking.push_back(
@@ -58,16 +56,6 @@ class CostsMaker {
     return {};
   }
 
-  // Where a schedule has no R of its own, backward does the forward once more.
-  void find_recomputes() {
-    for (std::size_t w = 0; w < program_.workers.size(); ++w)
-      for (const auto* actions :
-           {&program_.workers[w].prologue, &program_.workers[w].body})
-        for (const Action& action : *actions)
-          if (action.kind == ActionKind::Recompute)
-            recomputes_.emplace(WorkerId(w), action.stage);
-  }
-
   // Layer times on a kind of device, asked for once per number of samples.
   Result<const std::vector<LayerTimes>*> layer_times(const std::string& kind,
                                                      int samples) {
@@ -97,10 +85,6 @@ class CostsMaker {
       compute[kind(ActionKind::Recompute)] += time.forward;
       cost.step += time.update;
     }
-    if (operation.recompute &&
-        !recomputes_.contains({operation.worker, operation.stage}))
-      compute[kind(ActionKind::BackwardInput)] +=
-          compute[kind(ActionKind::Recompute)];
     compute[kind(ActionKind::Backward)] =
         compute[kind(ActionKind::BackwardInput)] +
         compute[kind(ActionKind::BackwardWeight)];
@@ -169,7 +153,6 @@ class CostsMaker {
   const Cluster& cluster_;
   Costs costs_;
   std::map<std::pair<std::string, int>, std::vector<LayerTimes>> times_;
-  std::set<std::pair<WorkerId, StageId>> recomputes_;
   std::map<std::pair<int, int>, int> half_duplex_;
 };
 

@@ -1,0 +1,405 @@
+// The semantics of program.h and simulate.h once more, as slowly and plainly as
+// possible: time advances from event to event, and at each moment everything is
+// tried again until nothing more happens. Shares no code with the simulator.
+
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "pipewright/plan/program.h"
+#include "pipewright/simulate/simulate.h"
+
+namespace pipewright::test {
+
+class NaiveSimulator {
+ public:
+  NaiveSimulator(const Program& program, const Costs& costs, int repetitions)
+      : p_(program), c_(costs) {
+    for (const WorkerProgram& worker : p_.workers) {
+      workers_.emplace_back();
+      auto& list = workers_.back().list;
+      append(list, worker.prologue, 0);
+      for (int r = 0; r < repetitions; ++r) append(list, worker.body, r);
+      append(list, worker.epilogue, repetitions);
+    }
+    for (std::size_t w = 0; w < workers_.size(); ++w)
+      for (const Action& action : workers_[w].list)
+        if (action.kind == ActionKind::Reduce)
+          ++parts_[{action.index, minibatch(action)}];
+  }
+
+  // The end of each work (in program order, per worker), then everything.
+  double run() {
+    while (true) {
+      while (try_workers() || try_channels() || try_completions() ||
+             try_wires()) {
+      }
+      const double next = next_event();
+      if (std::isinf(next)) break;
+      now_ = next;
+    }
+    double latest = 0;
+    for (const Worker& worker : workers_)
+      latest = std::max(latest, worker.free_at);
+    for (const auto& [key, message] : messages_)
+      latest = std::max(latest, message.arrival);
+    for (const auto& [key, end] : reduced_) latest = std::max(latest, end);
+    return latest;
+  }
+  bool is_finished() const {
+    return std::all_of(workers_.begin(), workers_.end(),
+                       [](const Worker& w) { return w.next == w.list.size(); });
+  }
+  const std::vector<double>& ends(std::size_t w) const {
+    return workers_[w].ends;
+  }
+
+ private:
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  using MessageKey = std::pair<int, int>;                 // transfer, key
+  using ChannelKey = std::tuple<TransferKind, int, int>;  // kind, from, to
+  struct Message {
+    double arrival = -1;  // -1: not known
+    double wanted = -1;
+    double left = 0, since = 0, rate = 0;  // of shared resources
+  };
+  struct Worker {
+    std::vector<Action> list;
+    std::size_t next = 0;
+    double free_at = 0;
+    std::vector<double> ends;
+  };
+  struct Channel {
+    std::vector<MessageKey> sent, posted;
+    std::size_t ready = 0, started = 0;  // of those
+  };
+  struct WireState {
+    double free_at = 0;
+    bool busy = false;
+    MessageKey message;
+  };
+
+  void append(std::vector<Action>& list, const std::vector<Action>& section,
+              int r) const {
+    for (Action action : section) {
+      action.microbatch += r * p_.num_microbatches;
+      action.version += r;
+      list.push_back(action);
+    }
+  }
+  int minibatch(const Action& action) const {
+    return static_cast<int>(
+        std::floor(double(action.microbatch) / double(p_.num_microbatches)));
+  }
+  const Transfer& transfer(int t) const { return p_.transfers[std::size_t(t)]; }
+  const Costs::TransferCost& cost(int t) const {
+    return c_.transfers[std::size_t(t)];
+  }
+  double on_wire(int t) const {
+    return double(transfer(t).bytes.value()) / cost(t).bandwidth.value();
+  }
+  ChannelKey channel_of(int t) const {
+    return {transfer(t).kind, transfer(t).from.value, transfer(t).to.value};
+  }
+  // Channels count in the order in which the transfers name them.
+  int channel_number(const ChannelKey& key) const {
+    std::vector<ChannelKey> seen;
+    for (std::size_t t = 0; t < p_.transfers.size(); ++t) {
+      const ChannelKey here = channel_of(int(t));
+      if (here == key) return int(seen.size());
+      if (std::find(seen.begin(), seen.end(), here) == seen.end())
+        seen.push_back(here);
+    }
+    return -1;
+  }
+  bool has_wire(int t) const {
+    return !std::isinf(cost(t).bandwidth.value()) || !cost(t).uses.empty();
+  }
+  std::tuple<int, int, int> wire_of(int t) const {
+    if (cost(t).half_duplex_wire >= 0)
+      return {-1, -1, cost(t).half_duplex_wire};
+    return {transfer(t).from.value, transfer(t).to.value, -1};
+  }
+  // A wire with one channel and nothing shared has nothing to choose.
+  bool has_choice(int t) const {
+    for (std::size_t u = 0; u < p_.transfers.size(); ++u) {
+      if (!has_wire(int(u)) || wire_of(int(u)) != wire_of(t)) continue;
+      if (channel_of(int(u)) != channel_of(t) || !cost(int(u)).uses.empty())
+        return true;
+    }
+    return false;
+  }
+
+  bool blocking(std::size_t w) const {
+    return w < c_.blocking.size() && c_.blocking[w];
+  }
+
+  bool try_workers() {
+    bool any = false;
+    for (std::size_t w = 0; w < workers_.size(); ++w)
+      while (workers_[w].next < workers_[w].list.size() &&
+             workers_[w].free_at <= now_ && try_action(w))
+        any = true;
+    return any;
+  }
+
+  bool try_action(std::size_t w) {
+    Worker& worker = workers_[w];
+    const Action& action = worker.list[worker.next];
+    const MessageKey key{action.index, key_of(action)};
+    if (action.kind == ActionKind::Send) {
+      channels_[channel_of(action.index)].sent.push_back(key);
+      if (blocking(w))
+        worker.free_at =
+            now_ + (on_wire(action.index) + cost(action.index).latency.value());
+    } else if (action.kind == ActionKind::Receive) {
+      channels_[channel_of(action.index)].posted.push_back(key);
+    } else if (action.kind == ActionKind::Reduce) {
+      if (--parts_[{action.index, minibatch(action)}] == 0)
+        reduced_[{action.index, minibatch(action)}] =
+            now_ + c_.reductions[std::size_t(action.index)].value();
+    } else {
+      return try_work(w);
+    }
+    ++worker.next;
+    return true;
+  }
+
+  int key_of(const Action& action) const {
+    if (action.index < 0 || action.kind == ActionKind::Reduce) return 0;
+    if (action.kind != ActionKind::Send && action.kind != ActionKind::Receive)
+      return 0;
+    return transfer(action.index).is_keyed_by_version() ? action.version
+                                                        : action.microbatch;
+  }
+
+  bool try_work(std::size_t w) {
+    Worker& worker = workers_[w];
+    double seconds = 0, receiving = 0;
+    std::size_t end = worker.next;
+    bool more = true;
+    while (more) {
+      const Action& action = worker.list[end++];
+      if (!all_there(w, action, receiving)) return false;
+      const int o = p_.operation_of[w * std::size_t(p_.num_stages) +
+                                    action.stage.index()];
+      const auto& operation = c_.operations[std::size_t(o)];
+      seconds += action.kind == ActionKind::Step
+                     ? operation.step.value()
+                     : operation.compute[int(action.kind)].value();
+      more = action.joined;
+    }
+    if (worker.free_at + receiving > now_) {
+      wake_ups_.push_back(worker.free_at + receiving);
+      return false;
+    }
+    // Nothing else in this worker's program lies between free_at and now.
+    worker.free_at = now_ + seconds;
+    for (; worker.next < end; ++worker.next)
+      worker.ends.push_back(worker.free_at);
+    return true;
+  }
+
+  bool all_there(std::size_t w, const Action& action, double& receiving) const {
+    if (action.index < 0) return true;
+    const ReadSet& reads = p_.read_sets[std::size_t(action.index)];
+    for (TransferId t : reads.transfers) {
+      int key = action.microbatch;
+      if (transfer(t.value).is_keyed_by_version()) {
+        key = action.version + offset_of(reads, t.value);
+        if (key <= 0) continue;
+      }
+      auto found = messages_.find({t.value, key});
+      if (found == messages_.end() || found->second.arrival < 0 ||
+          found->second.arrival > now_)
+        return false;
+      if (blocking(w))
+        receiving += on_wire(t.value) + cost(t.value).latency.value();
+    }
+    for (int r : reads.reductions) {
+      auto found = reduced_.find({r, minibatch(action)});
+      if (found == reduced_.end() || found->second > now_) return false;
+    }
+    return true;
+  }
+
+  int offset_of(const ReadSet& reads, int t) const {
+    for (const WeightRead& read : reads.weights)
+      for (LayerId layer : p_.weight_groups[std::size_t(read.group)].layers)
+        if (layer == transfer(t).values.at(0).layer) return read.offset;
+    return 0;
+  }
+
+  // Messages that are sent, posted and behind those before them; those that
+  // need no choice start at once.
+  bool try_channels() {
+    bool any = false;
+    for (auto& [key, channel] : channels_) {
+      while (channel.ready < channel.sent.size() &&
+             channel.ready < channel.posted.size()) {
+        messages_[channel.sent[channel.ready++]].wanted = now_;
+        any = true;
+      }
+      while (channel.started < channel.ready) {
+        const MessageKey message = channel.sent[channel.started];
+        const int t = message.first;
+        if (has_wire(t) && (has_choice(t) || wires_[wire_of(t)].free_at > now_))
+          break;
+        ++channel.started;
+        if (has_wire(t)) wires_[wire_of(t)].free_at = now_ + on_wire(t);
+        messages_[message].arrival =
+            now_ + on_wire(t) + cost(t).latency.value();
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  // Of all free wires at once: first all choose, then all start.
+  bool try_wires() {
+    std::vector<MessageKey> chosen;
+    std::map<std::tuple<int, int, int>,
+             std::pair<std::tuple<TransferKind, double, int>, MessageKey>>
+        best;
+    for (auto& [key, channel] : channels_) {
+      if (channel.started == channel.ready) continue;
+      const MessageKey message = channel.sent[channel.started];
+      const auto wire = wire_of(message.first);
+      if (!has_choice(message.first) || wires_[wire].busy ||
+          wires_[wire].free_at > now_)
+        continue;
+      const std::tuple claim{std::get<0>(key), messages_[message].wanted,
+                             channel_number(key)};
+      auto found = best.find(wire);
+      if (found == best.end() || claim < found->second.first)
+        best[wire] = {claim, message};
+    }
+    for (auto& [wire, claim] : best) start(wire, claim.second);
+    if (!best.empty()) share();
+    return !best.empty();
+  }
+
+  void start(const std::tuple<int, int, int>& wire, const MessageKey& key) {
+    const int t = key.first;
+    ++channels_[channel_of(t)].started;
+    Message& message = messages_[key];
+    if (cost(t).uses.empty()) {
+      wires_[wire].free_at = now_ + on_wire(t);
+      message.arrival = now_ + on_wire(t) + cost(t).latency.value();
+      return;
+    }
+    wires_[wire].busy = true;
+    wires_[wire].message = key;
+    message.left = double(transfer(t).bytes.value());
+    message.since = now_;
+    message.rate = 0;
+  }
+
+  bool try_completions() {
+    bool any = false;
+    for (auto& [wire, state] : wires_) {
+      if (!state.busy) continue;
+      Message& message = messages_[state.message];
+      if (end_of(message) > now_) continue;
+      message.arrival = now_ + cost(state.message.first).latency.value();
+      state.busy = false;
+      state.free_at = now_;
+      any = true;
+    }
+    if (any) share();
+    return any;
+  }
+
+  static double end_of(const Message& message) {
+    return message.left > 0 ? message.since + message.left / message.rate
+                            : message.since;
+  }
+
+  // Bottleneck after bottleneck: the resource (or own link) that offers least
+  // per transfer fixes its transfers.
+  void share() {
+    std::map<std::pair<int, bool>, double> left;
+    std::vector<std::pair<MessageKey, double>> open;
+    for (auto& [wire, state] : wires_)
+      if (state.busy)
+        open.emplace_back(state.message, messages_[state.message].rate);
+    auto pools = [this](int t) {
+      std::vector<std::pair<int, bool>> list;
+      for (const Link::Use& use : cost(t).uses) {
+        const bool half =
+            c_.resources[std::size_t(use.resource)].duplex == Duplex::Half;
+        list.emplace_back(use.resource, half ? false : use.upstream);
+      }
+      std::sort(list.begin(), list.end());
+      list.erase(std::unique(list.begin(), list.end()), list.end());
+      return list;
+    };
+    for (std::size_t r = 0; r < c_.resources.size(); ++r)
+      left[{int(r), false}] = left[{int(r), true}] =
+          c_.resources[r].bandwidth.value();
+    while (!open.empty()) {
+      std::map<std::pair<int, bool>, int> users;
+      for (auto& [key, before] : open)
+        for (auto& pool : pools(key.first)) ++users[pool];
+      double least = kNever;
+      for (auto& [key, before] : open)
+        least = std::min(least, cost(key.first).bandwidth.value());
+      for (auto& [pool, count] : users)
+        least = std::min(least, left[pool] / count);
+      std::vector<std::pair<MessageKey, double>> later;
+      std::vector<std::pair<MessageKey, double>> fixed;
+      for (auto& entry : open) {
+        bool bound = cost(entry.first.first).bandwidth.value() <= least;
+        for (auto& pool : pools(entry.first.first))
+          bound |= left[pool] / users[pool] <= least;
+        (bound ? fixed : later).push_back(entry);
+      }
+      for (auto& [key, before] : fixed) {
+        for (auto& pool : pools(key.first)) left[pool] -= least;
+        Message& message = messages_[key];
+        if (least != before) {
+          message.left =
+              std::max(0.0, message.left - before * (now_ - message.since));
+          message.since = now_;
+          message.rate = least;
+        }
+      }
+      open = later;
+    }
+  }
+
+  double next_event() {
+    double next = kNever;
+    const auto consider = [&](double time) {
+      if (time > now_) next = std::min(next, time);
+    };
+    for (const Worker& worker : workers_) consider(worker.free_at);
+    for (const auto& [key, message] : messages_) consider(message.arrival);
+    for (const auto& [key, end] : reduced_) consider(end);
+    for (const auto& [key, wire] : wires_) {
+      consider(wire.free_at);
+      if (wire.busy) consider(end_of(messages_[wire.message]));
+    }
+    for (double time : wake_ups_) consider(time);
+    wake_ups_.clear();
+    return next;
+  }
+
+  const Program& p_;
+  const Costs& c_;
+  double now_ = 0;
+  std::vector<Worker> workers_;
+  std::map<ChannelKey, Channel> channels_;
+  std::map<MessageKey, Message> messages_;
+  std::map<std::pair<int, int>, int> parts_;
+  std::map<std::pair<int, int>, double> reduced_;
+  std::map<std::tuple<int, int, int>, WireState> wires_;
+  std::vector<double> wake_ups_;
+};
+
+}  // namespace pipewright::test

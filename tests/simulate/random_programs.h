@@ -1,0 +1,288 @@
+// Random programs that can run: every action is appended in one global order in
+// which all it reads has been made, so that this order is a way through.
+//
+// Workers are then shifted against each other by whole repetitions, so that
+// prologue, body and epilogue all carry actions.
+
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "pipewright/plan/program.h"
+#include "pipewright/simulate/simulate.h"
+
+namespace pipewright::test {
+
+struct RandomProgram {
+  Program program;
+  Costs costs;
+};
+
+struct RandomKind {
+  bool finite_links = true;
+  bool half_duplex = false;
+  bool shared = false;
+  bool blocking = false;
+  bool whole_seconds = false;  // so that many things happen at one moment
+};
+
+class RandomPrograms {
+ public:
+  explicit RandomPrograms(unsigned seed) : random_(seed) {}
+
+  RandomProgram make(const RandomKind& kind) {
+    kind_ = kind;
+    made_ = {};
+    Program& p = made_.program;
+    const int workers = pick(1, 5);
+    p.num_stages = 2 * workers;
+    p.num_microbatches = pick(1, 4);
+    p.workers.resize(std::size_t(workers));
+    lists_.assign(std::size_t(workers), {});
+    channels_.clear();
+    p.read_sets.emplace_back();
+    add_operations(workers);
+    if (kind.shared) add_resources();
+    const int num_steps = pick(5, 60);
+    for (int i = 0; i < num_steps; ++i) add_something(workers);
+    finish_channels();
+    add_reduction(workers);
+    for (int w = 0; w < workers; ++w) {
+      add_compute(w);
+      made_.costs.blocking.push_back(kind.blocking && pick(0, 1));
+    }
+    shift();
+    return made_;
+  }
+
+ private:
+  struct Channel {
+    int from, to;
+    TransferKind kind;
+    std::vector<Action> messages;  // in order; sent and posted so many of them
+    std::size_t sent = 0, posted = 0, read = 0;
+    int wire = -1;
+    double bandwidth = 0;
+  };
+
+  int pick(int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random_);
+  }
+  double seconds() {
+    if (kind_.whole_seconds) return pick(0, 4);
+    return std::uniform_real_distribution<double>(0, 3)(random_);
+  }
+
+  void add_operations(int workers) {
+    Program& p = made_.program;
+    p.operation_of.assign(std::size_t(workers * p.num_stages), -1);
+    for (int s = 0; s < p.num_stages; ++s) {
+      const int w = s / 2;
+      Operation operation;
+      operation.stage = StageId(s);
+      operation.worker = WorkerId(w);
+      p.operation_of[std::size_t(w * p.num_stages + s)] = s;
+      p.operations.push_back(operation);
+      Costs::OperationCost cost;
+      for (Seconds& time : cost.compute) time = Seconds(seconds());
+      cost.step = Seconds(seconds());
+      made_.costs.operations.push_back(cost);
+    }
+  }
+
+  void add_resources() {
+    const int count = pick(1, 3);
+    for (int r = 0; r < count; ++r)
+      made_.costs.resources.push_back(
+          {"shared", BytesPerSecond(pick(1, 6) + seconds()),
+           pick(0, 1) ? Duplex::Full : Duplex::Half});
+  }
+
+  void add_something(int workers) {
+    const int what = pick(0, 9);
+    if (what < 4 || workers == 1) {
+      add_compute(pick(0, workers - 1));
+      return;
+    }
+    Channel& channel = some_channel(workers);
+    if (pick(0, 1))
+      send(channel);
+    else
+      post(channel);
+  }
+
+  Channel& some_channel(int workers) {
+    const int from = pick(0, workers - 1);
+    const int to = (from + pick(1, workers - 1)) % workers;
+    const auto kind = static_cast<TransferKind>(pick(0, 3));
+    for (Channel& channel : channels_)
+      if (channel.from == from && channel.to == to && channel.kind == kind)
+        return channel;
+    Channel channel{from, to, kind, {}, 0, 0, 0, -1, 0};
+    channel.bandwidth = std::numeric_limits<double>::infinity();
+    if (kind_.finite_links && pick(0, 3)) channel.bandwidth = pick(1, 4);
+    if (kind_.half_duplex && pick(0, 1))
+      channel.wire = std::min(from, to) * workers + std::max(from, to);
+    channels_.push_back(channel);
+    return channels_.back();
+  }
+
+  void add_message(Channel& channel) {
+    Program& p = made_.program;
+    Transfer transfer;
+    transfer.from = WorkerId(channel.from);
+    transfer.to = WorkerId(channel.to);
+    transfer.kind = channel.kind;
+    transfer.bytes = Bytes(pick(0, 6));
+    Action action;
+    action.index = int(p.transfers.size());
+    action.microbatch = pick(0, p.num_microbatches - 1);
+    if (transfer.is_keyed_by_version()) {
+      const LayerId layer(p.weight_groups.size());
+      transfer.values.push_back({ValueKind::Weights, layer});
+      p.weight_groups.push_back({StageId(0), StageId(0), {layer}, Bytes(1)});
+      action.version = 1;
+      action.microbatch = 0;
+    }
+    p.transfers.push_back(transfer);
+    Costs::TransferCost cost;
+    cost.latency = Seconds(seconds());
+    cost.bandwidth = BytesPerSecond(channel.bandwidth);
+    cost.half_duplex_wire = channel.wire;
+    if (kind_.shared && std::isfinite(channel.bandwidth) && pick(0, 2))
+      for (std::size_t r = 0; r < made_.costs.resources.size(); ++r)
+        if (pick(0, 1)) cost.uses.push_back({int(r), pick(0, 1) == 1});
+    made_.costs.transfers.push_back(cost);
+    channel.messages.push_back(action);
+  }
+
+  void send(Channel& channel) {
+    if (channel.sent == channel.messages.size()) add_message(channel);
+    Action action = channel.messages[channel.sent++];
+    action.kind = ActionKind::Send;
+    lists_[std::size_t(channel.from)].push_back(action);
+  }
+  void post(Channel& channel) {
+    if (channel.posted == channel.messages.size()) add_message(channel);
+    Action action = channel.messages[channel.posted++];
+    action.kind = ActionKind::Receive;
+    lists_[std::size_t(channel.to)].push_back(action);
+  }
+  void finish_channels() {
+    for (Channel& channel : channels_) {
+      while (channel.sent < channel.messages.size()) send(channel);
+      while (channel.posted < channel.messages.size()) post(channel);
+    }
+  }
+
+  // Reads some of what has been sent and posted to the worker, sometimes
+  // joined with another action.
+  void add_compute(int w) {
+    Program& p = made_.program;
+    auto& list = lists_[std::size_t(w)];
+    const int microbatch = pick(0, p.num_microbatches - 1);
+    Action action;
+    action.kind = static_cast<ActionKind>(pick(0, 4));
+    action.stage = StageId(2 * w + pick(0, 1));
+    action.microbatch = microbatch;
+    ReadSet reads;
+    for (Channel& channel : channels_)
+      if (channel.to == w) add_reads(channel, microbatch, reads);
+    action.index = int(p.read_sets.size());
+    p.read_sets.push_back(reads);
+    action.joined = pick(0, 5) == 0;
+    list.push_back(action);
+    if (!action.joined) return;
+    action.joined = false;
+    action.index = 0;
+    list.push_back(action);
+  }
+
+  void add_reads(Channel& channel, int microbatch, ReadSet& reads) {
+    const std::size_t there = std::min(channel.sent, channel.posted);
+    for (std::size_t i = 0; i < channel.messages.size(); ++i) {
+      const Action& message = channel.messages[i];
+      const bool weights = channel.kind == TransferKind::Weights;
+      if (!weights && (i >= there || message.microbatch != microbatch))
+        continue;
+      if (pick(0, 2) == 0) continue;
+      reads.transfers.push_back(TransferId(message.index));
+      // What comes later in the repetition was there one version earlier.
+      if (weights)
+        reads.weights.push_back(
+            {group_of(message.index), i < there && pick(0, 1) ? 1 : 0});
+    }
+  }
+  int group_of(int t) const {
+    const auto& p = made_.program;
+    return p.transfers[std::size_t(t)].values[0].layer.value;
+  }
+
+  void add_reduction(int workers) {
+    Program& p = made_.program;
+    const int count = pick(0, 2);
+    for (int i = 0; i < count; ++i) {
+      Reduction reduction;
+      for (int w = 0; w < workers; ++w)
+        if (pick(0, 1)) reduction.workers.push_back(WorkerId(w));
+      if (reduction.workers.empty()) continue;
+      const int index = int(p.reductions.size());
+      ReadSet reads;
+      reads.reductions.push_back(index);
+      for (WorkerId w : reduction.workers) {
+        Action action;
+        action.kind = ActionKind::Reduce;
+        action.stage = StageId(2 * w.value);
+        action.index = index;
+        lists_[w.index()].push_back(action);
+        reduction.stages.push_back(action.stage);
+        if (pick(0, 1)) add_compute(w.value);
+      }
+      for (WorkerId w : reduction.workers) {
+        Action action;
+        action.kind = ActionKind::Step;
+        action.stage = StageId(2 * w.value);
+        action.version = 1;
+        action.index = int(p.read_sets.size());
+        lists_[w.index()].push_back(action);
+      }
+      p.read_sets.push_back(reads);
+      p.reductions.push_back(reduction);
+      made_.costs.reductions.push_back(Seconds(seconds()));
+    }
+  }
+
+  // Worker w does repetition r + ahead(w) in the body's repetition r.
+  void shift() {
+    Program& p = made_.program;
+    std::vector<int> ahead;
+    for (std::size_t w = 0; w < lists_.size(); ++w)
+      ahead.push_back(pick(0, 1) ? pick(0, 3) : 0);
+    const int most = *std::max_element(ahead.begin(), ahead.end());
+    p.minibatches_outside = most;
+    const auto append = [&](std::vector<Action>& to, std::size_t w, int r) {
+      for (Action action : lists_[w]) {
+        action.microbatch += r * p.num_microbatches;
+        action.version += r;
+        to.push_back(action);
+      }
+    };
+    for (std::size_t w = 0; w < lists_.size(); ++w) {
+      WorkerProgram& worker = p.workers[w];
+      for (int r = 0; r < ahead[w]; ++r) append(worker.prologue, w, r);
+      append(worker.body, w, ahead[w]);
+      for (int r = ahead[w]; r < most; ++r) append(worker.epilogue, w, r);
+    }
+  }
+
+  std::mt19937 random_;
+  RandomKind kind_;
+  RandomProgram made_;
+  std::vector<std::vector<Action>> lists_;
+  std::vector<Channel> channels_;
+};
+
+}  // namespace pipewright::test
