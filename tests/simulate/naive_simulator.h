@@ -134,11 +134,9 @@ class NaiveSimulator {
     }
     return false;
   }
-
   bool blocking(std::size_t w) const {
     return w < c_.blocking.size() && c_.blocking[w];
   }
-
   bool try_workers() {
     bool any = false;
     for (std::size_t w = 0; w < workers_.size(); ++w)
@@ -147,7 +145,6 @@ class NaiveSimulator {
         any = true;
     return any;
   }
-
   bool try_action(std::size_t w) {
     Worker& worker = workers_[w];
     const Action& action = worker.list[worker.next];
@@ -169,7 +166,6 @@ class NaiveSimulator {
     ++worker.next;
     return true;
   }
-
   int key_of(const Action& action) const {
     if (action.index < 0 || action.kind == ActionKind::Reduce) return 0;
     if (action.kind != ActionKind::Send && action.kind != ActionKind::Receive)
@@ -177,7 +173,6 @@ class NaiveSimulator {
     return transfer(action.index).is_keyed_by_version() ? action.version
                                                         : action.microbatch;
   }
-
   bool try_work(std::size_t w) {
     Worker& worker = workers_[w];
     double seconds = 0, receiving = 0;
@@ -204,7 +199,6 @@ class NaiveSimulator {
       worker.ends.push_back(worker.free_at);
     return true;
   }
-
   bool all_there(std::size_t w, const Action& action, double& receiving) const {
     if (action.index < 0) return true;
     const ReadSet& reads = p_.read_sets[std::size_t(action.index)];
@@ -227,7 +221,6 @@ class NaiveSimulator {
     }
     return true;
   }
-
   int offset_of(const ReadSet& reads, int t) const {
     for (const WeightRead& read : reads.weights)
       for (LayerId layer : p_.weight_groups[std::size_t(read.group)].layers)
@@ -283,7 +276,6 @@ class NaiveSimulator {
     if (!best.empty()) share();
     return !best.empty();
   }
-
   void start(const std::tuple<int, int, int>& wire, const MessageKey& key) {
     const int t = key.first;
     ++channels_[channel_of(t)].started;
@@ -299,7 +291,6 @@ class NaiveSimulator {
     message.since = now_;
     message.rate = 0;
   }
-
   bool try_completions() {
     bool any = false;
     for (auto& [wire, state] : wires_) {
@@ -314,7 +305,6 @@ class NaiveSimulator {
     if (any) share();
     return any;
   }
-
   static double end_of(const Message& message) {
     return message.left > 0 ? message.since + message.left / message.rate
                             : message.since;
@@ -372,7 +362,6 @@ class NaiveSimulator {
       open = later;
     }
   }
-
   double next_event() {
     double next = kNever;
     const auto consider = [&](double time) {
@@ -389,7 +378,6 @@ class NaiveSimulator {
     wake_ups_.clear();
     return next;
   }
-
   const Program& p_;
   const Costs& c_;
   double now_ = 0;

@@ -1,0 +1,106 @@
+// Words and tables for what bounds a step.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
+#include "pipewright/timeline/critical_path.h"
+
+namespace pipewright {
+namespace {
+
+using Kind = PathPiece::Kind;
+
+struct Share {
+  std::string what;  // "stage 3", "link 2 to 3"
+  Kind kind = Kind::Other;
+  double seconds = 0;
+};
+
+std::string name_of(const PathPiece& piece) {
+  switch (piece.kind) {
+    case Kind::Compute:
+      return "stage " + std::to_string(piece.stage.value);
+    case Kind::Link:
+      return "link " + std::to_string(piece.worker.value) + " to " +
+             std::to_string(piece.to.value);
+    case Kind::Reduce:
+      return "all-reduce of stage " + std::to_string(piece.stage.value);
+    default:
+      return "nothing in the timeline";
+  }
+}
+
+std::vector<Share> shares_of(const std::vector<PathPiece>& path) {
+  std::map<std::string, Share> by_name;
+  for (const PathPiece& piece : path) {
+    Share& share = by_name[name_of(piece)];
+    share.what = name_of(piece);
+    share.kind = piece.kind;
+    share.seconds += (piece.end - piece.start).value();
+  }
+  std::vector<Share> shares;
+  for (auto& [name, share] : by_name) shares.push_back(share);
+  std::stable_sort(
+      shares.begin(), shares.end(),
+      [](const Share& a, const Share& b) { return a.seconds > b.seconds; });
+  return shares;
+}
+
+std::string percent(double share) {
+  return std::to_string(std::lround(share * 100)) + " %";
+}
+
+}  // namespace
+
+std::string bottleneck_text(const std::vector<PathPiece>& path) {
+  const std::vector<Share> shares = shares_of(path);
+  double total = 0;
+  for (const Share& share : shares) total += share.seconds;
+  if (total <= 0) return "nothing takes any time";
+  const double first = shares.front().seconds / total;
+  std::string text =
+      shares.front().what +
+      (first >= 0.5 ? " is the bottleneck: " : " bounds most of the step: ") +
+      percent(first) + (first >= 0.5 ? " of the step" : "");
+  for (std::size_t i = 1; i < shares.size() && i < 5; ++i) {
+    const double share = shares[i].seconds / total;
+    if (share < 0.005) break;
+    text += "; " + percent(share) +
+            (shares[i].kind == Kind::Compute ? " is " : " waits for ") +
+            shares[i].what;
+  }
+  return text;
+}
+
+std::string workers_text(const Timeline& timeline, int width) {
+  using Align = TextTable::Align;
+  TextTable table({{"worker", Align::Left},
+                   {"busy", Align::Right},
+                   {"waits for link", Align::Right},
+                   {"idle", Align::Right},
+                   {"memory peak", Align::Right},
+                   {"weights", Align::Right},
+                   {"gradients", Align::Right},
+                   {"optimizer", Align::Right},
+                   {"activations", Align::Right},
+                   {"buffers", Align::Right}});
+  for (std::size_t w = 0; w < timeline.workers.size(); ++w) {
+    const WorkerSummary& worker = timeline.workers[w];
+    const double run = std::max(timeline.duration.value(), 1e-300);
+    const double busy = worker.busy.value() / run;
+    const double waits = worker.waiting_for_link.value() / run;
+    table.add_row(
+        {std::to_string(w), percent(busy), percent(waits),
+         percent(std::max(0.0, 1 - busy - waits)), to_text(worker.peak.total()),
+         to_text(worker.peak.weights), to_text(worker.peak.gradients),
+         to_text(worker.peak.optimizer), to_text(worker.peak.activations),
+         to_text(worker.peak.buffers)});
+  }
+  return table.to_text(width);
+}
+
+}  // namespace pipewright

@@ -1,0 +1,28 @@
+// A timeline as text for the terminal: one row a worker, time to the right.
+//
+//   worker 0  F0F1F2F3                    B0──F4B1──...   73 %
+//   worker 1    F0F1F2F3            B0──  F4...           73 %
+//
+// A cell is a letter (F forward, B backward, I input gradients, W weight
+// gradients, R recompute, S step), the microbatch, and as many dashes as the
+// action lasts. Where there is no room for the number, it is one digit of base
+// 36; where there is room for one character only, a forward is its digit and
+// anything else its letter. ~ is an all-reduce while the worker is idle.
+
+#pragma once
+
+#include <string>
+
+#include "pipewright/timeline/timeline.h"
+
+namespace pipewright {
+
+struct DrawOptions {
+  int width = 80;       // of a line
+  bool colour = false;  // ANSI; the caller knows terminal and NO_COLOR
+};
+
+// Lines that end in a newline; needs spans.
+std::string draw(const Timeline& timeline, const DrawOptions& options = {});
+
+}  // namespace pipewright

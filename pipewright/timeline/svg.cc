@@ -1,0 +1,172 @@
+#include "pipewright/timeline/svg.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "pipewright/base/text.h"
+#include "pipewright/timeline/picture_scale.h"
+
+namespace pipewright {
+namespace {
+
+constexpr double kLeft = 78, kTop = 14, kRow = 30, kBox = 24, kRight = 56;
+
+struct Look {
+  ActionKind kind;
+  const char* colour;
+  const char* name;
+};
+constexpr Look kLooks[] = {
+    {ActionKind::Forward, "#8fb8f0", "forward"},
+    {ActionKind::Backward, "#93d19a", "backward"},
+    {ActionKind::BackwardInput, "#b9dd8a", "input gradients"},
+    {ActionKind::BackwardWeight, "#6cc4b0", "weight gradients"},
+    {ActionKind::Recompute, "#f5d77e", "recompute"},
+    {ActionKind::Step, "#e8938a", "step"},
+    {ActionKind::Reduce, "#cdb7e8", "all-reduce"},
+};
+
+const char* colour_of(ActionKind kind) {
+  for (const Look& look : kLooks)
+    if (look.kind == kind) return look.colour;
+  return "#999999";
+}
+
+std::string number(double x) {
+  std::string text = std::to_string(std::round(x * 100) / 100);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+class Picture {
+ public:
+  Picture(const Program& program, const Timeline& timeline,
+          const SvgOptions& options)
+      : program_(program), timeline_(timeline), options_(options) {}
+
+  std::string text() {
+    const auto rows = static_cast<double>(timeline_.workers.size());
+    const double bottom = kTop + rows * kRow;
+    add_grid(bottom);
+    for (std::size_t w = 0; w < timeline_.workers.size(); ++w) add_row(w);
+    if (options_.transfers) add_transfers();
+    add_axis(bottom);
+    add_legend(bottom + 40);
+    return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" +
+           number(options_.width) + "\" height=\"" + number(bottom + 54) +
+           "\" font-family=\"Helvetica, Arial, sans-serif\" "
+           "font-size=\"11\">\n"
+           "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n" +
+           body_ + "</svg>\n";
+  }
+
+ private:
+  double x(Seconds time) const {
+    const double run = std::max(timeline_.duration.value(), 1e-300);
+    return kLeft + time.value() / run * (options_.width - kLeft - kRight);
+  }
+  double y(std::size_t worker) const {
+    return kTop + static_cast<double>(worker) * kRow;
+  }
+
+  void box(double left, double top, double width, double height,
+           const char* colour) {
+    body_ += "<rect x=\"" + number(left) + "\" y=\"" + number(top) +
+             "\" width=\"" + number(width) + "\" height=\"" + number(height) +
+             "\" fill=\"" + colour +
+             "\" stroke=\"#ffffff\" stroke-width=\"0.6\"/>\n";
+  }
+  void words(double left, double top, const char* anchor,
+             const std::string& text) {
+    body_ += "<text x=\"" + number(left) + "\" y=\"" + number(top) +
+             "\" text-anchor=\"" + anchor + "\" fill=\"#222222\">" + text +
+             "</text>\n";
+  }
+  void line(double x1, double y1, double x2, double y2, const char* style) {
+    body_ += "<line x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" +
+             number(x2) + "\" y2=\"" + number(y2) + "\" " + style + "/>\n";
+  }
+
+  void add_grid(double bottom) {
+    for (std::size_t w = 0; w < timeline_.workers.size(); ++w)
+      box(kLeft, y(w), x(timeline_.duration) - kLeft, kBox, "#f1f1f1");
+    line(kLeft, kTop - 4, kLeft, bottom, "stroke=\"#bbbbbb\"");
+  }
+
+  void add_row(std::size_t w) {
+    words(kLeft - 8, y(w) + 16, "end", "worker " + std::to_string(w));
+    if (w < timeline_.spans.size())
+      for (const Span& span : timeline_.spans[w])
+        if (span.kind == ActionKind::Reduce)
+          box(x(span.start), y(w) + kBox, x(span.end) - x(span.start), 4,
+              colour_of(span.kind));
+    for (const Span& span : own_spans(timeline_, w)) {
+      const double left = x(span.start), width = x(span.end) - left;
+      if (width <= 0) continue;
+      box(left, y(w), width, kBox, colour_of(span.kind));
+      const std::string text = std::to_string(span.microbatch);
+      if (is_compute(span.kind) && width > 7 * static_cast<double>(text.size()))
+        words(left + width / 2, y(w) + 16, "middle", text);
+    }
+    const double share =
+        timeline_.duration.value() > 0
+            ? timeline_.workers[w].busy / timeline_.duration * 100
+            : 0;
+    words(x(timeline_.duration) + 6, y(w) + 16, "start",
+          std::to_string(std::lround(share)) + " %");
+  }
+
+  void add_transfers() {
+    for (const auto& spans : timeline_.spans)
+      for (const Span& span : spans) {
+        if (span.kind != ActionKind::Send || span.transfer.is_none()) continue;
+        const Transfer& what = program_.transfers[span.transfer.index()];
+        const bool down = what.to > what.from;
+        line(x(span.start), y(what.from.index()) + (down ? kBox : 0),
+             x(span.end), y(what.to.index()) + (down ? 0 : kBox),
+             "stroke=\"#555555\" stroke-width=\"0.7\" "
+             "stroke-opacity=\"0.7\"");
+      }
+  }
+
+  void add_axis(double bottom) {
+    constexpr int kTicks = 4;
+    for (int i = 0; i <= kTicks; ++i) {
+      const Seconds time = timeline_.duration * (i / double{kTicks});
+      line(x(time), bottom, x(time), bottom + 4, "stroke=\"#888888\"");
+      words(x(time), bottom + 16, "middle", to_text(time));
+    }
+  }
+
+  bool is_used(ActionKind kind) const {
+    for (const auto& spans : timeline_.spans)
+      for (const Span& span : spans)
+        if (span.kind == kind && span.end > span.start) return true;
+    return false;
+  }
+
+  void add_legend(double top) {
+    double left = kLeft;
+    for (const Look& look : kLooks) {
+      if (!is_used(look.kind)) continue;
+      box(left, top - 9, 12, 12, look.colour);
+      words(left + 17, top + 1, "start", look.name);
+      left += 34 + 6 * static_cast<double>(std::string(look.name).size());
+    }
+  }
+
+  const Program& program_;
+  const Timeline& timeline_;
+  const SvgOptions& options_;
+  std::string body_;
+};
+
+}  // namespace
+
+std::string svg(const Program& program, const Timeline& timeline,
+                const SvgOptions& options) {
+  return Picture(program, timeline, options).text();
+}
+
+}  // namespace pipewright
