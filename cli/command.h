@@ -31,5 +31,6 @@ void report(const Error& error, Exit& exit);
 void add_env(CLI::App& app, Exit& exit);
 void add_cluster(CLI::App& app, Exit& exit);
 void add_import(CLI::App& app, Exit& exit);
+void add_profile(CLI::App& app, Exit& exit);
 
 }  // namespace pipewright::cli

@@ -10,6 +10,7 @@ void add_commands(CLI::App& app, Exit& exit) {
   add_env(app, exit);
   add_cluster(app, exit);
   add_import(app, exit);
+  add_profile(app, exit);
 }
 
 }  // namespace pipewright::cli

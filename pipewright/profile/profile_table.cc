@@ -1,0 +1,101 @@
+#include "pipewright/profile/profile_table.h"
+
+#include <cmath>
+
+#include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
+
+namespace pipewright {
+namespace {
+
+using Align = TextTable::Align;
+
+// The layer whose storage a layer's output is.
+std::size_t storage_of(const Profile& profile, std::size_t layer) {
+  while (profile.layers[layer].output_is_view)
+    layer = profile.layers[layer].inputs[0].index();
+  return layer;
+}
+
+std::vector<std::string> cells(const std::string& name, const std::string& kind,
+                               const LayerTimes& times, Bytes parameters,
+                               Bytes output, Bytes kept) {
+  return {name,
+          kind,
+          to_text(times.forward),
+          to_text(times.backward_input),
+          to_text(times.backward_weight),
+          to_text(times.update),
+          to_text(parameters),
+          to_text(output),
+          to_text(kept)};
+}
+
+std::string heading(const Profile& profile, const std::string& kind,
+                    int microbatch) {
+  std::string text = profile.model + " on " + kind + ", microbatch " +
+                     std::to_string(microbatch) + " (" + profile.origin.source +
+                     ")\n";
+  if (profile.origin.split_is_estimated)
+    text += "backward was one number; its two halves are estimated\n";
+  if (profile.origin.keeps_is_estimated)
+    text += "what backward keeps is estimated\n";
+  return text + "\n";
+}
+
+}  // namespace
+
+std::vector<Bytes> kept_bytes(const Profile& profile,
+                              const std::vector<LayerSizes>& sizes) {
+  std::vector<bool> is_kept(profile.layers.size(), false);
+  for (std::size_t i = 0; i < profile.layers.size(); ++i) {
+    const ProfileLayer& layer = profile.layers[i];
+    if (layer.keeps_output) is_kept[storage_of(profile, i)] = true;
+    for (std::size_t j = 0; j < layer.inputs.size(); ++j)
+      if (layer.keeps_input[j])
+        is_kept[storage_of(profile, layer.inputs[j].index())] = true;
+  }
+  std::vector<Bytes> bytes;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    bytes.push_back(sizes[i].keeps_private +
+                    (is_kept[i] ? sizes[i].output : Bytes(0)));
+  return bytes;
+}
+
+Result<std::string> profile_table(const Profile& profile,
+                                  const std::string& kind, int microbatch,
+                                  int width) {
+  PIPEWRIGHT_TRY(auto times, times_at(profile, kind, microbatch));
+  PIPEWRIGHT_TRY(auto sizes, sizes_at(profile, microbatch));
+  const std::vector<Bytes> kept = kept_bytes(profile, sizes);
+  TextTable table({{"layer"},
+                   {"kind"},
+                   {"forward", Align::Right},
+                   {"input grad", Align::Right},
+                   {"weight grad", Align::Right},
+                   {"update", Align::Right},
+                   {"parameters", Align::Right},
+                   {"output", Align::Right},
+                   {"kept", Align::Right}});
+  LayerTimes sum;
+  Bytes sum_kept;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const ProfileLayer& layer = profile.layers[i];
+    table.add_row(cells(layer.name, layer.kind, times[i],
+                        profile.parameter_bytes(LayerId(i)), sizes[i].output,
+                        kept[i]));
+    sum.forward += times[i].forward;
+    sum.backward_input += times[i].backward_input;
+    sum.backward_weight += times[i].backward_weight;
+    sum.update += times[i].update;
+    sum_kept += kept[i];
+  }
+  table.add_rule();
+  auto total = cells(std::to_string(times.size()) + " layers", "", sum,
+                     profile.parameter_bytes(), Bytes(0), sum_kept);
+  total[7].clear();  // outputs do not live at once
+  table.add_row(std::move(total));
+  return heading(profile, kind, microbatch) + table.to_text(width);
+}
+
+}  // namespace pipewright

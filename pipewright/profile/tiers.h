@@ -1,0 +1,30 @@
+// On-chip memory or DDR: the FPGA tier rule of BaPipe.
+//
+// A stage whose weights and features fit on chip computes at full rate; one
+// that does not is limited by DDR. What fits depends on the stage and on the
+// microbatches in flight, so only a planner can tell. A profile has two tables
+// for such a kind: "KIND" as if all lay in DDR, which is safe for whoever does
+// not ask, and "KIND/on-chip". Whoever knows what a stage holds asks here.
+
+#pragma once
+
+#include <string>
+
+#include "pipewright/cluster/cluster.h"
+#include "pipewright/profile/profile.h"
+
+namespace pipewright {
+
+std::string on_chip_table(const std::string& kind);  // "VCU118/on-chip"
+
+// Whether `held` bytes (weights, gradients, features in flight) stay on chip.
+bool fits_on_chip(const DeviceKind& kind, Bytes held);
+
+// times_at() of the table that holds for a stage of `held` bytes. A kind
+// without on-chip memory, or a profile without the second table, has one.
+Result<std::vector<LayerTimes>> times_on(const Profile& profile,
+                                         const DeviceKind& kind, int microbatch,
+                                         Bytes held,
+                                         Outside outside = Outside::Refuse);
+
+}  // namespace pipewright
