@@ -29,6 +29,7 @@ void add_output_options(CLI::App& command, Output& output);
 void report(const Error& error, Exit& exit);
 
 void add_env(CLI::App& app, Exit& exit);
+void add_models(CLI::App& app, Exit& exit);
 void add_cluster(CLI::App& app, Exit& exit);
 void add_import(CLI::App& app, Exit& exit);
 void add_profile(CLI::App& app, Exit& exit);

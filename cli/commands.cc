@@ -8,6 +8,7 @@ namespace pipewright::cli {
 
 void add_commands(CLI::App& app, Exit& exit) {
   add_env(app, exit);
+  add_models(app, exit);
   add_cluster(app, exit);
   add_import(app, exit);
   add_profile(app, exit);

@@ -22,12 +22,16 @@ struct Scope {
   const Scope* outer = nullptr;
 };
 
-std::string with_index(std::string text, const Scope& scope) {
-  for (std::size_t at = text.find("{i}");
-       !scope.index.empty() && at != std::string::npos;
-       at = text.find("{i}", at + scope.index.size()))
-    text.replace(at, 3, scope.index);
-  return text;
+std::string with_index(const std::string& text, const Scope& scope) {
+  if (scope.index.empty()) return text;
+  std::string filled;
+  std::size_t from = 0;
+  for (std::size_t at = text.find("{i}"); at != std::string::npos;
+       at = text.find("{i}", from)) {
+    filled.append(text, from, at - from).append(scope.index);
+    from = at + 3;
+  }
+  return filled.append(text, from);
 }
 
 std::optional<Attribute> attribute_of(const Json& json) {
@@ -104,10 +108,14 @@ void ModelReader::read_input(JsonCursor cursor) {
 
 void ModelReader::read_layers(const JsonCursor& list, const Scope& scope) {
   for (JsonCursor& element : list.elements()) {
-    if (element.json()->find("repeat"))
+    if (!element.json()->if_object()) {
+      element.fail("a layer is an object with a name and a kind");
+      last_.reset();
+    } else if (element.json()->find("repeat")) {
       read_block(element, scope);
-    else
+    } else {
       read_layer(element, scope);
+    }
   }
 }
 
@@ -154,7 +162,8 @@ std::optional<Source> ModelReader::find(const std::string& full_name) const {
 }
 
 bool ModelReader::is_doubtful(const std::string& full_name) const {
-  if (failed_.count(full_name)) return true;
+  constexpr std::size_t kMostStems = 50;  // beyond it nothing is certain
+  if (cut_short_.size() > kMostStems || failed_.count(full_name)) return true;
   for (const std::string& stem : cut_short_)
     if (full_name.compare(0, stem.size(), stem) == 0) return true;
   return false;

@@ -190,6 +190,11 @@ TEST_CASE("sizes are limited, so that no file takes the memory") {
                       "out_features": 1000000}]})")),
             "brings the model over"));
   CHECK(has(refusal(std::string(9 << 20, ' ')), "at most"));
+  std::string many;
+  for (int i = 0; i < 1'000'000; ++i) many += "{i}";
+  CHECK(has(refusal(file_of(R"({"repeat": 100000, "name": ")" + many +
+                            R"(", "layers": [)" + relu + "]}")),
+            "is too long"));
 }
 
 TEST_CASE("damaged files are refused, never worse") {
