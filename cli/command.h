@@ -28,6 +28,7 @@ void add_output_options(CLI::App& command, Output& output);
 // The error goes to stderr as one line ("pipewright: ..."), its code to exit.
 void report(const Error& error, Exit& exit);
 
+void add_schedule(CLI::App& app, Exit& exit);
 void add_env(CLI::App& app, Exit& exit);
 void add_models(CLI::App& app, Exit& exit);
 void add_cluster(CLI::App& app, Exit& exit);

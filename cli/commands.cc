@@ -7,6 +7,7 @@
 namespace pipewright::cli {
 
 void add_commands(CLI::App& app, Exit& exit) {
+  add_schedule(app, exit);
   add_env(app, exit);
   add_models(app, exit);
   add_cluster(app, exit);

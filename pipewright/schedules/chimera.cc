@@ -6,11 +6,11 @@
 // Li and Hoefler, "Chimera: Efficiently Training Large-Scale Neural Networks
 // with Bidirectional Pipelines", SC 2021.
 //
-//   p = 4, M = 4 with F = B, microbatches only (even go down, odd go up):
-//   0: F0 F2    F1 B1 F3 B3    B0 B2
-//   1:    F0 F1 F2 F3 ...
-//   2:    F1 F0 F3 F2 ...
-//   3: F1 F3    F0 B0 F2 B2    B1 B3
+//   p = 4, M = 4 with F = B, as stage, kind and microbatch:
+//   0 |0F00F2   3F13B13F33B30B0   0B2
+//   1 |   1F02F11F22F32B11B02B31B2
+//   2 |   1F12F01F32F22B01B12B21B3
+//   3 |0F10F3   3F03B03F23B20B1   0B3
 //
 // The paper merges two 1F1B orders slot by slot, which needs p even and M a
 // multiple of p. Here the same order comes from list scheduling with half of p

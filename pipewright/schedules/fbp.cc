@@ -6,8 +6,9 @@
 // Training", arXiv 2012.12544, 2020. While only forwards or only backwards are
 // left they use the whole device.
 //
-//   0: F0 F1 F2          F3+B0 F4+B1 F5+B2    B3 B4 B5
-//   1:    F0 F1+B0 F2+B1 F3+B2 F4+B3 F5+B4 B5
+//   0 |F0F1F2F3F4        F5.B0=B1==  B2==B3==  B4==B5==
+//   1 |  F0F1F2    F3.B0=F4.B1=F5.B2=B3==  B4==B5==
+//   2 |    F0F1.B0=F2.B1=F3.B2=F4.B3=F5.B4=B5==
 //
 // Step M(F+B) + (p-1)(F+B); in flight min(M, 2(p-i+1)) at stage i (from 1),
 // since what a pair's forward makes is there while its backward still runs.

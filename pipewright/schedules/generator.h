@@ -26,8 +26,8 @@ struct ScheduleRequest {
   };
   std::vector<StageTimes> times;
   Seconds transfer;  // between neighbouring stages
-  // Microbatch activations a worker may hold at once, in units of one stage's;
-  // empty: no limit.
+  // Microbatch activations a worker may hold at once, in units of one stage's:
+  // one per worker, one for all of them, or none for no limit.
   std::vector<double> memory_limit;
 };
 

@@ -6,9 +6,9 @@
 // (the paper's figure has them descending), so that gradients are summed as in
 // every other schedule.
 //
-//   0: F0 F1 F2                   B0    B1    B2
-//   1:    F0 F1 F2          B0    B1    B2
-//   2:       F0 F1 F2 B0    B1    B2
+//   0 |F0F1F2            B0==B1==B2==
+//   1 |  F0F1F2      B0==B1==B2==
+//   2 |    F0F1F2B0==B1==B2==
 //
 // Step M(F+B) + (p-1)(F+B); in flight M at every stage.
 

@@ -6,9 +6,9 @@
 // Liu et al., "Hanayo: Harnessing Wave-like Pipeline Parallelism for Enhanced
 // Large Model Training Efficiency", SC 2023.
 //
-//   p = 2, v = 2 (one wave), M = 2 with F = B, as stage and microbatch:
-//   0: 0F0 0F1     3F0 3B0 3F1 3B1     0B0     0B1
-//   1:     1F0 2F0 1F1 2F1 2B0 1B0 2B1 1B1
+//   p = 2, v = 2 (one wave), M = 2 with F = B, as stage, kind and microbatch:
+//   0 |0F00F1   3F03B03F13B10B0   0B1
+//   1 |   1F02F01F12F12B01B02B11B1
 //
 // The order comes from list scheduling with p microbatches in flight, for any
 // p, v and M; an odd v ends with half a wave.

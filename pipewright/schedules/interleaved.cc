@@ -8,9 +8,9 @@
 // groups (one, if M < p) as equal as can be: groups of p or more leave no
 // bubble.
 //
-//   p = 2, v = 2, M = 2, as stage and microbatch:
-//   0: 0F0 0F1 2F0 2F1         2B0     2B1 0B0     0B1
-//   1:     1F0 1F1 3F0 3B0     3F1 3B1 1B0     1B1
+//   p = 2, v = 2, M = 2 with F = B, as stage, kind and microbatch:
+//   0 |0F00F12F02F1   2B0   2B10B00B1
+//   1 |   1F01F13F03B03F13B11B01B1
 //
 // Step M(F+B) + (p-1)(F+B)/v where M >= p, F and B being those of a whole
 // worker. Ahead of its first backward worker i (from 1) runs 2(p-i) + (v-1)g

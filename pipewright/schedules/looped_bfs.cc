@@ -4,9 +4,9 @@
 //
 // Lamy-Poirier, "Breadth-First Pipeline Parallelism", MLSys 2023.
 //
-//   p = 2, v = 2, M = 2, as stage and microbatch:
-//   0: 0F0 0F1 2F0 2F1         2B0     2B1 0B0     0B1
-//   1:     1F0 1F1 3F0 3F1 3B0     3B1 1B0     1B1
+//   p = 2, v = 2, M = 2 with F = B, as stage, kind and microbatch:
+//   0 |0F00F12F02F1      2B02B10B00B1
+//   1 |   1F01F13F03F13B03B11B01B1
 //
 // Step M(F+B) + (p-1)(F+B)/v where M >= p, F and B being those of a whole
 // worker; in flight M at every stage.

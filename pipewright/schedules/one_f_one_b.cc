@@ -6,9 +6,9 @@
 // Parallel Approach for Training Large Models", PPoPP 2021, for draining it at
 // the end of each minibatch.
 //
-//   0: F0 F1 F2             B0    F3 B1       B2       B3
-//   1:    F0 F1       B0    F2 B1    F3 B2    B3
-//   2:       F0 B0    F1 B1    F2 B2    F3 B3
+//   0 |F0F1F2        B0==F3B1==  B2==  B3==
+//   1 |  F0F1    B0==F2B1==F3B2==  B3==
+//   2 |    F0B0==F1B1==F2B2==F3B3==
 //
 // Step M(F+B) + (p-1)(F+B); in flight min(M, p-i+1) at stage i (from 1).
 

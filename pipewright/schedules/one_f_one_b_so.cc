@@ -5,9 +5,9 @@
 // Training", arXiv 2012.12544, 2020. Warm-up of 2(p-i)+1 forwards at stage i
 // (from 1) is our reading: it is the least that reaches the step time below.
 //
-//   0: F0 F1 F2 F3 F4          B0    F5 B1    B2    B3    ...
-//   1:    F0 F1 F2       B0    F3 B1    F4 B2    F5 B3    ...
-//   2:       F0 B0    F1 B1    F2 B2    F3 B3    ...
+//   0 |F0F1F2F3F4    B0==F5B1==  B2==  B3==  B4==  B5==
+//   1 |  F0F1F2  B0==F3B1==F4B2==F5B3==  B4==  B5==
+//   2 |    F0B0==F1B1==F2B2==F3B3==F4B4==F5B5==
 //
 // Step (M+p-1)(F+B) + 2(p-1)T for transfers of T with 2T <= F+B; in flight
 // min(M, 2(p-i)+1).

@@ -5,6 +5,7 @@
 
 #include "pipewright/base/text.h"
 #include "pipewright/schedules/generators.h"
+#include "pipewright/schedules/makespan.h"
 
 namespace pipewright {
 namespace {
@@ -59,6 +60,39 @@ Result<void> check_numbers(const ScheduleRequest& request) {
   return check_times(request);
 }
 
+Result<void> check_memory(const Schedule& schedule,
+                          const ScheduleRequest& request) {
+  if (request.memory_limit.empty()) return {};
+  for (int w = 0; w < schedule.num_workers(); ++w) {
+    const int peak = peak_activations(schedule, WorkerId(w));
+    const double limit = request.memory_limit[static_cast<std::size_t>(w)];
+    if (peak > limit)
+      return bad_configuration("worker " + std::to_string(w) + " would hold " +
+                                   std::to_string(peak) +
+                                   " activations, the limit is " +
+                                   to_text(limit),
+                               "spp-pe-capped and zero-bubble keep a limit");
+  }
+  return {};
+}
+
+Result<Schedule> made_by(const ScheduleGenerator& generator,
+                         ScheduleRequest request) {
+  if (auto checked = check_numbers(request); !checked) return checked.error();
+  const auto workers = static_cast<std::size_t>(request.workers);
+  if (request.memory_limit.size() == 1)
+    request.memory_limit.resize(workers, request.memory_limit[0]);
+  if (!request.memory_limit.empty() && request.memory_limit.size() != workers)
+    return bad_configuration(std::to_string(request.memory_limit.size()) +
+                                 " memory limits for " +
+                                 std::to_string(workers) + " workers",
+                             "give one per worker, or one for all");
+  auto schedule = generator.generate(request);
+  if (!schedule) return schedule;
+  if (auto fits = check_memory(*schedule, request); !fits) return fits.error();
+  return schedule;
+}
+
 }  // namespace
 
 const std::vector<ScheduleGenerator>& schedule_generators() {
@@ -70,11 +104,7 @@ Result<Schedule> generate_schedule(const std::string& name,
                                    const ScheduleRequest& request) {
   std::vector<std::string> names;
   for (const ScheduleGenerator& generator : schedule_generators()) {
-    if (generator.name == name) {
-      if (auto checked = check_numbers(request); !checked)
-        return checked.error();
-      return generator.generate(request);
-    }
+    if (generator.name == name) return made_by(generator, request);
     names.push_back(generator.name);
   }
   return bad_configuration("there is no schedule \"" + name + "\"",

@@ -10,8 +10,8 @@
 // backward:
 //
 //   p = 2: stage 1, channel, stage 2, channel, stage 1
-//   0: F0 F1 F2 F3    B0 F4    B1 F5    ...
-//   1:       F0 B0    F1 B1    F2 B2    ...
+//   0 |F0F1F2F3B0==F4B1==F5B2==  B3==  B4==  B5==
+//   1 |  F0B0==F1B1==F2B2==F3B3==F4B4==F5B5==
 //
 // With unequal times the list may leave a worker idle while something is ready;
 // we also try list scheduling with the request's times and transfer (a delay;
@@ -71,9 +71,7 @@ Result<Schedule> generate_capped(const ScheduleRequest& request) {
   for (int s = 0; s < request.workers; ++s) {
     int cap = 2 * (request.workers - 1 - s) + 1;
     if (!request.memory_limit.empty()) {
-      const auto i = std::min(static_cast<std::size_t>(s),
-                              request.memory_limit.size() - 1);
-      const double limit = request.memory_limit[i];
+      const double limit = request.memory_limit[static_cast<std::size_t>(s)];
       if (limit < 1)
         return bad_configuration("worker " + std::to_string(s) +
                                  " may hold less than one microbatch");

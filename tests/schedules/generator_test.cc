@@ -57,6 +57,17 @@ TEST_CASE("impossible numbers are refused with the reason") {
   request = {};
   request.memory_limit = {-2};
   CHECK(contains(refusal(request), "memory limit"));
+  request = {};
+  request.workers = 4;
+  request.microbatches = 8;
+  request.memory_limit = {3};
+  CHECK(contains(refusal(request),
+                 "worker 0 would hold 4 activations, the "
+                 "limit is 3"));
+  request.memory_limit = {4, 3};
+  CHECK(contains(refusal(request), "2 memory limits for 4 workers"));
+  request.memory_limit = {4, 3, 2, 1};
+  CHECK(generate_schedule("1f1b", request).ok());
 }
 
 TEST_CASE("random numbers give schedules that read back from their text") {

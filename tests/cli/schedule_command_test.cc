@@ -1,0 +1,114 @@
+// `pipewright schedule` from outside: pictures, files, exit codes.
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "pipewright/base/files.h"
+
+namespace pipewright {
+namespace {
+
+struct Answer {
+  int code = 0;
+  std::string text;  // standard output and error
+};
+
+Answer answer_to(const std::string& arguments) {
+  const std::string command =
+      "COLUMNS=80 '" PIPEWRIGHT_BINARY "' schedule " + arguments + " 2>&1";
+  FILE* pipe = ::popen(command.c_str(), "r");
+  REQUIRE(pipe);
+  Answer answer;
+  std::array<char, 4096> buffer;
+  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    answer.text.append(buffer.data(), n);
+  answer.code = ::pclose(pipe) / 256;
+  return answer;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  INFO(text);
+  return text.find(part) != std::string::npos;
+}
+
+std::string temporary(const std::string& name) {
+  return (std::filesystem::temp_directory_path() /
+          ("pipewright_schedule_" + std::to_string(::getpid()) + name))
+      .string();
+}
+
+TEST_CASE("1f1b draws the well-known picture") {
+  const Answer answer = answer_to("1f1b --stages 4 --microbatches 8");
+  CHECK(answer.code == 0);
+  CHECK(contains(
+      answer.text,
+      "0 |F0F1F2F3            B0==F4B1==F5B2==F6B3==F7B4==  B5==  B6==  B7==\n"
+      "1 |  F0F1F2        B0==F3B1==F4B2==F5B3==F6B4==F7B5==  B6==  B7==\n"
+      "2 |    F0F1    B0==F2B1==F3B2==F4B3==F5B4==F6B5==F7B6==  B7==\n"
+      "3 |      F0B0==F1B1==F2B2==F3B3==F4B4==F5B5==F6B6==F7B7==\n"));
+  CHECK(contains(answer.text, "step 33 s, bubble 27.3 %"));
+}
+
+TEST_CASE("transfers and times change the step") {
+  CHECK(contains(
+      answer_to("1f1b --stages 4 --microbatches 8 --transfer 0.3").text,
+      "step 37.8 s"));
+  CHECK(contains(
+      answer_to("1f1b-so --stages 4 --microbatches 8 --transfer 0.3").text,
+      "step 34.8 s"));
+  CHECK(contains(answer_to("1f1b --stages 2 --microbatches 2 --times 2,2,1 "
+                           "--json")
+                     .text,
+                 "\"step_seconds\": 15"));
+}
+
+TEST_CASE("the list has a line each") {
+  const Answer answer = answer_to("--list");
+  CHECK(answer.code == 0);
+  for (const char* name : {"gpipe", "1f1b-so", "zb-v", "hanayo", "spp-pe"})
+    CHECK(contains(answer.text, std::string("\n") + name + " "));
+}
+
+TEST_CASE("bad input is refused with the reason") {
+  const Answer unknown = answer_to("1f1c");
+  CHECK(unknown.code == 78);
+  CHECK(contains(unknown.text, "did you mean \"1f1b\""));
+  const Answer none = answer_to("1f1b --stages 0");
+  CHECK(none.code == 78);
+  CHECK(contains(none.text, "at least 1"));
+  CHECK(answer_to("").code == 2);
+  CHECK(answer_to("1f1b --stages x").code == 2);
+  CHECK(answer_to("1f1b --times 1,2").code == 78);
+  CHECK(answer_to("1f1b --times 1,-2,1").code == 78);
+  CHECK(answer_to("1f1b --transfer -1").code == 78);
+  CHECK(answer_to("gpipe --memory 3").code == 78);
+  CHECK(answer_to("no/such/file.csv").code == 66);
+  CHECK(answer_to("async-1f1b --csv " + temporary("a.csv")).code == 78);
+  CHECK(answer_to("1f1b --csv /no/such/folder/a.csv").code == 73);
+}
+
+TEST_CASE("what --csv and --text write reads back") {
+  const std::string csv = temporary(".csv"), text = temporary(".txt");
+  CHECK(
+      answer_to("interleaved --stages 3 --microbatches 6 --csv " + csv).code ==
+      0);
+  const Answer written =
+      answer_to("interleaved --stages 3 --microbatches 6 --text");
+  CHECK(answer_to(csv + " --text").text == written.text);
+  REQUIRE(write_file(text, written.text).ok());
+  CHECK(answer_to(text + " --text").text == written.text);
+  REQUIRE(write_file(csv, "0F0,0B0\n1F0,1Q0\n").ok());
+  const Answer broken = answer_to(csv);
+  CHECK(broken.code == 65);
+  CHECK(contains(broken.text, csv + ":2, cell 2: \"1Q0\""));
+  std::filesystem::remove(csv);
+  std::filesystem::remove(text);
+}
+
+}  // namespace
+}  // namespace pipewright
