@@ -194,7 +194,7 @@ TEST_CASE("requests that cannot be done say why") {
   auto no_room = generate_schedule("zero-bubble", request);
   REQUIRE(!no_room);
   CHECK(no_room.error().message.find("worker 1") == 0);
-  request.memory_limit = {2};
+  request.memory_limit = {2, 2};
   CHECK(generate_schedule("zero-bubble", request).error().code ==
         ErrorCode::BadConfiguration);
 }
