@@ -97,6 +97,8 @@ enum class TransferKind : std::uint8_t {
 // split it send slices.
 struct Transfer {
   WorkerId from, to;
+  StageId
+      made_by;  // by its forward, by its backward for gradients, or its step
   TransferKind kind = TransferKind::Activation;
   std::int32_t group = -1;  // of weights: into weight_groups
   std::vector<Value> values;

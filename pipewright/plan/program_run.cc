@@ -62,11 +62,12 @@ class Run {
   Wait blocked_by(WorkerId worker, const Action& action);
   Wait blocked_by_message(WorkerId worker, TransferId transfer,
                           std::int32_t key);
-  std::optional<Error> execute(WorkerId worker, const Action& action);
-  std::optional<Error> compute(WorkerId worker, const Action& action);
-  std::optional<Error> step(WorkerId worker, const Action& action);
-  std::optional<Error> reduce(WorkerId worker, const Action& action);
-  std::optional<Error> completeness();
+  using Fault = std::optional<Error>;
+  Fault execute(WorkerId worker, const Action& action);
+  Fault compute(WorkerId worker, const Action& action);
+  Fault step(WorkerId worker, const Action& action);
+  Fault reduce(WorkerId worker, const Action& action);
+  Fault completeness();
   Error deadlock();
   Error fail(WorkerId worker, const std::string& message) {
     return program_fault(program_, repetitions_,
@@ -269,11 +270,15 @@ std::optional<Error> Run::execute(WorkerId worker, const Action& action) {
     return std::nullopt;
   }
   ++channel.sent;
-  if (transfer.is_keyed_by_version() &&
-      versions_.newest(worker, transfer.group) != action.version)
-    return fail(worker,
-                "it sends weights that are at version " +
-                    std::to_string(versions_.newest(worker, transfer.group)));
+  if (transfer.is_keyed_by_version()) {
+    if (versions_.newest(worker, transfer.group) != action.version)
+      return fail(worker, "its weights are at another version");
+    return std::nullopt;
+  }
+  const std::uint8_t makes =
+      transfer.kind == TransferKind::Gradient ? kBackward : kForward;
+  if (!(done(operation(worker, transfer.made_by), action.microbatch) & makes))
+    return fail(worker, "it is sent before it is made");
   return std::nullopt;
 }
 
@@ -307,13 +312,11 @@ Error Run::deadlock() {
   while (!cursors_[worker.index()].at_end() && seen[worker.index()] < 0) {
     seen[worker.index()] = static_cast<int>(path.size());
     path.push_back(worker);
-    Action action = cursors_[worker.index()].action();
+    ActionCursor next = cursors_[worker.index()];
+    const Action action = next.action();
     Wait wait = blocked_by(worker, action);
-    if (wait.what.empty()) {
-      ActionCursor next = cursors_[worker.index()];
-      next.advance();
-      wait = blocked_by(worker, next.action());
-    }
+    if (wait.what.empty())
+      next.advance(), wait = blocked_by(worker, next.action());
     lines.push_back("worker " + std::to_string(worker.value) + " at " +
                     to_text(action) + " waits for " + wait.what);
     worker = wait.on;

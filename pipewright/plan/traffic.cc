@@ -79,6 +79,7 @@ TransferId Traffic::transfer_of(TransferKind kind, StageId from_stage,
     Transfer transfer;
     transfer.from = from;
     transfer.to = to;
+    transfer.made_by = from_stage;
     transfer.kind = kind;
     transfer.first_sample = samples.first;
     transfer.end_sample = samples.end;

@@ -27,6 +27,8 @@ std::optional<std::string> index_fault(const Program& program, WorkerId worker,
           program.transfers[static_cast<std::size_t>(action.index)];
       const WorkerId end =
           action.kind == ActionKind::Send ? transfer.from : transfer.to;
+      if (!program.operation(transfer.from, transfer.made_by))
+        return "its sender does not have the stage that makes it";
       if (end != worker)
         return "the transfer is worker " + std::to_string(end.value) + "'s";
       return std::nullopt;

@@ -49,6 +49,7 @@ std::vector<Transfer> weight_transfers_of(const Plan& plan,
       Transfer transfer;
       transfer.from = owners[i++ % owners.size()];
       transfer.to = reader;
+      transfer.made_by = group.owner;
       transfer.kind = TransferKind::Weights;
       transfer.group = static_cast<std::int32_t>(g);
       for (LayerId layer : group.layers)
