@@ -34,5 +34,6 @@ void add_models(CLI::App& app, Exit& exit);
 void add_cluster(CLI::App& app, Exit& exit);
 void add_import(CLI::App& app, Exit& exit);
 void add_profile(CLI::App& app, Exit& exit);
+void add_simulate(CLI::App& app, Exit& exit);
 
 }  // namespace pipewright::cli

@@ -13,6 +13,7 @@ void add_commands(CLI::App& app, Exit& exit) {
   add_cluster(app, exit);
   add_import(app, exit);
   add_profile(app, exit);
+  add_simulate(app, exit);
 }
 
 }  // namespace pipewright::cli

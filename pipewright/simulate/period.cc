@@ -181,12 +181,27 @@ double observed_period(const TimedCode& code) {
   return (ends[last] - ends[last / 2]) / static_cast<double>(last - last / 2);
 }
 
+// A wire may fall behind workers that do not wait for what it carries.
+double busiest_wire(const TimedCode& code) {
+  std::vector<double> seconds(code.wires.size(), 0);
+  for (const TimedWorker& worker : code.workers)
+    for (std::int32_t i = worker.begin[1]; i < worker.begin[2]; ++i) {
+      const Op& op = code.ops[at(i)];
+      if (op.code != OpCode::Send) continue;
+      const TimedTransfer& timed = code.transfers[at(op.target)];
+      const std::int32_t wire = code.channels[at(timed.channel)].wire;
+      if (wire >= 0) seconds[at(wire)] += timed.seconds_on_wire;
+    }
+  return seconds.empty() ? 0
+                         : *std::max_element(seconds.begin(), seconds.end());
+}
+
 }  // namespace
 
 Seconds steady_state_period(const Program& program, const Costs& costs) {
   const TimedCode code = timed_code(program, costs);
-  return Seconds(code.is_direct() ? WaitGraph(code).largest_ratio()
-                                  : observed_period(code));
+  if (code.is_direct()) return Seconds(WaitGraph(code).largest_ratio());
+  return Seconds(std::max(observed_period(code), busiest_wire(code)));
 }
 
 }  // namespace pipewright

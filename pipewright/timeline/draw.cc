@@ -18,6 +18,8 @@ struct Cell {
 };
 using Row = std::vector<Cell>;
 
+constexpr std::size_t kPercent = 6;  // columns of " 100 %"
+
 char digit(std::int32_t microbatch) {
   return "0123456789abcdefghijklmnopqrstuvwxyz"[microbatch % 36];
 }
@@ -43,9 +45,10 @@ class Drawing {
  public:
   Drawing(const Timeline& timeline, const DrawOptions& options)
       : timeline_(timeline), options_(options) {
-    label_ =
-        static_cast<int>(std::to_string(timeline.workers.size()).size() + 9);
-    const int room = std::max(10, options.width - label_ - 6);
+    const std::size_t last = std::max<std::size_t>(timeline.workers.size(), 1);
+    label_ = static_cast<int>(std::to_string(last - 1).size() + 1);
+    const int room =
+        std::max(10, options.width - label_ - static_cast<int>(kPercent));
     const Seconds unit = natural_unit(timeline, room);
     columns_ = room;
     if (unit.value() > 0) {
@@ -69,14 +72,15 @@ class Drawing {
   }
 
   std::string line(std::size_t w) const {
-    std::string label = "worker " + std::to_string(w);
+    std::string label = std::to_string(w);
     label.resize(static_cast<std::size_t>(label_), ' ');
     const double share =
         timeline_.duration.value() > 0
             ? timeline_.workers[w].busy / timeline_.duration * 100
             : 0;
     std::string percent = std::to_string(std::lround(share)) + " %";
-    percent.insert(0, percent.size() < 6 ? 6 - percent.size() : 0, ' ');
+    percent.insert(0, percent.size() < kPercent ? kPercent - percent.size() : 0,
+                   ' ');
     return label + painted(row(w)) + percent + "\n";
   }
 

@@ -1,7 +1,7 @@
 // A timeline as text for the terminal: one row a worker, time to the right.
 //
-//   worker 0  F0F1F2F3                    B0──F4B1──...   73 %
-//   worker 1    F0F1F2F3            B0──  F4...           73 %
+//   0 F0F1F2F3            B0──F4B1──F5 ...   73 %
+//   1   F0F1F2        B0──F3B1──F4B2── ...   73 %
 //
 // A cell is a letter (F forward, B backward, I input gradients, W weight
 // gradients, R recompute, S step), the microbatch, and as many dashes as the

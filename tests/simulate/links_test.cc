@@ -1,0 +1,111 @@
+// Links by hand: bandwidth, latency, sharing, who waits for whom.
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "pipewright/simulate/fair_share.h"
+#include "pipewright/simulate/simulate.h"
+#include "tests/simulate/chain_programs.h"
+
+namespace pipewright {
+namespace {
+
+using namespace test;
+
+// Stage 0 sends eight messages of 100 bytes at 1 s intervals to stage 1.
+Timeline over_link(double bytes_per_second, double latency) {
+  Chain chain = gpipe(2, 8);
+  chain.bytes = Bytes(100);
+  const Program program = chain_program(chain);
+  Costs costs = even_costs(program, 1, 0, latency);
+  for (auto& cost : costs.transfers)
+    cost.bandwidth = BytesPerSecond(bytes_per_second);
+  return simulate(program, costs);
+}
+
+TEST_CASE("bytes follow each other on a wire, latencies overlap") {
+  // Each message takes 2 s on the wire: the last is off it at 1 + 16, arrives
+  // at 22 and is computed until 23; then eight gradients of 2 s and latency.
+  const Timeline timeline = over_link(50, 5);
+  CHECK(timeline.spans[1].front().start == Seconds(8));
+  CHECK(timeline.duration == Seconds(23 + 16 + 5));
+  CHECK(timeline.links[0].bytes == Bytes(800));
+  CHECK(timeline.links[0].busy == Seconds(16));
+  CHECK(timeline.workers[1].waiting_for_link.value() ==
+        doctest::Approx(7 + 7 * 1));
+}
+
+TEST_CASE("rates are fair: everyone has a bottleneck where none has more") {
+  std::mt19937 random(3);
+  const auto pick = [&random](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  for (int round = 0; round < 1000; ++round) {
+    std::vector<SharedResource> resources;
+    const int num_resources = pick(1, 4), num_flows = pick(1, 8);
+    for (int r = 0; r < num_resources; ++r)
+      resources.push_back({"r", BytesPerSecond(pick(1, 20)),
+                           pick(0, 1) ? Duplex::Full : Duplex::Half});
+    std::vector<std::vector<Link::Use>> uses;
+    for (int f = 0; f < num_flows; ++f) {
+      uses.emplace_back();
+      for (int r = 0; r < num_resources; ++r)
+        if (pick(0, 1)) uses.back().push_back({r, pick(0, 1) == 1});
+    }
+    std::vector<Flow> flows;
+    for (const auto& use : uses)
+      flows.push_back({static_cast<double>(pick(1, 12)), &use, 0});
+    std::vector<Flow*> all;
+    for (Flow& flow : flows) all.push_back(&flow);
+    share_fairly(all, resources);
+    const auto meet = [&](const Link::Use& a, const Link::Use& b) {
+      return a.resource == b.resource &&
+             (a.upstream == b.upstream ||
+              resources[static_cast<std::size_t>(a.resource)].duplex ==
+                  Duplex::Half);
+    };
+    for (const Flow& flow : flows) {
+      bool is_held = flow.rate >= flow.limit * (1 - 1e-12);
+      CHECK(flow.rate <= flow.limit);
+      for (const Link::Use& use : *flow.uses) {
+        double sum = 0, most = 0;
+        for (const Flow& other : flows)
+          for (const Link::Use& theirs : *other.uses)
+            if (meet(use, theirs)) {
+              sum += other.rate;
+              most = std::max(most, other.rate);
+            }
+        const double limit =
+            resources[static_cast<std::size_t>(use.resource)].bandwidth.value();
+        CHECK(sum <= limit * (1 + 1e-9));
+        is_held |= sum >= limit * (1 - 1e-9) && flow.rate >= most * (1 - 1e-9);
+      }
+      CHECK(is_held);
+    }
+  }
+}
+
+TEST_CASE("two that share a resource take twice as long, alone as ever") {
+  Chain chain = gpipe(3, 1);
+  chain.bytes = Bytes(100);
+  Program program = chain_program(chain);
+  program.workers[0].body = {action(ActionKind::Send, 0, 0)};
+  program.workers[1].body = {action(ActionKind::Receive, 0, 0),
+                             action(ActionKind::Send, 0, 1)};
+  program.workers[2].body = {action(ActionKind::Receive, 0, 1)};
+  Costs costs = even_costs(program, 1, 1, 0);
+  costs.resources = {{"card", BytesPerSecond(100), Duplex::Full}};
+  for (auto& cost : costs.transfers) {
+    cost.bandwidth = BytesPerSecond(100);
+    cost.uses = {{0, true}};
+  }
+  CHECK(simulate(program, costs).duration == Seconds(2));
+  costs.transfers[1].uses = {{0, false}};
+  CHECK(simulate(program, costs).duration == Seconds(1));
+  costs.resources[0].duplex = Duplex::Half;
+  CHECK(simulate(program, costs).duration == Seconds(2));
+}
+
+}  // namespace
+}  // namespace pipewright

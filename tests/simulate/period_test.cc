@@ -1,0 +1,105 @@
+// The steady-state period: cycle ratios against enumeration, and against what
+// long simulations tend to.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "pipewright/simulate/cycle_ratio.h"
+#include "pipewright/simulate/engine.h"
+#include "pipewright/simulate/simulate.h"
+#include "pipewright/simulate/timed_code.h"
+#include "tests/simulate/random_programs.h"
+
+namespace pipewright {
+namespace {
+
+using namespace test;
+
+// Every simple cycle, by walking on from its smallest node.
+double ratio_by_enumeration(int n, const std::vector<Wait>& waits) {
+  double best = 0;
+  std::vector<bool> on_path(static_cast<std::size_t>(n));
+  std::function<void(int, int, double, int)> walk =
+      [&](int start, int node, double weight, int distance) {
+        for (const Wait& wait : waits) {
+          if (wait.from != node || wait.to < start) continue;
+          const double w = weight + wait.weight;
+          const int d = distance + wait.distance;
+          if (wait.to == start) {
+            if (d > 0) best = std::max(best, w / d);
+          } else if (!on_path[static_cast<std::size_t>(wait.to)]) {
+            on_path[static_cast<std::size_t>(wait.to)] = true;
+            walk(start, wait.to, w, d);
+            on_path[static_cast<std::size_t>(wait.to)] = false;
+          }
+        }
+      };
+  for (int start = 0; start < n; ++start) walk(start, start, 0, 0);
+  return best;
+}
+
+TEST_CASE("the largest cycle ratio is that of all cycles enumerated") {
+  std::mt19937 random(7);
+  const auto pick = [&random](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  for (int round = 0; round < 2000; ++round) {
+    const int n = pick(1, 6);
+    // Waits forward in a hidden order may stay in a repetition; negative
+    // distances come from shifting nodes, which changes no cycle.
+    std::vector<int> shift;
+    for (int i = 0; i < n; ++i) shift.push_back(pick(-2, 2));
+    std::vector<Wait> waits;
+    const int count = pick(1, 12);
+    for (int i = 0; i < count; ++i) {
+      const int from = pick(0, n - 1), to = pick(0, n - 1);
+      const int distance = pick(from < to ? 0 : 1, 3);
+      waits.push_back({from, to, pick(0, 20) / 4.0,
+                       distance + shift[static_cast<std::size_t>(to)] -
+                           shift[static_cast<std::size_t>(from)]});
+    }
+    CHECK(largest_cycle_ratio(n, waits) ==
+          doctest::Approx(ratio_by_enumeration(n, waits)).epsilon(1e-12));
+  }
+}
+
+// A system of waits settles into a pattern that repeats after c repetitions
+// and then takes c periods: some c up to 60 must show it.
+bool settles_at(const TimedCode& code, double period) {
+  const auto duration = [&code](int repetitions) {
+    EngineOptions options;
+    options.repetitions = repetitions;
+    return execute(code, options).duration;
+  };
+  constexpr int kLong = 400;
+  const double start = duration(kLong);
+  for (int c = 1; c <= 60; ++c)
+    if (std::abs(duration(kLong + c) - start - c * period) <= 1e-9 * start)
+      return true;
+  return false;
+}
+
+TEST_CASE("long simulations tend to the period") {
+  int checked = 0;
+  for (unsigned seed = 1; seed <= 400; ++seed) {
+    CAPTURE(seed);
+    RandomKind kind;
+    kind.whole_seconds = seed % 2 == 0;
+    kind.blocking = seed % 3 == 0;
+    kind.finite_links = seed % 5 != 0;
+    const RandomProgram random = RandomPrograms(seed).make(kind);
+    const TimedCode code = timed_code(random.program, random.costs);
+    if (!code.is_direct()) continue;
+    ++checked;
+    const double period =
+        steady_state_period(random.program, random.costs).value();
+    CHECK(settles_at(code, period));
+  }
+  CHECK(checked >= 100);
+}
+
+}  // namespace
+}  // namespace pipewright
