@@ -1,7 +1,6 @@
 #include "pipewright/timeline/draw.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <vector>
 
@@ -49,9 +48,10 @@ class Drawing {
     label_ = static_cast<int>(std::to_string(last - 1).size() + 1);
     const int room =
         std::max(10, options.width - label_ - static_cast<int>(kPercent));
-    const Seconds unit = natural_unit(timeline, room);
+    shown_ = legible(room);
     columns_ = room;
-    if (unit.value() > 0) {
+    const Seconds unit = natural_unit(timeline, room);
+    if (unit.value() > 0 && shown_ == timeline.duration) {
       const double units = std::round(timeline.duration / unit);
       columns_ =
           static_cast<int>(units) * static_cast<int>(std::floor(room / units));
@@ -66,9 +66,8 @@ class Drawing {
 
  private:
   int column(Seconds time) const {
-    const double run = timeline_.duration.value();
-    if (run <= 0) return 0;
-    return static_cast<int>(std::lround(time.value() / run * columns_));
+    const double share = shown_.value() > 0 ? time / shown_ : 0;
+    return static_cast<int>(std::lround(std::min(share, 1.0) * columns_));
   }
 
   std::string line(std::size_t w) const {
@@ -90,10 +89,6 @@ class Drawing {
       for (const Span& span : timeline_.spans[w])
         if (span.kind == ActionKind::Reduce) fill(row, span, "~", "~");
     const std::vector<Span> own = own_spans(timeline_, w);
-    if (is_too_dense(own)) {
-      fill_by_majority(row, own);
-      return row;
-    }
     for (const Span& span : own) {
       const int width = column(span.end) - column(span.start);
       if (width > 0)
@@ -113,39 +108,15 @@ class Drawing {
     }
   }
 
-  // More than one action a column: numbers would lie.
-  bool is_too_dense(const std::vector<Span>& own) const {
-    int actions = 0, columns = 0;
-    for (const Span& span : own) {
-      if (!is_compute(span.kind) || span.start == span.end) continue;
-      ++actions;
-      columns += column(span.end) - column(span.start);
-    }
-    return columns < actions;
-  }
-
-  // Each column shows the kind that takes most of its time, or nothing.
-  void fill_by_majority(Row& row, const std::vector<Span>& own) const {
-    constexpr std::size_t kKinds = static_cast<std::size_t>(ActionKind::Step);
-    std::vector<std::array<double, kKinds + 1>> share(row.size());
-    const double per_second = columns_ / timeline_.duration.value();
-    for (const Span& span : own) {
-      const double from = span.start.value() * per_second;
-      const double until = span.end.value() * per_second;
-      for (auto c = static_cast<std::size_t>(from);
-           c < row.size() && static_cast<double>(c) < until; ++c)
-        share[c][static_cast<std::size_t>(span.kind)] +=
-            std::min(until, static_cast<double>(c + 1)) -
-            std::max(from, static_cast<double>(c));
-    }
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      double busy = 0;
-      for (double part : share[c]) busy += part;
-      const auto most = std::max_element(share[c].begin(), share[c].end());
-      if (busy < 0.5) continue;
-      const auto kind = static_cast<ActionKind>(most - share[c].begin());
-      row[c] = {std::string(1, letter(kind)), kind};
-    }
+  // All of the run, or as much as leaves three columns for an action: what is
+  // narrower cannot be read.
+  Seconds legible(int room) const {
+    std::size_t most = 1;
+    for (std::size_t w = 0; w < timeline_.workers.size(); ++w)
+      most = std::max(most, own_spans(timeline_, w).size());
+    if (static_cast<double>(room) >= 1.2 * static_cast<double>(most))
+      return timeline_.duration;
+    return timeline_.duration * (room / (3.0 * static_cast<double>(most)));
   }
 
   // Black on a background per kind; a cell that follows one of its own kind is
@@ -183,16 +154,18 @@ class Drawing {
   }
 
   std::string legend() const {
-    return std::string(static_cast<std::size_t>(label_), ' ') +
-           to_text(timeline_.duration) + ", a column is " +
-           to_text(timeline_.duration / static_cast<double>(columns_)) +
-           "; right: busy\n";
+    std::string text(static_cast<std::size_t>(label_), ' ');
+    if (shown_ < timeline_.duration)
+      text += "the first " + to_text(shown_) + " of ";
+    return text + to_text(timeline_.duration) + ", a column is " +
+           to_text(shown_ / static_cast<double>(columns_)) + "; right: busy\n";
   }
 
   const Timeline& timeline_;
   const DrawOptions& options_;
   int label_ = 0;
   int columns_ = 0;
+  Seconds shown_;  // from the start
 };
 
 }  // namespace

@@ -7,7 +7,9 @@
 // gradients, R recompute, S step), the microbatch, and as many dashes as the
 // action lasts. Where there is no room for the number, it is one digit of base
 // 36; where there is room for one character only, a forward is its digit and
-// anything else its letter. ~ is an all-reduce while the worker is idle.
+// anything else its letter. ~ is an all-reduce while the worker is idle. Of a
+// run too long to be read only the beginning is drawn, which the last line
+// says.
 
 #pragma once
 

@@ -125,6 +125,22 @@ TEST_CASE("asynchronous pipelines have no bubble in the long run") {
       }
 }
 
+// Between forward and backward of a microbatch stage i (from 1) of P does the
+// backwards of P - i others: a delay of (P - i) / M steps on average.
+TEST_CASE("PipeMare's delays are those of the schedule") {
+  for (int n = 1; n <= 6; ++n)
+    for (int m : {1, 2, 3, 5}) {
+      const Program program =
+          lowered(plan_of(n, 1, m, "async-1f1b", Method::PipeMare), n);
+      for (int i = 0; i < n; ++i) {
+        const StageDelay& delay = program.delays[static_cast<std::size_t>(i)];
+        CHECK(delay.forward ==
+              doctest::Approx((n - 1 - i) / static_cast<double>(m)));
+        CHECK(delay.backward == 0);
+      }
+    }
+}
+
 // Four layers on two workers with f = 1 and b = 2 a layer. Equal cuts at 2: 6
 // each. Forward cut behind layer 3 and backward cut behind layer 1: worker 0
 // has 3 + 2, worker 1 has 1 + 6; the other way round 1 + 6 and 3 + 2.

@@ -53,6 +53,18 @@ TEST_CASE("eight workers by sixteen microbatches fit 80 columns exactly") {
             std::string_view::npos);
 }
 
+TEST_CASE("of a long run the beginning is drawn, and this is said") {
+  const Run far = run(one_f_one_b(4, 200), 1, 2, 0.25);
+  const std::string text = draw(far.timeline, {80, false});
+  CHECK(text.find("the first ") != std::string::npos);
+  for (std::string_view line : split(text, '\n'))
+    CHECK(display_width(std::string(line)) <= 80);
+  for (const char* early : {"0 F0", "B0", "B1"})
+    CHECK(text.find(early) != std::string::npos);
+  CHECK(draw(run(one_f_one_b(2, 3), 1, 2, 0).timeline).find("the first ") ==
+        std::string::npos);
+}
+
 TEST_CASE("colour adds codes and changes no width") {
   const Run two = run(one_f_one_b(2, 3), 1, 2, 0);
   CHECK(draw(two.timeline, {80, false}).find('\x1b') == std::string::npos);
