@@ -30,6 +30,12 @@ Result<void> read_times(const ScheduleRequest& request, Problem& problem) {
     return bad_configuration(
         "a transfer of " + std::to_string(problem.transfer) + " s",
         "times are finite and not negative");
+  double all = 2.0 * problem.transfer * problem.stages();
+  for (const auto& seconds : problem.seconds)
+    for (const double s : seconds) all += s;
+  if (!std::isfinite(all * problem.microbatches))
+    return bad_configuration("the times add up to more than a number can hold",
+                             "give them in a larger unit");
   return {};
 }
 

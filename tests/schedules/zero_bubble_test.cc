@@ -190,6 +190,9 @@ TEST_CASE("requests that cannot be done say why") {
   REQUIRE(!wrong_times);
   CHECK(wrong_times.error().message == "times for 4 stages on 3 workers");
   request.times.resize(6);
+  request.times[1].forward = Seconds(1e308);
+  CHECK(!generate_schedule("zero-bubble", request));
+  request.times[1].forward = Seconds(1);
   request.memory_limit = {2, 1.5, 2};
   auto no_room = generate_schedule("zero-bubble", request);
   REQUIRE(!no_room);
