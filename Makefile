@@ -74,7 +74,7 @@ tsan:
 fuzz:
 	@tools/setup check
 	@cmake --preset fuzz
-	@cmake --build build-fuzz --parallel $(JOBS)
+	@cmake --build build-fuzz --target fuzz_targets --parallel $(JOBS)
 	@tools/fuzz build-fuzz $(FUZZ_SECONDS) $(JOBS)
 
 clean:

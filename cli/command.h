@@ -35,5 +35,6 @@ void add_cluster(CLI::App& app, Exit& exit);
 void add_import(CLI::App& app, Exit& exit);
 void add_profile(CLI::App& app, Exit& exit);
 void add_simulate(CLI::App& app, Exit& exit);
+void add_validate(CLI::App& app, Exit& exit);
 
 }  // namespace pipewright::cli

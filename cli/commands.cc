@@ -14,6 +14,7 @@ void add_commands(CLI::App& app, Exit& exit) {
   add_import(app, exit);
   add_profile(app, exit);
   add_simulate(app, exit);
+  add_validate(app, exit);
 }
 
 }  // namespace pipewright::cli

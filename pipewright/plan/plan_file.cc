@@ -18,7 +18,7 @@
 namespace pipewright {
 namespace {
 
-constexpr int kMostLayers = 1 << 20;
+constexpr int kMostPlanned = 1 << 20;
 
 std::string layers_text(const std::vector<LayerId>& layers) {
   std::vector<std::string> runs;
@@ -34,7 +34,9 @@ std::string layers_text(const std::vector<LayerId>& layers) {
   return join(runs, ",");
 }
 
-std::vector<LayerId> read_layers(const JsonCursor& cursor) {
+// `left` is how many more layers the plan may name: a short text can name very
+// many.
+std::vector<LayerId> read_layers(const JsonCursor& cursor, std::int64_t& left) {
   std::vector<LayerId> layers;
   const std::string text = cursor.text();
   if (text.empty()) return layers;
@@ -45,9 +47,15 @@ std::vector<LayerId> read_layers(const JsonCursor& cursor) {
                           ? first
                           : parse_integer(run.substr(dash + 1));
     if (!first || !last || *first < 0 || *last < *first ||
-        *last >= kMostLayers) {
+        *last >= kMostPlanned) {
       cursor.fail("\"" + std::string(run) + "\" is no run of layers",
                   "write it like \"0-12,15\"");
+      return layers;
+    }
+    left -= *last - *first + 1;
+    if (left < 0) {
+      cursor.fail("the stages name more than " + std::to_string(kMostPlanned) +
+                  " layers");
       return layers;
     }
     for (std::int64_t l = *first; l <= *last; ++l)
@@ -59,11 +67,12 @@ std::vector<LayerId> read_layers(const JsonCursor& cursor) {
   return layers;
 }
 
-Stage read_stage(JsonCursor cursor) {
+Stage read_stage(JsonCursor cursor, std::int64_t& left) {
   Stage stage;
-  stage.forward = read_layers(cursor.at("layers"));
+  stage.forward = read_layers(cursor.at("layers"), left);
   JsonCursor backward = cursor.find("backward_layers");
-  stage.backward = backward.exists() ? read_layers(backward) : stage.forward;
+  stage.backward =
+      backward.exists() ? read_layers(backward, left) : stage.forward;
   for (const JsonCursor& worker : cursor.at("workers").elements())
     stage.workers.push_back(
         WorkerId(static_cast<std::int32_t>(worker.integer(0, 1 << 20))));
@@ -122,8 +131,9 @@ Result<Plan> parse_plan(std::string_view text, const std::string& file) {
   for (const JsonCursor& device : root.at("devices").elements())
     plan.devices.push_back(
         DeviceId(static_cast<std::int32_t>(device.integer(0, 1 << 20))));
+  std::int64_t left = kMostPlanned;
   for (const JsonCursor& stage : root.at("stages").elements())
-    plan.stages.push_back(read_stage(stage));
+    plan.stages.push_back(read_stage(stage, left));
   read_schedule(root.at("schedule"), plan, file);
   root.refuse_other_keys();
   if (!errors.empty()) return errors.error();

@@ -18,7 +18,9 @@ WeightGroups weight_groups_of(const Plan& plan, const Profile& profile,
   result.of_forward.resize(plan.stages.size());
   result.of_owner.resize(plan.stages.size());
   for (const auto& [key, layers] : by_homes) {
-    const auto [owner, forward] = key;
+    // Not a structured binding: clang 14 cannot capture one.
+    const auto owner = key.first;
+    const auto forward = key.second;
     std::set<ParameterId> parameters;
     WeightGroup group{forward, owner, layers, Bytes(0)};
     for (LayerId layer : layers)

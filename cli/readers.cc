@@ -1,0 +1,131 @@
+#include "cli/readers.h"
+
+#include "pipewright/base/json.h"
+#include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
+#include "pipewright/cluster/cluster.h"
+#include "pipewright/model/model_file.h"
+#include "pipewright/plan/plan.h"
+#include "pipewright/plan/schedule.h"
+#include "pipewright/plan/schedule_csv.h"
+#include "pipewright/profile/profile.h"
+
+namespace pipewright::cli {
+namespace {
+
+std::string counted(std::int64_t n, const std::string& noun) {
+  return with_thousands(n) + " " + noun + (n == 1 ? "" : "s");
+}
+
+Result<std::string> read_json(std::string_view text, const std::string& file) {
+  PIPEWRIGHT_TRY(Json json, parse_json(text, file));
+  return "JSON of " +
+         to_text(Bytes(static_cast<std::int64_t>(json.to_line().size())));
+}
+
+Result<std::string> read_model(std::string_view text, const std::string& file) {
+  PIPEWRIGHT_TRY(Model model, parse_model(text, file));
+  return "model " + model.name() + ": " + counted(model.num_layers(), "layer") +
+         ", " + counted(model.num_parameters(), "parameter");
+}
+
+Result<std::string> read_cluster(std::string_view text,
+                                 const std::string& file) {
+  PIPEWRIGHT_TRY(Cluster cluster, parse_cluster(text, file));
+  return "cluster " + cluster.name() + ": " +
+         counted(cluster.num_devices(), "device");
+}
+
+Result<std::string> read_profile(std::string_view text,
+                                 const std::string& file) {
+  PIPEWRIGHT_TRY(Profile profile, parse_profile(text, file));
+  std::vector<std::string> kinds;
+  for (const auto& [kind, times] : profile.times) kinds.push_back(kind);
+  return "profile of " + profile.model + ": " +
+         counted(profile.num_layers(), "layer") + " on " + join(kinds, ", ");
+}
+
+std::string summary(const Schedule& schedule) {
+  return counted(schedule.num_stages(), "stage") + ", " +
+         counted(schedule.num_workers(), "worker") + ", " +
+         with_thousands(schedule.num_microbatches()) + " microbatches";
+}
+
+Result<std::string> read_plan(std::string_view text, const std::string& file) {
+  PIPEWRIGHT_TRY(Plan plan, parse_plan(text, file));
+  return "plan of " + plan.model + ": " + summary(plan.schedule);
+}
+
+Result<std::string> read_schedule(std::string_view text,
+                                  const std::string& file) {
+  PIPEWRIGHT_TRY(Schedule schedule, Schedule::parse(text, file));
+  return "schedule: " + summary(schedule);
+}
+
+Result<std::string> read_schedule_csv(std::string_view text,
+                                      const std::string& file) {
+  PIPEWRIGHT_TRY(CsvGrid grid, parse_csv(text, file));
+  PIPEWRIGHT_TRY(Schedule schedule, schedule_of(grid, file));
+  return "schedule: " + summary(schedule);
+}
+
+bool opens_like_json(std::string_view text) {
+  text = trim(text);
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (text.substr(0, kMark.size()) == kMark) text.remove_prefix(kMark.size());
+  return text.empty() || text[0] == '{' || text[0] == '[' || text[0] == '/';
+}
+
+std::vector<std::string> formats() {
+  std::vector<std::string> names;
+  for (const Reader& reader : readers())
+    if (!reader.format.empty()) names.push_back(reader.format);
+  return names;
+}
+
+Result<const Reader*> reader_of_json(std::string_view text,
+                                     const std::string& file) {
+  PIPEWRIGHT_TRY(Json json, parse_json(text, file));
+  const Json* format = json.find("format");
+  const std::string* name = format ? format->if_string() : nullptr;
+  if (!name)
+    return malformed("there is no text under the key \"format\"",
+                     file + ":" + std::to_string(json.line),
+                     "known: " + join(formats(), ", "));
+  for (const Reader& reader : readers())
+    if (reader.format == *name) return &reader;
+  return malformed("unknown format \"" + shortened(*name, 60) + "\"",
+                   file + ":" + std::to_string(format->line) + ": format",
+                   suggestion(*name, formats()));
+}
+
+}  // namespace
+
+const std::vector<Reader>& readers() {
+  static const std::vector<Reader> kReaders = {
+      {"json", "", false, read_json},
+      {"model", "pipewright/model", true, read_model},
+      {"cluster", "pipewright/cluster", true, read_cluster},
+      {"profile", "pipewright/profile", true, read_profile},
+      {"plan", "pipewright/plan", true, read_plan},
+      {"schedule", "", true, read_schedule},
+      {"schedule-csv", "", true, read_schedule_csv},
+  };
+  return kReaders;
+}
+
+const Reader* reader_named(std::string_view name) {
+  for (const Reader& reader : readers())
+    if (reader.name == name) return &reader;
+  return nullptr;
+}
+
+Result<const Reader*> reader_of(std::string_view text,
+                                const std::string& file) {
+  if (opens_like_json(text)) return reader_of_json(text, file);
+  // Both forms of a schedule are lines of actions; ours opens with its name.
+  const bool is_ours = trim(text).substr(0, 8) == "schedule";
+  return reader_named(is_ours ? "schedule" : "schedule-csv");
+}
+
+}  // namespace pipewright::cli
