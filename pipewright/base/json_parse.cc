@@ -1,6 +1,7 @@
 // The grammar is nlohmann's SAX parser; this file adds what it leaves out:
 // positions, duplicate keys, limits on depth and number.
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -104,19 +105,20 @@ class Places {
     }
   }
 
+  // The parser ends a line comment at a carriage return, too.
   const char* comment_end() const {
-    const bool is_block = at_ + 1 < end_ && at_[1] == '*';
-    const std::string_view closer = is_block ? "*/" : "\n";
-    const std::string_view rest(at_ + 2,
-                                static_cast<std::size_t>(end_ - at_) - 2);
-    const std::size_t found = rest.find(closer);
+    const std::string_view rest(at_, static_cast<std::size_t>(end_ - at_));
+    const bool is_block = rest.substr(0, 2) == "/*";
+    const std::size_t found =
+        is_block ? rest.find("*/", 2) : rest.find_first_of("\r\n");
     if (found == std::string_view::npos) return end_;
-    return rest.data() + found + closer.size();
+    return at_ + found + (is_block ? 2 : 1);
   }
 
   const char* token_end() const {
+    if (at_ >= *reached_) return at_;
     const bool is_number = *at_ == '-' || (*at_ >= '0' && *at_ <= '9');
-    const char last = *reached_ > at_ ? (*reached_)[-1] : '0';
+    const char last = (*reached_)[-1];
     if (is_number && !(last >= '0' && last <= '9')) return *reached_ - 1;
     return *reached_;
   }
@@ -272,6 +274,13 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 Result<Json> parse_json(std::string_view text, std::string_view file) {
   if (trim(text).empty())
     return malformed("the file is empty", std::string(file) + ":1:1");
+  // To the parser a NUL is the end, whatever stands behind it.
+  if (const std::size_t at = text.find('\0'); at != std::string_view::npos) {
+    const auto line = std::count(text.begin(), text.begin() + at, '\n') + 1;
+    return malformed("a NUL byte",
+                     std::string(file) + ":" + std::to_string(line),
+                     "is this a text file?");
+  }
   const char* reached = text.data();
   TreeBuilder builder(text, file, &reached);
   CountingIterator first(text.data(), &reached);

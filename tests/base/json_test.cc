@@ -55,6 +55,7 @@ TEST_CASE("comments, escapes and wide characters do not shift places") {
   // Columns are characters: the two bytes of an umlaut are one.
   CHECK(places("[\"\xC3\xA4\xC3\xB6\", 5]") == "1:1 1:2 1:8 ");
   CHECK(places("[1]// end") == "1:1 1:2 ");
+  CHECK(places("// a\r[1, // b\r\n2]") == "1:6 1:7 2:1 ");
   CHECK(places("\xEF\xBB\xBF[1]") == "1:1 1:2 ");
 }
 
@@ -107,6 +108,13 @@ TEST_CASE("what JSON leaves open is refused, with the place") {
         "\"\\q\"", "01", "+1", ".5", "1.", "[1 2]", "/* no end", "/",
         "[\"\\ud800\"]", "]", "nul"})
     CHECK_MESSAGE(refusal(bad).substr(0, 4) == "f:1:", bad);
+}
+
+TEST_CASE("a NUL byte ends nothing: it is refused wherever it stands") {
+  using namespace std::string_literals;
+  CHECK(refusal("[1]\n\0x"s) == "f:2: a NUL byte (is this a text file?)");
+  CHECK(refusal("// x\0\n[1]"s).substr(0, 4) == "f:1:");
+  CHECK(refusal("[\"\0\"]"s).substr(0, 4) == "f:1:");
 }
 
 TEST_CASE("text that is not UTF-8 is refused, and the message is") {
