@@ -8,6 +8,7 @@
 #include "pipewright/plan/plan.h"
 #include "pipewright/plan/schedule.h"
 #include "pipewright/plan/schedule_csv.h"
+#include "pipewright/profile/formats/importer.h"
 #include "pipewright/profile/profile.h"
 
 namespace pipewright::cli {
@@ -69,6 +70,21 @@ Result<std::string> read_schedule_csv(std::string_view text,
   return "schedule: " + summary(schedule);
 }
 
+// One file by itself. What it may leave out is named, so that reading goes on.
+template <Importer (*importer)()>
+Result<std::string> read_import(std::string_view text,
+                                const std::string& file) {
+  const SourceFile source{file, std::string(text)};
+  ImportOptions options;
+  options.samples = 4;
+  options.device = "V100";
+  options.model = "toy";
+  options.blocks = 4;
+  PIPEWRIGHT_TRY(Imported imported,
+                 importer().read(std::span(&source, 1), options));
+  return imported.from + ": " + imported.what;
+}
+
 bool opens_like_json(std::string_view text) {
   text = trim(text);
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
@@ -110,6 +126,12 @@ const std::vector<Reader>& readers() {
       {"plan", "pipewright/plan", true, read_plan},
       {"schedule", "", true, read_schedule},
       {"schedule-csv", "", true, read_schedule_csv},
+      {"pipedream", "", false, read_import<pipedream_importer>},
+      {"dnn-partitioning", "", false, read_import<dnn_partitioning_importer>},
+      {"piper", "", false, read_import<piper_importer>},
+      {"sailor", "", false, read_import<sailor_importer>},
+      {"aceso", "", false, read_import<aceso_importer>},
+      {"galvatron", "", false, read_import<galvatron_importer>},
   };
   return kReaders;
 }
