@@ -174,7 +174,7 @@ std::int32_t Lowering::read_set(WorkerId worker, int k, std::int32_t version) {
     set.weights.push_back({g, read - version});
     auto transfer = weight_transfer_.find({g, worker});
     if (action.kind == ComputeKind::Forward &&
-        transfer != weight_transfer_.end() && read > 0)
+        transfer != weight_transfer_.end())
       set.transfers.push_back(transfer->second);
   }
   return intern(std::move(set));

@@ -83,13 +83,13 @@ Result<Program> lower(const Plan& plan, const Profile& profile,
     program.minibatches_outside = options.minibatches;
     return program;
   }
-  if (Result<void> readable = check_versions(plan); !readable)
-    return readable.error();
   const int outside = plan.schedule.sections().minibatches_outside;
   if (!plan.schedule.is_asynchronous()) {
     Program program = rolled(flat(1), 1, 0);
     return program;
   }
+  if (Result<void> readable = check_versions(plan); !readable)
+    return readable.error();
   // Versions and receives posted ahead settle after a few repetitions: the body
   // is the first one behind which nothing changes any more.
   constexpr int kMostSettling = 64;

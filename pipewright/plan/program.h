@@ -148,8 +148,8 @@ struct ReadSet {
 };
 
 // Gradients summed over workers before a step: over the replicas of a stage,
-// and over the uses of a tied parameter wherever they are. Summed in the order
-// of `workers`, then of layers.
+// and over the uses of a tied parameter wherever they are. Summed in ascending
+// order of layers, then in the order of `workers`.
 struct Reduction {
   std::vector<WorkerId> workers;
   std::vector<StageId> stages;  // whose Reduce actions take part

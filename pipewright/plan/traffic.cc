@@ -131,9 +131,10 @@ void Traffic::move(Building& b, TransferKind kind, Value value, StageId from,
 
 void Traffic::add_activations(Building& b) {
   for (std::size_t l = 0; l < profile_.layers.size(); ++l) {
+    if (homes_.storage[l] != LayerId(l)) continue;  // a view makes nothing
     const StageId home = homes_.forward[l];
     for (WorkerId worker : b.placement[home.index()])
-      b.present[{{ValueKind::Activation, homes_.storage[l]}, worker}];
+      b.present[{{ValueKind::Activation, LayerId(l)}, worker}];
   }
   for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
     std::set<LayerId> inputs;
