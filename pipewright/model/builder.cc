@@ -144,9 +144,9 @@ Result<std::vector<ParameterId>> ModelBuilder::shared_parameters(
 
 Result<void> ModelBuilder::check_size(const Layer& layer, const LayerForm& form,
                                       const std::vector<TensorForm>& inputs) {
-  if (model_.num_layers() >= kMostLayers)
+  if (model_.num_layers() >= kMostModelLayers)
     return malformed("is one too many: a model has at most " +
-                     std::to_string(kMostLayers) + " layers");
+                     std::to_string(kMostModelLayers) + " layers");
   if (num_edges_ + inputs.size() > kMostEdges)
     return malformed("brings the model over " + std::to_string(kMostEdges) +
                      " connections");

@@ -26,7 +26,7 @@
 
 namespace pipewright {
 
-inline constexpr int kMostLayers = 100'000;
+inline constexpr int kMostModelLayers = 100'000;
 inline constexpr std::size_t kLongestName = 200;
 
 // A layer before it is checked. Attributes may be left at their defaults.

@@ -120,7 +120,7 @@ void ModelReader::read_layers(const JsonCursor& list, const Scope& scope) {
 }
 
 void ModelReader::read_block(JsonCursor cursor, const Scope& outer) {
-  const std::int64_t count = cursor.at("repeat").integer(1, kMostLayers);
+  const std::int64_t count = cursor.at("repeat").integer(1, kMostModelLayers);
   JsonCursor start_at = cursor.find("start");
   const std::int64_t start =
       start_at.exists() ? start_at.integer(0, 1 << 30) : 0;
