@@ -1,0 +1,64 @@
+// One worker's end of its connections with all others: what an action of a
+// program may do to the outside.
+//
+// A worker sends without waiting, says which receives it is ready for, and
+// blocks only where it takes what has to be there. When any worker fails, all
+// blocking calls of all workers end with Cancelled.
+//
+// Contracts, checked by one suite over every implementation: a tensor taken is
+// the tensor sent, bit for bit; messages of one transfer may be taken in any
+// order of their keys; a sender may drop its tensor right after sending but may
+// not write to it.
+
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <exception>
+#include <vector>
+
+#include "pipewright/base/ids.h"
+
+namespace pipewright {
+
+// Another worker has failed; this one has nothing to add.
+class Cancelled : public std::exception {
+ public:
+  const char* what() const noexcept override { return "cancelled"; }
+};
+
+// The gradient of one use of a parameter, as handed to a reduction.
+struct Contribution {
+  ParameterId parameter;
+  LayerId layer;
+  at::Tensor gradient;
+};
+
+class Channel {
+ public:
+  virtual ~Channel() = default;
+
+  // `key` is the microbatch, or the version if the transfer carries weights;
+  // one list of tensors per value of the transfer.
+  virtual void send(TransferId transfer, std::int32_t key,
+                    std::vector<std::vector<at::Tensor>> values) = 0;
+  virtual void post(TransferId transfer, std::int32_t key) = 0;
+  virtual std::vector<std::vector<at::Tensor>> take(TransferId transfer,
+                                                    std::int32_t key) = 0;
+
+  // Hands in this worker's part of a reduction for the minibatch that starts
+  // with `microbatch`, once.
+  virtual void contribute(std::int32_t reduction, std::int32_t microbatch,
+                          std::vector<Contribution> contributions) = 0;
+  // The sums, one per parameter of the reduction; asked for once by each of
+  // the worker's stages that take part. Shared: not to be written to.
+  virtual std::vector<at::Tensor> reduced(std::int32_t reduction,
+                                          std::int32_t microbatch) = 0;
+
+  // Makes every call of every worker that sends or blocks, now and later, throw
+  // Cancelled.
+  virtual void cancel() = 0;
+};
+
+}  // namespace pipewright

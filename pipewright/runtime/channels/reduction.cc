@@ -1,0 +1,76 @@
+// Fixed-order sums; see reduction.h.
+
+#include "pipewright/runtime/channels/reduction.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "pipewright/base/check.h"
+
+namespace pipewright {
+namespace {
+
+struct Part {
+  LayerId layer;
+  std::ptrdiff_t place;  // of the worker in the reduction
+  at::Tensor gradient;
+};
+
+std::vector<Part> parts_of(ParameterId parameter, const Reduction& reduction,
+                           const std::vector<WorkerContributions>& all) {
+  std::vector<Part> parts;
+  for (const WorkerContributions& of_worker : all) {
+    const auto place = std::find(reduction.workers.begin(),
+                                 reduction.workers.end(), of_worker.worker) -
+                       reduction.workers.begin();
+    for (const Contribution& contribution : of_worker.contributions)
+      if (contribution.parameter == parameter)
+        parts.push_back({contribution.layer, place, contribution.gradient});
+  }
+  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
+    return std::tie(a.layer, a.place) < std::tie(b.layer, b.place);
+  });
+  return parts;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> reduction_sums(
+    const Reduction& reduction, const std::vector<WorkerContributions>& all) {
+  std::vector<at::Tensor> sums;
+  for (const ParameterId parameter : reduction.parameters) {
+    const std::vector<Part> parts = parts_of(parameter, reduction, all);
+    PIPEWRIGHT_CHECK(!parts.empty(), "a reduction without a gradient");
+    at::Tensor sum = parts[0].gradient;
+    for (std::size_t i = 1; i < parts.size(); ++i)
+      sum = sum.add(parts[i].gradient);
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
+std::vector<Participants> participants_of(const Program& program) {
+  std::vector<std::set<WorkerId>> givers(program.reductions.size());
+  std::vector<std::set<std::pair<WorkerId, StageId>>> readers(givers.size());
+  for (std::size_t w = 0; w < program.workers.size(); ++w) {
+    const WorkerProgram& code = program.workers[w];
+    for (const auto* section : {&code.prologue, &code.body, &code.epilogue})
+      for (const Action& action : *section) {
+        const auto index = static_cast<std::size_t>(action.index);
+        if (action.kind == ActionKind::Reduce)
+          givers[index].insert(WorkerId(w));
+        if (action.kind != ActionKind::Step) continue;
+        for (const std::int32_t r : program.read_sets[index].reductions)
+          readers[static_cast<std::size_t>(r)].insert(
+              {WorkerId(w), action.stage});
+      }
+  }
+  std::vector<Participants> all;
+  for (std::size_t r = 0; r < givers.size(); ++r)
+    all.push_back({static_cast<int>(givers[r].size()),
+                   static_cast<int>(readers[r].size())});
+  return all;
+}
+
+}  // namespace pipewright

@@ -1,0 +1,162 @@
+// Threads, and what they leave behind; see executor.h.
+
+#include "pipewright/runtime/executor.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "pipewright/runtime/channels/in_process.h"
+#include "pipewright/runtime/initial_parameters.h"
+#include "pipewright/runtime/worker.h"
+
+namespace pipewright {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The first failure of any worker.
+class FirstFailure {
+ public:
+  void record(ErrorCode code, std::string message, std::string where) {
+    const std::lock_guard lock(mutex_);
+    if (error_) return;
+    error_ = Error{code, std::move(message), std::move(where), "", {}};
+  }
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  std::mutex mutex_;
+  std::optional<Error> error_;
+};
+
+// LibTorch appends its own stack to what went wrong.
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+// Means of microbatches from the means of their parts, which replicas report.
+std::vector<double> joined_losses(std::vector<PartialLoss> parts,
+                                  int microbatch) {
+  std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.microbatch, a.samples.first) <
+           std::pair(b.microbatch, b.samples.first);
+  });
+  std::vector<double> losses;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::int32_t samples = parts[i].samples.end - parts[i].samples.first;
+    if (i == 0 || parts[i].microbatch != parts[i - 1].microbatch)
+      losses.push_back(0);
+    losses.back() += parts[i].mean * samples / microbatch;
+  }
+  return losses;
+}
+
+Timeline measured_timeline(const Program& program, int minibatches,
+                           std::vector<std::vector<Span>> spans,
+                           Seconds duration) {
+  Timeline timeline;
+  timeline.num_stages = program.num_stages;
+  timeline.num_microbatches = program.num_microbatches;
+  timeline.minibatches = minibatches;
+  timeline.duration = duration;
+  timeline.step_seconds = duration / minibatches;
+  Seconds all_busy;
+  for (std::size_t w = 0; w < spans.size(); ++w) {
+    WorkerSummary summary;
+    summary.device = program.workers[w].device;
+    for (const Span& span : spans[w]) summary.busy += span.end - span.start;
+    all_busy += summary.busy;
+    timeline.workers.push_back(summary);
+  }
+  timeline.bubble =
+      1 - all_busy / (duration * static_cast<double>(spans.size()));
+  timeline.spans = std::move(spans);
+  return timeline;
+}
+
+}  // namespace
+
+Executor::Executor(Model model, Program program, TrainingSettings settings)
+    : settings_(std::move(settings)), program_(std::move(program)) {
+  const c10::InferenceMode guard;
+  trained_.parameters = initial_parameters(model, settings_.seed);
+  network_ = std::make_unique<const Network>(std::move(model));
+  for (const auto& function : network_->functions)
+    trained_.statistics.push_back(function->initial_statistics());
+  for (int i = 0; i < program_.num_workers(); ++i)
+    workers_.push_back(
+        std::make_unique<Worker>(*network_, program_, WorkerId(i), settings_));
+}
+
+Executor::~Executor() = default;
+
+Result<Executed> Executor::run(const MicrobatchSource& source,
+                               int minibatches) {
+  auto channels = in_process_channels(program_);
+  FirstFailure failure;
+  const Clock::time_point start = Clock::now();
+  std::vector<std::thread> threads;
+  for (std::size_t w = 0; w < workers_.size(); ++w)
+    threads.emplace_back([&, w] {
+      const c10::InferenceMode guard;
+      at::set_num_threads(1);
+      try {
+        workers_[w]->run(minibatches, minibatches_done_, trained_, source,
+                         *channels[w], start);
+      } catch (const Cancelled&) {
+      } catch (const LossIsNotFinite& error) {
+        failure.record(ErrorCode::LossNotFinite, error.what(),
+                       workers_[w]->activity());
+        channels[w]->cancel();
+      } catch (const std::exception& error) {
+        failure.record(ErrorCode::WorkerLost, first_line(error.what()),
+                       workers_[w]->activity());
+        channels[w]->cancel();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  const Seconds duration(
+      std::chrono::duration<double>(Clock::now() - start).count());
+  if (failure.error()) return *failure.error();
+
+  Executed executed;
+  std::vector<PartialLoss> losses;
+  std::vector<std::vector<Span>> spans;
+  for (const auto& worker : workers_) {
+    for (PartialLoss& loss : worker->take_losses()) losses.push_back(loss);
+    spans.push_back(worker->take_spans());
+  }
+  executed.losses = joined_losses(std::move(losses), program_.microbatch);
+  executed.timeline =
+      measured_timeline(program_, minibatches, std::move(spans), duration);
+  trained_.losses.insert(trained_.losses.end(), executed.losses.begin(),
+                         executed.losses.end());
+  collect(minibatches);
+  return executed;
+}
+
+// Of what several workers hold (replicas, tied parameters) the first one's
+// copy; they are the same.
+void Executor::collect(int minibatches) {
+  const c10::InferenceMode guard;
+  for (auto worker = workers_.rbegin(); worker != workers_.rend(); ++worker) {
+    for (const auto& [id, tensor] : (*worker)->weights().newest())
+      trained_.parameters[id.index()] = tensor.clone();
+    for (const auto& [layer, tensors] : (*worker)->statistics())
+      trained_.statistics[layer.index()] = tensors;
+  }
+  minibatches_done_ += minibatches;
+}
+
+std::size_t Executor::num_values_held() const {
+  std::size_t count = 0;
+  for (const auto& worker : workers_) count += worker->num_values_held();
+  return count;
+}
+
+}  // namespace pipewright

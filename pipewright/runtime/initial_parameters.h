@@ -1,0 +1,23 @@
+// Parameters as they are before the first step: drawn from a random stream
+// keyed by (seed, parameter name), so that no partition, worker or order
+// changes them.
+
+#pragma once
+
+#include <cstdint>
+
+#include "pipewright/model/model.h"
+#include "pipewright/runtime/layers/layer_function.h"
+
+namespace pipewright {
+
+// How is decided by the first layer that uses it:
+//   linear, conv2d   uniform within 1 / sqrt(inputs of one output)
+//   lstm             uniform within 1 / sqrt(hidden)
+//   norms            ones for the gain, zeros for the shift
+//   embedding, positional   normal, deviation 0.02
+at::Tensor initial_parameter(const Model& model, ParameterId parameter,
+                             std::uint64_t seed);
+Tensors initial_parameters(const Model& model, std::uint64_t seed);
+
+}  // namespace pipewright

@@ -1,0 +1,137 @@
+// attention: softmax(Q K^T / sqrt(features of a head)) V over heads, of inputs
+// that linear layers have projected. Keeps its inputs and the probabilities,
+// with dropout also the mask.
+
+#include <cmath>
+#include <limits>
+
+#include "pipewright/runtime/layers/layer_description.h"
+#include "pipewright/runtime/layers/random_stream.h"
+
+namespace pipewright {
+namespace {
+
+// samples x heads x positions x features of a head.
+struct Heads {
+  at::Tensor query, key, value;
+};
+
+class Attention final : public LayerFunction {
+ public:
+  explicit Attention(LayerDescription description)
+      : description_(std::move(description)),
+        heads_(integer(description_.attributes(), "heads")),
+        causal_(flag(description_.attributes(), "causal")),
+        dropout_(real(description_.attributes(), "dropout")) {}
+
+  Forwarded forward(const Tensors& inputs, const Tensors&,
+                    const ForwardContext& context) const override {
+    const Heads heads = split_heads(inputs);
+    at::Tensor scores = at::matmul(heads.query, heads.key.transpose(2, 3));
+    scores.mul_(scale(heads));
+    if (causal_) scores.masked_fill_(future(scores), kMinusInfinity);
+    at::Tensor probabilities = at::_softmax(scores, -1, false);
+    if (dropout_ == 0 || !context.training)
+      return {joined(at::matmul(probabilities, heads.value)), {probabilities}};
+    at::Tensor mask = dropout_mask(probabilities, context);
+    return {joined(at::matmul(dropped(probabilities, mask), heads.value)),
+            {probabilities, mask}};
+  }
+
+  Tensors backward_input(const KeptTensors& kept, const Tensors&,
+                         const at::Tensor& gradient, Tensors*) const override {
+    const Heads heads = split_heads(kept.inputs);
+    const at::Tensor& probabilities = kept.kept_private[0];
+    const bool has_dropout = dropout_ > 0;
+    const at::Tensor used = has_dropout
+                                ? dropped(probabilities, kept.kept_private[1])
+                                : probabilities;
+    const at::Tensor of_output = split(gradient);
+    at::Tensor of_probabilities =
+        at::matmul(of_output, heads.value.transpose(2, 3));
+    if (has_dropout)
+      of_probabilities = dropped(of_probabilities, kept.kept_private[1]);
+    at::Tensor of_scores = at::_softmax_backward_data(
+        of_probabilities, probabilities, -1, probabilities.scalar_type());
+    of_scores.mul_(scale(heads));
+    return packed({at::matmul(of_scores, heads.key),
+                   at::matmul(of_scores.transpose(2, 3), heads.query),
+                   at::matmul(used.transpose(2, 3), of_output)});
+  }
+
+ private:
+  static constexpr double kMinusInfinity =
+      -std::numeric_limits<double>::infinity();
+
+  at::Tensor split(const at::Tensor& tensor) const {
+    return tensor
+        .reshape(
+            {tensor.size(0), tensor.size(1), heads_, tensor.size(2) / heads_})
+        .transpose(1, 2);
+  }
+  static at::Tensor joined(const at::Tensor& heads) {
+    return heads.transpose(1, 2).flatten(2);
+  }
+  static double scale(const Heads& heads) {
+    return 1 / std::sqrt(static_cast<double>(heads.query.size(3)));
+  }
+
+  // One input packs all three, two pack key and value.
+  Heads split_heads(const Tensors& inputs) const {
+    if (inputs.size() == 3)
+      return {split(inputs[0]), split(inputs[1]), split(inputs[2])};
+    if (inputs.size() == 2) {
+      const Tensors pair = inputs[1].chunk(2, 2);
+      return {split(inputs[0]), split(pair[0]), split(pair[1])};
+    }
+    const Tensors all = inputs[0].chunk(3, 2);
+    return {split(all[0]), split(all[1]), split(all[2])};
+  }
+  Tensors packed(const Heads& gradients) const {
+    const at::Tensor query = joined(gradients.query);
+    const at::Tensor key = joined(gradients.key);
+    const at::Tensor value = joined(gradients.value);
+    const std::size_t inputs = description_.input_shapes.size();
+    Tensors result = inputs == 3   ? Tensors{query, key, value}
+                     : inputs == 2 ? Tensors{query, at::cat({key, value}, 2)}
+                                   : Tensors{at::cat({query, key, value}, 2)};
+    for (std::size_t i = 0; i < inputs; ++i)
+      if (!description_.wants_gradient(i)) result[i] = at::Tensor();
+    return result;
+  }
+
+  static at::Tensor future(const at::Tensor& scores) {
+    return at::ones({scores.size(2), scores.size(3)}, at::kBool).triu(1);
+  }
+  at::Tensor dropped(const at::Tensor& tensor, const at::Tensor& mask) const {
+    return at::native_dropout_backward(tensor, mask, 1 / (1 - dropout_));
+  }
+  at::Tensor dropout_mask(const at::Tensor& like,
+                          const ForwardContext& context) const {
+    const RandomStream stream(
+        context.seed, static_cast<std::uint64_t>(context.microbatch),
+        static_cast<std::uint64_t>(description_.id.value));
+    at::Tensor mask = at::empty(like.sizes(), at::kBool);
+    const std::int64_t first =
+        context.first_sample * (like.numel() / like.size(0));
+    bool* elements = mask.data_ptr<bool>();
+    for (std::int64_t i = 0; i < mask.numel(); ++i)
+      elements[i] =
+          stream.uniform(static_cast<std::uint64_t>(first + i)) >= dropout_;
+    return mask;
+  }
+
+  LayerDescription description_;
+  std::int64_t heads_;
+  bool causal_;
+  double dropout_;
+};
+
+}  // namespace
+
+std::unique_ptr<const LayerFunction> make_attention(
+    LayerDescription description) {
+  return std::make_unique<Attention>(std::move(description));
+}
+
+}  // namespace pipewright

@@ -1,0 +1,80 @@
+// cross_entropy and mse: the mean over the samples at hand, one number.
+// cross_entropy keeps log-probabilities and target, mse both inputs.
+
+#include "pipewright/runtime/layers/layer_description.h"
+
+namespace pipewright {
+namespace {
+
+constexpr std::int64_t kMean = 1;  // at::Reduction::Mean
+constexpr std::int64_t kIgnoreNone = -100;
+
+class CrossEntropy final : public LayerFunction {
+ public:
+  explicit CrossEntropy(const LayerDescription& description)
+      : wants_gradient_(description.wants_gradient(0)),
+        input_(description.input_shapes[0]) {}
+
+  Forwarded forward(const Tensors& inputs, const Tensors&,
+                    const ForwardContext&) const override {
+    const at::Tensor rows = inputs[0].reshape({-1, inputs[0].size(-1)});
+    at::Tensor log_probabilities = at::_log_softmax(rows, 1, false);
+    auto [loss, weight] = at::nll_loss_forward(
+        log_probabilities, inputs[1].reshape({-1}), {}, kMean, kIgnoreNone);
+    return {loss, {log_probabilities.view(inputs[0].sizes())}};
+  }
+
+  // (probabilities - one at the target) * gradient / rows.
+  Tensors backward_input(const KeptTensors& kept, const Tensors&,
+                         const at::Tensor& gradient, Tensors*) const override {
+    if (!wants_gradient_) return {at::Tensor(), at::Tensor()};
+    const at::Tensor& log_probabilities = kept.kept_private[0];
+    at::Tensor result = log_probabilities.exp();
+    at::Tensor rows = result.view({-1, result.size(-1)});
+    const at::Tensor one = at::full({1, 1}, -1, rows.options());
+    rows.scatter_add_(1, kept.inputs[1].reshape({-1, 1}),
+                      one.expand({rows.size(0), 1}));
+    result.mul_(gradient.div(static_cast<double>(rows.size(0))));
+    return {result, at::Tensor()};
+  }
+
+ private:
+  bool wants_gradient_;
+  Shape input_;
+};
+
+class Mse final : public LayerFunction {
+ public:
+  explicit Mse(LayerDescription description)
+      : description_(std::move(description)) {}
+
+  Forwarded forward(const Tensors& inputs, const Tensors&,
+                    const ForwardContext&) const override {
+    // The kernel leaves its result in the storage of all differences.
+    return {at::mse_loss(inputs[0], inputs[1]).clone(), {}};
+  }
+  Tensors backward_input(const KeptTensors& kept, const Tensors&,
+                         const at::Tensor& gradient, Tensors*) const override {
+    Tensors gradients(2);
+    for (std::size_t i : {0, 1})
+      if (description_.wants_gradient(i))
+        gradients[i] = at::mse_loss_backward(gradient, kept.inputs[i],
+                                             kept.inputs[1 - i], kMean);
+    return gradients;
+  }
+
+ private:
+  LayerDescription description_;
+};
+
+}  // namespace
+
+std::unique_ptr<const LayerFunction> make_cross_entropy(
+    LayerDescription description) {
+  return std::make_unique<CrossEntropy>(description);
+}
+std::unique_ptr<const LayerFunction> make_mse(LayerDescription description) {
+  return std::make_unique<Mse>(std::move(description));
+}
+
+}  // namespace pipewright

@@ -1,0 +1,123 @@
+// layer_norm and batch_norm. Both keep their input and two private statistics:
+// per row for layer_norm, per channel of the microbatch for batch_norm.
+
+#include <array>
+#include <tuple>
+
+#include "pipewright/runtime/layers/layer_description.h"
+
+namespace pipewright {
+namespace {
+
+// Over the last dimension.
+class LayerNorm final : public LayerFunction {
+ public:
+  explicit LayerNorm(const LayerDescription& description)
+      : wants_gradient_(description.wants_gradient(0)),
+        shape_(description.parameter_shapes.at(0)),
+        epsilon_(real(description.attributes(), "epsilon")) {}
+
+  Forwarded forward(const Tensors& inputs, const Tensors& weights,
+                    const ForwardContext&) const override {
+    auto [output, mean, scale] = at::native_layer_norm(
+        inputs[0], shape_, weights[0], weights[1], epsilon_);
+    return {output, {mean, scale}};
+  }
+  Tensors backward_input(const KeptTensors& kept, const Tensors& weights,
+                         const at::Tensor& gradient, Tensors*) const override {
+    if (!wants_gradient_) return {at::Tensor()};
+    return {
+        std::get<0>(halves(kept, weights[0], gradient, {true, false, false}))};
+  }
+  // The gain does not enter its own gradient: any tensor of its shape serves.
+  Tensors backward_weight(const KeptTensors& kept, const at::Tensor& gradient,
+                          const Tensors&) const override {
+    auto [none, gain, shift] =
+        halves(kept, at::empty(shape_, gradient.options()), gradient,
+               {false, true, true});
+    return {gain, shift};
+  }
+
+ private:
+  std::tuple<at::Tensor, at::Tensor, at::Tensor> halves(
+      const KeptTensors& kept, const at::Tensor& gain,
+      const at::Tensor& gradient, std::array<bool, 3> mask) const {
+    return at::native_layer_norm_backward(
+        gradient.contiguous(), kept.inputs[0], shape_, kept.kept_private[0],
+        kept.kept_private[1], gain, gain, mask);
+  }
+
+  bool wants_gradient_;
+  std::vector<std::int64_t> shape_;
+  double epsilon_;
+};
+
+// Over samples and space, per channel.
+class BatchNorm final : public LayerFunction {
+ public:
+  explicit BatchNorm(const LayerDescription& description)
+      : wants_gradient_(description.wants_gradient(0)),
+        shape_(description.parameter_shapes.at(0)),
+        type_(scalar_type(description.layer->output_type)),
+        epsilon_(real(description.attributes(), "epsilon")),
+        momentum_(real(description.attributes(), "momentum")) {}
+
+  // Without statistics to keep (a recomputation) the kernel is given none,
+  // which changes nothing in its output.
+  Forwarded forward(const Tensors& inputs, const Tensors& weights,
+                    const ForwardContext& context) const override {
+    at::Tensor mean, variance;
+    if (context.statistics) {
+      mean = context.statistics->at(0);
+      variance = context.statistics->at(1);
+    }
+    auto [output, batch_mean, batch_scale] =
+        at::native_batch_norm(inputs[0], weights[0], weights[1], mean, variance,
+                              context.training, momentum_, epsilon_);
+    return {output, {batch_mean, batch_scale}};
+  }
+  Tensors backward_input(const KeptTensors& kept, const Tensors& weights,
+                         const at::Tensor& gradient, Tensors*) const override {
+    if (!wants_gradient_) return {at::Tensor()};
+    return {
+        std::get<0>(halves(kept, weights[0], gradient, {true, false, false}))};
+  }
+  Tensors backward_weight(const KeptTensors& kept, const at::Tensor& gradient,
+                          const Tensors&) const override {
+    auto [none, gain, shift] =
+        halves(kept, at::empty(shape_, gradient.options()), gradient,
+               {false, true, true});
+    return {gain, shift};
+  }
+  Tensors initial_statistics() const override {
+    return {at::zeros(shape_, type_), at::ones(shape_, type_)};
+  }
+
+ private:
+  std::tuple<at::Tensor, at::Tensor, at::Tensor> halves(
+      const KeptTensors& kept, const at::Tensor& gain,
+      const at::Tensor& gradient, std::array<bool, 3> mask) const {
+    return at::native_batch_norm_backward(
+        gradient, kept.inputs[0], gain, {}, {}, kept.kept_private[0],
+        kept.kept_private[1], true, epsilon_, mask);
+  }
+
+  bool wants_gradient_;
+  std::vector<std::int64_t> shape_;  // of the gain: the channels
+  at::ScalarType type_;
+  double epsilon_;
+  double momentum_;
+};
+
+}  // namespace
+
+std::unique_ptr<const LayerFunction> make_layer_norm(
+    LayerDescription description) {
+  return std::make_unique<LayerNorm>(description);
+}
+std::unique_ptr<const LayerFunction> make_batch_norm(
+    LayerDescription description) {
+  return std::make_unique<BatchNorm>(description);
+}
+
+}  // namespace pipewright

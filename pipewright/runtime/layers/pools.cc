@@ -1,0 +1,117 @@
+// max_pool, avg_pool and adaptive_avg_pool. Their backward needs the input's
+// shape, which is known, and for max_pool the private positions of the maxima;
+// no activation is kept.
+
+#include "pipewright/runtime/layers/layer_description.h"
+
+namespace pipewright {
+namespace {
+
+// A tensor of the input's shape whose numbers nobody looks at and that takes no
+// memory.
+at::Tensor shape_only(const Shape& shape, const at::Tensor& gradient) {
+  std::vector<std::int64_t> sizes = {gradient.size(0)};
+  sizes.insert(sizes.end(), shape.begin(), shape.end());
+  return at::zeros({1}, gradient.options()).expand(sizes);
+}
+
+class MaxPool final : public LayerFunction {
+ public:
+  explicit MaxPool(const LayerDescription& description)
+      : wants_gradient_(description.wants_gradient(0)),
+        input_(description.input_shapes[0]),
+        kernel_(pair(description.attributes(), "kernel")),
+        stride_(pair(description.attributes(), "stride")),
+        padding_(pair(description.attributes(), "padding")),
+        ceil_(flag(description.attributes(), "ceil")) {}
+
+  Forwarded forward(const Tensors& inputs, const Tensors&,
+                    const ForwardContext&) const override {
+    auto [output, positions] = at::max_pool2d_with_indices(
+        inputs[0], kernel_, stride_, padding_, {1, 1}, ceil_);
+    return {output, {positions}};
+  }
+  Tensors backward_input(const KeptTensors& kept, const Tensors&,
+                         const at::Tensor& gradient, Tensors*) const override {
+    if (!wants_gradient_) return {at::Tensor()};
+    return {at::max_pool2d_with_indices_backward(
+        gradient, shape_only(input_, gradient), kernel_, stride_, padding_,
+        {1, 1}, ceil_, kept.kept_private[0])};
+  }
+
+ private:
+  bool wants_gradient_;
+  Shape input_;
+  Shape kernel_, stride_, padding_;
+  bool ceil_;
+};
+
+class AvgPool final : public LayerFunction {
+ public:
+  explicit AvgPool(const LayerDescription& description)
+      : wants_gradient_(description.wants_gradient(0)),
+        input_(description.input_shapes[0]),
+        kernel_(pair(description.attributes(), "kernel")),
+        stride_(pair(description.attributes(), "stride")),
+        padding_(pair(description.attributes(), "padding")),
+        ceil_(flag(description.attributes(), "ceil")) {}
+
+  Forwarded forward(const Tensors& inputs, const Tensors&,
+                    const ForwardContext&) const override {
+    return {at::avg_pool2d(inputs[0], kernel_, stride_, padding_, ceil_), {}};
+  }
+  Tensors backward_input(const KeptTensors&, const Tensors&,
+                         const at::Tensor& gradient, Tensors*) const override {
+    if (!wants_gradient_) return {at::Tensor()};
+    return {at::avg_pool2d_backward(gradient, shape_only(input_, gradient),
+                                    kernel_, stride_, padding_, ceil_, true,
+                                    std::nullopt)};
+  }
+
+ private:
+  bool wants_gradient_;
+  Shape input_;
+  Shape kernel_, stride_, padding_;
+  bool ceil_;
+};
+
+class AdaptiveAvgPool final : public LayerFunction {
+ public:
+  explicit AdaptiveAvgPool(const LayerDescription& description)
+      : wants_gradient_(description.wants_gradient(0)),
+        input_(description.input_shapes[0]),
+        size_(pair(description.attributes(), "size")) {}
+
+  Forwarded forward(const Tensors& inputs, const Tensors&,
+                    const ForwardContext&) const override {
+    return {at::_adaptive_avg_pool2d(inputs[0], size_), {}};
+  }
+  Tensors backward_input(const KeptTensors&, const Tensors&,
+                         const at::Tensor& gradient, Tensors*) const override {
+    if (!wants_gradient_) return {at::Tensor()};
+    return {at::_adaptive_avg_pool2d_backward(gradient,
+                                              shape_only(input_, gradient))};
+  }
+
+ private:
+  bool wants_gradient_;
+  Shape input_;
+  Shape size_;
+};
+
+}  // namespace
+
+std::unique_ptr<const LayerFunction> make_max_pool(
+    LayerDescription description) {
+  return std::make_unique<MaxPool>(description);
+}
+std::unique_ptr<const LayerFunction> make_avg_pool(
+    LayerDescription description) {
+  return std::make_unique<AvgPool>(description);
+}
+std::unique_ptr<const LayerFunction> make_adaptive_avg_pool(
+    LayerDescription description) {
+  return std::make_unique<AdaptiveAvgPool>(description);
+}
+
+}  // namespace pipewright

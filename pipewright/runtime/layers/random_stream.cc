@@ -1,0 +1,48 @@
+// Counter-based random numbers; see random_stream.h.
+
+#include "pipewright/runtime/layers/random_stream.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace pipewright {
+namespace {
+
+constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15ULL;
+
+std::uint64_t mixed(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
+std::uint64_t combined(std::uint64_t key, std::uint64_t next) {
+  return mixed(key + kGolden + mixed(next + kGolden));
+}
+
+}  // namespace
+
+RandomStream::RandomStream(std::uint64_t seed, std::string_view name)
+    : key_(mixed(seed + kGolden)) {
+  for (const char c : name)
+    key_ = combined(key_, static_cast<unsigned char>(c));
+}
+
+RandomStream::RandomStream(std::uint64_t seed, std::uint64_t a, std::uint64_t b)
+    : key_(combined(combined(mixed(seed + kGolden), a), b)) {}
+
+std::uint64_t RandomStream::bits(std::uint64_t index) const {
+  return mixed(key_ + kGolden * (index + 1));
+}
+
+double RandomStream::uniform(std::uint64_t index) const {
+  return static_cast<double>(bits(index) >> 11) * 0x1p-53;
+}
+
+// Box and Muller's transform; 1 - u is in (0, 1], so the logarithm is finite.
+double RandomStream::normal(std::uint64_t index) const {
+  const double radius = std::sqrt(-2 * std::log(1 - uniform(2 * index)));
+  return radius * std::cos(2 * std::numbers::pi * uniform(2 * index + 1));
+}
+
+}  // namespace pipewright

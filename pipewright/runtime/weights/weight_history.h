@@ -1,0 +1,39 @@
+// All versions of a group of weights that there ever were: what the interpreter
+// reads, and what a WeightStore's ring must look like from outside.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "pipewright/plan/program.h"
+#include "pipewright/runtime/training.h"
+
+namespace pipewright {
+
+class WeightHistory {
+ public:
+  using Weights = std::map<ParameterId, at::Tensor>;
+
+  explicit WeightHistory(Weights first) { versions_.push_back(first); }
+
+  // Versions below 0 are 0. With steps_back > 0 extrapolated back along the
+  // velocity that the weights had at that version.
+  at::Tensor read(ParameterId id, std::int32_t version,
+                  double steps_back) const;
+  const Weights& version(std::int32_t version) const;
+  const Weights& newest() const { return versions_.back(); }
+
+  void install(std::int32_t version, Weights weights);
+  // The next version, at a stage with this delay.
+  void step(const TrainingSettings& settings, const StageDelay& delay,
+            const Weights& gradients);
+
+ private:
+  std::vector<Weights> versions_;
+  std::vector<Weights> velocities_;  // of version 1 and on, where corrected
+  std::map<ParameterId, Tensors> state_;
+};
+
+}  // namespace pipewright

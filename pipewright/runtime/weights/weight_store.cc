@@ -1,0 +1,206 @@
+// Rings of weight versions; see weight_store.h.
+//
+// Correction (B. Yang et al., "PipeMare: Asynchronous Pipeline Parallel DNN
+// Training", MLSys 2021, technique T2; our reconstruction of its constants):
+//   after each step  velocity <- gamma velocity + (1 - gamma) (w_new - w_old)
+//   backward reads   w - d velocity,  d = forward delay - backward delay
+//   gamma = D^(1/d)  with D = TrainingSettings::correction_decay
+
+#include "pipewright/runtime/weights/weight_store.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "pipewright/base/check.h"
+
+namespace pipewright {
+
+WeightStore::WeightStore(const Network& network, const Program& program,
+                         WorkerId worker, const TrainingSettings& settings)
+    : network_(network),
+      program_(program),
+      settings_(settings),
+      held_of_group_(program.weight_groups.size(), -1),
+      place_of_layer_(static_cast<std::size_t>(network.model.num_layers())) {
+  for (const HeldWeights& held : program.workers[worker.index()].held) {
+    const auto index = static_cast<std::int32_t>(held_.size());
+    held_.push_back(make_held(held, worker));
+    held_of_group_[static_cast<std::size_t>(held.group)] = index;
+    const auto& layers = held_.back().group->layers;
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      place_of_layer_[layers[i].index()] = {index, i};
+  }
+}
+
+WeightStore::Held WeightStore::make_held(const HeldWeights& held,
+                                         WorkerId worker) const {
+  Held result;
+  result.group = &program_.weight_groups[static_cast<std::size_t>(held.group)];
+  result.is_owned = program_.operation(worker, result.group->owner) != nullptr;
+  result.ring.resize(static_cast<std::size_t>(held.versions));
+  auto& parameters = result.parameters;
+  for (const LayerId layer : result.group->layers) {
+    auto& places = result.places.emplace_back();
+    for (const ParameterId id : network_.model.layer(layer).parameters) {
+      const auto known = std::find(parameters.begin(), parameters.end(), id);
+      places.push_back(static_cast<std::size_t>(known - parameters.begin()));
+      if (known == parameters.end()) parameters.push_back(id);
+    }
+  }
+  return result;
+}
+
+WeightStore::Slot& WeightStore::Held::slot(std::int32_t version) {
+  return ring[static_cast<std::size_t>(std::max(version, 0)) % ring.size()];
+}
+const WeightStore::Slot& WeightStore::Held::slot(std::int32_t version) const {
+  return ring[static_cast<std::size_t>(std::max(version, 0)) % ring.size()];
+}
+
+void WeightStore::Held::fill(Slot& target, Tensors tensors) const {
+  target.tensors = std::move(tensors);
+  target.by_layer.clear();
+  for (const auto& of_layer : places) {
+    Tensors& layer = target.by_layer.emplace_back();
+    for (const std::size_t place : of_layer)
+      layer.push_back(target.tensors[place]);
+  }
+}
+
+void WeightStore::restart(const Tensors& parameters) {
+  for (Held& held : held_) {
+    for (Slot& old : held.ring) old.version = -1;
+    held.moved.clear();
+    held.newest = 0;
+    Tensors tensors;
+    for (const ParameterId id : held.parameters)
+      tensors.push_back(parameters[id.index()].clone());
+    held.fill(held.ring[0], std::move(tensors));
+    held.ring[0].version = 0;
+  }
+}
+
+const Tensors& WeightStore::read(LayerId layer, std::int32_t version) const {
+  static const Tensors kNone;
+  const Place& place = place_of_layer_[layer.index()];
+  if (place.held < 0) return kNone;
+  const Slot& found = held_[static_cast<std::size_t>(place.held)].slot(version);
+  PIPEWRIGHT_CHECK(found.version == std::max(version, 0),
+                   "version " + std::to_string(version) + " of layer " +
+                       std::to_string(layer.value) + " is not held");
+  return found.by_layer[place.layer];
+}
+
+const Tensors& WeightStore::read_back(LayerId layer, std::int32_t version,
+                                      double steps) {
+  const Tensors& plain = read(layer, version);
+  const Place& place = place_of_layer_[layer.index()];
+  if (steps <= 0 || place.held < 0) return plain;
+  Held& held = held_[static_cast<std::size_t>(place.held)];
+  if (held.velocity.empty()) return plain;  // nothing has moved yet
+  const Slot& from = held.slot(version);
+  for (const Slot& known : held.moved)
+    if (known.version == from.version && known.moved_back == steps)
+      return known.by_layer[place.layer];
+  Tensors tensors;
+  for (std::size_t i = 0; i < held.parameters.size(); ++i)
+    tensors.push_back(at::sub(from.tensors[i], held.velocity[i], steps));
+  Slot moved{from.version, steps, {}, {}};
+  held.fill(moved, std::move(tensors));
+  return held.moved.emplace_back(std::move(moved)).by_layer[place.layer];
+}
+
+const WeightStore::Held& WeightStore::held_group(std::int32_t group) const {
+  const std::int32_t index = held_of_group_[static_cast<std::size_t>(group)];
+  PIPEWRIGHT_CHECK(index >= 0, "a group of weights that is not held");
+  return held_[static_cast<std::size_t>(index)];
+}
+
+bool WeightStore::has(std::int32_t group, std::int32_t version) const {
+  return held_group(group).slot(version).version == std::max(version, 0);
+}
+
+void WeightStore::install(std::int32_t group, std::int32_t version,
+                          std::vector<Tensors> layers) {
+  auto& held = const_cast<Held&>(held_group(group));
+  Tensors tensors(held.parameters.size());
+  for (std::size_t layer = 0; layer < layers.size(); ++layer)
+    for (std::size_t i = 0; i < layers[layer].size(); ++i)
+      tensors[held.places[layer][i]] = std::move(layers[layer][i]);
+  Slot& target = held.slot(version);
+  held.fill(target, std::move(tensors));
+  target.version = version;
+}
+
+std::vector<Tensors> WeightStore::copies(std::int32_t group,
+                                         std::int32_t version) const {
+  const Slot& from = held_group(group).slot(version);
+  PIPEWRIGHT_CHECK(from.version == version, "weights to send are not held");
+  std::vector<Tensors> layers = from.by_layer;
+  for (Tensors& layer : layers)
+    for (at::Tensor& tensor : layer) tensor = tensor.clone();
+  return layers;
+}
+
+// How far back backward reads; 0 without correction.
+double WeightStore::correction(const Held& held) const {
+  const StageDelay& delay = program_.delays[held.group->owner.index()];
+  return delay.corrected ? std::max(0.0, delay.forward - delay.backward) : 0;
+}
+
+void WeightStore::step(StageId stage, std::int32_t version, std::int64_t step,
+                       const std::map<ParameterId, at::Tensor>& gradients) {
+  const double rate =
+      delayed_rate(settings_, step, program_.delays[stage.index()].forward);
+  for (Held& held : held_)
+    if (held.is_owned && held.group->owner == stage)
+      step_group(held, version, rate, step, gradients);
+}
+
+void WeightStore::step_group(
+    Held& held, std::int32_t version, double rate, std::int64_t step,
+    const std::map<ParameterId, at::Tensor>& gradients) {
+  const Optimizer& optimizer = *settings_.optimizer;
+  const Slot& from = held.slot(version - 1);
+  Slot& to = held.slot(version);
+  PIPEWRIGHT_CHECK(from.version == version - 1, "a step without its weights");
+  if (to.tensors.empty()) {
+    Tensors fresh;
+    for (const at::Tensor& tensor : from.tensors)
+      fresh.push_back(at::empty_like(tensor));
+    held.fill(to, std::move(fresh));
+  }
+  const double distance = correction(held);
+  held.state.resize(held.parameters.size());
+  for (std::size_t i = 0; i < held.parameters.size(); ++i) {
+    const at::Tensor& gradient = gradients.at(held.parameters[i]);
+    at::Tensor before = from.tensors[i];
+    if (&from != &to)
+      to.tensors[i].copy_(before);
+    else if (distance > 0)
+      before = before.clone();
+    Tensors& state = held.state[i];
+    while (static_cast<int>(state.size()) < optimizer.words())
+      state.push_back(at::zeros_like(before));
+    optimizer.update(to.tensors[i], gradient, state, rate, step);
+    if (distance <= 0) continue;
+    const double gamma = std::pow(settings_.correction_decay, 1 / distance);
+    if (held.velocity.size() <= i)
+      held.velocity.push_back(at::zeros_like(before));
+    held.velocity[i].mul_(gamma).add_(to.tensors[i].sub(before), 1 - gamma);
+  }
+  to.version = version;
+  held.newest = version;
+  held.moved.clear();
+}
+
+std::map<ParameterId, at::Tensor> WeightStore::newest() const {
+  std::map<ParameterId, at::Tensor> result;
+  for (const Held& held : held_)
+    if (held.is_owned)
+      for (std::size_t i = 0; i < held.parameters.size(); ++i)
+        result.emplace(held.parameters[i], held.slot(held.newest).tensors[i]);
+  return result;
+}
+
+}  // namespace pipewright

@@ -1,0 +1,93 @@
+// The weights a worker holds: of each group a ring of as many versions as the
+// program says, the optimizer's state where this worker steps the group, and
+// PipeMare's velocity estimate where a stage's backward reads corrected
+// weights.
+//
+// Which version an action reads is in the program; nothing here knows a method.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "pipewright/plan/program.h"
+#include "pipewright/runtime/network.h"
+#include "pipewright/runtime/training.h"
+
+namespace pipewright {
+
+class WeightStore {
+ public:
+  // All outlive the store.
+  WeightStore(const Network& network, const Program& program, WorkerId worker,
+              const TrainingSettings& settings);
+
+  // Starts a run: these are version 0. Optimizer state goes on as it is.
+  void restart(const Tensors& parameters);
+
+  // The layer's parameters in a version of its group; below 0 means 0. Throws
+  // Bug if that version is not held.
+  const Tensors& read(LayerId layer, std::int32_t version) const;
+  // The same, moved `steps` back along the weights' velocity.
+  const Tensors& read_back(LayerId layer, std::int32_t version, double steps);
+
+  bool has(std::int32_t group, std::int32_t version) const;
+  // A version that its owner has sent: one list per layer of the group.
+  void install(std::int32_t group, std::int32_t version,
+               std::vector<Tensors> layers);
+  // Copies to send away: the ring goes on being written.
+  std::vector<Tensors> copies(std::int32_t group, std::int32_t version) const;
+
+  // Makes `version` of all groups that `stage` owns. `step` counts from the
+  // start of training.
+  void step(StageId stage, std::int32_t version, std::int64_t step,
+            const std::map<ParameterId, at::Tensor>& gradients);
+
+  // The newest version of what this worker owns.
+  std::map<ParameterId, at::Tensor> newest() const;
+
+ private:
+  // One version of a group; or weights moved back from one.
+  struct Slot {
+    std::int32_t version = -1;
+    double moved_back = 0;
+    Tensors tensors;                // by place of the parameter in the group
+    std::vector<Tensors> by_layer;  // the same, by place of the layer
+  };
+  struct Held {
+    const WeightGroup* group = nullptr;
+    std::vector<ParameterId> parameters;           // each once
+    std::vector<std::vector<std::size_t>> places;  // of each layer's, in it
+    std::vector<Slot> ring;
+    bool is_owned = false;
+    std::int32_t newest = 0;
+    std::vector<Tensors> state;  // by place
+    Tensors velocity;            // by place; empty unless corrected
+    std::vector<Slot> moved;     // weights moved back, few
+
+    const Slot& slot(std::int32_t version) const;
+    Slot& slot(std::int32_t version);
+    void fill(Slot& slot, Tensors tensors) const;
+  };
+  struct Place {
+    std::int32_t held = -1;
+    std::size_t layer = 0;
+  };
+
+  Held make_held(const HeldWeights& held, WorkerId worker) const;
+  const Held& held_group(std::int32_t group) const;
+  void step_group(Held& held, std::int32_t version, double rate,
+                  std::int64_t step,
+                  const std::map<ParameterId, at::Tensor>& gradients);
+  double correction(const Held& held) const;
+
+  const Network& network_;
+  const Program& program_;
+  const TrainingSettings& settings_;
+  std::vector<Held> held_;
+  std::vector<std::int32_t> held_of_group_;  // -1 for none
+  std::vector<Place> place_of_layer_;
+};
+
+}  // namespace pipewright
