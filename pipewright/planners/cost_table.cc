@@ -1,0 +1,82 @@
+#include "pipewright/planners/cost_table.h"
+
+#include <set>
+
+namespace pipewright {
+namespace {
+
+std::vector<double> prefix_sums(const std::vector<LayerTimes>& times,
+                                Seconds (*part)(const LayerTimes&)) {
+  std::vector<double> sums(1, 0.0);
+  for (const LayerTimes& layer : times)
+    sums.push_back(sums.back() + part(layer).value());
+  return sums;
+}
+
+std::vector<int> storages_of(const Profile& profile) {
+  std::vector<int> storage;
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    const ProfileLayer& layer = profile.layers[l];
+    const bool view = layer.output_is_view && !layer.inputs.empty();
+    storage.push_back(view ? storage[layer.inputs[0].index()]
+                           : static_cast<int>(l));
+  }
+  return storage;
+}
+
+}  // namespace
+
+Result<CostTable> CostTable::create(const Profile& profile,
+                                    const Cluster& cluster, int microbatch) {
+  CostTable table;
+  table.num_layers_ = profile.num_layers();
+  table.microbatch_ = microbatch;
+  for (const DeviceKind& kind : cluster.kinds()) {
+    PIPEWRIGHT_TRY(
+        const std::vector<LayerTimes> times,
+        times_at(profile, kind.name, microbatch, Outside::Extrapolate));
+    table.forward_.push_back(
+        prefix_sums(times, [](const LayerTimes& t) { return t.forward; }));
+    table.backward_.push_back(
+        prefix_sums(times, [](const LayerTimes& t) { return t.backward(); }));
+    table.update_.push_back(
+        prefix_sums(times, [](const LayerTimes& t) { return t.update; }));
+  }
+  PIPEWRIGHT_TRY(const std::vector<LayerSizes> sizes,
+                 sizes_at(profile, microbatch, Outside::Extrapolate));
+  const std::vector<int> storage = storages_of(profile);
+  table.parameters_.assign(1, Bytes(0));
+  table.crossing_.assign(at(table.num_layers_) + 1, Bytes(0));
+  std::vector<int> last_use(profile.layers.size(), -1);
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    const ProfileLayer& layer = profile.layers[l];
+    table.parameters_.push_back(table.parameters_.back() +
+                                profile.parameter_bytes(LayerId(l)));
+    std::set<int> kept;
+    for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
+      const int input = storage[layer.inputs[i].index()];
+      last_use[at(input)] = static_cast<int>(l);
+      if (layer.keeps_input[i]) kept.insert(input);
+    }
+    if (layer.keeps_output) kept.insert(storage[l]);
+    auto& keeps = table.keeps_.emplace_back();
+    for (int s : kept) keeps.emplace_back(s, sizes[at(s)].output);
+    keeps.emplace_back(-1, sizes[l].keeps_private);
+  }
+  for (std::size_t l = 0; l < profile.layers.size(); ++l)
+    for (int position = static_cast<int>(l) + 1; position <= last_use[l];
+         ++position)
+      table.crossing_[at(position)] += sizes[l].output;
+  return table;
+}
+
+Bytes CostTable::kept(int first, int end) const {
+  std::set<int> counted;
+  Bytes sum;
+  for (int l = first; l < end; ++l)
+    for (const auto& [storage, bytes] : keeps_[at(l)])
+      if (storage < 0 || counted.insert(storage).second) sum += bytes;
+  return sum;
+}
+
+}  // namespace pipewright

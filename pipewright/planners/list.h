@@ -1,0 +1,14 @@
+// The makers of all planners; planner_registry.cc lists them. A new planner is
+// one file that defines its maker, and one line here and there.
+
+#pragma once
+
+#include <memory>
+
+#include "pipewright/planners/planner.h"
+
+namespace pipewright {
+
+std::unique_ptr<Planner> uniform_planner();
+
+}  // namespace pipewright

@@ -1,0 +1,90 @@
+#include "pipewright/planners/pipeline.h"
+
+#include "pipewright/schedules/generator.h"
+
+namespace pipewright {
+namespace {
+
+// The schedule before replicas: which of its workers runs which stage.
+std::vector<int> worker_of_stages(const Schedule& schedule) {
+  std::vector<int> worker_of(static_cast<std::size_t>(schedule.num_stages()),
+                             -1);
+  const auto& body = schedule.sections().body;
+  for (std::size_t w = 0; w < body.size(); ++w)
+    for (const ComputeAction& action : body[w])
+      worker_of[action.stage.index()] = static_cast<int>(w);
+  return worker_of;
+}
+
+ScheduleRequest request_of(const Pipeline& pipeline, const Problem& problem) {
+  ScheduleRequest request;
+  request.chunks = pipeline.chunks;
+  request.workers = static_cast<int>(pipeline.stages.size()) / pipeline.chunks;
+  request.microbatches = problem.minibatch / pipeline.microbatch;
+  return request;
+}
+
+}  // namespace
+
+Result<Plan> plan_of(const Pipeline& pipeline, const Problem& problem,
+                     const std::string& planner) {
+  PIPEWRIGHT_TRY(
+      const Schedule schedule,
+      generate_schedule(pipeline.schedule, request_of(pipeline, problem)));
+  const std::vector<int> worker_of = worker_of_stages(schedule);
+  PIPEWRIGHT_CHECK(worker_of.size() == pipeline.stages.size(),
+                   "a schedule for another number of stages");
+  std::vector<const PipelineStage*> on_worker(
+      static_cast<std::size_t>(schedule.num_workers()));
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s)
+    on_worker[static_cast<std::size_t>(worker_of[s])] = &pipeline.stages[s];
+
+  Plan plan;
+  plan.model = problem.profile->model;
+  plan.planner = planner;
+  plan.method = problem.method;
+  plan.minibatch = problem.minibatch;
+  plan.microbatch = pipeline.microbatch;
+  plan.replication = pipeline.replication;
+  plan.optimizer_words = problem.optimizer_words;
+  plan.schedule_name = pipeline.schedule;
+  std::vector<int> replicas;
+  std::vector<std::vector<WorkerId>> workers;
+  for (const PipelineStage* stage : on_worker) {
+    auto& ids = workers.emplace_back();
+    for (DeviceId device : stage->devices) {
+      ids.push_back(WorkerId(plan.devices.size()));
+      plan.devices.push_back(device);
+    }
+    replicas.push_back(static_cast<int>(ids.size()));
+  }
+  PIPEWRIGHT_TRY(plan.schedule,
+                 with_replicas(schedule, replicas, pipeline.replication));
+  int first = 0, backward_first = 0;
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    const PipelineStage& from = pipeline.stages[s];
+    const int backward_end =
+        from.backward_end < 0 ? from.end : from.backward_end;
+    Stage stage;
+    for (; first < from.end; ++first) stage.forward.push_back(LayerId(first));
+    for (; backward_first < backward_end; ++backward_first)
+      stage.backward.push_back(LayerId(backward_first));
+    stage.workers = workers[static_cast<std::size_t>(worker_of[s])];
+    stage.recompute = from.recompute;
+    plan.stages.push_back(std::move(stage));
+  }
+  if (Result<void> checked = check_plan(plan, *problem.profile); !checked)
+    return checked.error();
+  return plan;
+}
+
+Result<Planned> planned(const Pipeline& pipeline, const Problem& problem,
+                        const std::string& planner) {
+  Planned result;
+  PIPEWRIGHT_TRY(result.plan, plan_of(pipeline, problem, planner));
+  PIPEWRIGHT_TRY(result.estimate, problem.estimate(result.plan));
+  result.promised = result.estimate.step;
+  return result;
+}
+
+}  // namespace pipewright

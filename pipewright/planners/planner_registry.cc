@@ -1,0 +1,28 @@
+// The list of planners.
+
+#include "pipewright/base/text.h"
+#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner.h"
+
+namespace pipewright {
+
+const std::vector<std::unique_ptr<Planner>>& planners() {
+  static const auto kPlanners = [] {
+    std::vector<std::unique_ptr<Planner>> list;
+    list.push_back(uniform_planner());
+    return list;
+  }();
+  return kPlanners;
+}
+
+Result<const Planner*> find_planner(const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& planner : planners()) {
+    if (planner->name() == name) return planner.get();
+    names.push_back(planner->name());
+  }
+  return bad_configuration("there is no planner \"" + name + "\"",
+                           suggestion(name, names));
+}
+
+}  // namespace pipewright
