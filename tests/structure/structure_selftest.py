@@ -30,6 +30,8 @@ class Structure(unittest.TestCase):
             "planners": "base model cluster profile plan schedules",
             "timeline": "base model cluster profile plan",
             "simulate": "base model cluster profile plan timeline",
+            "estimate": "base model cluster profile plan schedules planners "
+                        "timeline simulate",
             "runtime": "base model cluster profile plan timeline",
         }
         for here in structure.SEES:

@@ -1,0 +1,48 @@
+#include "pipewright/estimate/estimator.h"
+
+#include "pipewright/plan/lower.h"
+#include "pipewright/plan/validate.h"
+#include "pipewright/simulate/simulate.h"
+
+namespace pipewright {
+namespace {
+
+Estimate estimate_of(const Timeline& timeline, const Problem& limits) {
+  Estimate estimate;
+  estimate.step = timeline.step_seconds;
+  estimate.bubble = timeline.bubble;
+  for (const WorkerSummary& worker : timeline.workers) {
+    const Bytes peak = worker.peak.total();
+    estimate.memory.push_back(peak);
+    if (peak > limits.memory_of(worker.device)) estimate.fits = false;
+  }
+  for (const LinkSummary& link : timeline.links)
+    estimate.traffic += link.bytes / std::int64_t{timeline.minibatches};
+  return estimate;
+}
+
+}  // namespace
+
+Estimator simulating_estimator(const Profile& profile, const Cluster& cluster,
+                               Bytes memory_limit) {
+  Problem limits;
+  limits.profile = &profile;
+  limits.cluster = &cluster;
+  limits.memory_limit = memory_limit;
+  return [limits](const Plan& plan) -> Result<Estimate> {
+    PIPEWRIGHT_TRY(const Program program, lower(plan, *limits.profile));
+    if (auto facts = validate(program); !facts) return facts.error();
+    PIPEWRIGHT_TRY(const Costs costs,
+                   costs_of(program, *limits.profile, *limits.cluster));
+    SimulateOptions options;
+    options.keep_spans = false;
+    return estimate_of(simulate(program, costs, options), limits);
+  };
+}
+
+Estimator simulating_estimator(const Problem& problem) {
+  return simulating_estimator(*problem.profile, *problem.cluster,
+                              problem.memory_limit);
+}
+
+}  // namespace pipewright
