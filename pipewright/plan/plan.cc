@@ -125,6 +125,31 @@ Result<void> check_workers(const Plan& plan) {
   return {};
 }
 
+// A worker with several split stages has the same slice of each, so that what
+// one of them makes is whole where another uses it.
+Result<void> check_slices(const Plan& plan) {
+  if (plan.replication != Replication::Split) return {};
+  std::vector<std::pair<std::size_t, std::size_t>> slice_of(
+      plan.devices.size());  // (which, of how many)
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const auto& workers = plan.stages[s].workers;
+    for (std::size_t j = 0; j < workers.size(); ++j) {
+      auto& slice = slice_of[workers[j].index()];
+      const std::pair here{j, workers.size()};
+      if (slice.second == 0) slice = here;
+      if (slice != here)
+        return malformed("worker " + std::to_string(workers[j].value) +
+                             " has slice " + std::to_string(j) + " of " +
+                             std::to_string(workers.size()) +
+                             " here, but another slice of its other stages",
+                         stage_name(s),
+                         "give stages that share workers the same workers in "
+                         "the same order");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<Stage> stages_of_cuts(const std::vector<int>& cuts,
@@ -147,6 +172,7 @@ std::vector<Stage> stages_of_cuts(const std::vector<int>& cuts,
 Result<void> check_plan(const Plan& plan, const Profile& profile) {
   if (Result<void> numbers = check_numbers(plan); !numbers) return numbers;
   if (Result<void> workers = check_workers(plan); !workers) return workers;
+  if (Result<void> slices = check_slices(plan); !slices) return slices;
   for (auto [layers, direction] : {std::pair{&Stage::forward, "forward"},
                                    std::pair{&Stage::backward, "backward"}}) {
     auto stage_of = stage_of_layers(plan, profile, layers, direction);

@@ -250,6 +250,21 @@ TEST_CASE("plans that do not fit their model are refused") {
   CHECK(message(plan).find("microbatches") != std::string::npos);
 }
 
+TEST_CASE("stages that share workers share their slices") {
+  ScheduleRequest request;
+  request.workers = 1;
+  request.microbatches = 2;
+  request.chunks = 2;
+  Plan plan = plan_of_schedule(
+      *with_replicas(*generate_schedule("interleaved", request), {2},
+                     Replication::Split),
+      Method::Sync, Replication::Split);
+  CHECK(lower(plan, chain(2)).ok());
+  std::swap(plan.stages[1].workers[0], plan.stages[1].workers[1]);
+  CHECK(lower(plan, chain(2)).error().to_text().find("slice") !=
+        std::string::npos);
+}
+
 TEST_CASE("a plan file reads back as the same plan") {
   Plan plan = plan_of({2}, 4, 2, "1f1b", Method::Sync);
   plan.stages[0].backward = {LayerId(0)};
