@@ -20,22 +20,25 @@ class MemoryEffects {
         traffic_(traffic) {}
 
   void run(const std::vector<const Lane*>& lanes) {
-    for (Operation& operation : program_.operations) {
-      const std::pair key{operation.stage, operation.worker};
-      for (const Lane* lane : lanes) {
-        auto found = lane->find(key);
-        if (found == lane->end()) continue;
-        set_made_and_kept(operation, found->second);
-        break;
-      }
+    for (const Lane* lane : lanes) {
+      if (std::find(lanes_.begin(), lanes_.end(), lane) != lanes_.end())
+        continue;
+      lanes_.push_back(lane);
+      for (const auto& [key, stage_traffic] : *lane)
+        add(lane, *program_.operation(key.second, key.first), stage_traffic);
     }
     share_kept();
-    for (Transfer& transfer : program_.transfers) set_transfer(transfer);
+    set_last_readers();
+    for (std::size_t t = 0; t < program_.transfers.size(); ++t)
+      set_transfer(TransferId(t));
     for (Operation& operation : program_.operations) set_effects(operation);
   }
 
  private:
+  using Place = std::pair<const Lane*, WorkerId>;
+
   struct State {
+    const Lane* lane = nullptr;
     Values made;        // by F of this operation
     Values received;    // for F
     Values sent;        // by F
@@ -66,21 +69,33 @@ class MemoryEffects {
     return values;
   }
 
-  void set_made_and_kept(const Operation& operation,
-                         const StageTraffic& stage_traffic) {
-    State& s = state(operation);
+  // The first lane that has the operation stands for all that have it.
+  void add(const Lane* lane, const Operation& operation,
+           const StageTraffic& stage_traffic) {
+    for (const auto* sends :
+         {&stage_traffic.forward_sends, &stage_traffic.backward_sends})
+      for (TransferId id : *sends) lane_of_.try_emplace(id, lane);
+    for (const auto* needs :
+         {&stage_traffic.forward_needs, &stage_traffic.kept_needs,
+          &stage_traffic.backward_needs})
+      for (TransferId id : *needs) reader_.try_emplace(id, operation.stage);
+    auto [at, is_new] =
+        states_.try_emplace({operation.worker, operation.stage});
+    if (!is_new) return;
+    State& s = at->second;
+    s.lane = lane;
     for (LayerId layer : operation.forward) {
       if (homes_.storage[layer.index()] == layer)
         s.made.insert({ValueKind::Activation, layer});
       s.made.insert({ValueKind::Private, layer});
     }
-    const auto add = [&](const std::vector<TransferId>& ids, Values& to) {
+    const auto collect = [&](const std::vector<TransferId>& ids, Values& to) {
       for (TransferId id : ids)
         for (const Value& v : program_.transfers[id.index()].values)
           to.insert(v);
     };
-    add(stage_traffic.forward_needs, s.received);
-    add(stage_traffic.forward_sends, s.sent);
+    collect(stage_traffic.forward_needs, s.received);
+    collect(stage_traffic.forward_sends, s.sent);
     for (TransferId id : stage_traffic.backward_sends)
       s.gradients_sent += program_.transfers[id.index()].bytes;
     s.kept = values_of(
@@ -97,44 +112,63 @@ class MemoryEffects {
   // comes by a Saved transfer, whose reader frees it. A value that several
   // stages of a worker keep is freed by the one whose backward comes last: the
   // first stage.
+  // Only stages that a microbatch meets together on the worker are compared.
   void share_kept() {
-    std::map<WorkerId, Values> here, taken;
+    std::map<std::pair<const Lane*, WorkerId>, Values> here, taken;
     for (const auto& [key, s] : states_)
       for (const Values* values : {&s.made, &s.received})
-        here[key.first].insert(values->begin(), values->end());
+        here[{s.lane, key.first}].insert(values->begin(), values->end());
     for (auto& [key, s] : states_) {  // ascending stages of a worker
+      const std::pair at{s.lane, key.first};
       Values kept;
       for (const Value& value : s.kept)
-        if (here[key.first].count(value) &&
-            taken[key.first].insert(value).second)
+        if (here[at].count(value) && taken[at].insert(value).second)
           kept.insert(value);
       s.kept = std::move(kept);
     }
-    kept_on_ = std::move(taken);
+    for (const Lane* lane : lanes_)
+      for (const auto& [key, stage_traffic] : *lane) {
+        const State& s = states_.at({key.second, key.first});
+        kept_on_[{lane, key.second}].insert(s.kept.begin(), s.kept.end());
+        made_on_[{lane, key.second}].insert(s.made.begin(), s.made.end());
+      }
   }
 
-  void set_transfer(Transfer& transfer) {
+  void set_transfer(TransferId id) {
+    Transfer& transfer = program_.transfers[id.index()];
     if (transfer.is_keyed_by_version()) return;
     const SampleRange range{transfer.first_sample, transfer.end_sample};
     if (transfer.kind == TransferKind::Gradient) {
       transfer.freed_by_sender = transfer.bytes;
       return;
     }
+    const Lane* lane = lane_of_.at(id);
+    const Place at_reader{lane, transfer.to};
     for (const Value& value : transfer.values) {
-      if (kept_on_[transfer.to].count(value) &&
+      if (kept_on_[at_reader].count(value) &&
           transfer.kind == TransferKind::Activation)
         transfer.retained_by_reader += traffic_.bytes_of(value, range);
-      const bool made_here = made_on(transfer.from, value);
-      if (made_here && !kept_on_[transfer.from].count(value) &&
-          leaving_[transfer.from].insert(value).second)
+      if (is_passing(transfer, value, lane) &&
+          last_reader_.at(value) == reader_.at(id))
         transfer.freed_by_sender += traffic_.bytes_of(value, range);
     }
   }
 
-  bool made_on(WorkerId worker, const Value& value) const {
-    return std::any_of(states_.begin(), states_.end(), [&](const auto& entry) {
-      return entry.first.first == worker && entry.second.made.count(value);
-    });
+  // Made where it is sent from, and not kept there for backward.
+  bool is_passing(const Transfer& transfer, const Value& value,
+                  const Lane* lane) {
+    const Place sender{lane, transfer.from};
+    return made_on_[sender].count(value) && !kept_on_[sender].count(value);
+  }
+
+  // A value that goes to several stages is freed with its way to the last one.
+  void set_last_readers() {
+    for (const auto& [id, lane] : lane_of_) {
+      const Transfer& transfer = program_.transfers[id.index()];
+      for (const Value& value : transfer.values)
+        if (is_passing(transfer, value, lane))
+          last_reader_[value] = std::max(last_reader_[value], reader_.at(id));
+    }
   }
 
   // Bytes needed only while it runs: the largest layer's workspace and output.
@@ -156,7 +190,8 @@ class MemoryEffects {
     };
     Values stays;  // of what F makes: kept here, or on its way elsewhere
     for (const Value& value : s.made)
-      if (kept_on_[operation.worker].count(value) || s.sent.count(value))
+      if (kept_on_[{s.lane, operation.worker}].count(value) ||
+          s.sent.count(value))
         stays.insert(value);
     const Bytes forward = transient(operation.forward, operation, 1);
     effect(ActionKind::Forward) = {bytes(stays, operation) + forward, forward};
@@ -197,7 +232,11 @@ class MemoryEffects {
   const Homes& homes_;
   const Traffic& traffic_;
   std::map<std::pair<WorkerId, StageId>, State> states_;
-  std::map<WorkerId, Values> kept_on_, leaving_;
+  std::vector<const Lane*> lanes_;  // distinct ones
+  std::map<TransferId, const Lane*> lane_of_;
+  std::map<Place, Values> kept_on_, made_on_;
+  std::map<TransferId, StageId> reader_;  // the first stage that uses it
+  std::map<Value, StageId> last_reader_;
 };
 
 }  // namespace
