@@ -1,9 +1,12 @@
-// pipewright profile MODEL: what each layer costs, estimated for a device kind
-// or shown from a file.
+// pipewright profile MODEL: what each layer costs, measured here, estimated for
+// a device kind, or shown from a file.
+
+#include <unistd.h>
 
 #include <iostream>
 
 #include "cli/command.h"
+#include "cli/runtime_link.h"
 #include "pipewright/base/files.h"
 #include "pipewright/cluster/presets.h"
 #include "pipewright/model/model.h"
@@ -28,6 +31,29 @@ Error usage(std::string message, std::string hint) {
   return {ErrorCode::Usage, std::move(message), {}, std::move(hint), {}};
 }
 
+// On a terminal one line that fills up; elsewhere nothing.
+void show_progress(double share) {
+  if (!::isatty(STDERR_FILENO)) return;
+  constexpr int kCells = 30;
+  const int full = static_cast<int>(share * kCells);
+  std::cerr << "\rmeasuring [" << std::string(full, '#')
+            << std::string(kCells - full, ' ') << "] "
+            << static_cast<int>(share * 100) << " %"
+            << (share >= 1 ? "\r\x1b[K" : "") << std::flush;
+}
+
+Result<Profile> measure(const Options& options) {
+  if (!options.devices.empty() &&
+      options.devices != std::vector<std::string>{"cpu"})
+    return usage("only the device \"cpu\" of this machine is measured",
+                 "estimate others with --analytic --device KIND");
+  PIPEWRIGHT_TRY(const Model model, load_model(options.model));
+  PIPEWRIGHT_TRY(Profile profile,
+                 measure_profile(model, options.microbatches, show_progress));
+  profile.model = options.model;
+  return profile;
+}
+
 Result<Profile> estimate(const Options& options) {
   if (options.model.empty())
     return usage("which model?",
@@ -35,10 +61,7 @@ Result<Profile> estimate(const Options& options) {
                  "--analytic --device V100; or --show FILE");
   if (options.microbatches.empty())
     return usage("which microbatch sizes?", "as --microbatch 8,16,32");
-  if (!options.analytic)
-    return bad_configuration(
-        "measuring needs the build with LibTorch, and this one is without",
-        "estimate instead, with --analytic --device KIND");
+  if (!options.analytic) return measure(options);
   if (options.devices.empty())
     return usage("on which device?", "as --device V100");
   PIPEWRIGHT_TRY(Model model, load_model(options.model));
