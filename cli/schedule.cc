@@ -1,16 +1,21 @@
 // pipewright schedule: a schedule by name and numbers, or from a file; checked,
 // timed and drawn.
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
 #include "cli/command.h"
-#include "cli/schedule_view.h"
+#include "cli/pictures.h"
+#include "cli/schedule_chain.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/plan/schedule_csv.h"
 #include "pipewright/schedules/generator.h"
+#include "pipewright/schedules/makespan.h"
+#include "pipewright/simulate/simulate.h"
+#include "pipewright/timeline/timeline_json.h"
 
 namespace pipewright::cli {
 namespace {
@@ -22,6 +27,7 @@ struct Options {
   double transfer = 0, memory = 0;
   std::string csv;
   bool text = false, list = false;
+  Pictures pictures;
   Output output;
 };
 
@@ -110,29 +116,78 @@ Result<void> write_csv(const Schedule& schedule, const std::string& file) {
   return write_file(file, to_csv(grid));
 }
 
+// Of a schedule that does not drain as much as shows filling, the steady state
+// and draining.
+Timeline timeline_of(const Schedule& schedule, const TimedSchedule& timed) {
+  SimulateOptions how;
+  if (schedule.is_asynchronous())
+    how.minibatches = schedule.sections().minibatches_outside + 2;
+  return simulate(timed.program, timed.costs, how);
+}
+
+void print_json(const Options& options, const Schedule& schedule,
+                const Timeline& timeline) {
+  Json json = to_json(timeline);
+  json.set("schedule", options.name);
+  json.set("stages", schedule.num_stages());
+  json.set("microbatches", schedule.num_microbatches());
+  Json peaks = Json::array();
+  for (int w = 0; w < schedule.num_workers(); ++w)
+    peaks.push(peak_activations(schedule, WorkerId(w)));
+  json.set("activations_peak", std::move(peaks));
+  std::cout << json.to_text();
+}
+
+std::string peaks_text(const Schedule& schedule) {
+  std::vector<std::string> peaks;
+  for (int w = 0; w < schedule.num_workers(); ++w)
+    peaks.push_back(std::to_string(peak_activations(schedule, WorkerId(w))));
+  const auto same = std::count(peaks.begin(), peaks.end(), peaks.front());
+  if (same == schedule.num_workers()) return peaks.front() + " a worker";
+  return join(peaks, " ");
+}
+
+void print(const Options& options, const Schedule& schedule,
+           const Timeline& timeline) {
+  std::cout << options.name << ": " << schedule.num_workers() << " workers, "
+            << schedule.num_stages() << " stages, "
+            << schedule.num_microbatches() << " microbatches\n"
+            << drawn(timeline, options.output) << "step "
+            << to_text(timeline.step_seconds)
+            << (schedule.is_asynchronous() ? " when full" : "") << ", bubble "
+            << to_text(100 * std::max(0.0, timeline.bubble))
+            << " %, activations held at most: " << peaks_text(schedule) << "\n";
+}
+
+Result<void> show(const Options& options) {
+  ScheduleRequest request = request_of(options);
+  PIPEWRIGHT_TRY(const Schedule schedule, schedule_for(options, request));
+  if (!options.csv.empty())
+    if (auto written = write_csv(schedule, options.csv); !written)
+      return written;
+  PIPEWRIGHT_TRY(const TimedSchedule timed, timed_schedule(schedule, request));
+  const Timeline timeline = timeline_of(schedule, timed);
+  if (auto written = write_pictures(options.pictures, timed.program, timeline);
+      !written)
+    return written;
+  if (options.output.json)
+    print_json(options, schedule, timeline);
+  else if (options.text)
+    std::cout << schedule.to_text();
+  else
+    print(options, schedule, timeline);
+  return {};
+}
+
 Result<void> run(const Options& options) {
-  if (options.list) {
-    list_generators(options);
-    return {};
-  }
-  if (options.name.empty())
+  if (!options.list && options.name.empty())
     return Error{ErrorCode::Usage,
                  "which schedule?",
                  {},
                  "a NAME, a file, or --list",
                  {}};
-  ScheduleRequest request = request_of(options);
-  PIPEWRIGHT_TRY(const Schedule schedule, schedule_for(options, request));
-  const ScheduleView view = view_of(schedule, request);
-  if (!options.csv.empty())
-    if (auto written = write_csv(schedule, options.csv); !written)
-      return written;
-  if (options.output.json)
-    std::cout << to_json(view, options.name).to_text();
-  else if (options.text)
-    std::cout << schedule.to_text();
-  else
-    std::cout << to_text(view, options.name, options.output.width);
+  if (!options.list) return show(options);
+  list_generators(options);
   return {};
 }
 
@@ -167,6 +222,7 @@ void add_schedule(CLI::App& app, Exit& exit) {
                       "hold");
   command->add_option("--csv", o.csv, "Writes the order to this file");
   command->add_flag("--text", o.text, "Prints the order instead of a picture");
+  add_picture_options(*command, o.pictures);
   add_output_options(*command, o.output);
   command->callback([options, &exit] {
     if (auto result = run(*options); !result) report(result.error(), exit);

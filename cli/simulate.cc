@@ -2,30 +2,32 @@
 
 #include "pipewright/simulate/simulate.h"
 
-#include <unistd.h>
-
-#include <cstdlib>
+#include <algorithm>
 #include <iostream>
 
 #include "cli/command.h"
+#include "cli/pictures.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
+#include "pipewright/model/model.h"
 #include "pipewright/plan/lower.h"
 #include "pipewright/plan/validate.h"
-#include "pipewright/timeline/chrome_trace.h"
+#include "pipewright/profile/analytic.h"
 #include "pipewright/timeline/critical_path.h"
-#include "pipewright/timeline/draw.h"
-#include "pipewright/timeline/svg.h"
 #include "pipewright/timeline/timeline_json.h"
 
 namespace pipewright::cli {
 namespace {
 
+// A timeline holds about a hundred bytes an action.
+constexpr std::int64_t kMostActions = 10'000'000;
+
 struct Options {
-  std::string plan, profile, cluster;
-  std::string trace, svg;
+  std::string plan, profile, model, cluster;
   bool draw = false;
   int minibatches = 0;
+  Pictures pictures;
   Output output;
 };
 
@@ -34,37 +36,73 @@ struct Simulated {
   Timeline timeline;
 };
 
+// Estimated at the sizes that the plan's workers compute at.
+Result<Profile> estimated_profile(const std::string& name, const Plan& plan,
+                                  const Cluster& cluster) {
+  PIPEWRIGHT_TRY(const Model model, load_model(name));
+  std::vector<int> sizes{plan.microbatch};
+  if (plan.replication == Replication::Split)
+    for (const Stage& stage : plan.stages) {
+      const int replicas = static_cast<int>(stage.workers.size());
+      sizes.push_back(std::max(1, plan.microbatch / std::max(1, replicas)));
+    }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return analytic_profile(model, cluster.kinds(), sizes);
+}
+
+Result<Profile> profile_for(const Options& options, const Plan& plan,
+                            const Cluster& cluster) {
+  if (!options.profile.empty()) {
+    PIPEWRIGHT_TRY(const std::string text, read_file(options.profile));
+    return parse_profile(text, options.profile);
+  }
+  if (!options.model.empty())
+    return estimated_profile(options.model, plan, cluster);
+  auto profile = estimated_profile(plan.model, plan, cluster);
+  if (profile) return profile;
+  return bad_configuration(
+      "the plan's model \"" + plan.model +
+          "\" cannot be estimated: " + profile.error().message,
+      "name its costs with --profile FILE, or a model with --model MODEL");
+}
+
+// Spans are kept of every action.
+Result<void> check_length(const Program& program, int minibatches) {
+  std::int64_t outside = 0, body = 0;
+  for (const WorkerProgram& worker : program.workers) {
+    outside += static_cast<std::int64_t>(worker.prologue.size() +
+                                         worker.epilogue.size());
+    body += static_cast<std::int64_t>(worker.body.size());
+  }
+  const std::int64_t repetitions =
+      std::max(1, program.repetitions(minibatches));
+  if (outside + body * repetitions <= kMostActions) return {};
+  return bad_configuration(
+      with_thousands(minibatches) + " minibatches are " +
+          with_thousands(outside + body * repetitions) +
+          " actions, more than the " + with_thousands(kMostActions) +
+          " of which a timeline is kept",
+      "--minibatches " +
+          std::to_string(std::max<std::int64_t>(
+              1, (kMostActions - outside) / std::max<std::int64_t>(1, body))) +
+          "; a step takes as long in a shorter run");
+}
+
 Result<Simulated> simulated(const Options& options) {
   PIPEWRIGHT_TRY(const std::string plan_text, read_file(options.plan));
   PIPEWRIGHT_TRY(const Plan plan, parse_plan(plan_text, options.plan));
-  PIPEWRIGHT_TRY(const std::string profile_text, read_file(options.profile));
-  PIPEWRIGHT_TRY(const Profile profile,
-                 parse_profile(profile_text, options.profile));
   PIPEWRIGHT_TRY(const Cluster cluster, load_cluster(options.cluster));
+  PIPEWRIGHT_TRY(const Profile profile, profile_for(options, plan, cluster));
   PIPEWRIGHT_TRY(Program program, lower(plan, profile));
-  PIPEWRIGHT_TRY(const ProgramFacts facts, validate(program));
-  static_cast<void>(facts);
+  if (auto facts = validate(program); !facts) return facts.error();
   PIPEWRIGHT_TRY(const Costs costs, costs_of(program, profile, cluster));
+  if (auto fine = check_length(program, options.minibatches); !fine)
+    return fine.error();
   SimulateOptions how;
   how.minibatches = options.minibatches;
   Timeline timeline = simulate(program, costs, how);
   return Simulated{std::move(program), std::move(timeline)};
-}
-
-bool wants_colour() {
-  const char* refused = std::getenv("NO_COLOR");
-  return ::isatty(STDOUT_FILENO) && (refused == nullptr || *refused == '\0');
-}
-
-bool write(const std::string& file, const std::string& text, Exit& exit) {
-  if (file.empty()) return true;
-  const auto written = write_file(file, text);
-  if (!written) {
-    report(written.error(), exit);
-    return false;
-  }
-  std::cerr << "wrote " << file << "\n";
-  return true;
 }
 
 void print(const Options& options, const Simulated& done) {
@@ -77,8 +115,7 @@ void print(const Options& options, const Simulated& done) {
     std::cout << json.to_text();
     return;
   }
-  if (options.draw)
-    std::cout << draw(timeline, {options.output.width, wants_colour()}) << "\n";
+  if (options.draw) std::cout << drawn(timeline, options.output) << "\n";
   std::cout << workers_text(timeline, options.output.width) << "\n"
             << "step " << to_text(timeline.step_seconds) << ", bubble "
             << to_text(timeline.bubble * 100) << " %\n"
@@ -88,12 +125,9 @@ void print(const Options& options, const Simulated& done) {
 void run(const Options& options, Exit& exit) {
   const auto done = simulated(options);
   if (!done) return report(done.error(), exit);
-  if (!options.trace.empty() &&
-      !write(options.trace, chrome_trace(done->program, done->timeline), exit))
-    return;
-  if (!options.svg.empty() &&
-      !write(options.svg, svg(done->program, done->timeline), exit))
-    return;
+  const auto written =
+      write_pictures(options.pictures, done->program, done->timeline);
+  if (!written) return report(written.error(), exit);
   print(options, *done);
 }
 
@@ -104,20 +138,22 @@ void add_simulate(CLI::App& app, Exit& exit) {
       app.add_subcommand("simulate", "The timeline that a plan predicts");
   auto options = std::make_shared<Options>();
   command->add_option("PLAN", options->plan, "Plan file")->required();
-  command->add_option("--profile", options->profile, "Profile file")
-      ->required();
+  CLI::Option* profile =
+      command->add_option("--profile", options->profile, "Profile file");
+  command
+      ->add_option("--model", options->model,
+                   "Estimates the costs of this model; default: the plan's")
+      ->excludes(profile);
   command
       ->add_option("--cluster", options->cluster,
                    "As 4xV100@1GB/s, or a cluster file")
       ->required();
   command->add_flag("--draw", options->draw, "Draws the timeline");
-  command->add_option("--trace", options->trace,
-                      "Writes a trace that Perfetto opens");
-  command->add_option("--svg", options->svg, "Writes a picture");
+  add_picture_options(*command, options->pictures);
   command
       ->add_option("--minibatches", options->minibatches,
                    "Minibatches to run; default: one, or until steady")
-      ->check(CLI::Range(1, 100000));
+      ->check(CLI::Range(1, 1000000));
   add_output_options(*command, options->output);
   command->callback([options, &exit] { run(*options, exit); });
 }

@@ -80,13 +80,13 @@ std::string workers_text(const Timeline& timeline, int width) {
   using Align = TextTable::Align;
   TextTable table({{"worker", Align::Left},
                    {"busy", Align::Right},
-                   {"waits for link", Align::Right},
+                   {"waits", Align::Right},
                    {"idle", Align::Right},
-                   {"memory peak", Align::Right},
+                   {"peak", Align::Right},
                    {"weights", Align::Right},
                    {"gradients", Align::Right},
-                   {"optimizer", Align::Right},
-                   {"activations", Align::Right},
+                   {"state", Align::Right},
+                   {"kept", Align::Right},
                    {"buffers", Align::Right}});
   for (std::size_t w = 0; w < timeline.workers.size(); ++w) {
     const WorkerSummary& worker = timeline.workers[w];
@@ -100,7 +100,9 @@ std::string workers_text(const Timeline& timeline, int width) {
          to_text(worker.peak.optimizer), to_text(worker.peak.activations),
          to_text(worker.peak.buffers)});
   }
-  return table.to_text(width);
+  return table.to_text(width) +
+         "waits: for a link; peak: of memory, and what it consists of (state: "
+         "the\noptimizer's; kept: for backward)\n";
 }
 
 }  // namespace pipewright

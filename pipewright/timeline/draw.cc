@@ -1,6 +1,7 @@
 #include "pipewright/timeline/draw.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <vector>
 
@@ -10,22 +11,34 @@
 namespace pipewright {
 namespace {
 
-// One column: what is shown, and which kind colours it.
+// One column: what is shown, and what colours it.
 struct Cell {
   std::string glyph = " ";
   ActionKind kind = ActionKind::Send;  // Send: nothing
+  bool later_stage = false;
+
+  bool looks_like(const Cell& other) const {
+    return kind == other.kind && later_stage == other.later_stage;
+  }
 };
 using Row = std::vector<Cell>;
 
-constexpr std::size_t kPercent = 6;  // columns of " 100 %"
+constexpr int kPercent = 6;  // columns of " 100 %"
+constexpr int kMostBands = 4;
+// Columns of an action in the mean: enough for one piece; in bands no less than
+// kNarrow, and no more than kWide.
+constexpr double kLegible = 1.4, kNarrow = 1.8, kWide = 6;
 
 char digit(std::int32_t microbatch) {
   return "0123456789abcdefghijklmnopqrstuvwxyz"[microbatch % 36];
 }
 
 // What stands in a cell of `width` columns, without its fill.
-std::string cell_text(const Span& span, int width, bool colour) {
-  const std::string kind(1, letter(span.kind));
+std::string cell_text(const Span& span, int width, bool colour,
+                      bool later_stage) {
+  const char upper = letter(span.kind);
+  const std::string kind(
+      1, later_stage ? static_cast<char>(std::tolower(upper)) : upper);
   if (span.kind == ActionKind::Step) return kind;
   const std::string number = std::to_string(span.microbatch);
   const auto fits = [width](const std::string& text) {
@@ -40,132 +53,188 @@ std::string cell_text(const Span& span, int width, bool colour) {
              : kind;
 }
 
+// Which part of the run each line shows, and how wide.
+struct Layout {
+  int columns = 1;  // of a band
+  int bands = 1;
+  Seconds band;  // seconds in one
+};
+
+// Seconds of an action in the mean.
+Seconds mean_action(const Timeline& timeline) {
+  Seconds sum;
+  std::size_t actions = 0;
+  for (std::size_t w = 0; w < timeline.workers.size(); ++w)
+    for (const Span& span : own_spans(timeline, w)) {
+      if (span.end <= span.start) continue;
+      sum += span.end - span.start;
+      ++actions;
+    }
+  return actions > 0 ? sum / static_cast<double>(actions) : Seconds(0);
+}
+
+// One piece with equal actions equally wide if that can be read; otherwise
+// bands one below the other; of a run too long for them, the first.
+Layout layout_of(const Timeline& timeline, int room) {
+  const Seconds run = timeline.duration, mean = mean_action(timeline);
+  const Seconds unit = natural_unit(timeline);
+  double units = unit.value() > 0 ? std::round(run / unit) : 0;
+  Layout whole{room, 1, run};
+  if (units > 0 && units <= room)
+    whole.columns = static_cast<int>(units * std::floor(room / units));
+  if (!(mean.value() > 0) || mean / run * whole.columns >= kLegible)
+    return whole;
+  const double actions = run / mean;
+  if (units == 0 || units > kWide * actions)
+    units = std::ceil(kNarrow * actions);
+  const double each = std::clamp(std::ceil(kNarrow * actions / units), 1.0,
+                                 static_cast<double>(room));
+  double per_band = std::floor(room / each);
+  const double bands = std::ceil(units / per_band);
+  if (bands <= kMostBands) per_band = std::ceil(units / bands);
+  return {static_cast<int>(per_band * each),
+          bands <= kMostBands ? static_cast<int>(bands) : 1,
+          run * (per_band / units)};
+}
+
 class Drawing {
  public:
   Drawing(const Timeline& timeline, const DrawOptions& options)
       : timeline_(timeline), options_(options) {
     const std::size_t last = std::max<std::size_t>(timeline.workers.size(), 1);
     label_ = static_cast<int>(std::to_string(last - 1).size() + 1);
-    const int room =
-        std::max(10, options.width - label_ - static_cast<int>(kPercent));
-    shown_ = legible(room);
-    columns_ = room;
-    const Seconds unit = natural_unit(timeline, room);
-    if (unit.value() > 0 && shown_ == timeline.duration) {
-      const double units = std::round(timeline.duration / unit);
-      columns_ =
-          static_cast<int>(units) * static_cast<int>(std::floor(room / units));
-    }
+    layout_ =
+        layout_of(timeline, std::max(10, options.width - label_ - kPercent));
   }
 
   std::string text() const {
+    std::vector<Row> rows;
+    for (std::size_t w = 0; w < timeline_.workers.size(); ++w)
+      rows.push_back(row(w));
     std::string text;
-    for (std::size_t w = 0; w < timeline_.workers.size(); ++w) text += line(w);
+    for (int band = 0; band < layout_.bands; ++band) {
+      for (std::size_t w = 0; w < rows.size(); ++w)
+        text += line(w, rows[w], band);
+      if (band + 1 < layout_.bands) text += "\n";
+    }
     return text + legend();
   }
 
  private:
+  int all_columns() const { return layout_.columns * layout_.bands; }
+
   int column(Seconds time) const {
-    const double share = shown_.value() > 0 ? time / shown_ : 0;
-    return static_cast<int>(std::lround(std::min(share, 1.0) * columns_));
+    const double share = layout_.band.value() > 0 ? time / layout_.band : 0;
+    const double bands = layout_.bands;
+    return static_cast<int>(
+        std::lround(std::min(share, bands) * layout_.columns));
   }
 
-  std::string line(std::size_t w) const {
+  // What is busy how much stands at the end of the last band.
+  std::string line(std::size_t w, const Row& row, int band) const {
     std::string label = std::to_string(w);
     label.resize(static_cast<std::size_t>(label_), ' ');
+    const auto first = row.begin() + band * layout_.columns;
+    label += painted(Row(first, first + layout_.columns));
+    if (band + 1 == layout_.bands) return label + percent(w) + "\n";
+    label.erase(label.find_last_not_of(' ') + 1);
+    return label + "\n";
+  }
+
+  std::string percent(std::size_t w) const {
     const double share =
         timeline_.duration.value() > 0
             ? timeline_.workers[w].busy / timeline_.duration * 100
             : 0;
-    std::string percent = std::to_string(std::lround(share)) + " %";
-    percent.insert(0, percent.size() < kPercent ? kPercent - percent.size() : 0,
-                   ' ');
-    return label + painted(row(w)) + percent + "\n";
+    const std::string text = std::to_string(std::lround(share)) + " %";
+    const auto width = static_cast<std::size_t>(kPercent);
+    return std::string(width - std::min(width, text.size()), ' ') + text;
   }
 
   Row row(std::size_t w) const {
-    Row row(static_cast<std::size_t>(columns_));
+    Row row(static_cast<std::size_t>(all_columns()));
     if (w < timeline_.spans.size())
       for (const Span& span : timeline_.spans[w])
-        if (span.kind == ActionKind::Reduce) fill(row, span, "~", "~");
+        if (span.kind == ActionKind::Reduce) fill(row, span, "~", "~", false);
     const std::vector<Span> own = own_spans(timeline_, w);
+    StageId first;
+    for (const Span& span : own)
+      if (first.is_none() || span.stage < first) first = span.stage;
     for (const Span& span : own) {
       const int width = column(span.end) - column(span.start);
+      const bool later = span.stage != first;
       if (width > 0)
-        fill(row, span, cell_text(span, width, options_.colour),
-             options_.colour ? " " : "\u2500");
+        fill(row, span, cell_text(span, width, options_.colour, later),
+             options_.colour ? " " : "\u2500", later);
     }
     return row;
   }
 
   void fill(Row& row, const Span& span, const std::string& text,
-            const std::string& rest) const {
+            const std::string& rest, bool later_stage) const {
     const int begin = column(span.start);
     for (int c = begin; c < column(span.end); ++c) {
       const auto i = static_cast<std::size_t>(c - begin);
       row[static_cast<std::size_t>(c)] = {
-          i < text.size() ? std::string(1, text[i]) : rest, span.kind};
+          i < text.size() ? std::string(1, text[i]) : rest, span.kind,
+          later_stage};
     }
-  }
-
-  // All of the run, or as much as leaves three columns for an action: what is
-  // narrower cannot be read.
-  Seconds legible(int room) const {
-    std::size_t most = 1;
-    for (std::size_t w = 0; w < timeline_.workers.size(); ++w)
-      most = std::max(most, own_spans(timeline_, w).size());
-    if (static_cast<double>(room) >= 1.2 * static_cast<double>(most))
-      return timeline_.duration;
-    return timeline_.duration * (room / (3.0 * static_cast<double>(most)));
   }
 
   // Black on a background per kind; a cell that follows one of its own kind is
   // told apart by its number.
   std::string painted(const Row& row) const {
     std::string text;
-    ActionKind now = ActionKind::Send;
+    Cell now;
     for (const Cell& cell : row) {
-      if (options_.colour && cell.kind != now) {
-        text += cell.kind == ActionKind::Send ? "\x1b[0m" : colour(cell.kind);
-        now = cell.kind;
+      if (options_.colour && !cell.looks_like(now)) {
+        text += colour(cell);
+        now = cell;
       }
       text += cell.glyph;
     }
-    if (now != ActionKind::Send) text += options_.colour ? "\x1b[0m" : "";
+    if (options_.colour && now.kind != ActionKind::Send) text += "\x1b[0m";
     return text;
   }
 
-  static const char* colour(ActionKind kind) {
+  // A later stage of the worker is a shade darker.
+  static std::string colour(const Cell& cell) {
+    const int number = colour_number(cell.kind, cell.later_stage);
+    return number == 0 ? "\x1b[0m"
+                       : "\x1b[30;48;5;" + std::to_string(number) + "m";
+  }
+  static int colour_number(ActionKind kind, bool later_stage) {
     switch (kind) {
       case ActionKind::Forward:
-        return "\x1b[30;48;5;111m";
+        return later_stage ? 68 : 111;
       case ActionKind::Backward:
       case ActionKind::BackwardInput:
-        return "\x1b[30;48;5;114m";
+        return later_stage ? 71 : 114;
       case ActionKind::BackwardWeight:
-        return "\x1b[30;48;5;79m";
+        return later_stage ? 37 : 79;
       case ActionKind::Recompute:
-        return "\x1b[30;48;5;222m";
+        return 222;
       case ActionKind::Step:
-        return "\x1b[30;48;5;210m";
+        return 210;
       default:
-        return "\x1b[0m";
+        return 0;
     }
   }
 
   std::string legend() const {
+    const Seconds shown = layout_.band * layout_.bands;
     std::string text(static_cast<std::size_t>(label_), ' ');
-    if (shown_ < timeline_.duration)
-      text += "the first " + to_text(shown_) + " of ";
+    if (shown < timeline_.duration * (1 - 1e-9))
+      text += "the first " + to_text(shown) + " of ";
     return text + to_text(timeline_.duration) + ", a column is " +
-           to_text(shown_ / static_cast<double>(columns_)) + "; right: busy\n";
+           to_text(layout_.band / static_cast<double>(layout_.columns)) +
+           "; right: busy\n";
   }
 
   const Timeline& timeline_;
   const DrawOptions& options_;
   int label_ = 0;
-  int columns_ = 0;
-  Seconds shown_;  // from the start
+  Layout layout_;
 };
 
 }  // namespace

@@ -5,11 +5,14 @@
 //
 // A cell is a letter (F forward, B backward, I input gradients, W weight
 // gradients, R recompute, S step), the microbatch, and as many dashes as the
-// action lasts. Where there is no room for the number, it is one digit of base
-// 36; where there is room for one character only, a forward is its digit and
-// anything else its letter. ~ is an all-reduce while the worker is idle. Of a
-// run too long to be read only the beginning is drawn, which the last line
-// says.
+// action lasts. The letter is a small one for any but the first of a worker's
+// stages. Where there is no room for the number, it is one digit of base 36;
+// where there is room for one character only, a forward is its digit and
+// anything else its letter. ~ is an all-reduce while the worker is idle.
+//
+// What cannot be read in one piece is drawn in up to four bands, one below the
+// other; of a run too long for that only the beginning is drawn, which the last
+// line says.
 
 #pragma once
 

@@ -27,16 +27,20 @@ std::vector<Span> own_spans(const Timeline& timeline, std::size_t worker) {
   return own;
 }
 
-Seconds natural_unit(const Timeline& timeline, int most) {
+Seconds natural_unit(const Timeline& timeline) {
+  constexpr int kMostParts = 10;
   std::vector<double> marks;
+  double shortest = timeline.duration.value();
   for (std::size_t w = 0; w < timeline.workers.size(); ++w)
     for (const Span& span : own_spans(timeline, w)) {
       marks.push_back(span.start.value());
       marks.push_back(span.end.value());
+      if (span.end > span.start)
+        shortest = std::min(shortest, (span.end - span.start).value());
     }
-  const double run = timeline.duration.value();
-  for (int units = 1; run > 0 && units <= most; ++units) {
-    const double unit = run / units;
+  marks.push_back(timeline.duration.value());
+  for (int parts = 1; shortest > 0 && parts <= kMostParts; ++parts) {
+    const double unit = shortest / parts;
     if (std::all_of(marks.begin(), marks.end(), [unit](double mark) {
           const double position = mark / unit;
           return std::abs(position - std::round(position)) < 1e-6;

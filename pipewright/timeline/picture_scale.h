@@ -13,10 +13,10 @@ namespace pipewright {
 // piece of time; here each gets its own part of it, in order.
 std::vector<Span> own_spans(const Timeline& timeline, std::size_t worker);
 
-// The largest unit of which every start and end is a whole multiple, if there
-// are at most `most` units in the run; otherwise 0. With it, equal actions are
-// drawn equally wide.
-Seconds natural_unit(const Timeline& timeline, int most);
+// The largest unit of which every start and end is a whole multiple, if it is
+// the shortest action or a small part of it; otherwise 0. With it, equal
+// actions are drawn equally wide.
+Seconds natural_unit(const Timeline& timeline);
 
 // "F", "B", "I", "W", "R", "S"
 char letter(ActionKind kind);

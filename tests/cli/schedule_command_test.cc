@@ -6,9 +6,15 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <random>
 #include <string>
 
 #include "pipewright/base/files.h"
+#include "pipewright/base/json.h"
+#include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
+#include "pipewright/schedules/generator.h"
+#include "pipewright/schedules/makespan.h"
 
 namespace pipewright {
 namespace {
@@ -42,16 +48,88 @@ std::string temporary(const std::string& name) {
       .string();
 }
 
+// Dashes that fill an action, as one byte each.
+std::string plain(std::string text) {
+  const std::string dash = "\u2500";
+  for (auto at = text.find(dash); at != std::string::npos; at = text.find(dash))
+    text.replace(at, dash.size(), "=");
+  return text;
+}
+
 TEST_CASE("1f1b draws the well-known picture") {
   const Answer answer = answer_to("1f1b --stages 4 --microbatches 8");
   CHECK(answer.code == 0);
-  CHECK(contains(
-      answer.text,
-      "0 |F0F1F2F3            B0==F4B1==F5B2==F6B3==F7B4==  B5==  B6==  B7==\n"
-      "1 |  F0F1F2        B0==F3B1==F4B2==F5B3==F6B4==F7B5==  B6==  B7==\n"
-      "2 |    F0F1    B0==F2B1==F3B2==F4B3==F5B4==F6B5==F7B6==  B7==\n"
-      "3 |      F0B0==F1B1==F2B2==F3B3==F4B4==F5B5==F6B6==F7B7==\n"));
+  CHECK(contains(plain(answer.text),
+                 "0 F0F1F2F3            B0==F4B1==F5B2==F6B3==F7B4==  B5==  "
+                 "B6==  B7==  73 %\n"
+                 "1   F0F1F2        B0==F3B1==F4B2==F5B3==F6B4==F7B5==  B6==  "
+                 "B7==      73 %\n"
+                 "2     F0F1    B0==F2B1==F3B2==F4B3==F5B4==F6B5==F7B6==  B7== "
+                 "         73 %\n"
+                 "3       F0B0==F1B1==F2B2==F3B3==F4B4==F5B5==F6B6==F7B7==     "
+                 "         73 %\n"));
   CHECK(contains(answer.text, "step 33 s, bubble 27.3 %"));
+}
+
+TEST_CASE("zb-v is drawn in bands, the second stage in small letters") {
+  const Answer answer = answer_to("zb-v --stages 4 --microbatches 8");
+  CHECK(contains(answer.text,
+                 "0 F0F1F2F3F4F5F6f0i0w0f1i1w1f2i2w2f3i3w3F7I0W0f4i4w4I1\n"
+                 "1   F0F1F2F3F4f0F5f1i0w0f2i1w1f3i2w2F6I0W0f4i3w3F7I1W1\n"));
+  CHECK(contains(answer.text,
+                 "\n\n0 W1f5i5w5I2W2f6i6w6I3W3f7i7w7I4W4I5W5I6W6I7W7"));
+  CHECK(contains(answer.text, "step 51 s"));
+}
+
+TEST_CASE("every schedule of 8 workers and 16 microbatches fits 80 columns") {
+  for (const ScheduleGenerator& generator : schedule_generators()) {
+    const Answer answer =
+        answer_to(generator.name + " --stages 8 --microbatches 16");
+    CHECK(answer.code == 0);
+    for (std::string_view line : split(answer.text, '\n'))
+      CHECK_MESSAGE(display_width(std::string(line)) <= 80, answer.text);
+    // All of it is drawn, unless it fills once and never drains.
+    CHECK(contains(answer.text, "the first ") ==
+          contains(answer.text, " when full"));
+  }
+}
+
+TEST_CASE("the clock is the generators' own on random numbers") {
+  std::mt19937 random(4);
+  for (const ScheduleGenerator& generator : schedule_generators())
+    for (int trial = 0; trial < 2; ++trial) {
+      ScheduleRequest request;
+      request.workers = 2 * (1 + static_cast<int>(random() % 3));
+      request.microbatches =
+          request.workers * (1 + static_cast<int>(random() % 3));
+      request.transfer = Seconds(static_cast<double>(random() % 3));
+      const auto schedule = generate_schedule(generator.name, request);
+      REQUIRE(schedule.ok());
+      if (schedule->is_asynchronous()) continue;
+      const Answer answer =
+          answer_to(generator.name + " --json --stages " +
+                    std::to_string(request.workers) + " --microbatches " +
+                    std::to_string(request.microbatches) + " --transfer " +
+                    std::to_string(request.transfer.value()));
+      const auto json = parse_json(answer.text, "answer");
+      REQUIRE_MESSAGE(json.ok(), answer.text);
+      CAPTURE(generator.name);
+      CHECK(std::get<double>(json->find("step_seconds")->value()) ==
+            schedule_makespan(*schedule, request).value());
+      CHECK(json->find("devices")->if_array()->size() ==
+            static_cast<std::size_t>(schedule->num_workers()));
+      CHECK((*json->find("links")->if_array())[0].find("bytes") != nullptr);
+    }
+}
+
+TEST_CASE("pictures go to files") {
+  const std::string svg = temporary(".svg"), trace = temporary(".json");
+  CHECK(answer_to("chimera --svg " + svg + " --trace " + trace).code == 0);
+  CHECK(read_file(svg).value().starts_with("<svg "));
+  CHECK(parse_json(read_file(trace).value(), "trace").ok());
+  CHECK(answer_to("1f1b --svg /no/such/folder/a.svg").code == 73);
+  std::filesystem::remove(svg);
+  std::filesystem::remove(trace);
 }
 
 TEST_CASE("transfers and times change the step") {

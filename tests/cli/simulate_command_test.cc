@@ -1,0 +1,118 @@
+// `pipewright simulate` from outside: the example, files, exit codes.
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "pipewright/base/files.h"
+#include "pipewright/base/json.h"
+
+namespace pipewright {
+namespace {
+
+struct Answer {
+  int code = 0;
+  std::string text;  // standard output, and error if asked for
+};
+
+Answer answer_to(const std::string& arguments, bool with_errors = true) {
+  const std::string command =
+      "cd '" PIPEWRIGHT_SOURCE_DIR "' && COLUMNS=80 '" PIPEWRIGHT_BINARY
+      "' simulate " +
+      arguments + (with_errors ? " 2>&1" : " 2>/dev/null");
+  FILE* pipe = ::popen(command.c_str(), "r");
+  REQUIRE(pipe);
+  Answer answer;
+  std::array<char, 4096> buffer;
+  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    answer.text.append(buffer.data(), n);
+  answer.code = ::pclose(pipe) / 256;
+  return answer;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  INFO(text);
+  return text.find(part) != std::string::npos;
+}
+
+const std::string kPlan = "examples/simulate/plan.json ";
+
+std::string temporary(const std::string& name) {
+  return (std::filesystem::temp_directory_path() /
+          ("pipewright_simulate_" + std::to_string(::getpid()) + name))
+      .string();
+}
+
+TEST_CASE("the example prints what it says") {
+  const Answer answer = answer_to(kPlan + "--cluster 4xV100@nvlink --draw");
+  CHECK(answer.code == 0);
+  CHECK(answer.text ==
+        read_file(PIPEWRIGHT_SOURCE_DIR "/examples/simulate/expected.txt")
+            .value());
+}
+
+TEST_CASE("what bounds the step is said in words and in JSON") {
+  CHECK(contains(answer_to(kPlan + "--cluster 4xV100@nvlink").text,
+                 "\nstage 3 is the bottleneck: "));
+  const Answer slow =
+      answer_to(kPlan + "--cluster 4xV100@100MB/s --json", false);
+  const auto json = parse_json(slow.text, "answer");
+  REQUIRE(json.ok());
+  CHECK(contains(*json->find("bound_by")->if_string(), "link "));
+  for (const char* key : {"step_seconds", "bubble"})
+    CHECK(json->find(key) != nullptr);
+  CHECK(json->find("devices")->if_array()->size() == 4);
+  CHECK(json->find("links")->if_array()->size() == 6);
+}
+
+TEST_CASE("costs come from the plan's model, another model or a profile") {
+  const std::string cluster = "--cluster 4xV100@nvlink";
+  const std::string by_plan = answer_to(kPlan + cluster).text;
+  CHECK(answer_to(kPlan + cluster + " --model vgg16").text == by_plan);
+  CHECK(answer_to(kPlan + cluster + " --model vgg16:image=112").text !=
+        by_plan);
+  const std::string file = temporary(".json");
+  const std::string make = "'" PIPEWRIGHT_BINARY
+                           "' profile vgg16 --microbatch 16 --analytic "
+                           "--device V100 -o " +
+                           file + " > /dev/null 2>&1";
+  REQUIRE(std::system(make.c_str()) == 0);
+  CHECK(answer_to(kPlan + cluster + " --profile " + file).text == by_plan);
+  CHECK(answer_to(kPlan + cluster + " --model vgg16 --profile " + file).code ==
+        2);
+  std::filesystem::remove(file);
+}
+
+TEST_CASE("pictures go to files") {
+  const std::string svg = temporary(".svg"), trace = temporary(".json");
+  CHECK(answer_to(kPlan + "--cluster 4xV100@1GB/s --svg " + svg + " --trace " +
+                  trace)
+            .code == 0);
+  CHECK(read_file(svg).value().starts_with("<svg "));
+  CHECK(parse_json(read_file(trace).value(), "trace").ok());
+  std::filesystem::remove(svg);
+  std::filesystem::remove(trace);
+}
+
+TEST_CASE("bad input is refused with the reason") {
+  CHECK(answer_to("").code == 2);
+  CHECK(answer_to("no/such/plan.json --cluster 4xV100").code == 66);
+  const Answer few = answer_to(kPlan + "--cluster 2xV100");
+  CHECK(few.code == 78);
+  CHECK(contains(few.text, "has 2 devices"));
+  const Answer other = answer_to(kPlan + "--cluster 4xV100 --model resnet18");
+  CHECK(other.code == 65);
+  CHECK(contains(other.text, "another model"));
+  const Answer long_run =
+      answer_to(kPlan + "--cluster 4xV100 --minibatches 1000000");
+  CHECK(long_run.code == 78);
+  CHECK(contains(long_run.text, "--minibatches 60975"));
+  CHECK(answer_to(kPlan + "--cluster 4xV100 --minibatches 0").code == 2);
+}
+
+}  // namespace
+}  // namespace pipewright
