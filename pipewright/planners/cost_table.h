@@ -42,6 +42,8 @@ class CostTable {
   }
   // Kept for backward by the layers, each storage once within the run.
   Bytes kept(int first, int end) const;
+  // kept(first, end) for every end from `first` on, in one walk.
+  std::vector<Bytes> kept_from(int first) const;
   // What crosses the position before layer `position`: activations one way,
   // gradients of the same size the other.
   Bytes crossing(int position) const { return crossing_[at(position)]; }

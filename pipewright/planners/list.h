@@ -10,5 +10,6 @@
 namespace pipewright {
 
 std::unique_ptr<Planner> uniform_planner();
+std::unique_ptr<Planner> bapipe_planner();
 
 }  // namespace pipewright

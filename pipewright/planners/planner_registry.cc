@@ -10,6 +10,7 @@ const std::vector<std::unique_ptr<Planner>>& planners() {
   static const auto kPlanners = [] {
     std::vector<std::unique_ptr<Planner>> list;
     list.push_back(uniform_planner());
+    list.push_back(bapipe_planner());
     return list;
   }();
   return kPlanners;
