@@ -11,5 +11,6 @@ namespace pipewright {
 
 std::unique_ptr<Planner> uniform_planner();
 std::unique_ptr<Planner> bapipe_planner();
+std::unique_ptr<Planner> bi_partition_planner();
 
 }  // namespace pipewright

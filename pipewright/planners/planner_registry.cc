@@ -11,6 +11,7 @@ const std::vector<std::unique_ptr<Planner>>& planners() {
     std::vector<std::unique_ptr<Planner>> list;
     list.push_back(uniform_planner());
     list.push_back(bapipe_planner());
+    list.push_back(bi_partition_planner());
     return list;
   }();
   return kPlanners;

@@ -1,0 +1,283 @@
+// Bi-Partition: different cut positions for forward and backward, so that every
+// worker's total load is nearly equal though layers are uneven.
+//
+// Cui et al., "A bidirectional DNN partition mechanism for efficient pipeline
+// parallel training in cloud", J. Cloud Computing 12:22, 2023. The idea of
+// separate cuts is the paper's. What must move between the workers, the search,
+// the memory model and the bound are ours.
+//
+// A split costs traffic and rests on measured times, so one that gains less
+// than profile noise is refused and the best plan with equal cuts is returned.
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "pipewright/base/text.h"
+#include "pipewright/planners/bi_partition_search.h"
+#include "pipewright/planners/list.h"
+#include "pipewright/planners/pipeline.h"
+
+namespace pipewright {
+namespace {
+
+constexpr double kNoise = 0.02;
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+// A plan found at one microbatch size, before and after it was simulated.
+struct Found {
+  BiPartition cuts;
+  double score = 0;  // of a step, by the planner's own costs
+  Planned planned;
+};
+
+// A drained pipeline fills and empties once a step.
+double step_of(const Problem& problem, const BiPartitionCosts& costs,
+               int stages, double bottleneck) {
+  const int filling = problem.method == Method::Sync ? stages - 1 : 0;
+  return (costs.microbatches() + filling) * bottleneck;
+}
+
+int most_stages(const Problem& problem, const BiPartitionCosts& costs) {
+  // With more, 2bw would read versions that are not made yet.
+  if (problem.method == Method::TwoBw)
+    return std::min(costs.num_workers(), costs.microbatches() + 1);
+  return costs.num_workers();
+}
+
+Pipeline pipeline_of(const BiPartition& found, const BiPartitionCosts& costs,
+                     int microbatch, const std::string& schedule) {
+  Pipeline pipeline;
+  pipeline.microbatch = microbatch;
+  pipeline.schedule = schedule;
+  const int first = costs.num_workers() - found.num_stages();
+  for (int s = 0; s < found.num_stages(); ++s) {
+    const CutPair end = found.cuts[static_cast<std::size_t>(s) + 1];
+    pipeline.stages.push_back({costs.layer_at(end.x),
+                               costs.layer_at(end.y),
+                               {DeviceId(first + s)},
+                               found.recompute[static_cast<std::size_t>(s)]});
+  }
+  return pipeline;
+}
+
+std::string percent(double share) { return to_text(100 * share) + " %"; }
+
+class BiPartitionPlanner : public Planner {
+ public:
+  std::string name() const override { return "bi-partition"; }
+  std::string summary() const override {
+    return "separate cuts for forward and backward, where that gains";
+  }
+  std::string source() const override {
+    return "A bidirectional DNN partition mechanism for efficient pipeline "
+           "parallel training in cloud, J. Cloud Computing 12:22, 2023";
+  }
+
+  Result<Planned> plan(const Problem& problem) const override {
+    if (problem.method != Method::Sync && problem.method != Method::Stash &&
+        problem.method != Method::TwoBw)
+      return bad_configuration(
+          "bi-partition has no rule for split layers under the method \"" +
+              to_text(problem.method) + "\"",
+          "use sync, stash or 2bw");
+    std::optional<Planned> best;
+    std::optional<Error> refusal;
+    std::vector<std::string> notes;
+    Seconds lower_bound = Seconds::max();
+    for (int microbatch : problem.microbatches) {
+      PIPEWRIGHT_TRY(const Seconds work, work_bound(problem, microbatch));
+      lower_bound = std::min(lower_bound, work);
+      Result<Planned> candidate = plan_at(problem, microbatch);
+      if (!candidate) {
+        refusal = candidate.error();
+        continue;
+      }
+      for (const std::string& note : candidate->notes) notes.push_back(note);
+      if (!best || candidate->estimate.step < best->estimate.step)
+        best = *std::move(candidate);
+    }
+    if (!best)
+      return refusal ? *refusal
+                     : bad_configuration("no microbatch size is given");
+    best->notes = std::move(notes);
+    best->lower_bound = lower_bound;
+    return *std::move(best);
+  }
+
+ private:
+  // All work, shared evenly by the fastest devices.
+  static Result<Seconds> work_bound(const Problem& problem, int microbatch) {
+    BiPartitionOptions options;
+    options.band = 0;
+    double least = kNoLimit;
+    PIPEWRIGHT_TRY(const BiPartitionCosts costs,
+                   BiPartitionCosts::create(problem, microbatch, options));
+    for (int k = 0; k < costs.num_workers(); ++k)
+      least = std::min(least, costs.forward(k, 0, costs.num_units()) +
+                                  costs.backward(k, 0, costs.num_units()));
+    return Seconds(least * costs.microbatches() /
+                   problem.cluster->num_devices());
+  }
+
+  Result<Planned> plan_at(const Problem& problem, int microbatch) const {
+    BiPartitionOptions equal, split;
+    equal.band = 0;
+    PIPEWRIGHT_TRY(const std::optional<Found> layer_wise,
+                   searched(problem, microbatch, equal, kNoLimit));
+    double limit = layer_wise ? layer_wise->score : kNoLimit;
+    if (!layer_wise) {
+      // Memory must not cost more than this factor over a plan without limits.
+      equal.memory_share = 1e6;
+      PIPEWRIGHT_TRY(const BiPartitionCosts roomy,
+                     BiPartitionCosts::create(problem, microbatch, equal));
+      const std::optional<Found> unlimited =
+          best_cuts(problem, roomy, kNoLimit);
+      if (unlimited) limit = 4 * unlimited->score;
+    }
+    PIPEWRIGHT_TRY(std::optional<Found> apart,
+                   searched(problem, microbatch, split, limit));
+    if (!layer_wise && !apart) return nothing_fits(problem, microbatch);
+    PIPEWRIGHT_TRY(const BiPartitionCosts costs,
+                   BiPartitionCosts::create(problem, microbatch, split));
+    const double bound = communication_free_bound(costs);
+    const std::string at = "microbatch " + std::to_string(microbatch) + ": ";
+    if (layer_wise && (!apart || !apart->cuts.is_split()))
+      return told(*layer_wise, bound, at,
+                  "no split of forward and backward is faster");
+    if (!layer_wise)
+      return told(*apart, bound, at,
+                  "only with separate cuts does a plan fit the memory");
+    const double gain = gain_of(*layer_wise, *apart);
+    const std::string gains =
+        "separate cuts for forward and backward gain " + percent(gain);
+    if (gain < kNoise)
+      return told(*layer_wise, bound, at,
+                  gains + ", less than the " + percent(kNoise) +
+                      " that a profile may be off");
+    return told(*apart, bound, at, gains + " over the best equal cuts");
+  }
+
+  // By both its own costs and the simulator, the smaller.
+  static double gain_of(const Found& layer_wise, const Found& apart) {
+    const double own = 1 - apart.score / layer_wise.score;
+    const double simulated =
+        1 - apart.planned.estimate.step / layer_wise.planned.estimate.step;
+    return std::min(own, simulated);
+  }
+
+  static Planned told(const Found& found, double bound, const std::string& at,
+                      const std::string& why) {
+    Planned planned = found.planned;
+    planned.why = why;
+    planned.bottleneck = Seconds(found.cuts.bottleneck);
+    planned.promised = Seconds(found.score);
+    planned.notes = {
+        at + why,
+        at + "bottleneck " + to_text(Seconds(found.cuts.bottleneck)) +
+            ", no two cuts go below " + to_text(Seconds(bound)) + "; " +
+            to_text(Bytes(static_cast<std::int64_t>(found.cuts.extra_bytes))) +
+            " a microbatch move beyond equal cuts"};
+    return planned;
+  }
+
+  // The best plan within a band, simulated. What exceeds the memory there is
+  // searched again with that much less of it.
+  Result<std::optional<Found>> searched(const Problem& problem, int microbatch,
+                                        BiPartitionOptions options,
+                                        double limit) const {
+    for (int attempt = 0; attempt < 6; ++attempt) {
+      PIPEWRIGHT_TRY(const BiPartitionCosts costs,
+                     BiPartitionCosts::create(problem, microbatch, options));
+      std::optional<Found> found = best_cuts(problem, costs, limit);
+      if (!found) return std::optional<Found>();
+      PIPEWRIGHT_TRY(found->planned,
+                     simulated(found->cuts, costs, problem, microbatch));
+      if (found->planned.estimate.fits) return found;
+      options.memory_share *= 0.98 * room(found->planned, problem);
+    }
+    return std::optional<Found>();
+  }
+
+  static std::optional<Found> best_cuts(const Problem& problem,
+                                        const BiPartitionCosts& costs,
+                                        double limit) {
+    const BiPartitionSearch search(costs, limit / costs.microbatches(),
+                                   communication_free_bound(costs));
+    std::optional<Found> best;
+    int stages = 0;
+    for (int k = 1; k <= most_stages(problem, costs); ++k) {
+      const std::optional<double> seconds = search.bottleneck(k);
+      if (!seconds) continue;
+      const double score = step_of(problem, costs, k, *seconds);
+      if (score >= limit || (best && score >= best->score)) continue;
+      best = Found{{}, score, {}};
+      stages = k;
+    }
+    if (best) best->cuts = *search.best(stages);
+    return best;
+  }
+
+  Result<Planned> simulated(const BiPartition& cuts,
+                            const BiPartitionCosts& costs,
+                            const Problem& problem, int microbatch) const {
+    if (is_asynchronous(problem.method))
+      return planned(pipeline_of(cuts, costs, microbatch, "async-1f1b"),
+                     problem, name());
+    PIPEWRIGHT_TRY(
+        Planned first,
+        planned(pipeline_of(cuts, costs, microbatch, "1f1b"), problem, name()));
+    PIPEWRIGHT_TRY(Planned further,
+                   planned(pipeline_of(cuts, costs, microbatch, "1f1b-so"),
+                           problem, name()));
+    const bool is_better =
+        further.estimate.fits && further.estimate.step < first.estimate.step;
+    return is_better ? further : first;
+  }
+
+  // The least part of a worker's simulated need that it may have.
+  static double room(const Planned& planned, const Problem& problem) {
+    double least = 1;
+    for (std::size_t w = 0; w < planned.estimate.memory.size(); ++w)
+      least = std::min(least, problem.memory_of(planned.plan.devices[w]) /
+                                  planned.estimate.memory[w]);
+    return least;
+  }
+
+  // Halves the interval between too little and enough memory a few times.
+  static Result<Planned> nothing_fits(const Problem& problem, int microbatch) {
+    BiPartitionOptions options;
+    options.band = 0;
+    const auto fits = [&](double share) -> Result<bool> {
+      options.memory_share = share;
+      PIPEWRIGHT_TRY(const BiPartitionCosts costs,
+                     BiPartitionCosts::create(problem, microbatch, options));
+      return best_cuts(problem, costs, kNoLimit).has_value();
+    };
+    double enough = 1;
+    for (int i = 0; i < 20; ++i, enough *= 2) {
+      PIPEWRIGHT_TRY(const bool is_enough, fits(enough));
+      if (is_enough) break;
+    }
+    for (double step = enough / 4; step > enough / 100; step /= 2) {
+      PIPEWRIGHT_TRY(const bool is_enough, fits(enough - step));
+      if (is_enough) enough -= step;
+    }
+    const Bytes memory = problem.memory_of(DeviceId(0));
+    const auto need = static_cast<double>(memory.value()) * enough;
+    return bad_configuration(
+        "no plan with " + std::to_string(problem.cluster->num_devices()) +
+            " stages fits " + to_text(memory) + ": with microbatches of " +
+            std::to_string(microbatch) + " a device needs about " +
+            to_text(Bytes(static_cast<std::int64_t>(need))) + " at best",
+        "take smaller microbatches, or more devices");
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Planner> bi_partition_planner() {
+  return std::make_unique<BiPartitionPlanner>();
+}
+
+}  // namespace pipewright
