@@ -32,7 +32,8 @@ class Versions {
   std::int32_t read(ComputeKind kind, const WeightGroup& group,
                     std::int32_t microbatch) const;
 
-  // A stage whose forward would read a version that is not made by then, if any.
+  // A stage whose forward would read a version that is not made by then, if
+  // any.
   StageId too_early() const;
 
   // Averages over one minibatch.
