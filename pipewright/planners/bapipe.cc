@@ -58,7 +58,8 @@ class BaPipePlanner : public Planner {
     for (int microbatch : problem.microbatches)
       if (auto done = exploration.explore(microbatch); !done)
         return done.error();
-    exploration.try_data_parallelism();
+    for (int microbatch : problem.microbatches)
+      exploration.try_data_parallelism(microbatch);
     return exploration.best();
   }
 };

@@ -5,7 +5,6 @@
 #include "pipewright/base/text.h"
 #include "pipewright/planners/bapipe_partition.h"
 #include "pipewright/planners/bapipe_split.h"
-#include "pipewright/planners/pipeline.h"
 
 namespace pipewright {
 namespace {
@@ -190,38 +189,45 @@ std::size_t BaPipeExploration::try_ends(const StageCosts& costs,
   candidate.partition = partition;
   candidate.microbatch = costs.blocks().microbatch();
   candidate.link_limits = some_link_limits(costs, ends);
-  Result<Planned> result =
-      planned(pipeline_of(costs, ends), problem_, planner_);
-  if (result) {
-    result->bottleneck = bottleneck_of(costs, ends);
-    result->promised = promised_step(costs, ends);
-    candidate.planned = *std::move(result);
-    judge_memory(candidate);
-  } else {
-    candidate.refusal = result.error().message;
+  complete(candidate, pipeline_of(costs, ends));
+  if (candidate.planned) {
+    candidate.planned->bottleneck = bottleneck_of(costs, ends);
+    candidate.planned->promised = promised_step(costs, ends);
   }
   candidates_.push_back(std::move(candidate));
   stages_.emplace_back(std::move(stages));
   return candidates_.size() - 1;
 }
 
-void BaPipeExploration::try_data_parallelism() {
+void BaPipeExploration::try_data_parallelism(int microbatch) {
   BaPipeCandidate candidate;
-  candidate.schedule = candidate.partition = "data-parallel";
-  const auto planner = find_planner("data-parallel");
-  if (!planner) return;
-  Result<Planned> result = (*planner)->plan(problem_);
-  if (result) {
-    candidate.microbatch = result->plan.microbatch;
-    candidate.planned = *std::move(result);
-    candidate.planned->plan.planner = planner_;
-    candidate.planned->notes.clear();
-    judge_memory(candidate);
-  } else {
-    candidate.refusal = result.error().message;
-  }
+  candidate.schedule = "data-parallel";
+  candidate.partition = "whole model";
+  candidate.microbatch = microbatch;
+  Pipeline pipeline;
+  pipeline.microbatch = microbatch;
+  pipeline.stages.push_back({problem_.profile->num_layers(), -1, {}, false});
+  const int devices = problem_.cluster->num_devices();
+  for (int d = 0; d < devices; ++d)
+    pipeline.stages[0].devices.push_back(DeviceId(d));
+  if (microbatch < devices)
+    candidate.refusal = std::to_string(devices) + " devices cannot split " +
+                        std::to_string(microbatch) + " samples";
+  else
+    complete(candidate, pipeline);
   candidates_.push_back(std::move(candidate));
   stages_.emplace_back();
+}
+
+void BaPipeExploration::complete(BaPipeCandidate& candidate,
+                                 const Pipeline& pipeline) const {
+  Result<Planned> result = planned(pipeline, problem_, planner_);
+  if (!result) {
+    candidate.refusal = result.error().message;
+    return;
+  }
+  candidate.planned = *std::move(result);
+  judge_memory(candidate);
 }
 
 void BaPipeExploration::judge_memory(BaPipeCandidate& candidate) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pipewright/planners/bapipe_costs.h"
+#include "pipewright/planners/pipeline.h"
 #include "pipewright/planners/planner.h"
 
 namespace pipewright {
@@ -33,7 +34,8 @@ class BaPipeExploration {
   // Adds the candidates of a microbatch size. Fails if the profile has no times
   // for the cluster's devices.
   Result<void> explore(int microbatch);
-  void try_data_parallelism();
+  // The whole model on every device, each microbatch split among them.
+  void try_data_parallelism(int microbatch);
 
   const std::vector<BaPipeCandidate>& candidates() const { return candidates_; }
   // The fastest that fits, with the table. Fails with BadConfiguration and what
@@ -52,6 +54,8 @@ class BaPipeExploration {
   // is not estimated again.
   std::size_t try_ends(const StageCosts& costs, const StageEnds& ends,
                        const std::string& partition);
+  // Plans, estimates and judges.
+  void complete(BaPipeCandidate& candidate, const Pipeline& pipeline) const;
   void judge_memory(BaPipeCandidate& candidate) const;
   bool is_better(const BaPipeCandidate& a, const BaPipeCandidate& b) const;
   std::string remark(const BaPipeCandidate& candidate,

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <tuple>
 
+#include "pipewright/profile/tiers.h"
 #include "pipewright/simulate/fair_share.h"
 #include "pipewright/simulate/simulate.h"
 
@@ -23,11 +25,7 @@ class CostsMaker {
     for (const WorkerProgram& worker : program_.workers)
       costs_.blocking.push_back(
           !cluster_.kind_of(worker.device).overlaps_communication);
-    for (const Operation& operation : program_.operations) {
-      auto cost = operation_cost(operation);
-      if (!cost) return cost.error();
-      costs_.operations.push_back(*cost);
-    }
+    if (auto fine = set_operations(); !fine) return fine.error();
     for (const Transfer& transfer : program_.transfers) {
       auto cost = transfer_cost(transfer.from, transfer.to);
       if (!cost) return cost.error();
@@ -37,6 +35,14 @@ class CostsMaker {
       auto seconds = ring_seconds(reduction);
       if (!seconds) return seconds.error();
       costs_.reductions.push_back(*seconds);
+    }
+    if (has_tiers()) {
+      SimulateOptions only_memory;
+      only_memory.keep_spans = false;
+      for (const WorkerSummary& worker :
+           simulate(program_, costs_, only_memory).workers)
+        held_.push_back(worker.peak.total());
+      if (auto fine = set_operations(); !fine) return fine.error();
     }
     return std::move(costs_);
   }
@@ -56,24 +62,51 @@ class CostsMaker {
     return {};
   }
 
-  // Layer times on a kind of device, asked for once per number of samples.
-  Result<const std::vector<LayerTimes>*> layer_times(const std::string& kind,
+  // Whether some worker's layers take less time where all it holds fits on chip
+  // (tiers.h). What it holds is known once the program has been simulated as if
+  // nothing did.
+  bool has_tiers() const {
+    for (const WorkerProgram& worker : program_.workers) {
+      const DeviceKind& kind = cluster_.kind_of(worker.device);
+      if (kind.on_chip_memory > Bytes(0) &&
+          profile_.times.contains(on_chip_table(kind.name)))
+        return true;
+    }
+    return false;
+  }
+
+  Result<void> set_operations() {
+    costs_.operations.clear();
+    for (const Operation& operation : program_.operations) {
+      auto cost = operation_cost(operation);
+      if (!cost) return cost.error();
+      costs_.operations.push_back(*cost);
+    }
+    return {};
+  }
+
+  // Layer times on a worker's device, asked for once per number of samples.
+  Result<const std::vector<LayerTimes>*> layer_times(WorkerId worker,
                                                      int samples) {
-    auto known = times_.find({kind, samples});
+    const DeviceKind& kind =
+        cluster_.kind_of(program_.workers[worker.index()].device);
+    const Bytes held = held_.empty() ? Bytes::max() : held_[worker.index()];
+    const auto key = std::tuple(kind.name, samples, fits_on_chip(kind, held));
+    auto known = times_.find(key);
     if (known == times_.end()) {
-      PIPEWRIGHT_TRY(std::vector<LayerTimes> times,
-                     times_at(profile_, kind, samples, Outside::Extrapolate));
-      known = times_.emplace(std::pair(kind, samples), std::move(times)).first;
+      PIPEWRIGHT_TRY(
+          std::vector<LayerTimes> times,
+          times_on(profile_, kind, samples, held, Outside::Extrapolate));
+      known = times_.emplace(key, std::move(times)).first;
     }
     return &known->second;
   }
 
   Result<Costs::OperationCost> operation_cost(const Operation& operation) {
-    const DeviceId device = program_.workers[operation.worker.index()].device;
     Costs::OperationCost cost;
-    PIPEWRIGHT_TRY(const auto* times,
-                   layer_times(cluster_.kind_of(device).name,
-                               std::max(1, operation.num_samples())));
+    PIPEWRIGHT_TRY(
+        const auto* times,
+        layer_times(operation.worker, std::max(1, operation.num_samples())));
     auto& compute = cost.compute;
     const auto kind = [](ActionKind k) { return static_cast<int>(k); };
     for (LayerId layer : operation.forward)
@@ -152,7 +185,8 @@ class CostsMaker {
   const Profile& profile_;
   const Cluster& cluster_;
   Costs costs_;
-  std::map<std::pair<std::string, int>, std::vector<LayerTimes>> times_;
+  std::vector<Bytes> held_;  // by each worker; empty while not known
+  std::map<std::tuple<std::string, int, bool>, std::vector<LayerTimes>> times_;
   std::map<std::pair<int, int>, int> half_duplex_;
 };
 

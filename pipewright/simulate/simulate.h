@@ -37,6 +37,8 @@ struct Costs {
   std::vector<bool> blocking;  // per worker: busy while it sends and receives
 };
 
+// The program must have passed validate(): where a device has on-chip memory,
+// what each worker holds at its peak decides how fast it is (tiers.h).
 Result<Costs> costs_of(const Program& program, const Profile& profile,
                        const Cluster& cluster);
 

@@ -171,6 +171,26 @@ TEST_CASE("FPGAs: a split layer is reported with what it would gain") {
   CHECK(last.find("from 6 s to 4.5 s") != std::string::npos);
 }
 
+TEST_CASE("data parallelism where it is faster, and it says so") {
+  // Little to sum, much to send.
+  std::vector<ChainLayer> layers(4);
+  for (ChainLayer& layer : layers) layer.output = 100;
+  const Profile profile = chain_profile(layers);
+  ChainCluster of;
+  of.kinds = {0, 0};
+  of.bandwidth = 10;
+  const Cluster cluster = chain_cluster(of);
+  Problem problem = problem_of(profile, cluster, 8);
+  problem.microbatches = {1, 2, 4};
+  const auto result = bapipe().plan(problem);
+  REQUIRE(result);
+  CHECK(result->plan.planner == "bapipe");
+  CHECK(result->plan.num_stages() == 1);
+  CHECK(result->plan.num_workers() == 2);
+  CHECK(result->why.find("falls back to data parallelism") == 0);
+  CHECK(result->estimate.step.value() == doctest::Approx(8 * 4 * 3 / 2));
+}
+
 TEST_CASE("only synchronous training") {
   const Profile profile = chain_profile({{}, {}});
   ChainCluster of;

@@ -85,5 +85,28 @@ TEST_CASE("a worker whose device does not exist, and an unknown kind") {
   CHECK(!costs_of(two_stages(), other, *two));
 }
 
+TEST_CASE("a worker that fits on chip computes at that rate") {
+  const auto cluster = load_cluster("2xVCU118");
+  REQUIRE(cluster);
+  Profile profile = two_layers();
+  profile.times["VCU118"] = profile.times["V100"];
+  for (const auto& [microbatch, rows] : profile.times["V100"])
+    for (const LayerTimes& slow : rows)
+      profile.times["VCU118/on-chip"][microbatch].push_back(
+          {slow.forward / 2.0, slow.backward_input / 2.0,
+           slow.backward_weight / 2.0, slow.update});
+  Program program = two_stages();
+  program.operations[0].gradients = Bytes(43'000'000);
+  program.operations[1].gradients = Bytes(44'000'000);
+  const auto costs = costs_of(program, profile, *cluster);
+  REQUIRE(costs);
+  const auto backward = [&](std::size_t operation) {
+    return costs->operations[operation]
+        .compute[static_cast<int>(ActionKind::Backward)];
+  };
+  CHECK(backward(0) == Seconds(2.5));
+  CHECK(backward(1) == Seconds(5));
+}
+
 }  // namespace
 }  // namespace pipewright
