@@ -45,13 +45,17 @@ void count(benchmark::State& state, std::int64_t actions) {
   state.counters["actions"] = static_cast<double>(actions);
 }
 
-void run_body(benchmark::State& state, const Case& what, int repetitions) {
+void run_body(benchmark::State& state, const Case& what, int repetitions,
+              bool track_memory = false) {
   const TimedCode code = timed_code(what.program, what.costs);
   EngineOptions options;
   options.repetitions = repetitions;
+  options.track_memory = track_memory;
   std::int64_t actions = 0;
   for (auto _ : state) {
-    const Execution execution = execute(code, options);
+    Execution execution = execute(code, options);
+    for (MemoryLog& memory : execution.memory)
+      benchmark::DoNotOptimize(memory.peak());
     actions = execution.num_ops;
     benchmark::DoNotOptimize(execution.duration);
   }
@@ -62,6 +66,11 @@ void long_run(benchmark::State& state) {
   run_body(state, one_f_one_b(static_cast<int>(state.range(0)), 64), 100);
 }
 BENCHMARK(long_run)->Arg(2)->Arg(8)->Arg(64);
+
+void long_run_with_memory(benchmark::State& state) {
+  run_body(state, one_f_one_b(static_cast<int>(state.range(0)), 64), 100, true);
+}
+BENCHMARK(long_run_with_memory)->Arg(2)->Arg(8)->Arg(64);
 
 void wires_that_choose(benchmark::State& state) {
   run_body(state, half_duplex(static_cast<int>(state.range(0)), 64), 100);

@@ -34,8 +34,8 @@ void OrderedWires::want(const Message& message) {
   const std::int32_t channel = code_.transfers[at(message.transfer)].channel;
   const std::int32_t wire = code_.channels[at(channel)].wire;
   auto& waiting = wires_[at(wire)].waiting[at(place_in_wire_[at(channel)])];
-  waiting.push_back(message);
-  if (waiting.size() == 1) queue_turn(wire);
+  waiting.push(message);
+  if (waiting.has_one()) queue_turn(wire);
 }
 
 // When the wire can next start something, as far as is known.
@@ -99,15 +99,17 @@ void OrderedWires::complete_at(double time, std::vector<Message>& arrived) {
 }
 
 void OrderedWires::start_at(double time, std::vector<Message>& arrived) {
-  std::vector<std::int32_t> deciding;
+  deciding_.clear();
   for (; !turns_.empty() && turns_.top().first == time; drop_stale_turns()) {
     const std::int32_t wire = turns_.top().second;
     turns_.pop();
-    if (std::find(deciding.begin(), deciding.end(), wire) == deciding.end())
-      deciding.push_back(wire);
+    if (wires_[at(wire)].is_deciding) continue;
+    wires_[at(wire)].is_deciding = true;
+    deciding_.push_back(wire);
   }
   bool sharing_changed = false;
-  for (std::int32_t wire : deciding) {
+  for (std::int32_t wire : deciding_) {
+    wires_[at(wire)].is_deciding = false;
     start(wire, take(wire, time), arrived);
     sharing_changed |= wires_[at(wire)].active.has_value();
     queue_turn(wire);
@@ -132,7 +134,7 @@ Message OrderedWires::take(std::int32_t wire, double time) {
   }
   PIPEWRIGHT_CHECK(best.has_value(), "a wire's turn without a transfer");
   Message message = state.waiting[chosen].front();
-  state.waiting[chosen].pop_front();
+  state.waiting[chosen].pop();
   message.start = time;
   return message;
 }

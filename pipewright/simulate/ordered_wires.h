@@ -12,7 +12,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <optional>
 #include <queue>
@@ -53,9 +52,35 @@ class OrderedWires {
     double since = 0;
     double end() const;
   };
+  // First in, first out; its memory is kept.
+  class Queue {
+   public:
+    bool empty() const { return first_ == messages_.size(); }
+    bool has_one() const { return first_ + 1 == messages_.size(); }
+    const Message& front() const { return messages_[first_]; }
+    void push(const Message& message) {
+      if (first_ > 16 && 2 * first_ > messages_.size()) {
+        messages_.erase(
+            messages_.begin(),
+            messages_.begin() + static_cast<std::ptrdiff_t>(first_));
+        first_ = 0;
+      }
+      messages_.push_back(message);
+    }
+    void pop() {
+      if (++first_ < messages_.size()) return;
+      messages_.clear();
+      first_ = 0;
+    }
+
+   private:
+    std::vector<Message> messages_;
+    std::size_t first_ = 0;
+  };
   struct State {
     double free_at = 0;
-    std::vector<std::deque<Message>> waiting;  // per channel of the wire
+    bool is_deciding = false;
+    std::vector<Queue> waiting;  // per channel of the wire
     std::optional<Active> active;
   };
   using Turn = std::pair<double, std::int32_t>;  // when, which wire
@@ -74,6 +99,7 @@ class OrderedWires {
   std::vector<State> wires_;
   std::vector<std::int32_t> place_in_wire_;  // per channel
   std::vector<std::int32_t> sharing_;        // wires with an active message
+  std::vector<std::int32_t> deciding_;       // wires, in one round
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
 };
 

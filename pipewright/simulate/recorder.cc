@@ -7,30 +7,63 @@ namespace {
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 using Order = MemoryLog::Order;
+constexpr int kOwnStream = 0;
 
 }  // namespace
 
 Recorder::Recorder(const TimedCode& code, bool keep_spans, bool track_memory)
     : code_(code), keep_spans_(keep_spans), track_memory_(track_memory) {
   if (keep_spans) spans_.resize(code.workers.size());
-  if (track_memory) memory_.resize(code.workers.size());
+  if (track_memory) add_memory_tables();
 }
 
-Effect Recorder::effect_of(std::int32_t w, const Action& action) const {
-  if (!is_compute(action.kind)) return {};
+// Weights arrive in the place of a version that is held anyway.
+void Recorder::add_memory_tables() {
+  memory_.resize(code_.workers.size());
+  for (MemoryLog& log : memory_) log.add_stream(Order::Own);
+  action_memory_.resize(code_.actions.size());
+  for (std::size_t w = 0; w < code_.workers.size(); ++w)
+    for (std::int32_t i = code_.workers[w].begin[0];
+         i < code_.workers[w].begin[3]; ++i) {
+      const Op& op = code_.ops[at(i)];
+      if (op.code != OpCode::Work) continue;
+      for (std::int32_t a = op.target; a < op.target + op.num_actions; ++a)
+        action_memory_[at(a)] =
+            memory_of(static_cast<std::int32_t>(w), code_.actions[at(a)]);
+    }
+  std::vector<int> at_sender, at_receiver;
+  for (const TimedChannel& channel : code_.channels) {
+    at_sender.push_back(memory_[at(channel.from)].add_stream(Order::Release));
+    at_receiver.push_back(memory_[at(channel.to)].add_stream(Order::Arrival));
+  }
+  for (std::size_t t = 0; t < code_.transfers.size(); ++t) {
+    const Transfer& what = code_.program->transfers[t];
+    const std::size_t channel = at(code_.transfers[t].channel);
+    const bool is_weights = what.is_keyed_by_version();
+    transfer_memory_.push_back(
+        {what.freed_by_sender.value(), is_weights ? 0 : what.bytes.value(),
+         is_weights ? 0 : what.retained_by_reader.value(), what.from.value,
+         what.to.value, at_sender[channel], at_receiver[channel]});
+  }
+}
+
+Recorder::ActionMemory Recorder::memory_of(std::int32_t w,
+                                           const Action& action) const {
+  if (!is_compute(action.kind)) return {0, 0};
   const Program& program = *code_.program;
   const int operation =
       program
           .operation_of[at(w) * at(program.num_stages) + action.stage.index()];
-  return program.operations[at(operation)]
-      .effects[static_cast<int>(action.kind)];
+  const Effect& effect =
+      program.operations[at(operation)].effects[static_cast<int>(action.kind)];
+  return {effect.allocates.value(), effect.frees.value()};
 }
 
 void Recorder::start_work(std::int32_t w, const Op& op,
                           const std::int32_t* base, double start, double end) {
   for (std::int32_t i = op.target; i < op.target + op.num_actions; ++i) {
-    const Action& action = code_.actions[at(i)];
     if (keep_spans_) {
+      const Action& action = code_.actions[at(i)];
       Span span;
       span.worker = WorkerId(w);
       span.kind = action.kind;
@@ -42,43 +75,42 @@ void Recorder::start_work(std::int32_t w, const Op& op,
       spans_[at(w)].push_back(span);
     }
     if (track_memory_)
-      memory_[at(w)].change(start, Order::Own,
-                            effect_of(w, action).allocates.value(), 0);
+      memory_[at(w)].change(kOwnStream, start, action_memory_[at(i)].allocates,
+                            0);
   }
 }
 
 void Recorder::end_work(std::int32_t w, const Op& op, double end) {
   if (!track_memory_) return;
   for (std::int32_t i = op.target; i < op.target + op.num_actions; ++i)
-    memory_[at(w)].change(end, Order::Own,
-                          -effect_of(w, code_.actions[at(i)]).frees.value(), 0);
+    memory_[at(w)].change(kOwnStream, end, -action_memory_[at(i)].frees, 0);
 }
 
 void Recorder::use_up(std::int32_t w, std::int32_t transfer, double end) {
-  const Transfer& what = code_.program->transfers[at(transfer)];
-  if (!track_memory_ || what.is_keyed_by_version()) return;
-  memory_[at(w)].change(end, Order::Own, what.retained_by_reader.value(),
-                        -what.bytes.value());
+  if (!track_memory_) return;
+  const TransferMemory& what = transfer_memory_[at(transfer)];
+  memory_[at(w)].change(kOwnStream, end, what.retained, -what.arrives);
 }
 
 void Recorder::send(std::int32_t w, std::int32_t transfer, double time) {
   if (!track_memory_) return;
-  const std::int64_t leaving =
-      code_.program->transfers[at(transfer)].freed_by_sender.value();
-  memory_[at(w)].change(time, Order::Own, -leaving, leaving);
+  const std::int64_t leaving = transfer_memory_[at(transfer)].freed_by_sender;
+  memory_[at(w)].change(kOwnStream, time, -leaving, leaving);
 }
 
-// Weights arrive in the place of a version that is held anyway.
 void Recorder::transfer(const Message& message) {
-  const Transfer& what = code_.program->transfers[at(message.transfer)];
   if (track_memory_) {
-    memory_[what.from.index()].change(message.arrival, Order::Release, 0,
-                                      -what.freed_by_sender.value());
-    if (!what.is_keyed_by_version())
-      memory_[what.to.index()].change(message.start, Order::Arrival, 0,
-                                      what.bytes.value());
+    const TransferMemory& what = transfer_memory_[at(message.transfer)];
+    memory_[at(what.from)].change(what.at_sender, message.arrival, 0,
+                                  -what.freed_by_sender);
+    memory_[at(what.to)].change(what.at_receiver, message.start, 0,
+                                what.arrives);
   }
-  if (!keep_spans_) return;
+  if (keep_spans_) add_span(message);
+}
+
+void Recorder::add_span(const Message& message) {
+  const Transfer& what = code_.program->transfers[at(message.transfer)];
   Span span;
   span.worker = what.from;
   span.kind = ActionKind::Send;

@@ -33,11 +33,25 @@ class Recorder {
   std::vector<MemoryLog> memory() { return std::move(memory_); }
 
  private:
-  Effect effect_of(std::int32_t w, const Action& action) const;
+  // What memory needs to know, near together.
+  struct ActionMemory {
+    std::int64_t allocates, frees;
+  };
+  struct TransferMemory {
+    std::int64_t freed_by_sender, arrives, retained;
+    std::int32_t from, to;
+    int at_sender, at_receiver;  // streams of their logs
+  };
+
+  void add_memory_tables();
+  ActionMemory memory_of(std::int32_t w, const Action& action) const;
+  void add_span(const Message& message);
 
   const TimedCode& code_;
   const bool keep_spans_;
   const bool track_memory_;
+  std::vector<ActionMemory> action_memory_;      // as in TimedCode::actions
+  std::vector<TransferMemory> transfer_memory_;  // as in Program::transfers
   std::vector<std::vector<Span>> spans_;
   std::vector<MemoryLog> memory_;
 };

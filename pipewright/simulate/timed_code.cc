@@ -61,12 +61,28 @@ class Compiler {
     find_groups_of_weights();
     add_channels();
     add_reductions();
+    reserve();
     for (int w = 0; w < program_.num_workers(); ++w) add_worker(w);
     place_rings();
     return std::move(code_);
   }
 
  private:
+  // Growing step by step would take as long as compiling.
+  void reserve() {
+    std::size_t actions = 0, works = 0;
+    for (const WorkerProgram& worker : program_.workers)
+      for (int s = 0; s < 3; ++s)
+        for (const Action& action : section(worker, s)) {
+          ++actions;
+          works += is_compute(action.kind) || action.kind == ActionKind::Step;
+        }
+    code_.ops.reserve(actions);
+    code_.needs.reserve(works);
+    code_.actions.reserve(works);
+    code_.action_seconds.reserve(works);
+  }
+
   void check_costs() const {
     PIPEWRIGHT_CHECK(m_ >= 1, "a minibatch has at least one microbatch");
     PIPEWRIGHT_CHECK(costs_.operations.size() == program_.operations.size() &&
