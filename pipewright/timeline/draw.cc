@@ -25,9 +25,11 @@ using Row = std::vector<Cell>;
 
 constexpr int kPercent = 6;  // columns of " 100 %"
 constexpr int kMostBands = 4;
-// Columns of an action in the mean: enough for one piece; in bands no less than
-// kNarrow, and no more than kWide.
-constexpr double kLegible = 1.4, kNarrow = 1.8, kWide = 6;
+// Columns of an action in the mean: enough for one piece, or for one in which
+// forwards need their letter; in bands no less than kNarrow, no more than
+// kWide.
+constexpr double kLegible = 1.4, kLegibleLetters = 2;
+constexpr double kNarrow = 1.8, kWide = 6;
 
 char digit(std::int32_t microbatch) {
   return "0123456789abcdefghijklmnopqrstuvwxyz"[microbatch % 36];
@@ -60,6 +62,16 @@ struct Layout {
   Seconds band;  // seconds in one
 };
 
+// Whether some worker has more than one stage, which only letters tell apart.
+bool has_later_stages(const Timeline& timeline) {
+  for (std::size_t w = 0; w < timeline.workers.size(); ++w) {
+    const std::vector<Span> own = own_spans(timeline, w);
+    for (const Span& span : own)
+      if (span.stage != own.front().stage) return true;
+  }
+  return false;
+}
+
 // Seconds of an action in the mean.
 Seconds mean_action(const Timeline& timeline) {
   Seconds sum;
@@ -82,7 +94,9 @@ Layout layout_of(const Timeline& timeline, int room) {
   Layout whole{room, 1, run};
   if (units > 0 && units <= room)
     whole.columns = static_cast<int>(units * std::floor(room / units));
-  if (!(mean.value() > 0) || mean / run * whole.columns >= kLegible)
+  const double legible =
+      has_later_stages(timeline) ? kLegibleLetters : kLegible;
+  if (!(mean.value() > 0) || mean / run * whole.columns >= legible)
     return whole;
   const double actions = run / mean;
   if (units == 0 || units > kWide * actions)

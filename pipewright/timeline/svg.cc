@@ -14,22 +14,31 @@ constexpr double kLeft = 78, kTop = 14, kRow = 30, kBox = 24, kRight = 56;
 struct Look {
   ActionKind kind;
   const char* colour;
+  const char* darker;  // for all but the first of a worker's stages
   const char* name;
 };
 constexpr Look kLooks[] = {
-    {ActionKind::Forward, "#8fb8f0", "forward"},
-    {ActionKind::Backward, "#93d19a", "backward"},
-    {ActionKind::BackwardInput, "#b9dd8a", "input gradients"},
-    {ActionKind::BackwardWeight, "#6cc4b0", "weight gradients"},
-    {ActionKind::Recompute, "#f5d77e", "recompute"},
-    {ActionKind::Step, "#e8938a", "step"},
-    {ActionKind::Reduce, "#cdb7e8", "all-reduce"},
+    {ActionKind::Forward, "#8fb8f0", "#5f93d8", "forward"},
+    {ActionKind::Backward, "#93d19a", "#62b26d", "backward"},
+    {ActionKind::BackwardInput, "#b9dd8a", "#93c155", "input gradients"},
+    {ActionKind::BackwardWeight, "#6cc4b0", "#3fa18c", "weight gradients"},
+    {ActionKind::Recompute, "#f5d77e", "#d9b548", "recompute"},
+    {ActionKind::Step, "#e8938a", "#d06a60", "step"},
+    {ActionKind::Reduce, "#cdb7e8", "#a98bd0", "all-reduce"},
 };
 
-const char* colour_of(ActionKind kind) {
+const char* colour_of(ActionKind kind, bool later_stage = false) {
   for (const Look& look : kLooks)
-    if (look.kind == kind) return look.colour;
+    if (look.kind == kind) return later_stage ? look.darker : look.colour;
   return "#999999";
+}
+
+// 1, 2 or 5 times a power of ten, so that a run has four to ten of them.
+double tick_of(double run) {
+  const double power = std::pow(10, std::floor(std::log10(run / 4)));
+  for (double step : {5.0, 2.0})
+    if (run / (step * power) >= 4) return step * power;
+  return power;
 }
 
 std::string number(double x) {
@@ -101,10 +110,15 @@ class Picture {
         if (span.kind == ActionKind::Reduce)
           box(x(span.start), y(w) + kBox, x(span.end) - x(span.start), 4,
               colour_of(span.kind));
-    for (const Span& span : own_spans(timeline_, w)) {
+    const std::vector<Span> own = own_spans(timeline_, w);
+    StageId first;
+    for (const Span& span : own)
+      if (first.is_none() || span.stage < first) first = span.stage;
+    for (const Span& span : own) {
       const double left = x(span.start), width = x(span.end) - left;
       if (width <= 0) continue;
-      box(left, y(w), width, kBox, colour_of(span.kind));
+      has_later_stages_ |= span.stage != first;
+      box(left, y(w), width, kBox, colour_of(span.kind, span.stage != first));
       const std::string text = std::to_string(span.microbatch);
       if (is_compute(span.kind) && width > 7 * static_cast<double>(text.size()))
         words(left + width / 2, y(w) + 16, "middle", text);
@@ -131,9 +145,10 @@ class Picture {
   }
 
   void add_axis(double bottom) {
-    constexpr int kTicks = 4;
-    for (int i = 0; i <= kTicks; ++i) {
-      const Seconds time = timeline_.duration * (i / double{kTicks});
+    const double run = timeline_.duration.value();
+    const double tick = run > 0 ? tick_of(run) : 1;
+    for (int i = 0; i * tick <= run; ++i) {
+      const Seconds time(i * tick);
       line(x(time), bottom, x(time), bottom + 4, "stroke=\"#888888\"");
       words(x(time), bottom + 16, "middle", to_text(time));
     }
@@ -154,12 +169,15 @@ class Picture {
       words(left + 17, top + 1, "start", look.name);
       left += 34 + 6 * static_cast<double>(std::string(look.name).size());
     }
+    if (has_later_stages_)
+      words(left, top + 1, "start", "darker: a worker's further stages");
   }
 
   const Program& program_;
   const Timeline& timeline_;
   const SvgOptions& options_;
   std::string body_;
+  bool has_later_stages_ = false;
 };
 
 }  // namespace

@@ -1,0 +1,77 @@
+// What the documents show is what the commands print: every "$ pipewright
+// schedule ..." in a code block, with all that stands below it.
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdio>
+#include <set>
+#include <string>
+
+#include "pipewright/base/files.h"
+#include "pipewright/base/text.h"
+#include "pipewright/schedules/generator.h"
+
+namespace pipewright {
+namespace {
+
+struct Shown {
+  std::string arguments;
+  std::string text;
+};
+
+// Up to the next command or the end of the block.
+std::vector<Shown> shown_in(const std::string& file) {
+  const std::string text = read_file(PIPEWRIGHT_SOURCE_DIR "/" + file).value();
+  std::vector<Shown> all;
+  bool inside = false;
+  for (std::string_view line : split(text, '\n')) {
+    const std::size_t command = line.find("pipewright schedule ");
+    const bool starts = line.starts_with("$ ");
+    if (starts && command != std::string_view::npos)
+      all.push_back({std::string(line.substr(command + 11)), ""});
+    else if (inside && !starts && !line.starts_with("```"))
+      all.back().text += std::string(line) + "\n";
+    if (starts || line.starts_with("```"))
+      inside = starts && command != std::string_view::npos;
+  }
+  return all;
+}
+
+std::string printed(const std::string& arguments) {
+  const std::string command =
+      "COLUMNS=80 '" PIPEWRIGHT_BINARY "' " + arguments + " 2>&1";
+  FILE* pipe = ::popen(command.c_str(), "r");
+  REQUIRE(pipe);
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    text.append(buffer.data(), n);
+  REQUIRE(::pclose(pipe) == 0);
+  return text;
+}
+
+TEST_CASE("the page of schedules shows every one of them") {
+  std::set<std::string> names;
+  for (const Shown& shown : shown_in("docs/schedules.md")) {
+    CAPTURE(shown.arguments);
+    CHECK(shown.text == printed(shown.arguments));
+    names.insert(std::string(split(shown.arguments, ' ')[1]));
+  }
+  for (const ScheduleGenerator& generator : schedule_generators())
+    CHECK_MESSAGE(names.count(generator.name) == 1, generator.name);
+}
+
+TEST_CASE("the front page shows 1f1b and zb-v") {
+  std::set<std::string> names;
+  for (const Shown& shown : shown_in("README.md")) {
+    CAPTURE(shown.arguments);
+    CHECK(shown.text == printed(shown.arguments));
+    names.insert(std::string(split(shown.arguments, ' ')[1]));
+  }
+  CHECK(names.count("1f1b") == 1);
+  CHECK(names.count("zb-v") == 1);
+}
+
+}  // namespace
+}  // namespace pipewright
