@@ -62,5 +62,16 @@ TEST_CASE("the page of schedules shows every one of them") {
     CHECK_MESSAGE(names.count(generator.name) == 1, generator.name);
 }
 
+TEST_CASE("the front page shows 1f1b and zb-v") {
+  std::set<std::string> names;
+  for (const Shown& shown : shown_in("README.md")) {
+    CAPTURE(shown.arguments);
+    CHECK(shown.text == printed(shown.arguments));
+    names.insert(std::string(split(shown.arguments, ' ')[1]));
+  }
+  CHECK(names.count("1f1b") == 1);
+  CHECK(names.count("zb-v") == 1);
+}
+
 }  // namespace
 }  // namespace pipewright
