@@ -20,7 +20,7 @@ struct Shown {
   std::string text;
 };
 
-// Up to the next command or the end of the block.
+// Up to the next command or the end of the block, less blank lines at the end.
 std::vector<Shown> shown_in(const std::string& file) {
   const std::string text = read_file(PIPEWRIGHT_SOURCE_DIR "/" + file).value();
   std::vector<Shown> all;
@@ -35,6 +35,8 @@ std::vector<Shown> shown_in(const std::string& file) {
     if (starts || line.starts_with("```"))
       inside = starts && command != std::string_view::npos;
   }
+  for (Shown& shown : all)
+    shown.text.erase(shown.text.find_last_not_of('\n') + 1);
   return all;
 }
 
@@ -48,6 +50,7 @@ std::string printed(const std::string& arguments) {
   while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
     text.append(buffer.data(), n);
   REQUIRE(::pclose(pipe) == 0);
+  text.erase(text.find_last_not_of('\n') + 1);
   return text;
 }
 
