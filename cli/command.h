@@ -34,6 +34,8 @@ void add_models(CLI::App& app, Exit& exit);
 void add_cluster(CLI::App& app, Exit& exit);
 void add_import(CLI::App& app, Exit& exit);
 void add_profile(CLI::App& app, Exit& exit);
+void add_plan(CLI::App& app, Exit& exit);
+void add_compare(CLI::App& app, Exit& exit);
 void add_simulate(CLI::App& app, Exit& exit);
 void add_validate(CLI::App& app, Exit& exit);
 

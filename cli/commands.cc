@@ -13,6 +13,8 @@ void add_commands(CLI::App& app, Exit& exit) {
   add_cluster(app, exit);
   add_import(app, exit);
   add_profile(app, exit);
+  add_plan(app, exit);
+  add_compare(app, exit);
   add_simulate(app, exit);
   add_validate(app, exit);
 }

@@ -7,13 +7,12 @@
 
 #include "cli/command.h"
 #include "cli/pictures.h"
+#include "cli/problem.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
-#include "pipewright/model/model.h"
 #include "pipewright/plan/lower.h"
 #include "pipewright/plan/validate.h"
-#include "pipewright/profile/analytic.h"
 #include "pipewright/timeline/critical_path.h"
 #include "pipewright/timeline/timeline_json.h"
 
@@ -36,21 +35,6 @@ struct Simulated {
   Timeline timeline;
 };
 
-// Estimated at the sizes that the plan's workers compute at.
-Result<Profile> estimated_profile(const std::string& name, const Plan& plan,
-                                  const Cluster& cluster) {
-  PIPEWRIGHT_TRY(const Model model, load_model(name));
-  std::vector<int> sizes{plan.microbatch};
-  if (plan.replication == Replication::Split)
-    for (const Stage& stage : plan.stages) {
-      const int replicas = static_cast<int>(stage.workers.size());
-      sizes.push_back(std::max(1, plan.microbatch / std::max(1, replicas)));
-    }
-  std::sort(sizes.begin(), sizes.end());
-  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-  return analytic_profile(model, cluster.kinds(), sizes);
-}
-
 Result<Profile> profile_for(const Options& options, const Plan& plan,
                             const Cluster& cluster) {
   if (!options.profile.empty()) {
@@ -58,8 +42,8 @@ Result<Profile> profile_for(const Options& options, const Plan& plan,
     return parse_profile(text, options.profile);
   }
   if (!options.model.empty())
-    return estimated_profile(options.model, plan, cluster);
-  auto profile = estimated_profile(plan.model, plan, cluster);
+    return load_profile("", options.model, cluster, plan.minibatch);
+  auto profile = load_profile("", plan.model, cluster, plan.minibatch);
   if (profile) return profile;
   return bad_configuration(
       "the plan's model \"" + plan.model +

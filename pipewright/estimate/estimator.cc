@@ -1,11 +1,23 @@
 #include "pipewright/estimate/estimator.h"
 
+#include <algorithm>
+
 #include "pipewright/plan/lower.h"
 #include "pipewright/plan/validate.h"
 #include "pipewright/simulate/simulate.h"
 
 namespace pipewright {
 namespace {
+
+// A ring of r sends 2 (r - 1) / r of the bytes over each of its r links.
+Bytes reduction_traffic(const Program& program) {
+  Bytes sum;
+  for (const Reduction& reduction : program.reductions) {
+    const auto workers = static_cast<std::int64_t>(reduction.workers.size());
+    sum += reduction.bytes * (2 * std::max<std::int64_t>(0, workers - 1));
+  }
+  return sum;
+}
 
 Estimate estimate_of(const Timeline& timeline, const Problem& limits) {
   Estimate estimate;
@@ -36,7 +48,9 @@ Estimator simulating_estimator(const Profile& profile, const Cluster& cluster,
                    costs_of(program, *limits.profile, *limits.cluster));
     SimulateOptions options;
     options.keep_spans = false;
-    return estimate_of(simulate(program, costs, options), limits);
+    Estimate estimate = estimate_of(simulate(program, costs, options), limits);
+    estimate.traffic += reduction_traffic(program);
+    return estimate;
   };
 }
 

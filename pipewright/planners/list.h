@@ -9,7 +9,12 @@
 
 namespace pipewright {
 
+std::unique_ptr<Planner> data_parallel_planner();
 std::unique_ptr<Planner> uniform_planner();
+std::unique_ptr<Planner> balanced_planner();
+std::unique_ptr<Planner> torchgpipe_planner();
+std::unique_ptr<Planner> gpipe_planner();
+std::unique_ptr<Planner> pipedream_planner();
 std::unique_ptr<Planner> bapipe_planner();
 std::unique_ptr<Planner> bi_partition_planner();
 

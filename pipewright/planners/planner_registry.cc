@@ -9,7 +9,12 @@ namespace pipewright {
 const std::vector<std::unique_ptr<Planner>>& planners() {
   static const auto kPlanners = [] {
     std::vector<std::unique_ptr<Planner>> list;
+    list.push_back(data_parallel_planner());
     list.push_back(uniform_planner());
+    list.push_back(balanced_planner());
+    list.push_back(torchgpipe_planner());
+    list.push_back(gpipe_planner());
+    list.push_back(pipedream_planner());
     list.push_back(bapipe_planner());
     list.push_back(bi_partition_planner());
     return list;

@@ -1,0 +1,125 @@
+// pipewright plan: where to cut, on which device what goes, in which order.
+
+#include "pipewright/plan/plan.h"
+
+#include <iostream>
+
+#include "cli/planning.h"
+#include "pipewright/base/files.h"
+#include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
+
+namespace pipewright::cli {
+namespace {
+
+struct Options {
+  ProblemOptions problem;
+  std::string planner, method = "sync", file;
+  Output output;
+};
+
+Result<Candidate> best_candidate(const Options& options,
+                                 const LoadedProblem& loaded) {
+  PIPEWRIGHT_TRY(const std::vector<Method> methods,
+                 parse_methods({options.method}));
+  std::string planner = options.planner;
+  if (planner.empty() && find_planner("auto")) planner = "auto";
+  PIPEWRIGHT_TRY(std::vector<Candidate> all,
+                 candidates(loaded, planner, methods));
+  rank(all);
+  if (all.front().planned) return std::move(all.front());
+  Error error = bad_configuration(all.front().refusal);
+  for (std::size_t i = 1; i < all.size(); ++i)
+    error.others.push_back(bad_configuration(all[i].refusal));
+  return error;
+}
+
+std::string stages_table(const Planned& planned, const LoadedProblem& loaded,
+                         int width) {
+  using Align = TextTable::Align;
+  bool split = false;
+  for (const Stage& stage : planned.plan.stages)
+    split = split || stage.forward != stage.backward;
+  std::vector<TextTable::Column> columns = {{"stage", Align::Right},
+                                            {"layers", Align::Left}};
+  if (split) columns.push_back({"backward", Align::Left});
+  columns.push_back({"devices", Align::Left});
+  columns.push_back({"memory", Align::Right});
+  TextTable table(columns);
+  for (std::size_t s = 0; s < planned.plan.stages.size(); ++s) {
+    const Stage& stage = planned.plan.stages[s];
+    std::vector<std::string> devices;
+    Bytes memory;
+    for (WorkerId worker : stage.workers) {
+      const DeviceId device = planned.plan.devices[worker.index()];
+      devices.push_back(loaded.cluster->devices()[device.index()].name);
+      memory = std::max(memory, planned.estimate.memory[worker.index()]);
+    }
+    std::vector<std::string> row = {
+        std::to_string(s), layers_text(stage.forward, *loaded.profile) +
+                               (stage.recompute ? ", recompute" : "")};
+    if (split) row.push_back(layers_text(stage.backward, *loaded.profile));
+    row.push_back(join(devices, " "));
+    row.push_back(to_text(memory));
+    table.add_row(row);
+  }
+  return table.to_text(width);
+}
+
+void print(const Candidate& candidate, const LoadedProblem& loaded,
+           const Options& options) {
+  const Planned& planned = *candidate.planned;
+  const Plan& plan = planned.plan;
+  std::cout << stages_table(planned, loaded, options.output.width) << "\n"
+            << plan.planner << ", " << to_text(plan.method) << ", "
+            << plan.schedule_name << ": " << plan.num_microbatches()
+            << " microbatches of " << plan.microbatch << " samples\n"
+            << "step " << to_text(planned.estimate.step) << ", bubble "
+            << to_text(planned.estimate.bubble * 100) << " %, traffic "
+            << to_text(planned.estimate.traffic) << ", planned in "
+            << to_text(candidate.planning) << "\n";
+  if (planned.lower_bound > Seconds(0))
+    std::cout << "within " << to_text(gap(planned) * 100)
+              << " % of the lower bound " << to_text(planned.lower_bound)
+              << "\n";
+  if (!planned.why.empty()) std::cout << planned.why << "\n";
+}
+
+void run(const Options& options, Exit& exit) {
+  const auto loaded = load_problem(options.problem);
+  if (!loaded) return report(loaded.error(), exit);
+  const auto best = best_candidate(options, *loaded);
+  if (!best) return report(best.error(), exit);
+  if (Watch::was_interrupted())
+    std::cerr << "interrupted: this is the best so far\n";
+  if (!options.file.empty()) {
+    const Json json = to_json(best->planned->plan);
+    if (auto written = write_file(options.file, json.to_text()); !written)
+      return report(written.error(), exit);
+    std::cerr << "wrote " << options.file << "\n";
+  }
+  if (options.output.json)
+    std::cout << to_json(*best, *loaded).to_text();
+  else
+    print(*best, *loaded, options);
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, Exit& exit) {
+  CLI::App* command = app.add_subcommand(
+      "plan", "Where to cut a model, what goes where, in which order");
+  auto options = std::make_shared<Options>();
+  add_problem_options(*command, options->problem);
+  command->add_option("--planner", options->planner,
+                      "Who plans; default: the best of all");
+  command
+      ->add_option("--method", options->method,
+                   "How weights move: sync, stash, 2bw, pipemare, ...")
+      ->capture_default_str();
+  command->add_option("-o,--output", options->file, "Writes the plan file");
+  add_output_options(*command, options->output);
+  command->callback([options, &exit] { run(*options, exit); });
+}
+
+}  // namespace pipewright::cli

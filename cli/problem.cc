@@ -1,0 +1,208 @@
+#include "cli/problem.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <iostream>
+
+#include "pipewright/base/files.h"
+#include "pipewright/base/text.h"
+#include "pipewright/estimate/estimator.h"
+#include "pipewright/model/model.h"
+#include "pipewright/profile/analytic.h"
+
+namespace pipewright::cli {
+namespace {
+
+constexpr std::size_t kMostCandidates = 8;
+constexpr int kLargestMinibatch = 1 << 20;
+
+Error usage(std::string message, std::string hint) {
+  return {ErrorCode::Usage, std::move(message), {}, std::move(hint), {}};
+}
+
+std::vector<int> divisors(int number) {
+  std::vector<int> low, high;
+  for (int d = 1; d <= number / d; ++d)
+    if (number % d == 0) {
+      low.push_back(d);
+      if (d != number / d) high.insert(high.begin(), number / d);
+    }
+  low.insert(low.end(), high.begin(), high.end());
+  return low;
+}
+
+Result<int> optimizer_words(const std::string& name) {
+  const std::vector<std::string> names = {"sgd", "momentum", "adam"};
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name) return static_cast<int>(i);
+  return bad_configuration("there is no optimizer \"" + name + "\"",
+                           suggestion(name, names));
+}
+
+// "16GB", "512MB", "40 GiB" or plain bytes.
+Result<Bytes> parse_bytes(const std::string& text) {
+  const std::pair<const char*, double> kUnits[] = {
+      {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0},
+      {"KB", 1e3},     {"MB", 1e6},        {"GB", 1e9},
+      {"TB", 1e12},    {"B", 1},           {"", 1}};
+  for (const auto& [unit, factor] : kUnits) {
+    if (!text.ends_with(unit)) continue;
+    const std::string_view number = trim(std::string_view(text).substr(
+        0, text.size() - std::string(unit).size()));
+    const auto value = parse_real(number);
+    if (value && *value > 0 && *value * factor < 1e18)
+      return Bytes(static_cast<std::int64_t>(*value * factor));
+  }
+  return usage("\"" + text + "\" is no amount of memory", "as --memory 16GB");
+}
+
+Result<std::vector<int>> microbatches_of(const ProblemOptions& options,
+                                         int devices) {
+  if (options.microbatches.empty())
+    return default_microbatches(options.minibatch, devices);
+  for (int size : options.microbatches)
+    if (size < 1 || options.minibatch % size != 0)
+      return bad_configuration(
+          "microbatches of " + std::to_string(size) +
+              " samples do not divide a minibatch of " +
+              std::to_string(options.minibatch),
+          "take one of its divisors, or leave --microbatch out");
+  return options.microbatches;
+}
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void on_interrupt(int) {
+  interrupted = 1;
+  std::signal(SIGINT, SIG_DFL);
+}
+
+}  // namespace
+
+void add_problem_options(CLI::App& command, ProblemOptions& options) {
+  auto* model =
+      command.add_option("--model", options.model,
+                         "A zoo name with settings, or a model file: its "
+                         "layers' costs are estimated");
+  command.add_option("--profile", options.profile, "Profile file")
+      ->excludes(model);
+  command
+      .add_option("--cluster", options.cluster,
+                  "As 4xV100@1GB/s, or a cluster file")
+      ->required();
+  command
+      .add_option("--minibatch", options.minibatch,
+                  "Samples per optimizer step")
+      ->required()
+      ->check(CLI::Range(1, kLargestMinibatch));
+  command
+      .add_option("--microbatch", options.microbatches,
+                  "Microbatch sizes to try, N[,N...]; default: some divisors")
+      ->delimiter(',');
+  command
+      .add_option("--optimizer", options.optimizer,
+                  "sgd, momentum or adam: for memory")
+      ->capture_default_str();
+  command.add_option("--memory", options.memory,
+                     "Use at most so much of each device, as 16GB");
+}
+
+Result<Profile> load_profile(const std::string& file, const std::string& model,
+                             const Cluster& cluster, int minibatch) {
+  if (!file.empty()) {
+    PIPEWRIGHT_TRY(const std::string text, read_file(file));
+    return parse_profile(text, file);
+  }
+  if (model.empty())
+    return usage("which model?", "give --model MODEL or --profile FILE");
+  PIPEWRIGHT_TRY(const Model loaded, load_model(model));
+  PIPEWRIGHT_TRY(Profile profile, analytic_profile(loaded, cluster.kinds(),
+                                                   divisors(minibatch)));
+  profile.model = model;
+  return profile;
+}
+
+std::vector<int> default_microbatches(int minibatch, int devices) {
+  std::vector<int> sizes;
+  for (int size : divisors(minibatch))
+    if (minibatch / size <= std::max(8, 8 * devices)) sizes.push_back(size);
+  while (sizes.size() > kMostCandidates) {
+    // Of the middle ones the one nearest to its neighbours, as ratios go.
+    std::size_t nearest = 1;
+    double closest = INFINITY;
+    for (std::size_t i = 1; i + 1 < sizes.size(); ++i)
+      if (double ratio = double(sizes[i + 1]) / sizes[i - 1]; ratio < closest)
+        closest = ratio, nearest = i;
+    sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(nearest));
+  }
+  return sizes;
+}
+
+Result<LoadedProblem> load_problem(const ProblemOptions& options) {
+  LoadedProblem loaded;
+  PIPEWRIGHT_TRY(Cluster cluster, load_cluster(options.cluster));
+  PIPEWRIGHT_TRY(Profile profile, load_profile(options.profile, options.model,
+                                               cluster, options.minibatch));
+  PIPEWRIGHT_TRY(const int words, optimizer_words(options.optimizer));
+  Problem& problem = loaded.problem;
+  PIPEWRIGHT_TRY(problem.microbatches,
+                 microbatches_of(options, cluster.num_devices()));
+  if (!options.memory.empty()) {
+    PIPEWRIGHT_TRY(problem.memory_limit, parse_bytes(options.memory));
+  }
+  for (const DeviceKind& kind : cluster.kinds())
+    if (auto times = times_at(profile, kind.name, 1, Outside::Extrapolate);
+        !times)
+      return times.error();
+  loaded.cluster = std::make_unique<const Cluster>(std::move(cluster));
+  loaded.profile = std::make_unique<const Profile>(std::move(profile));
+  problem.cluster = loaded.cluster.get();
+  problem.profile = loaded.profile.get();
+  problem.minibatch = options.minibatch;
+  problem.optimizer_words = words;
+  problem.estimate = simulating_estimator(problem);
+  return loaded;
+}
+
+double now_seconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+Watch::Watch()
+    : started_(now_seconds()), terminal_(::isatty(STDERR_FILENO) != 0) {
+  interrupted = 0;
+  std::signal(SIGINT, on_interrupt);
+}
+
+Watch::~Watch() {
+  std::signal(SIGINT, SIG_DFL);
+  if (shown_ > 0) std::cerr << "\r\033[K" << std::flush;
+}
+
+bool Watch::was_interrupted() { return interrupted != 0; }
+
+Estimator Watch::watched(Estimator estimator) {
+  return [this, estimator = std::move(estimator)](
+             const Plan& plan) -> Result<Estimate> {
+    if (was_interrupted())
+      return bad_configuration("interrupted before a plan was found");
+    ++estimates_;
+    show();
+    return estimator(plan);
+  };
+}
+
+void Watch::show() {
+  const double now = now_seconds();
+  if (!terminal_ || now - started_ < 1 || now - shown_ < 0.1) return;
+  shown_ = now;
+  std::cerr << "\r\033[K" << what_ << ": " << with_thousands(estimates_)
+            << " plans simulated, " << to_text(Seconds(now - started_))
+            << "; Ctrl-C takes the best so far" << std::flush;
+}
+
+}  // namespace pipewright::cli

@@ -1,0 +1,30 @@
+// What no plan of a problem can beat, whichever method, schedule or planner:
+// what a plan's gap is measured against. The bounds are ours; each holds for
+// replicas, recompute and different cuts for forward and backward, too.
+
+#pragma once
+
+#include "pipewright/planners/planner.h"
+
+namespace pipewright {
+
+struct Bounds {
+  // All layers of all samples, shared out among the devices without any loss.
+  Seconds work;
+  // Synchronous only, as the next two: the backward of one layer on r devices
+  // takes 1/r of the time, and then r devices sum its gradients.
+  Seconds layer;
+  // One microbatch has to pass forward and backward along the longest path.
+  Seconds path;
+
+  Seconds largest() const;
+};
+
+// Zero throughout if the profile lacks a kind of the cluster: nothing is known
+// then, and no plan can be scored either.
+Bounds bounds_of(const Problem& problem);
+
+// The largest of them.
+Seconds lower_bound(const Problem& problem);
+
+}  // namespace pipewright

@@ -1,0 +1,110 @@
+#include "pipewright/planners/choice.h"
+
+#include <algorithm>
+
+#include "pipewright/base/text.h"
+#include "pipewright/planners/bounds.h"
+
+namespace pipewright {
+namespace {
+
+constexpr std::size_t kMostNotes = 64;
+
+bool has_recompute(const Pipeline& pipeline) {
+  return std::any_of(pipeline.stages.begin(), pipeline.stages.end(),
+                     [](const PipelineStage& s) { return s.recompute; });
+}
+
+}  // namespace
+
+std::string replicas_text(const Plan& plan) {
+  std::vector<std::string> counts;
+  bool equal = true;
+  for (const Stage& stage : plan.stages) {
+    counts.push_back(std::to_string(stage.workers.size()));
+    equal = equal && counts.back() == counts.front();
+  }
+  return equal ? std::to_string(counts.size()) + " x " + counts.front()
+               : join(counts, "-");
+}
+
+std::string shape_text(const Plan& plan) {
+  return plan.schedule_name + ", " + replicas_text(plan) + ", microbatch " +
+         std::to_string(plan.microbatch);
+}
+
+void Choice::consider(const Pipeline& pipeline, Promise promise) {
+  if (score(pipeline, promise) || has_recompute(pipeline)) return;
+  Pipeline frugal = pipeline;
+  for (PipelineStage& stage : frugal.stages) stage.recompute = true;
+  score(frugal, promise);
+}
+
+void Choice::refuse(const Error& error) {
+  if (!error_) error_ = error;
+}
+
+// False if only memory speaks against it.
+bool Choice::score(const Pipeline& pipeline, const Promise& promise) {
+  Result<Planned> result = planned(pipeline, problem_, planner_);
+  if (!result) {
+    refuse(result.error());
+    return true;
+  }
+  const bool fits = result->estimate.fits;
+  if (notes_.size() < kMostNotes)
+    notes_.push_back(shape_text(result->plan) +
+                     (has_recompute(pipeline) ? ", recompute" : "") + ": " +
+                     to_text(result->estimate.step) +
+                     (fits ? "" : ", does not fit"));
+  if (!fits) {
+    remember_excess(*result);
+    return false;
+  }
+  if (best_ && best_->estimate.step <= result->estimate.step) return true;
+  if (promise.step > Seconds(0)) result->promised = promise.step;
+  result->bottleneck = promise.bottleneck;
+  best_ = *std::move(result);
+  return true;
+}
+
+void Choice::remember_excess(const Planned& planned) {
+  Excess worst;
+  for (std::size_t w = 0; w < planned.estimate.memory.size(); ++w) {
+    const DeviceId device = planned.plan.devices[w];
+    const Bytes need = planned.estimate.memory[w];
+    const Bytes limit = problem_.memory_of(device);
+    const double ratio =
+        need / std::max(limit, Bytes(1));  // a device without memory
+    if (ratio > worst.ratio)
+      worst = {ratio, need, limit,
+               problem_.cluster->devices()[device.index()].name,
+               planned.plan.microbatch};
+  }
+  if (!least_excess_ || worst.ratio < least_excess_->ratio)
+    least_excess_ = worst;
+}
+
+Error Choice::refusal() const {
+  if (least_excess_)
+    return bad_configuration(
+        "no plan of " + planner_ + " fits: at best " + least_excess_->device +
+            " needs " + to_text(least_excess_->need) + " of " +
+            to_text(least_excess_->limit) + ", with recompute at microbatch " +
+            std::to_string(least_excess_->microbatch),
+        "more devices, smaller microbatches, or devices with more memory");
+  if (error_) return *error_;
+  return bad_configuration(planner_ + " has nothing to try",
+                           "give at least one microbatch size");
+}
+
+Result<Planned> Choice::best() && {
+  if (!best_) return refusal();
+  best_->lower_bound = lower_bound(problem_);
+  best_->notes = std::move(notes_);
+  if (best_->bottleneck <= Seconds(0))
+    best_->bottleneck = best_->promised / best_->plan.num_microbatches();
+  return *std::move(best_);
+}
+
+}  // namespace pipewright

@@ -1,0 +1,58 @@
+// The best of the pipelines that a planner tries: each is scored by the
+// problem's estimator, with recompute where it would not fit without, and the
+// fastest that fits is the answer. If none fits, the refusal says how much
+// memory the least greedy of them would need.
+
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/planner.h"
+
+namespace pipewright {
+
+class Choice {
+ public:
+  Choice(const Problem& problem, std::string planner)
+      : problem_(problem), planner_(std::move(planner)) {}
+
+  // What the planner's own cost model says: the slowest stage or link of one
+  // microbatch, and the whole step; 0 for "as simulated".
+  struct Promise {
+    Seconds bottleneck, step;
+  };
+  void consider(const Pipeline& pipeline, Promise promise = {});
+  // A pipeline that could not be made.
+  void refuse(const Error& error);
+
+  bool has_plan() const { return best_.has_value(); }
+  // Fails with BadConfiguration: nothing was considered, or nothing fits.
+  Result<Planned> best() &&;
+
+ private:
+  bool score(const Pipeline& pipeline, const Promise& promise);
+  void remember_excess(const Planned& planned);
+  Error refusal() const;
+
+  const Problem& problem_;
+  std::string planner_;
+  std::optional<Planned> best_;
+  std::optional<Error> error_;
+  struct Excess {
+    double ratio = 0;  // of need to limit
+    Bytes need, limit;
+    std::string device;
+    int microbatch = 0;
+  };
+  std::optional<Excess> least_excess_;
+  std::vector<std::string> notes_;
+};
+
+// "1f1b, 3-1, microbatch 8": stages by their replicas.
+std::string shape_text(const Plan& plan);
+// "3-1", or "4 x 1" where all stages have as many replicas.
+std::string replicas_text(const Plan& plan);
+
+}  // namespace pipewright

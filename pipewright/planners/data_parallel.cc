@@ -1,0 +1,45 @@
+// Data parallelism: the whole model on every device, each microbatch split
+// among them, gradients summed by a ring before the step. The yardstick that
+// `compare` measures speed-ups with.
+
+#include "pipewright/planners/choice.h"
+#include "pipewright/planners/list.h"
+#include "pipewright/planners/stage_list.h"
+
+namespace pipewright {
+namespace {
+
+class DataParallelPlanner : public Planner {
+ public:
+  std::string name() const override { return "data-parallel"; }
+  std::string summary() const override {
+    return "the whole model on every device, microbatches split";
+  }
+  std::string source() const override { return "folklore"; }
+
+  Result<Planned> plan(const Problem& problem) const override {
+    Choice choice(problem, name());
+    const int devices = problem.cluster->num_devices();
+    const std::vector<StageShape> stages = {
+        {problem.profile->num_layers(), devices}};
+    for (int microbatch : problem.microbatches) {
+      if (microbatch < devices)
+        choice.refuse(bad_configuration(
+            std::to_string(devices) + " devices cannot split microbatches of " +
+                std::to_string(microbatch) + " samples",
+            "take larger microbatches"));
+      else
+        choice.consider(
+            pipeline_of(stages, microbatch, problem, Replication::Split));
+    }
+    return std::move(choice).best();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Planner> data_parallel_planner() {
+  return std::make_unique<DataParallelPlanner>();
+}
+
+}  // namespace pipewright

@@ -1,0 +1,273 @@
+// PipeDream: Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for
+// DNN Training", SOSP 2019, section 3.1, as its published optimizer reckons
+// (github.com/msr-fiddle/pipedream), with activation transfers counted:
+//
+//   T(i..j, m) = (sum of times + 4 (m-1)/m w / B) / m     stage on m replicas
+//   A(j, m)    = min over k, m' of max(A(k, m-m'), T(k..j, m'), 2 a_k / (B m'))
+//
+//   w  parameter bytes   a_k  bytes that cross the cut before layer k
+//   B  bandwidth         m    workers, m' of them for the last stage
+//
+// Hosts are a second level whose "time" of a range is A of that range on all
+// devices of a host; on it, as in the optimizer, the summing of gradients of a
+// single stage is divided by the devices of a host. Here a graph is a chain in
+// its topological order, where the optimizer goes through antichains. Of
+// partitions with one bottleneck it takes any; we take the one whose slowest
+// stage, transfers apart, is fastest.
+
+#include "pipewright/planners/pipedream.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "pipewright/base/text.h"
+#include "pipewright/planners/choice.h"
+#include "pipewright/planners/list.h"
+
+namespace pipewright {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kMostSteps = 1e9;      // about a second
+constexpr double kMostEntries = 2.5e7;  // some hundred MB
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+struct Cell {
+  double time = kInfinity;
+  int begin = -1;  // of the last stage; -1: one stage from the start
+  int replicas = 0;
+};
+
+// One level: ranges of layers on 1..machines machines.
+class Level {
+ public:
+  Level(const CostTable& costs, int machines, double bandwidth, int within)
+      : costs_(costs),
+        layers_(costs.num_layers()),
+        machines_(machines),
+        bandwidth_(bandwidth),
+        within_(within) {}
+  virtual ~Level() = default;
+
+  virtual double work(int first, int end) const = 0;
+
+  // Row of ranges that begin at `first`: [end * (machines + 1) + machines].
+  // Only partitions whose parts take at most `limit`; what is minimised is
+  // the slowest part, or with `stages_only` the slowest stage.
+  std::vector<Cell> row(int first, double limit, bool stages_only) const {
+    std::vector<Cell> cells((at(layers_) + 1) * at(machines_ + 1));
+    for (int end = first + 1; end <= layers_; ++end) {
+      Cell* last = &cells[at(end) * at(machines_ + 1)];
+      const double time = work(first, end);
+      for (int m = 1; m <= machines_; ++m) {
+        const double alone = (time + sync(first, end, m) / within_) / m;
+        if (alone <= limit) last[m] = {alone, -1, m};
+      }
+      for (int begin = first + 1; begin < end; ++begin)
+        extend(&cells[at(begin) * at(machines_ + 1)], last, begin, end, limit,
+               stages_only);
+    }
+    return cells;
+  }
+  int machines() const { return machines_; }
+
+ private:
+  double sync(int first, int end, int m) const {
+    const auto bytes =
+        static_cast<double>(costs_.parameters(first, end).value());
+    return 4.0 * (m - 1) * bytes / (bandwidth_ * m);
+  }
+
+  // Adds a last stage begin..end to every partition of what lies before it.
+  void extend(const Cell* before, Cell* last, int begin, int end, double limit,
+              bool stages_only) const {
+    const double time = work(begin, end);
+    const double transfer =
+        2.0 * static_cast<double>(costs_.crossing(begin).value()) / bandwidth_;
+    for (int r = 1; r < machines_; ++r) {
+      const double stage = (time + sync(begin, end, r)) / r;
+      const double part = std::max(stage, transfer / r);
+      if (part > limit) continue;
+      const double load = stages_only ? stage : part;
+      for (int m = r + 1; m <= machines_; ++m) {
+        const double slowest = std::max(before[m - r].time, load);
+        if (slowest < last[m].time) last[m] = {slowest, begin, r};
+      }
+    }
+  }
+
+  const CostTable& costs_;
+  int layers_, machines_;
+  double bandwidth_;
+  int within_;
+};
+
+class DeviceLevel : public Level {
+ public:
+  DeviceLevel(const CostTable& costs, int kind, const Levels& levels)
+      : Level(costs, levels.inner, levels.inner_bandwidth.value(), 1),
+        table_(costs),
+        kind_(kind) {}
+  double work(int first, int end) const override {
+    return table_.compute(kind_, first, end).value();
+  }
+
+ private:
+  const CostTable& table_;
+  int kind_;
+};
+
+class HostLevel : public Level {
+ public:
+  HostLevel(const CostTable& costs, const DeviceLevel& inside,
+            const Levels& levels)
+      : Level(costs, levels.outer, levels.outer_bandwidth.value(),
+              levels.inner) {
+    const std::size_t width = at(levels.inner + 1);
+    for (int first = 0; first < costs.num_layers(); ++first) {
+      const auto row = inside.row(first, kInfinity, false);
+      auto& times = times_.emplace_back();
+      for (int end = 0; end <= costs.num_layers(); ++end)
+        times.push_back(row[at(end) * width + at(levels.inner)].time);
+    }
+  }
+  double work(int first, int end) const override {
+    return times_[at(first)][at(end)];
+  }
+
+ private:
+  std::vector<std::vector<double>> times_;
+};
+
+struct Split {
+  std::vector<StageShape> stages;
+  double bottleneck = kInfinity;
+};
+
+// The partition of first..end over all machines of a level.
+Split split_of(const Level& level, int first, int end) {
+  const std::size_t width = at(level.machines() + 1);
+  const auto cell = [&](const std::vector<Cell>& row, int e, int m) {
+    return row[at(e) * width + at(m)];
+  };
+  Split split;
+  split.bottleneck =
+      cell(level.row(first, kInfinity, false), end, level.machines()).time;
+  const auto row = level.row(first, split.bottleneck, true);
+  int m = level.machines();
+  while (end > first) {
+    const Cell last = cell(row, end, m);
+    split.stages.insert(split.stages.begin(), {end, last.replicas});
+    end = last.begin < 0 ? first : last.begin;
+    m -= last.replicas;
+  }
+  return split;
+}
+
+// Stages inside the hosts `host`..`host + hosts - 1`, alike in each of them.
+void append_stages(const std::vector<StageShape>& inside, int host, int hosts,
+                   int devices_of_host, std::vector<PipelineStage>& stages) {
+  int offset = 0;
+  for (const StageShape& shape : inside) {
+    PipelineStage stage;
+    stage.end = shape.end;
+    for (int h = host; h < host + hosts; ++h)
+      for (int r = 0; r < shape.replicas; ++r)
+        stage.devices.push_back(DeviceId(h * devices_of_host + offset + r));
+    offset += shape.replicas;
+    stages.push_back(std::move(stage));
+  }
+}
+
+Result<void> check_size(const CostTable& costs, const Levels& levels) {
+  const double n = costs.num_layers();
+  const double ranges = n * n / 2;
+  const double inner = levels.inner, outer = levels.outer;
+  const double rows = levels.outer > 1 ? n : 1;
+  if (ranges * (inner * inner * rows / 3 + outer * outer) <= kMostSteps &&
+      n * inner <= kMostEntries && ranges <= kMostEntries)
+    return {};
+  return bad_configuration(
+      "PipeDream's tables for " + std::to_string(costs.num_layers()) +
+          " layers and " + std::to_string(levels.inner * levels.outer) +
+          " devices take too long",
+      "choose another planner");
+}
+
+class PipeDreamPlanner : public Planner {
+ public:
+  std::string name() const override { return "pipedream"; }
+  std::string summary() const override {
+    return "the fastest slowest stage, with replicas, level by level";
+  }
+  std::string source() const override {
+    return "PipeDream: Generalized Pipeline Parallelism for DNN Training, "
+           "SOSP 2019";
+  }
+
+  Result<Planned> plan(const Problem& problem) const override {
+    Choice choice(problem, name());
+    const Levels levels = levels_of(*problem.cluster);
+    for (int microbatch : problem.microbatches) {
+      PIPEWRIGHT_TRY(
+          const CostTable costs,
+          CostTable::create(*problem.profile, *problem.cluster, microbatch));
+      PIPEWRIGHT_TRY(
+          const PipeDreamPartition partition,
+          pipedream_partition(costs, leading_kind(*problem.cluster), levels));
+      consider(partition, microbatch, problem, choice);
+    }
+    return std::move(choice).best();
+  }
+
+ private:
+  // Its replicas take turns; where there are too few microbatches for that they
+  // split each.
+  static void consider(const PipeDreamPartition& partition, int microbatch,
+                       const Problem& problem, Choice& choice) {
+    Pipeline pipeline;
+    pipeline.microbatch = microbatch;
+    pipeline.stages = partition.stages;
+    if (is_asynchronous(problem.method)) pipeline.schedule = "async-1f1b";
+    const Seconds promised =
+        partition.bottleneck * (problem.minibatch / microbatch);
+    for (Replication way : {Replication::Rotate, Replication::Split}) {
+      pipeline.replication = way;
+      choice.consider(pipeline, {partition.bottleneck, promised});
+    }
+  }
+};
+
+}  // namespace
+
+Result<PipeDreamPartition> pipedream_partition(const CostTable& costs, int kind,
+                                               const Levels& levels) {
+  if (auto fine = check_size(costs, levels); !fine) return fine.error();
+  PipeDreamPartition partition;
+  const DeviceLevel devices(costs, kind, levels);
+  const int layers = costs.num_layers();
+  if (levels.outer == 1) {
+    const Split split = split_of(devices, 0, layers);
+    partition.bottleneck = Seconds(split.bottleneck);
+    append_stages(split.stages, 0, 1, levels.inner, partition.stages);
+    return partition;
+  }
+  const HostLevel hosts(costs, devices, levels);
+  const Split split = split_of(hosts, 0, layers);
+  partition.bottleneck = Seconds(split.bottleneck);
+  int first = 0, host = 0;
+  for (const StageShape& shape : split.stages) {
+    append_stages(split_of(devices, first, shape.end).stages, host,
+                  shape.replicas, levels.inner, partition.stages);
+    first = shape.end;
+    host += shape.replicas;
+  }
+  return partition;
+}
+
+std::unique_ptr<Planner> pipedream_planner() {
+  return std::make_unique<PipeDreamPlanner>();
+}
+
+}  // namespace pipewright
