@@ -9,6 +9,8 @@
 // A split costs traffic and rests on measured times, so one that gains less
 // than profile noise is refused and the best plan with equal cuts is returned.
 
+#include "pipewright/planners/bi_partition.h"
+
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -65,6 +67,8 @@ std::string percent(double share) { return to_text(100 * share) + " %"; }
 
 class BiPartitionPlanner : public Planner {
  public:
+  explicit BiPartitionPlanner(int band) : band_(band) {}
+
   std::string name() const override { return "bi-partition"; }
   std::string summary() const override {
     return "separate cuts for forward and backward, where that gains";
@@ -123,6 +127,7 @@ class BiPartitionPlanner : public Planner {
   Result<Planned> plan_at(const Problem& problem, int microbatch) const {
     BiPartitionOptions equal, split;
     equal.band = 0;
+    split.band = band_;
     PIPEWRIGHT_TRY(const std::optional<Found> layer_wise,
                    searched(problem, microbatch, equal, kNoLimit));
     double limit = layer_wise ? layer_wise->score : kNoLimit;
@@ -272,12 +277,18 @@ class BiPartitionPlanner : public Planner {
             to_text(Bytes(static_cast<std::int64_t>(need))) + " at best",
         "take smaller microbatches, or more devices");
   }
+
+  int band_;
 };
 
 }  // namespace
 
+std::unique_ptr<Planner> bi_partition_planner(int band) {
+  return std::make_unique<BiPartitionPlanner>(band);
+}
+
 std::unique_ptr<Planner> bi_partition_planner() {
-  return std::make_unique<BiPartitionPlanner>();
+  return bi_partition_planner(BiPartitionOptions().band);
 }
 
 }  // namespace pipewright

@@ -37,6 +37,7 @@ struct Problem {
   int minibatch = 1;              // samples per optimizer step
   std::vector<int> microbatches;  // candidate sizes; each divides minibatch
   Method method = Method::Sync;
+  int stages = 0;  // asked for, of planners that let one; 0: their choice
   int optimizer_words = 1;
   Estimator estimate;
   Bytes memory_limit;  // per device; 0: the device's own memory
