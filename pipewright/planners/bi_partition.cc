@@ -156,6 +156,11 @@ class BiPartitionPlanner : public Planner {
     const double gain = gain_of(*layer_wise, *apart);
     const std::string gains =
         "separate cuts for forward and backward gain " + percent(gain);
+    if (gain < 0)
+      return told(*layer_wise, bound, at,
+                  "separate cuts for forward and backward promise more, but "
+                  "simulated they lose " +
+                      percent(-gain));
     if (gain < kNoise)
       return told(*layer_wise, bound, at,
                   gains + ", less than the " + percent(kNoise) +
