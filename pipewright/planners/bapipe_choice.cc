@@ -45,7 +45,9 @@ std::string BaPipeExploration::remark(const BaPipeCandidate& candidate,
     return candidate.largest_memory > best.largest_memory
                ? "as fast, more memory"
                : "as good, tried later";
-  return ratio_text(own / fastest) + " the time" +
+  const double ratio = own / fastest;
+  return (ratio < 1.1 ? to_text((ratio - 1) * 100, 2) + " % slower"
+                      : ratio_text(ratio) + " the time") +
          (candidate.link_limits ? "; a link limits" : "");
 }
 
@@ -68,6 +70,8 @@ std::vector<std::string> BaPipeExploration::table(
       row[1] = std::to_string(candidate.microbatch);
       row[2] = std::to_string(problem_.minibatch / candidate.microbatch);
     }
+    if (candidate.split_promise > Seconds(0))
+      row[5] = to_text(candidate.split_promise);
     if (candidate.planned) {
       row[4] = to_text(candidate.planned->estimate.step);
       row[5] = to_text(candidate.planned->promised);

@@ -165,15 +165,19 @@ void BaPipeExploration::note_split(const StageCosts& costs,
                problem_.profile->layers[layer].name + " at " +
                std::to_string(end.parts) + "/" + std::to_string(kSplitParts);
     }
-  remarks_.push_back(
-      to_text(costs.schedule()) + " with microbatches of " +
-      std::to_string(costs.blocks().microbatch()) + ": splitting layers (" +
-      where + ") would lower the slowest stage from " +
-      pipewright::to_text(whole) + " to " +
-      pipewright::to_text(split->bottleneck) + " and promises a step of " +
-      pipewright::to_text(split->promised) + " instead of " +
-      pipewright::to_text(promised_step(costs, ends)) +
-      "; the plan keeps layers whole");
+  BaPipeCandidate candidate;
+  candidate.schedule = to_text(costs.schedule());
+  candidate.partition = "intra-layer";
+  candidate.microbatch = costs.blocks().microbatch();
+  candidate.split_promise = split->promised;
+  candidate.refusal = "not planned; slowest stage " +
+                      pipewright::to_text(whole) + " to " +
+                      pipewright::to_text(split->bottleneck);
+  remarks_.push_back(candidate.schedule + " with microbatches of " +
+                     std::to_string(candidate.microbatch) +
+                     " would split: " + where);
+  candidates_.push_back(std::move(candidate));
+  stages_.emplace_back();
 }
 
 std::size_t BaPipeExploration::try_ends(const StageCosts& costs,

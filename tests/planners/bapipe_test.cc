@@ -166,9 +166,14 @@ TEST_CASE("FPGAs: a split layer is reported with what it would gain") {
   const Cluster cluster = chain_cluster(of);
   const auto result = bapipe().plan(problem_of(profile, cluster, 8));
   REQUIRE(result);
-  const std::string last = result->notes.back();
-  CHECK(last.find("layer1 at 32/64") != std::string::npos);
-  CHECK(last.find("from 6 s to 4.5 s") != std::string::npos);
+  CHECK(result->notes.back().find("layer1 at 32/64") != std::string::npos);
+  const auto row = std::find_if(
+      result->notes.begin(), result->notes.end(), [](const std::string& line) {
+        return line.find("intra-layer") != std::string::npos;
+      });
+  REQUIRE(row != result->notes.end());
+  CHECK(row->find("slowest stage 6 s to 4.5 s") != std::string::npos);
+  CHECK(row->find("40.5 s") != std::string::npos);  // 9 + 7 * 4.5
 }
 
 TEST_CASE("data parallelism where it is faster, and it says so") {
