@@ -12,6 +12,7 @@
 #include "pipewright/plan/lower.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/profile/profile.h"
+#include "pipewright/runtime/data/random_inputs.h"
 #include "pipewright/runtime/layers/random_stream.h"
 #include "pipewright/runtime/training.h"
 #include "pipewright/schedules/generator.h"
@@ -179,19 +180,6 @@ inline Profile profile_of(const Model& model, int microbatch) {
         {parameter.name,
          size_of(parameter.type) * num_elements(parameter.shape)});
   return profile;
-}
-
-// Indices below this are valid for a model input: of a table, or of classes.
-inline std::int64_t index_bound(const Model& model, int input) {
-  for (const Layer& layer : model.layers())
-    for (const Source& source : layer.inputs)
-      if (source.is_model_input() && source.input == input) {
-        if (layer.kind == LayerKind::Embedding)
-          return integer(layer.attributes, "entries");
-        if (layer.kind == LayerKind::CrossEntropy)
-          return model.layer(layer.inputs[0].layer).output.back();
-      }
-  return 1;
 }
 
 inline MicrobatchSource random_source(const Model& model, int microbatch) {

@@ -1,0 +1,71 @@
+// Images with labels held against a model; see sources.h.
+
+#include "pipewright/base/text.h"
+#include "pipewright/runtime/data/random_inputs.h"
+#include "pipewright/runtime/data/sources.h"
+
+namespace pipewright {
+namespace {
+
+// 1x28x28, 28x28 and 784 are the same image.
+bool is_same_image(const Shape& data, const Shape& wanted) {
+  const auto without_ones = [](const Shape& shape) {
+    Shape rest;
+    for (const std::int64_t size : shape)
+      if (size != 1) rest.push_back(size);
+    return rest;
+  };
+  return without_ones(data) == without_ones(wanted) ||
+         (wanted.size() == 1 && num_elements(data) == wanted[0]);
+}
+
+// Index of the model's only input of a sort, or -1.
+int only_input(const Model& model, bool floating) {
+  int found = -1;
+  for (std::size_t i = 0; i < model.inputs().size(); ++i) {
+    if (is_floating(model.inputs()[i].type) != floating) continue;
+    if (found >= 0) return -1;
+    found = static_cast<int>(i);
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<Dataset> image_dataset(LabelledImages images, const Model& model) {
+  const int image = only_input(model, true), label = only_input(model, false);
+  if (image < 0 || label < 0 || model.inputs().size() != 2)
+    return bad_configuration(
+        images.name + " has an image and a label; the model " + model.name() +
+            " has " + std::to_string(model.inputs().size()) +
+            " inputs that are not that",
+        "choose a model that classifies images, or --data synthetic");
+  const Shape& wanted = model.inputs()[static_cast<std::size_t>(image)].shape;
+  if (!is_same_image(images.shape, wanted))
+    return bad_configuration(images.name + " has images of " +
+                                 to_text(images.shape) + ", the model " +
+                                 model.name() + " wants " + to_text(wanted),
+                             "choose the model's input size, or other data");
+  if (!model.inputs()[static_cast<std::size_t>(label)].shape.empty())
+    return bad_configuration(
+        images.name + " has one label an image, the model " + model.name() +
+        " wants " +
+        to_text(model.inputs()[static_cast<std::size_t>(label)].shape));
+  const std::int64_t classes = index_bound(model, label);
+  const auto* labels = images.labels.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < images.labels.numel(); ++i)
+    if (labels[i] < 0 || labels[i] >= classes)
+      return malformed("sample " + std::to_string(i) + " has label " +
+                           std::to_string(labels[i]) + ", the model " +
+                           model.name() + " has " + std::to_string(classes) +
+                           " classes",
+                       images.name, "labels count from 0");
+  Dataset dataset{images.name, images.labels.numel(), model.inputs(), {}, true};
+  dataset.inputs.resize(2);
+  dataset.inputs[static_cast<std::size_t>(image)] = {
+      images.pixels.view({images.labels.numel(), -1}), images.scale};
+  dataset.inputs[static_cast<std::size_t>(label)] = {images.labels, 1};
+  return dataset;
+}
+
+}  // namespace pipewright
