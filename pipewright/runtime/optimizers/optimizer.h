@@ -9,6 +9,9 @@
 #include <memory>
 #include <vector>
 
+#include "pipewright/base/result.h"
+#include "pipewright/runtime/optimizers/optimizer_choice.h"
+
 namespace pipewright {
 
 class Optimizer {
@@ -29,5 +32,19 @@ struct SgdSettings {
   bool nesterov = false;
 };
 std::shared_ptr<const Optimizer> sgd(const SgdSettings& settings);
+
+struct AdamSettings {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  bool decoupled = false;  // AdamW
+};
+std::shared_ptr<const Optimizer> adam(const AdamSettings& settings);
+
+// By name on the command line. Fails with BadConfiguration: unknown name, a
+// figure out of range, Nesterov without momentum.
+Result<std::shared_ptr<const Optimizer>> make_optimizer(
+    const OptimizerChoice& choice);
 
 }  // namespace pipewright
