@@ -6,6 +6,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -151,6 +152,37 @@ void Executor::collect(int minibatches) {
       trained_.statistics[layer.index()] = tensors;
   }
   minibatches_done_ += minibatches;
+}
+
+TrainingState Executor::state() const {
+  const c10::InferenceMode guard;
+  TrainingState state;
+  state.minibatches = minibatches_done_;
+  for (const at::Tensor& tensor : trained_.parameters)
+    state.parameters.push_back(tensor.clone());
+  for (const Tensors& tensors : trained_.statistics) {
+    Tensors& copies = state.statistics.emplace_back();
+    for (const at::Tensor& tensor : tensors) copies.push_back(tensor.clone());
+  }
+  state.optimizer.resize(state.parameters.size());
+  state.velocity.resize(state.parameters.size());
+  for (auto worker = workers_.rbegin(); worker != workers_.rend(); ++worker)
+    for (auto& [id, step] : (*worker)->weights().step_states()) {
+      state.optimizer[id.index()] = step.optimizer;
+      state.velocity[id.index()] = step.velocity;
+    }
+  return state;
+}
+
+void Executor::resume(const TrainingState& state) {
+  const c10::InferenceMode guard;
+  minibatches_done_ = state.minibatches;
+  trained_.parameters = state.parameters;
+  trained_.statistics = state.statistics;
+  std::map<ParameterId, WeightStore::StepState> steps;
+  for (std::size_t i = 0; i < state.optimizer.size(); ++i)
+    steps[ParameterId(i)] = {state.optimizer[i], state.velocity[i]};
+  for (const auto& worker : workers_) worker->weights().restore(steps);
 }
 
 std::size_t Executor::num_values_held() const {

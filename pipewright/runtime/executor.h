@@ -26,6 +26,16 @@ struct Executed {
   Timeline timeline;           // measured: spans, duration, busy time
 };
 
+// All that training goes on from, under whatever program.
+struct TrainingState {
+  std::int64_t minibatches = 0;     // done
+  Tensors parameters;               // by ParameterId
+  std::vector<Tensors> statistics;  // by LayerId
+  // By ParameterId: none before the first step.
+  std::vector<Tensors> optimizer;
+  Tensors velocity;  // undefined where weights are not corrected
+};
+
 class Executor {
  public:
   Executor(Model model, Program program, TrainingSettings settings);
@@ -38,6 +48,10 @@ class Executor {
 
   // After the last run that went well.
   const Trained& trained() const { return trained_; }
+
+  // Copies; only after a run that went well, or before any.
+  TrainingState state() const;
+  void resume(const TrainingState& state);
 
   // Values still held by workers after a run: 0, or lifetimes are wrong.
   std::size_t num_values_held() const;

@@ -56,6 +56,7 @@ class Worker {
   std::vector<PartialLoss> take_losses() { return std::move(losses_); }
   std::vector<Span> take_spans() { return std::move(spans_); }
   const WeightStore& weights() const { return weights_; }
+  WeightStore& weights() { return weights_; }
   // By LayerId, of the layers it ran forward.
   const std::map<LayerId, Tensors>& statistics() const { return statistics_; }
   std::size_t num_values_held() const { return values_.num_values(); }

@@ -203,4 +203,35 @@ std::map<ParameterId, at::Tensor> WeightStore::newest() const {
   return result;
 }
 
+std::map<ParameterId, WeightStore::StepState> WeightStore::step_states() const {
+  std::map<ParameterId, StepState> result;
+  for (const Held& held : held_) {
+    if (!held.is_owned || held.state.empty()) continue;
+    for (std::size_t i = 0; i < held.parameters.size(); ++i) {
+      StepState state;
+      for (const at::Tensor& tensor : held.state[i])
+        state.optimizer.push_back(tensor.clone());
+      if (i < held.velocity.size()) state.velocity = held.velocity[i].clone();
+      result.emplace(held.parameters[i], std::move(state));
+    }
+  }
+  return result;
+}
+
+void WeightStore::restore(const std::map<ParameterId, StepState>& states) {
+  for (Held& held : held_) {
+    held.state.assign(held.parameters.size(), {});
+    held.velocity.clear();
+    held.moved.clear();
+    for (std::size_t i = 0; i < held.parameters.size(); ++i) {
+      const auto state = states.find(held.parameters[i]);
+      if (state == states.end()) continue;
+      for (const at::Tensor& tensor : state->second.optimizer)
+        held.state[i].push_back(tensor.clone());
+      if (state->second.velocity.defined() && correction(held) > 0)
+        held.velocity.push_back(state->second.velocity.clone());
+    }
+  }
+}
+
 }  // namespace pipewright

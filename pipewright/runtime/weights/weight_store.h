@@ -47,6 +47,16 @@ class WeightStore {
   // The newest version of what this worker owns.
   std::map<ParameterId, at::Tensor> newest() const;
 
+  // What steps leave behind beside weights: the optimizer's tensors, and the
+  // velocity behind them where weights are corrected. Of a parameter this
+  // worker owns and has stepped; copies.
+  struct StepState {
+    Tensors optimizer;
+    at::Tensor velocity;
+  };
+  std::map<ParameterId, StepState> step_states() const;
+  void restore(const std::map<ParameterId, StepState>& states);
+
  private:
   // One version of a group; or weights moved back from one.
   struct Slot {

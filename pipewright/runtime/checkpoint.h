@@ -1,0 +1,49 @@
+// The state of training in a folder, from which any plan of the same model goes
+// on to the same bits:
+//
+//   RUN/checkpoints/step-120/manifest.json
+//                            layer-0000.safetensors ...
+//
+// A layer's file has its parameters (a tied one with its first user), the
+// optimizer's tensors and running statistics. The data cursor is the step:
+// which samples a step sees follows from seed and step. The folder appears
+// under its name when all is in it, and the last two are kept.
+
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "pipewright/base/result.h"
+#include "pipewright/runtime/executor.h"
+
+namespace pipewright {
+
+// What must be the same where training goes on.
+struct CheckpointOrigin {
+  std::string model;
+  std::string data;
+  std::string optimizer;
+  std::uint64_t seed = 1;
+  int minibatch = 1;
+  bool operator==(const CheckpointOrigin&) const = default;
+};
+
+// The folder written. Fails with CannotCreate or CannotWrite; what was there
+// before is then still there.
+Result<std::filesystem::path> write_checkpoint(const std::filesystem::path& run,
+                                               const Model& model,
+                                               const CheckpointOrigin& origin,
+                                               const TrainingState& state);
+
+// The newest of a run. Fails with MissingInput (there is none),
+// BadConfiguration (another model, data, seed ...: both named) or
+// MalformedInput: a file cut off, altered or missing, by name; the hint names
+// the checkpoint before it.
+Result<TrainingState> read_checkpoint(const std::filesystem::path& run,
+                                      const Model& model,
+                                      const CheckpointOrigin& origin);
+
+bool has_checkpoint(const std::filesystem::path& run);
+
+}  // namespace pipewright
