@@ -3,12 +3,32 @@
 #include "cli/runtime_link.h"
 
 namespace pipewright::cli {
+namespace {
+
+Error no_training() {
+  return bad_configuration(
+      "training needs the build with LibTorch, and this one is without",
+      "simulate instead, with pipewright simulate PLAN");
+}
+
+}  // namespace
 
 Result<Profile> measure_profile(const Model&, std::span<const int>,
                                 std::function<void(double share)>) {
   return bad_configuration(
       "measuring needs the build with LibTorch, and this one is without",
       "estimate instead, with --analytic --device KIND");
+}
+
+Result<Seconds> measure_channel() { return no_training(); }
+
+Result<LearningRate> learning_rate(const std::string&, double, std::int64_t) {
+  return no_training();
+}
+
+Result<TrainReport> run_training(const Model&, const TrainRequest&,
+                                 const TrainHooks&) {
+  return no_training();
 }
 
 }  // namespace pipewright::cli

@@ -9,12 +9,19 @@
 #include "pipewright/base/result.h"
 #include "pipewright/model/model.h"
 #include "pipewright/profile/profile.h"
+#include "pipewright/runtime/trainer.h"
 
 namespace pipewright::cli {
 
-// Fails with BadConfiguration where nothing can be measured.
+// Each fails with BadConfiguration in a build without the runtime.
 Result<Profile> measure_profile(const Model& model,
                                 std::span<const int> microbatches,
                                 std::function<void(double share)> progress);
+Result<Seconds> measure_channel();
+Result<LearningRate> learning_rate(const std::string& text, double rate,
+                                   std::int64_t warm_up);
+Result<TrainReport> run_training(const Model& model,
+                                 const TrainRequest& request,
+                                 const TrainHooks& hooks);
 
 }  // namespace pipewright::cli

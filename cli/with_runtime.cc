@@ -13,4 +13,19 @@ Result<Profile> measure_profile(const Model& model,
   return measured_profile(model, microbatches, options);
 }
 
+Result<Seconds> measure_channel() {
+  return channel_latency(Seconds(0.05)).median;
+}
+
+Result<LearningRate> learning_rate(const std::string& text, double rate,
+                                   std::int64_t warm_up) {
+  return parse_learning_rate(text, rate, warm_up);
+}
+
+Result<TrainReport> run_training(const Model& model,
+                                 const TrainRequest& request,
+                                 const TrainHooks& hooks) {
+  return train(model, request, hooks);
+}
+
 }  // namespace pipewright::cli

@@ -1,0 +1,106 @@
+#include "cli/prediction.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
+#include "pipewright/cluster/cluster.h"
+#include "pipewright/simulate/simulate.h"
+
+namespace pipewright::cli {
+namespace {
+
+// One line of the comparison; error in percent of the measured.
+struct Row {
+  std::string name, key;
+  double predicted = 0, measured = 0;
+  std::string predicted_text, measured_text;
+
+  double error() const {
+    return measured == 0 ? 0 : (predicted - measured) / measured * 100;
+  }
+};
+
+Row row(const std::string& name, const std::string& key, Seconds predicted,
+        Seconds measured) {
+  return {name,
+          key,
+          predicted.value(),
+          measured.value(),
+          to_text(predicted),
+          to_text(measured)};
+}
+
+Seconds busy_per_step(const Timeline& timeline, std::size_t worker) {
+  return timeline.workers[worker].busy / std::max(timeline.minibatches, 1);
+}
+
+std::vector<Row> rows(const Timeline& predicted, const TrainReport& measured) {
+  std::vector<Row> all;
+  all.push_back(row("step", "step_seconds", predicted.step_seconds,
+                    measured.step_seconds));
+  Bytes memory;
+  const Timeline& seen = measured.timeline;
+  for (std::size_t w = 0; w < predicted.workers.size(); ++w) {
+    memory += predicted.workers[w].peak.total();
+    if (w >= seen.workers.size()) continue;
+    const std::string number = std::to_string(w);
+    all.push_back(row("busy, worker " + number, "busy_seconds_" + number,
+                      busy_per_step(predicted, w), busy_per_step(seen, w)));
+  }
+  all.push_back({"bubble", "bubble", predicted.bubble, seen.bubble,
+                 to_text(predicted.bubble * 100) + " %",
+                 to_text(seen.bubble * 100) + " %"});
+  all.push_back({"memory, whole process", "memory_bytes",
+                 static_cast<double>(memory.value()),
+                 static_cast<double>(measured.memory.value()), to_text(memory),
+                 to_text(measured.memory)});
+  return all;
+}
+
+}  // namespace
+
+Result<Timeline> predicted_timeline(const Program& program,
+                                    const Profile& profile, Seconds latency) {
+  std::int32_t last = 0;
+  for (const WorkerProgram& worker : program.workers)
+    last = std::max(last, worker.device.value);
+  PIPEWRIGHT_TRY(const Cluster cluster,
+                 load_cluster(std::to_string(last + 1) + "xcpu"));
+  PIPEWRIGHT_TRY(Costs costs, costs_of(program, profile, cluster));
+  for (auto& transfer : costs.transfers) {
+    transfer.latency = latency;
+    transfer.bandwidth =
+        BytesPerSecond(std::numeric_limits<double>::infinity());
+    transfer.uses.clear();
+    transfer.half_duplex_wire = -1;
+  }
+  return simulate(program, costs);
+}
+
+std::string comparison_text(const Timeline& predicted,
+                            const TrainReport& measured, int width) {
+  using Align = TextTable::Align;
+  TextTable table({{"", Align::Left},
+                   {"predicted", Align::Right},
+                   {"measured", Align::Right},
+                   {"error", Align::Right}});
+  for (const Row& line : rows(predicted, measured))
+    table.add_row({line.name, line.predicted_text, line.measured_text,
+                   line.measured == 0 ? "" : to_text(line.error()) + " %"});
+  return table.to_text(width);
+}
+
+Json comparison_json(const Timeline& predicted, const TrainReport& measured) {
+  Json json = Json::object();
+  for (const Row& line : rows(predicted, measured)) {
+    Json item = Json::object();
+    item.set("predicted", line.predicted).set("measured", line.measured);
+    item.set("error_percent", line.error());
+    json.set(line.key, std::move(item));
+  }
+  return json;
+}
+
+}  // namespace pipewright::cli

@@ -1,0 +1,199 @@
+// pipewright train PLAN: trains as planned, and compares with the prediction.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <iostream>
+
+#include "cli/command.h"
+#include "cli/prediction.h"
+#include "cli/runtime_link.h"
+#include "pipewright/base/files.h"
+#include "pipewright/base/text.h"
+#include "pipewright/cluster/this_machine.h"
+#include "pipewright/plan/lower.h"
+#include "pipewright/plan/validate.h"
+#include "pipewright/profile/analytic.h"
+
+namespace pipewright::cli {
+namespace {
+
+struct Options {
+  std::string plan, profile, schedule = "constant";
+  double rate = 0.05;
+  std::int64_t warm_up = 0;
+  TrainRequest request;
+  Output output;
+};
+
+std::atomic<int> received = 0;
+
+// The first asks for an end after the step; the second does not wait.
+void on_signal(int signal) {
+  if (received.exchange(signal) != 0) ::_exit(signal == SIGINT ? 130 : 75);
+}
+
+void listen() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+std::string step_text(const StepReport& step) {
+  return "step " + std::to_string(step.step) + "/" +
+         std::to_string(step.steps) + "  loss " + to_text(step.loss, 4) + "  " +
+         to_text(step.samples_per_second) + " samples/s  bubble " +
+         to_text(step.bubble * 100) + " %  " + to_text(step.left) + " left";
+}
+
+// One line that changes on a terminal; about twenty lines elsewhere.
+void show_step(const StepReport& step) {
+  if (::isatty(STDERR_FILENO)) {
+    std::cerr << "\r\x1b[K" << step_text(step)
+              << (step.step == step.steps ? "\n" : "") << std::flush;
+    return;
+  }
+  const std::int64_t every = std::max<std::int64_t>(step.steps / 20, 1);
+  if (step.step % every == 0 || step.step == step.steps || step.step == 1)
+    std::cerr << step_text(step) << "\n";
+}
+
+// The plan's profile: given, or measured; where only sizes are needed, the
+// model's own.
+Result<Profile> profile_for(const Options& options, const Model& model,
+                            const Plan& plan) {
+  if (!options.profile.empty()) {
+    PIPEWRIGHT_TRY(const std::string text, read_file(options.profile));
+    return parse_profile(text, options.profile);
+  }
+  std::vector<int> sizes = {plan.microbatch};
+  for (const Stage& stage : plan.stages) {
+    const int replicas = static_cast<int>(stage.workers.size());
+    if (plan.replication == Replication::Split && replicas > 1)
+      sizes.push_back(std::max(plan.microbatch / replicas, 1));
+  }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return measure_profile(model, sizes, [](double) {});
+}
+
+void warn_of_cores(const Plan& plan) {
+  if (plan.num_workers() > num_cores())
+    std::cerr << "pipewright: warning: " << plan.num_workers() << " workers on "
+              << num_cores()
+              << " cores: they share them, and the prediction does not know\n";
+}
+
+void print(const Options& options, const TrainReport& report,
+           const Result<Timeline>& predicted) {
+  if (options.output.json) {
+    Json json = Json::object();
+    json.set("first_step", report.first_step).set("steps", report.steps);
+    json.set("loss", report.last_loss);
+    json.set("step_seconds", report.step_seconds.value());
+    json.set("checkpoint", report.checkpoint);
+    if (predicted) json.set("comparison", comparison_json(*predicted, report));
+    std::cout << json.to_text();
+    return;
+  }
+  std::cout << "steps " << report.first_step << " to " << report.steps
+            << ", loss " << to_text(report.first_loss, 4) << " to "
+            << to_text(report.last_loss, 4) << "; run in "
+            << options.request.run.string() << "\n";
+  if (predicted && report.steps > report.first_step)
+    std::cout << "\n"
+              << comparison_text(*predicted, report, options.output.width);
+}
+
+Result<TrainReport> trained(Options& options, Result<Timeline>& predicted) {
+  TrainRequest& request = options.request;
+  PIPEWRIGHT_TRY(const std::string text, read_file(options.plan));
+  PIPEWRIGHT_TRY(request.plan, parse_plan(text, options.plan));
+  PIPEWRIGHT_TRY(const Model model, load_model(request.plan.model));
+  PIPEWRIGHT_TRY(request.rate, learning_rate(options.schedule, options.rate,
+                                             options.warm_up));
+  // Sizes are the model's own: a plan for another model shows here.
+  Profile sizes = profile_graph(model);
+  sizes.sizes[request.plan.microbatch] =
+      model_sizes(model, request.plan.microbatch);
+  PIPEWRIGHT_TRY(request.program, lower(request.plan, sizes));
+  PIPEWRIGHT_TRY(const ProgramFacts facts, validate(request.program));
+  static_cast<void>(facts);
+  warn_of_cores(request.plan);
+  listen();
+  TrainHooks hooks;
+  hooks.on_step = show_step;
+  hooks.signal = [] { return received.load(); };
+  PIPEWRIGHT_TRY(TrainReport report, run_training(model, request, hooks));
+  if (report.signal != 0) return report;
+  PIPEWRIGHT_TRY(const Profile profile,
+                 profile_for(options, model, request.plan));
+  PIPEWRIGHT_TRY(const Seconds latency, measure_channel());
+  predicted = predicted_timeline(request.program, profile, latency);
+  return report;
+}
+
+void run(Options& options, Exit& exit) {
+  Result<Timeline> predicted = bad_configuration("no prediction");
+  const Result<TrainReport> report = trained(options, predicted);
+  if (!report) return cli::report(report.error(), exit);
+  print(options, *report, predicted);
+  if (report->signal != 0) exit.code = report->signal == SIGINT ? 130 : 75;
+}
+
+void add_optimizer_options(CLI::App& command, Options& options) {
+  OptimizerChoice& choice = options.request.optimizer;
+  command.add_option("--optimizer", choice.name, "sgd, adam or adamw");
+  command.add_option("--lr", options.rate, "Learning rate");
+  command.add_option(
+      "--lr-schedule", options.schedule,
+      "constant, step:N,FACTOR, cosine[:LOWEST] or inverse-sqrt");
+  command.add_option("--warm-up", options.warm_up, "Steps of warm-up");
+  command.add_option("--momentum", choice.momentum, "Of sgd");
+  command.add_flag("--nesterov", choice.nesterov, "Of sgd");
+  command.add_option("--weight-decay", choice.weight_decay,
+                     "0 unless given; 0.01 for adamw");
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Exit& exit) {
+  CLI::App* command = app.add_subcommand(
+      "train", "Trains as planned, and compares with the prediction");
+  auto options = std::make_shared<Options>();
+  TrainRequest& request = options->request;
+  command->add_option("PLAN", options->plan, "Plan file")->required();
+  command
+      ->add_option("--data", request.data,
+                   "digits, fashion-mnist, idx:FOLDER, text:FILE or synthetic")
+      ->required();
+  command->add_option("--run", request.run, "Folder for what the run leaves")
+      ->required();
+  auto* steps = command->add_option("--steps", request.steps, "Steps to train")
+                    ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  auto* epochs =
+      command->add_option("--epochs", request.epochs, "Or epochs")
+          ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
+  steps->excludes(epochs);
+  command->add_option("--seed", request.seed, "Of weights, dropout and order");
+  command->add_option("--profile", options->profile,
+                      "Predicts from this profile; default: measured");
+  command
+      ->add_option("--checkpoint-every", request.checkpoint_every,
+                   "Steps between checkpoints; default: one at the end")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+  command->add_flag("--resume", request.resume,
+                    "Goes on from the run's newest checkpoint");
+  add_optimizer_options(*command, *options);
+  add_output_options(*command, options->output);
+  command->callback([options, steps, epochs, &exit] {
+    if (steps->count() + epochs->count() == 0) options->request.epochs = 1;
+    run(*options, exit);
+  });
+}
+
+}  // namespace pipewright::cli

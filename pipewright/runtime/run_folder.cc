@@ -1,0 +1,72 @@
+#include "pipewright/runtime/run_folder.h"
+
+#include "pipewright/base/files.h"
+#include "pipewright/base/json.h"
+#include "pipewright/runtime/checkpoint.h"
+#include "pipewright/timeline/chrome_trace.h"
+
+namespace pipewright {
+
+namespace fs = std::filesystem;
+
+Result<RunFolder> RunFolder::open(const TrainRequest& request) {
+  RunFolder folder;
+  folder.path_ = request.run;
+  std::error_code failed;
+  fs::create_directories(request.run, failed);
+  if (failed)
+    return Error{ErrorCode::CannotCreate,
+                 failed.message(),
+                 request.run.string(),
+                 "choose another --run",
+                 {}};
+  if (!request.resume && has_checkpoint(request.run))
+    return bad_configuration(request.run.string() + " has a run already",
+                             "go on with --resume, or choose another --run");
+  if (auto written = write_file(request.run / "plan.json",
+                                to_json(request.plan).to_text());
+      !written)
+    return written.error();
+  const fs::path metrics = request.run / "metrics.jsonl";
+  folder.metrics_.open(metrics,
+                       request.resume ? std::ios::app : std::ios::trunc);
+  if (!folder.metrics_)
+    return Error{
+        ErrorCode::CannotCreate, "cannot be opened", metrics.string(), "", {}};
+  return folder;
+}
+
+Result<void> RunFolder::add(const StepReport& step) {
+  Json line = Json::object();
+  line.set("step", step.step).set("loss", step.loss).set("rate", step.rate);
+  line.set("step_seconds", step.seconds.value());
+  line.set("samples_per_second", step.samples_per_second);
+  line.set("bubble", step.bubble);
+  std::string text = line.to_line();
+  if (text.empty() || text.back() != '\n') text += '\n';
+  metrics_ << text << std::flush;
+  if (metrics_) return {};
+  return Error{ErrorCode::CannotWrite,
+               "cannot be written",
+               (path_ / "metrics.jsonl").string(),
+               "is the disk full?",
+               {}};
+}
+
+Result<void> RunFolder::finish(const Program& program,
+                               const TrainReport& report) const {
+  if (auto written = write_file(path_ / "trace.json",
+                                chrome_trace(program, report.timeline));
+      !written)
+    return written;
+  Json json = Json::object();
+  json.set("first_step", report.first_step).set("steps", report.steps);
+  json.set("first_loss", report.first_loss).set("loss", report.last_loss);
+  json.set("step_seconds", report.step_seconds.value());
+  json.set("bubble", report.timeline.bubble);
+  json.set("memory_bytes", report.memory.value());
+  json.set("checkpoint", report.checkpoint).set("signal", report.signal);
+  return write_file(path_ / "summary.json", json.to_text());
+}
+
+}  // namespace pipewright

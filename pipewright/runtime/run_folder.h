@@ -1,0 +1,32 @@
+// The files of a run but its checkpoints; see trainer.h.
+
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+
+#include "pipewright/base/result.h"
+#include "pipewright/runtime/trainer.h"
+
+namespace pipewright {
+
+class RunFolder {
+ public:
+  // Makes it and writes plan.json, so that a folder that cannot be written is
+  // known before the first step. Fails with CannotCreate or CannotWrite, or
+  // with BadConfiguration if it has a run that is not to be resumed.
+  static Result<RunFolder> open(const TrainRequest& request);
+
+  // A line of metrics.jsonl.
+  Result<void> add(const StepReport& step);
+  // trace.json and summary.json.
+  Result<void> finish(const Program& program, const TrainReport& report) const;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  std::ofstream metrics_;
+};
+
+}  // namespace pipewright

@@ -1,0 +1,77 @@
+// Trains a planned model on data, piece by piece, and leaves a run folder:
+//
+//   plan.json  metrics.jsonl  trace.json  summary.json  checkpoints/
+//
+// Which plan is good and what it promised is not known here; no LibTorch type
+// is seen from outside.
+
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "pipewright/base/result.h"
+#include "pipewright/base/units.h"
+#include "pipewright/model/model.h"
+#include "pipewright/plan/plan.h"
+#include "pipewright/plan/program.h"
+#include "pipewright/runtime/learning_rate.h"
+#include "pipewright/runtime/optimizers/optimizer_choice.h"
+#include "pipewright/timeline/timeline.h"
+
+namespace pipewright {
+
+struct TrainRequest {
+  Plan plan;
+  Program program;   // the plan's, validated
+  std::string data;  // as open_dataset() takes it
+  std::filesystem::path run;
+  std::int64_t steps = 0;  // until this many are done, or ...
+  std::int64_t epochs = 0;
+  OptimizerChoice optimizer;
+  LearningRate rate;
+  std::uint64_t seed = 1;
+  std::int64_t checkpoint_every = 0;  // 0: at the end alone
+  bool resume = false;
+};
+
+struct StepReport {
+  std::int64_t step = 0, steps = 0;  // done, of
+  double loss = 0;
+  double rate = 0;
+  Seconds seconds;  // a step, at present
+  double samples_per_second = 0;
+  double bubble = 0;
+  Seconds left;
+};
+
+struct TrainHooks {
+  std::function<void(const StepReport&)> on_step;  // may be empty
+  // Asked between pieces: a signal to end after, or 0. May be empty.
+  std::function<int()> signal;
+};
+
+struct TrainReport {
+  std::int64_t first_step = 0, steps = 0;  // done before and after
+  double first_loss = 0, last_loss = 0;    // of this run's steps
+  Seconds step_seconds;                    // median
+  Timeline timeline;                       // of the last piece
+  Bytes memory;            // what the process grew by, at its peak
+  std::string checkpoint;  // the folder written last
+  int signal = 0;          // that ended it early
+};
+
+// Fails before the first step with BadConfiguration (optimizer, data that does
+// not fit, too few samples or steps, a run folder that has a run), CannotCreate
+// (run folder), or as open_dataset() and read_checkpoint() do; later with
+// LossNotFinite, WorkerLost or CannotWrite. The last checkpoint is then still
+// there, and the hint names it.
+//
+// A program that does not synchronise every step drains where a piece ends: at
+// every checkpoint, and after at most 1000 steps.
+Result<TrainReport> train(const Model& model, const TrainRequest& request,
+                          const TrainHooks& hooks = {});
+
+}  // namespace pipewright

@@ -1,0 +1,208 @@
+// Training from outside: the run folder, going on under another plan, and what
+// is refused.
+
+#include "pipewright/runtime/trainer.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "pipewright/base/files.h"
+#include "pipewright/base/json.h"
+#include "pipewright/runtime/checkpoint.h"
+#include "tests/runtime/train_cases.h"
+
+namespace pipewright {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace testing;
+
+TrainReport trained(const Model& model, const TrainRequest& request) {
+  const Result<TrainReport> report = train(model, request);
+  REQUIRE_MESSAGE(report.ok(), (report.ok() ? "" : report.error().to_text()));
+  return *report;
+}
+
+// Every byte of the checkpoint of a step.
+std::string checkpoint_bytes(const fs::path& run, int step) {
+  std::string all;
+  const fs::path folder =
+      run / "checkpoints" / ("step-" + std::to_string(step));
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder))
+    files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  REQUIRE(files.size() > 2);
+  for (const fs::path& file : files) {
+    std::ostringstream text;
+    text << std::ifstream(file, std::ios::binary).rdbuf();
+    all += text.str();
+  }
+  return all;
+}
+
+TEST_CASE("a run leaves plan, metrics, trace, summary and checkpoint") {
+  const TemporaryFolder folder("train");
+  const Model model = small_mlp();
+  const TrainRequest request =
+      request_for(model, "1f1b", 2, 4, folder.path() / "run");
+  std::vector<StepReport> steps;
+  TrainHooks hooks;
+  hooks.on_step = [&](const StepReport& step) { steps.push_back(step); };
+  const TrainReport report = train(model, request, hooks).value();
+  CHECK(report.steps == 12);
+  REQUIRE(steps.size() == 12);
+  for (int i = 0; i < 12; ++i) CHECK(steps[i].step == i + 1);
+  CHECK(report.last_loss == steps.back().loss);
+  CHECK(report.step_seconds > Seconds(0));
+  CHECK(report.timeline.workers.size() == 2);
+  for (const char* name : {"plan.json", "trace.json", "summary.json"}) {
+    const auto text = read_file(request.run / name);
+    REQUIRE(text.ok());
+    CHECK(parse_json(*text, name).ok());
+  }
+  std::istringstream lines(read_file(request.run / "metrics.jsonl").value());
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const Json json = parse_json(line, "line").value();
+    CHECK(std::get<double>(json.find("loss")->value()) ==
+          steps[static_cast<std::size_t>(count)].loss);
+  }
+  CHECK(count == 12);
+  CHECK(fs::exists(request.run / "checkpoints/step-12/manifest.json"));
+}
+
+TEST_CASE("resuming under another plan changes no bit") {
+  for (const Model& model : {small_cnn(), small_gpt()})
+    for (const char* optimizer : {"sgd", "adamw"}) {
+      CAPTURE(model.name());
+      CAPTURE(optimizer);
+      const TemporaryFolder folder("resume");
+      TrainRequest whole =
+          request_for(model, "1f1b", 2, 4, folder.path() / "whole");
+      whole.optimizer.name = optimizer;
+      trained(model, whole);
+
+      TrainRequest first =
+          request_for(model, "gpipe", 3, 4, folder.path() / "parts");
+      first.optimizer.name = optimizer;
+      first.steps = 5;
+      trained(model, first);
+      TrainRequest rest =
+          request_for(model, "interleaved", 2, 4, folder.path() / "parts");
+      rest.optimizer.name = optimizer;
+      rest.resume = true;
+      const TrainReport report = trained(model, rest);
+      CHECK(report.first_step == 5);
+      CHECK(report.steps == 12);
+      CHECK(
+          (checkpoint_bytes(whole.run, 12) == checkpoint_bytes(rest.run, 12)));
+    }
+}
+
+TEST_CASE("checkpoints along the way; the last two are kept") {
+  const TemporaryFolder folder("kept");
+  const Model model = small_mlp();
+  TrainRequest request = request_for(model, "1f1b", 2, 2, folder.path());
+  request.checkpoint_every = 3;
+  request.steps = 11;
+  trained(model, request);
+  std::set<std::string> names;
+  for (const auto& entry :
+       fs::directory_iterator(folder.path() / "checkpoints"))
+    names.insert(entry.path().filename().string());
+  CHECK((names == std::set<std::string>{"step-9", "step-11"}));
+}
+
+TEST_CASE("asynchronous methods train in pieces, too, and go on") {
+  const TemporaryFolder folder("async");
+  const Model model = small_mlp();
+  for (const Method method : {Method::PipeMare, Method::Stash}) {
+    const auto request = [&](const std::string& name) {
+      TrainRequest made =
+          request_for(model, "async-1f1b", 3, 4,
+                      folder.path() / name / to_text(method), method);
+      made.checkpoint_every = 6;
+      return made;
+    };
+    trained(model, request("whole"));
+    TrainRequest first = request("parts");
+    first.steps = 6;
+    trained(model, first);
+    TrainRequest rest = request("parts");
+    rest.resume = true;
+    trained(model, rest);
+    CHECK((checkpoint_bytes(request("whole").run, 12) ==
+           checkpoint_bytes(rest.run, 12)));
+  }
+}
+
+TEST_CASE("a signal ends the run after the step, with a checkpoint") {
+  const TemporaryFolder folder("signal");
+  const Model model = small_mlp();
+  TrainRequest request = request_for(model, "1f1b", 2, 2, folder.path());
+  request.steps = 1000000;
+  TrainHooks hooks;
+  hooks.signal = [] { return 15; };
+  const TrainReport report = train(model, request, hooks).value();
+  CHECK(report.signal == 15);
+  CHECK(report.steps == 1);
+  CHECK(fs::exists(folder.path() / "checkpoints/step-1/manifest.json"));
+}
+
+TEST_CASE("a loss that is no number: exit code 79, the checkpoint is kept") {
+  const TemporaryFolder folder("nan");
+  const Model model = small_mlp();
+  TrainRequest request = request_for(model, "1f1b", 2, 2, folder.path());
+  request.steps = 2;
+  trained(model, request);
+  request.resume = true;
+  request.steps = 500;
+  request.rate.rate = 1e30;
+  const Result<TrainReport> report = train(model, request);
+  REQUIRE(!report.ok());
+  CHECK(report.error().code == ErrorCode::LossNotFinite);
+  CHECK(report.error().hint.find("step 2") != std::string::npos);
+  CHECK(fs::exists(folder.path() / "checkpoints/step-2/manifest.json"));
+}
+
+TEST_CASE("what cannot be trained is refused before the first step") {
+  const TemporaryFolder folder("refused");
+  const Model model = small_mlp();
+  const auto refused = [&](TrainRequest request, ErrorCode code,
+                           const std::string& part) {
+    const Result<TrainReport> report = train(model, request);
+    REQUIRE(!report.ok());
+    INFO(report.error().to_text());
+    CHECK(report.error().code == code);
+    CHECK(report.error().to_text().find(part) != std::string::npos);
+    CHECK(!fs::exists(request.run / "checkpoints"));
+  };
+  const TrainRequest good =
+      request_for(model, "1f1b", 2, 2, folder.path() / "run");
+  TrainRequest bad = good;
+  std::ofstream(folder.path() / "file") << "x";
+  bad.run = folder.path() / "file" / "run";
+  refused(bad, ErrorCode::CannotCreate, "file/run");
+  bad = good;
+  bad.data = "synthetic:7";
+  refused(bad, ErrorCode::BadConfiguration, "7 samples, a minibatch takes 8");
+  bad = good;
+  bad.data = "digits";
+  refused(bad, ErrorCode::BadConfiguration, "8x8, the model mlp wants 2x6");
+  bad = good;
+  bad.optimizer.name = "adagrad";
+  refused(bad, ErrorCode::BadConfiguration, "adagrad");
+  bad = good;
+  bad.resume = true;
+  refused(bad, ErrorCode::MissingInput, "no checkpoint");
+  trained(model, good);
+  const Result<TrainReport> again = train(model, good);
+  REQUIRE(!again.ok());
+  CHECK(again.error().hint.find("--resume") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace pipewright
