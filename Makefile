@@ -47,6 +47,7 @@ core:
 check: test format-check asan fuzz
 
 bench: build
+	@cmake --build build --parallel $(JOBS) --target benchmarks
 	@tools/bench build
 
 format:
