@@ -60,7 +60,7 @@ bool reads_well(const Reader& reader, const std::string& text) {
   return answer.ok();
 }
 
-double peak_megabytes() {
+[[maybe_unused]] double peak_megabytes() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) / 1024;

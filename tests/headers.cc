@@ -1,0 +1,1 @@
+// Nothing of its own: the unit whose precompiled headers all tests reuse.
