@@ -18,5 +18,6 @@ std::unique_ptr<Planner> pipedream_planner();
 std::unique_ptr<Planner> bapipe_planner();
 std::unique_ptr<Planner> bi_partition_planner();
 std::unique_ptr<Planner> pipemare_planner();
+std::unique_ptr<Planner> spp_planner();
 
 }  // namespace pipewright

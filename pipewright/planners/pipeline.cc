@@ -1,7 +1,5 @@
 #include "pipewright/planners/pipeline.h"
 
-#include "pipewright/schedules/generator.h"
-
 namespace pipewright {
 namespace {
 
@@ -21,6 +19,8 @@ ScheduleRequest request_of(const Pipeline& pipeline, const Problem& problem) {
   request.chunks = pipeline.chunks;
   request.workers = static_cast<int>(pipeline.stages.size()) / pipeline.chunks;
   request.microbatches = problem.minibatch / pipeline.microbatch;
+  request.times = pipeline.times;
+  request.transfer = pipeline.transfer;
   return request;
 }
 

@@ -8,6 +8,7 @@
 #include "pipewright/base/result.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/planners/planner.h"
+#include "pipewright/schedules/generator.h"
 
 namespace pipewright {
 
@@ -25,6 +26,9 @@ struct Pipeline {
   int chunks = 1;  // stages per worker: stages.size() is chunks * workers
   Replication replication = Replication::Split;
   std::vector<PipelineStage> stages;
+  // For generators that look at them, as in ScheduleRequest; empty: none do.
+  std::vector<ScheduleRequest::StageTimes> times;
+  Seconds transfer;
 };
 
 // The plan of a pipeline for a problem. Stage s of a schedule with chunks runs

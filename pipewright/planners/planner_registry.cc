@@ -18,6 +18,7 @@ const std::vector<std::unique_ptr<Planner>>& planners() {
     list.push_back(bapipe_planner());
     list.push_back(bi_partition_planner());
     list.push_back(pipemare_planner());
+    list.push_back(spp_planner());
     return list;
   }();
   return kPlanners;
