@@ -49,6 +49,7 @@ Cluster random_graph(std::mt19937& random, int devices, double bandwidth,
   DeviceKind gpu;
   gpu.name = "gpu";
   gpu.memory = Bytes(1LL << 40);
+  gpu.memory_bandwidth = BytesPerSecond(1e12);
   const int kind = builder.add_kind(gpu);
   std::vector<DeviceId> ids;
   for (int d = 0; d < devices; ++d)
@@ -117,12 +118,12 @@ TEST_CASE("the simulated time keeps the bound, plan by plan") {
         REQUIRE(timed);
         const double step = timed->estimate.step.value();
         ++plans;
-        CAPTURE(schedule_of(kind));
+        CAPTURE(std::string(schedule_of(kind)));
         CAPTURE(candidate.stages.size());
         // Channels of the model take turns, the simulator's wires need not.
         CHECK(step <= candidate.promised.value() * 1.000001);
         CHECK(step <= candidate.bound().value() * 1.000001);
-        CHECK(candidate.load <= candidate.promised);
+        CHECK(candidate.load.value() <= candidate.promised.value() * 1.000001);
       }
   }
   CHECK(plans >= 400);
@@ -142,7 +143,7 @@ TEST_CASE("plans keep what they say, and are the same every time") {
     REQUIRE(plan);
     const auto again = spp(problem);
     REQUIRE(again);
-    CHECK(to_json(plan->plan) == to_json(again->plan));
+    CHECK(to_json(plan->plan).to_text() == to_json(again->plan).to_text());
     CHECK(plan->estimate.step.value() >= plan->lower_bound.value() * 0.999999);
     CHECK(plan->notes.back().find("guarantee: at most") == 0);
     CHECK(plan->estimate.fits);
@@ -201,7 +202,6 @@ TEST_CASE("less memory: another order or partition, then a refusal") {
   Problem problem = problem_of(profile, cluster, 16);
   auto plan = spp(problem);
   REQUIRE(plan);
-  Seconds before = plan->estimate.step;
   int plans = 0;
   for (;;) {
     Bytes peak;
@@ -215,7 +215,6 @@ TEST_CASE("less memory: another order or partition, then a refusal") {
     CHECK(plan->estimate.fits);
     for (Bytes memory : plan->estimate.memory)
       CHECK(memory <= problem.memory_limit);
-    before = plan->estimate.step;
   }
   CHECK(plans > 0);
   CHECK(plan.error().code == ErrorCode::BadConfiguration);
