@@ -21,7 +21,10 @@
 namespace pipewright {
 namespace {
 
-constexpr std::size_t kPartitionsTimed = 4;
+// A plan for very many devices takes longer to simulate than to find.
+std::size_t partitions_timed(const Problem& problem) {
+  return problem.cluster->num_devices() <= kMostUnits ? 4 : 1;
+}
 
 Pipeline pipeline_of(const SppCandidate& candidate, Credits credits) {
   Pipeline pipeline;
@@ -84,11 +87,12 @@ class SppRun {
   std::vector<SppCandidate> candidates(bool within_memory) {
     std::vector<SppCandidate> all;
     for (const SppCosts& costs : costs_) {
-      auto some = within_memory
-                      ? spp_candidates(costs, costs.partition_within_memory(),
-                                       Credits::Neighbour, kPartitionsTimed)
-                      : spp_candidates(costs, costs.partition(),
-                                       Credits::Rounds, kPartitionsTimed);
+      auto some =
+          within_memory
+              ? spp_candidates(costs, costs.partition_within_memory(),
+                               Credits::Neighbour, partitions_timed(problem_))
+              : spp_candidates(costs, costs.partition(), Credits::Rounds,
+                               partitions_timed(problem_));
       if (!some.empty())
         notes_.push_back("microbatch " + std::to_string(costs.microbatch()) +
                          (within_memory ? " within the memory: " : ": ") +
@@ -109,7 +113,7 @@ class SppRun {
   // fits.
   void time_best(const std::vector<SppCandidate>& all, bool until_one_fits) {
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (i >= kPartitionsTimed && (best_ || !until_one_fits)) return;
+      if (i >= partitions_timed(problem_) && (best_ || !until_one_fits)) return;
       std::vector<std::vector<int>> tried;
       for (Credits kind :
            {Credits::Neighbour, Credits::Channels, Credits::Rounds}) {

@@ -23,7 +23,7 @@
 namespace pipewright {
 
 inline constexpr int kMostUnits = 64;
-inline constexpr int kMostBlocks = 512;
+inline constexpr int kMostBlocks = 256;
 
 class SppCosts {
  public:
