@@ -1,0 +1,50 @@
+// The smallest largest load over chains of downsets, with a proof.
+//
+// The objective and the restriction to chains of downsets are those of
+// Tarnawski, Phanishayee, Devanur, Mahajan, Nina Paravecino: "Efficient
+// Algorithms for Device Placement of DNN Graph Operators", NeurIPS 2020. Their
+// dynamic program looks at every pair of nested downsets; the search here
+// (exact_search.h) is ours, and looks only at parts that can belong to a chain
+// better than the best known.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pipewright/base/result.h"
+#include "pipewright/planners/downsets.h"
+
+namespace pipewright {
+
+// Nothing is left unproven for want of effort on graphs such as people build;
+// the cap only keeps an adversarial graph from running for ever.
+struct ExactLimits {
+  std::int64_t steps = 400'000'000;   // nodes put into or out of a part
+  std::int64_t downsets = 2'000'000;  // kept at a time
+};
+
+struct ChainSolution {
+  std::vector<ChainPart> parts;  // along the chain, none empty
+  double load = 0;               // the largest of the parts
+  bool proven = false;           // no chain has a smaller one
+  double lower_bound = 0;        // no chain is below it; load where proven
+  std::int64_t downsets = 0;     // looked at, over all rounds
+  std::int64_t steps = 0;
+};
+
+// Loads are compared up to this relative rounding of their sums.
+inline constexpr double kLoadRounding = 1e-12;
+inline constexpr int kMostChainNodes = 4096;
+
+// Fails with BadConfiguration if no chain fits the devices (what is in the way
+// is said), the order has a cycle or there are more nodes than kMostChainNodes.
+Result<ChainSolution> best_chain(const ChainProblem& problem,
+                                 const ExactLimits& limits = {});
+
+// The best chain whose downsets are the beginnings of one of the problem's
+// topological orders: quick, and where the search starts. Empty if none fits.
+std::vector<ChainPart> best_of_orders(const ChainProblem& problem);
+
+}  // namespace pipewright
