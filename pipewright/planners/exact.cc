@@ -8,12 +8,6 @@
 namespace pipewright {
 namespace {
 
-double largest(const std::vector<ChainPart>& parts) {
-  double load = 0;
-  for (const ChainPart& part : parts) load = std::max(load, part.load);
-  return load;
-}
-
 // What holds for any assignment at all: each node on the faster device, and all
 // the work spread evenly over what the devices can do.
 double work_bound(const ChainProblem& problem) {
@@ -60,33 +54,34 @@ Error nothing_fits(const ChainProblem& problem) {
       "more devices, or larger ones");
 }
 
-// Rounds of the search: rising targets until there is a chain at all, then
-// down from its load, by a hair first (the first chain is often the best) and
-// by twice as much after each success, until a round just below the best chain
-// has proven that there is none.
+// Rounds of the search: rising targets until there is a chain at all; then one
+// just below the best chain (it is often the best), and after each success in
+// the middle between bound and best, until a round just below the best has
+// proven that nothing is better.
 void search_down(const ChainProblem& problem, ChainSearch& search,
                  ChainSolution& solution) {
   const double top = above_all(problem);
   double rising = solution.lower_bound * 1.05;
-  double step = kLoadRounding;
+  bool halve = false;
   while (true) {
     const bool known = !solution.parts.empty();
-    double target = known ? solution.load * (1 - step)
-                          : (rising > 0 && rising < top ? rising : top);
-    const bool below_bound = known && target <= solution.lower_bound;
-    if (below_bound) target = solution.load * (1 - kLoadRounding);
-    if (known && target <= solution.lower_bound) return;
+    const double hair = solution.load * (1 - kLoadRounding);
+    double target = rising > 0 && rising < top ? rising : top;
+    if (known)
+      target = halve ? (solution.lower_bound + solution.load) / 2 : hair;
+    if (known && hair <= solution.lower_bound) return;
     std::vector<ChainPart> found = search.below(target);
+    if (search.exhausted()) return;
     if (!found.empty()) {
-      solution.load = largest(found);
+      improve(problem, found);
+      solution.load = largest_load(found);
       solution.parts = std::move(found);
-      if (known) step = below_bound ? kLoadRounding : std::max(1e-4, 2 * step);
+      halve = !halve;
       continue;
     }
-    if (search.exhausted()) return;
     solution.lower_bound = std::max(solution.lower_bound, target);
-    if (known ? step == kLoadRounding || below_bound : target == top) return;
-    step = kLoadRounding;
+    if (known ? !halve : target == top) return;
+    halve = solution.load - solution.lower_bound > 1e-3 * solution.load;
     rising = solution.lower_bound * 1.5;
   }
 }
@@ -108,8 +103,9 @@ Result<ChainSolution> best_chain(const ChainProblem& problem,
   if (topological_orders(problem).empty())
     return bad_configuration("the order of the nodes has a cycle");
   solution.parts = best_of_orders(problem);
+  improve(problem, solution.parts);
   const bool known = !solution.parts.empty();
-  solution.load = known ? largest(solution.parts) : kNever;
+  solution.load = known ? largest_load(solution.parts) : kNever;
   solution.lower_bound = work_bound(problem);
   ChainSearch search(problem, limits);
   search_down(problem, search, solution);

@@ -46,5 +46,13 @@ Result<ChainSolution> best_chain(const ChainProblem& problem,
 // The best chain whose downsets are the beginnings of one of the problem's
 // topological orders: quick, and where the search starts. Empty if none fits.
 std::vector<ChainPart> best_of_orders(const ChainProblem& problem);
+// The same along one order, with a load below the given one.
+std::vector<ChainPart> best_along(const ChainProblem& problem,
+                                  const std::vector<int>& order, double below);
+// A chain made better by moving single nodes between neighbouring parts, and
+// by cutting its own order anew, until neither helps.
+void improve(const ChainProblem& problem, std::vector<ChainPart>& parts);
+
+double largest_load(const std::vector<ChainPart>& parts);
 
 }  // namespace pipewright

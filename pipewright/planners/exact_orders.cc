@@ -122,33 +122,41 @@ class OrderTable {
 
 }  // namespace
 
-std::vector<ChainPart> best_of_orders(const ChainProblem& problem) {
+double largest_load(const std::vector<ChainPart>& parts) {
+  double load = 0;
+  for (const ChainPart& part : parts) load = std::max(load, part.load);
+  return load;
+}
+
+std::vector<ChainPart> best_along(const ChainProblem& problem,
+                                  const std::vector<int>& order, double below) {
   std::vector<std::vector<int>> tensors_of(problem.nodes.size());
   for (std::size_t t = 0; t < problem.tensors.size(); ++t)
     for (int v : problem.tensors[t].nodes)
       tensors_of[at(v)].push_back(static_cast<int>(t));
   GrowingRun run(problem, tensors_of);
+  OrderTable table(problem, order);
+  const int n = static_cast<int>(order.size());
+  for (int from = 0; from < n; ++from) {
+    run.clear();
+    for (int to = from + 1; to <= n; ++to) {
+      run.add(order[at(to - 1)]);
+      if ((run.work >= below || run.size + run.kept > problem.limit) &&
+          (problem.num_cpus == 0 || run.cpu >= below))
+        break;
+      table.extend(from, to, run, below);
+    }
+  }
+  return table.best_below(below);
+}
+
+std::vector<ChainPart> best_of_orders(const ChainProblem& problem) {
   std::vector<ChainPart> best;
   double below = kNever;
   for (const std::vector<int>& order : topological_orders(problem)) {
-    OrderTable table(problem, order);
-    const int n = static_cast<int>(order.size());
-    for (int from = 0; from < n; ++from) {
-      run.clear();
-      for (int to = from + 1; to <= n; ++to) {
-        run.add(order[at(to - 1)]);
-        if ((run.work >= below || run.size + run.kept > problem.limit) &&
-            (problem.num_cpus == 0 || run.cpu >= below))
-          break;
-        table.extend(from, to, run, below);
-      }
-    }
-    std::vector<ChainPart> parts = table.best_below(below);
-    if (parts.empty()) continue;
-    double load = 0;
-    for (const ChainPart& part : parts) load = std::max(load, part.load);
-    if (load >= below) continue;
-    below = load;
+    std::vector<ChainPart> parts = best_along(problem, order, below);
+    if (parts.empty() || largest_load(parts) >= below) continue;
+    below = largest_load(parts);
     best = std::move(parts);
   }
   return best;

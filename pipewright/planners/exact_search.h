@@ -84,6 +84,7 @@ class ChainSearch {
   void expand(int downset);
   void open_up(int downset);
   void measure_open();
+  void sum_ancestors();
   bool choose_ways(int downset);
   void decide(std::size_t position);
   void put_in(int node);
@@ -113,6 +114,7 @@ class ChainSearch {
   std::size_t words_;
   double cpu_worth_ = 0;  // accelerator time a CPU can save per own time
   std::vector<std::uint64_t> keys_;
+  std::vector<Sums> up_to_;
 
   // Of the round.
   double target_ = 0;
