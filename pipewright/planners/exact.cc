@@ -8,27 +8,6 @@
 namespace pipewright {
 namespace {
 
-// What holds for any assignment at all: each node on the faster device, and all
-// the work spread evenly over what the devices can do.
-double work_bound(const ChainProblem& problem) {
-  double work = 0, longest = 0, cpu_worth = 0;
-  for (const ChainNode& node : problem.nodes) {
-    longest = std::max(
-        longest,
-        std::min(problem.num_accelerators > 0 ? node.accelerator : kNever,
-                 problem.num_cpus > 0 ? node.cpu : kNever));
-    if (node.accelerator == kNever) continue;
-    work += node.accelerator;
-    if (node.cpu < kNever && node.accelerator > 0)
-      cpu_worth = std::max(cpu_worth,
-                           node.cpu > 0 ? node.accelerator / node.cpu : kNever);
-  }
-  const double power =
-      problem.num_accelerators +
-      (problem.num_cpus > 0 ? problem.num_cpus * cpu_worth : 0);
-  return std::max(longest, power > 0 ? work / power : 0);
-}
-
 // Above the load of any part.
 double above_all(const ChainProblem& problem) {
   double sum = 1;
@@ -87,6 +66,25 @@ void search_down(const ChainProblem& problem, ChainSearch& search,
 }
 
 }  // namespace
+
+double work_bound(const ChainProblem& problem) {
+  double work = 0, longest = 0, cpu_worth = 0;
+  for (const ChainNode& node : problem.nodes) {
+    longest = std::max(
+        longest,
+        std::min(problem.num_accelerators > 0 ? node.accelerator : kNever,
+                 problem.num_cpus > 0 ? node.cpu : kNever));
+    if (node.accelerator == kNever) continue;
+    work += node.accelerator;
+    if (node.cpu < kNever && node.accelerator > 0)
+      cpu_worth = std::max(cpu_worth,
+                           node.cpu > 0 ? node.accelerator / node.cpu : kNever);
+  }
+  const double power =
+      problem.num_accelerators +
+      (problem.num_cpus > 0 ? problem.num_cpus * cpu_worth : 0);
+  return std::max(longest, power > 0 ? work / power : 0);
+}
 
 Result<ChainSolution> best_chain(const ChainProblem& problem,
                                  const ExactLimits& limits) {

@@ -53,6 +53,10 @@ std::vector<ChainPart> best_along(const ChainProblem& problem,
 // by cutting its own order anew, until neither helps.
 void improve(const ChainProblem& problem, std::vector<ChainPart>& parts);
 
+// What holds for any assignment at all: each node on the faster device, and all
+// the work spread evenly over what the devices can do.
+double work_bound(const ChainProblem& problem);
+
 double largest_load(const std::vector<ChainPart>& parts);
 
 }  // namespace pipewright

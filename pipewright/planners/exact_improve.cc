@@ -21,10 +21,10 @@ class Improvement {
       if (parts_[p].load < largest) continue;
       const std::vector<int> nodes = parts_[p].nodes;
       for (int v : nodes) {
-        if (p + 1 < parts_.size() && is_free(v, graph_.behind[at(v)], p) &&
+        if (p + 1 < parts_.size() && is_free(graph_.behind[at(v)], p) &&
             try_move(v, p, p + 1, largest))
           return true;
-        if (p > 0 && is_free(v, graph_.before[at(v)], p) &&
+        if (p > 0 && is_free(graph_.before[at(v)], p) &&
             try_move(v, p, p - 1, largest))
           return true;
       }
@@ -50,7 +50,7 @@ class Improvement {
 
  private:
   // None of its neighbours on that side is in the same part.
-  bool is_free(int, const std::vector<int>& side, std::size_t part) const {
+  bool is_free(const std::vector<int>& side, std::size_t part) const {
     const auto& nodes = parts_[part].nodes;
     return std::none_of(side.begin(), side.end(), [&](int w) {
       return std::binary_search(nodes.begin(), nodes.end(), w);

@@ -80,10 +80,11 @@ std::vector<ChainTensor> tensors_of(const PlacementInstance& instance,
 
 }  // namespace
 
-GroupedInstance grouped(const PlacementInstance& instance) {
+GroupedInstance grouped(const PlacementInstance& instance, Chains chains) {
   int num_colours = 0;
   const std::vector<int> colour_of = colours(instance, num_colours);
-  const auto order = order_of(instance, colour_of, num_colours);
+  std::vector<std::pair<int, int>> order;
+  if (chains == Chains::Yes) order = order_of(instance, colour_of, num_colours);
   const std::vector<int> group_of_colour = cycle_groups(num_colours, order);
   GroupedInstance made;
   std::vector<int> group_of;

@@ -18,7 +18,13 @@ struct GroupedInstance {
   ChainProblem problem;                  // one node a group
   std::vector<std::vector<int>> groups;  // indices of instance nodes
 };
-GroupedInstance grouped(const PlacementInstance& instance);
+// Without chains nothing is ordered, and groups are the colours alone.
+enum class Chains {
+  No,
+  Yes
+};
+GroupedInstance grouped(const PlacementInstance& instance,
+                        Chains chains = Chains::Yes);
 
 // Parts of groups as a split by the source's ids; loads filled in.
 PlacementSplit split_of(const PlacementInstance& instance,

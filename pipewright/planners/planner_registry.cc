@@ -15,6 +15,7 @@ const std::vector<std::unique_ptr<Planner>>& planners() {
     list.push_back(torchgpipe_planner());
     list.push_back(gpipe_planner());
     list.push_back(pipedream_planner());
+    list.push_back(exact_planner());
     list.push_back(bapipe_planner());
     list.push_back(bi_partition_planner());
     list.push_back(pipemare_planner());

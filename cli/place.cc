@@ -1,0 +1,174 @@
+// pipewright place: a placement instance that brings its own devices, solved
+// exactly over chains of downsets, or better still over any sets of nodes.
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <optional>
+
+#include "cli/command.h"
+#include "pipewright/base/files.h"
+#include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
+#include "pipewright/planners/exact_any_set.h"
+
+namespace pipewright::cli {
+namespace {
+
+using Align = TextTable::Align;
+
+struct Settings {
+  std::string file;
+  bool any_set = false;
+  Output format;
+};
+
+struct Placed {
+  PlacementInstance instance;
+  std::size_t groups = 0;
+  ChainSolution chain;
+  PlacementSplit split;
+  std::optional<AnySetSolution> any;
+  double seconds = 0;  // of both searches
+};
+
+Result<Placed> placed(const Settings& settings) {
+  PIPEWRIGHT_TRY(const std::string text, read_file(settings.file));
+  Placed made;
+  PIPEWRIGHT_TRY(made.instance, parse_placement(text, settings.file));
+  const auto start = std::chrono::steady_clock::now();
+  const GroupedInstance groups = grouped(made.instance);
+  made.groups = groups.groups.size();
+  PIPEWRIGHT_TRY(made.chain, best_chain(groups.problem));
+  made.split = split_of(made.instance, groups, made.chain.parts);
+  if (settings.any_set) {
+    PIPEWRIGHT_TRY(made.any, any_set(made.instance, made.split));
+    made.split = made.any->split;
+  }
+  made.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
+  return made;
+}
+
+double load_of(const Placed& placed) {
+  return placed.any ? placed.any->load : placed.chain.load;
+}
+
+double bound_of(const Placed& placed) {
+  return placed.any ? placed.any->lower_bound : placed.chain.lower_bound;
+}
+
+double gap_of(const Placed& placed) {
+  return bound_of(placed) > 0 ? load_of(placed) / bound_of(placed) - 1 : 0;
+}
+
+Json json_of(const std::vector<PlacementPart>& parts) {
+  Json list = Json::array();
+  for (const PlacementPart& part : parts) {
+    Json nodes = Json::array();
+    for (int id : part.node_ids) nodes.push(id);
+    Json row = Json::object();
+    row.set("load", part.load);
+    row.set("nodes", std::move(nodes));
+    list.push(std::move(row));
+  }
+  return list;
+}
+
+Json json_of(const Placed& placed) {
+  Json json = Json::object();
+  json.set("max_load", load_of(placed));
+  json.set("lower_bound", bound_of(placed));
+  json.set("proven", placed.chain.proven && !placed.any);
+  json.set("best_chain", placed.chain.load);
+  json.set("best_chain_proven", placed.chain.proven);
+  json.set("nodes", static_cast<std::int64_t>(placed.instance.nodes.size()));
+  json.set("groups", static_cast<std::int64_t>(placed.groups));
+  json.set("downsets", placed.chain.downsets);
+  json.set("planning_seconds", placed.seconds);
+  json.set("accelerators", json_of(placed.split.accelerators));
+  json.set("cpus", json_of(placed.split.cpus));
+  return json;
+}
+
+double size_of(const Placed& placed, const PlacementPart& part) {
+  double size = 0;
+  for (const PlacementNode& node : placed.instance.nodes)
+    if (std::binary_search(part.node_ids.begin(), part.node_ids.end(), node.id))
+      size += node.size;
+  return size;
+}
+
+void print_parts(const Placed& placed, int width) {
+  TextTable table({{"device", Align::Left},
+                   {"load", Align::Right},
+                   {"nodes", Align::Right},
+                   {"size", Align::Right},
+                   {"node ids", Align::Left}});
+  const auto add = [&](const std::vector<PlacementPart>& parts,
+                       const std::string& kind) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      std::vector<std::string> ids;
+      for (int id : parts[i].node_ids) ids.push_back(std::to_string(id));
+      table.add_row(
+          {kind + " " + std::to_string(i), to_text(parts[i].load, 8),
+           std::to_string(ids.size()),
+           to_text(Bytes(static_cast<std::int64_t>(size_of(placed, parts[i])))),
+           join(ids, " ")});
+    }
+  };
+  add(placed.split.accelerators, "accelerator");
+  add(placed.split.cpus, "CPU");
+  std::cout << table.to_text(width);
+}
+
+void print(const Placed& placed, int width) {
+  const PlacementInstance& instance = placed.instance;
+  std::cout << instance.nodes.size() << " nodes in " << placed.groups
+            << " groups, " << instance.edges.size()
+            << " edges; accelerators: " << instance.max_accelerators
+            << ", CPUs: " << instance.max_cpus << "\n\n";
+  print_parts(placed, width);
+  std::cout << "\nlargest load over chains of downsets: "
+            << to_text(placed.chain.load, 10)
+            << (placed.chain.proven ? ", the least there is (proven)"
+                                    : ", not proven; none is below " +
+                                          to_text(placed.chain.lower_bound, 10))
+            << "\n";
+  if (placed.any)
+    std::cout << "largest load over any sets: " << to_text(placed.any->load, 10)
+              << ", within " << to_text(100 * gap_of(placed))
+              << " % of a bound of " << to_text(placed.any->lower_bound, 10)
+              << "\n";
+  std::cout << "time: " << to_text(Seconds(placed.seconds)) << ", "
+            << with_thousands(placed.chain.downsets) << " downsets looked at\n";
+}
+
+void run(const Settings& settings, Exit& exit) {
+  Result<Placed> made = placed(settings);
+  if (!made) return report(made.error(), exit);
+  if (settings.format.json)
+    std::cout << json_of(*made).to_text();
+  else
+    print(*made, settings.format.width);
+}
+
+}  // namespace
+
+void add_place(CLI::App& app, Exit& exit) {
+  CLI::App* command = app.add_subcommand(
+      "place", "A placement instance with its own devices, solved exactly");
+  auto settings = std::make_shared<Settings>();
+  command
+      ->add_option("--instance,INSTANCE", settings->file,
+                   "File of a dnn-partitioning instance")
+      ->required();
+  command->add_flag("--any-set", settings->any_set,
+                    "Improve further over sets that form no chain (heuristic, "
+                    "with its gap to a bound)");
+  add_output_options(*command, settings->format);
+  command->callback([settings, &exit] { run(*settings, exit); });
+}
+
+}  // namespace pipewright::cli
