@@ -166,7 +166,7 @@ std::vector<int> devices_of(const PlacementInstance& instance,
     for (int id : part.node_ids) device_of_id[id] = device;
     ++device;
   }
-  device = instance.max_accelerators;
+  device = groups.problem.num_accelerators;
   for (const PlacementPart& part : split.cpus) {
     for (int id : part.node_ids) device_of_id[id] = device;
     ++device;
@@ -182,7 +182,13 @@ std::vector<int> devices_of(const PlacementInstance& instance,
 Result<AnySetSolution> any_set(const PlacementInstance& instance,
                                const PlacementSplit& start) {
   if (auto checked = loads(instance, start); !checked) return checked.error();
-  const GroupedInstance groups = grouped(instance, Chains::No);
+  GroupedInstance groups = grouped(instance, Chains::No);
+  // More devices than groups are of no use, nor worth the memory.
+  const int most = static_cast<int>(groups.groups.size());
+  groups.problem.num_accelerators =
+      std::min(groups.problem.num_accelerators, most);
+  groups.problem.num_cpus = std::min(groups.problem.num_cpus, most);
+  if (most == 0) return AnySetSolution{};
   Placement placement(groups.problem, devices_of(instance, groups, start));
   AnySetSolution solution;
   solution.moves = Descent(placement).run();
