@@ -34,20 +34,21 @@ Error nothing_fits(const ChainProblem& problem) {
 }
 
 // Rounds of the search: rising targets until there is a chain at all; then one
-// just below the best chain (it is often the best), and after each success in
-// the middle between bound and best, until a round just below the best has
-// proven that nothing is better.
+// just below the best chain (it is often the best), and after each success
+// somewhat below (the first chains are near the best), until a round just below
+// the best has proven that nothing is better.
 void search_down(const ChainProblem& problem, ChainSearch& search,
                  ChainSolution& solution) {
   const double top = above_all(problem);
   double rising = solution.lower_bound * 1.05;
-  bool halve = false;
+  bool step_down = false;
   while (true) {
     const bool known = !solution.parts.empty();
     const double hair = solution.load * (1 - kLoadRounding);
     double target = rising > 0 && rising < top ? rising : top;
     if (known)
-      target = halve ? (solution.lower_bound + solution.load) / 2 : hair;
+      target =
+          step_down ? 0.15 * solution.lower_bound + 0.85 * solution.load : hair;
     if (known && hair <= solution.lower_bound) return;
     std::vector<ChainPart> found = search.below(target);
     if (search.exhausted()) return;
@@ -55,12 +56,12 @@ void search_down(const ChainProblem& problem, ChainSearch& search,
       improve(problem, found);
       solution.load = largest_load(found);
       solution.parts = std::move(found);
-      halve = !halve;
+      step_down = !step_down;
       continue;
     }
     solution.lower_bound = std::max(solution.lower_bound, target);
-    if (known ? !halve : target == top) return;
-    halve = solution.load - solution.lower_bound > 1e-3 * solution.load;
+    if (known ? !step_down : target == top) return;
+    step_down = solution.load - solution.lower_bound > 1e-3 * solution.load;
     rising = solution.lower_bound * 1.5;
   }
 }
