@@ -17,6 +17,7 @@
 
 #include "pipewright/base/text.h"
 #include "pipewright/planners/bi_partition_search.h"
+#include "pipewright/planners/bounds.h"
 #include "pipewright/planners/list.h"
 #include "pipewright/planners/pipeline.h"
 
@@ -105,7 +106,8 @@ class BiPartitionPlanner : public Planner {
       return refusal ? *refusal
                      : bad_configuration("no microbatch size is given");
     best->notes = std::move(notes);
-    best->lower_bound = lower_bound;
+    // The work bound takes the fastest device for all layers alike.
+    best->lower_bound = std::min(lower_bound, pipewright::lower_bound(problem));
     return *std::move(best);
   }
 

@@ -16,6 +16,8 @@ std::unique_ptr<Planner> torchgpipe_planner();
 std::unique_ptr<Planner> gpipe_planner();
 std::unique_ptr<Planner> pipedream_planner();
 std::unique_ptr<Planner> exact_planner();
+std::unique_ptr<Planner> dapple_planner();
+std::unique_ptr<Planner> piper_planner();
 std::unique_ptr<Planner> bapipe_planner();
 std::unique_ptr<Planner> bi_partition_planner();
 std::unique_ptr<Planner> pipemare_planner();

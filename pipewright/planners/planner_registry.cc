@@ -16,6 +16,8 @@ const std::vector<std::unique_ptr<Planner>>& planners() {
     list.push_back(gpipe_planner());
     list.push_back(pipedream_planner());
     list.push_back(exact_planner());
+    list.push_back(dapple_planner());
+    list.push_back(piper_planner());
     list.push_back(bapipe_planner());
     list.push_back(bi_partition_planner());
     list.push_back(pipemare_planner());

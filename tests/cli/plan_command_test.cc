@@ -1,0 +1,150 @@
+// pipewright plan and compare, from outside: what they print, their exit codes,
+// and that simulate agrees with what plan promised.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "pipewright/base/json.h"
+#include "pipewright/planners/planner.h"
+
+namespace pipewright::cli {
+namespace {
+
+namespace fs = std::filesystem;
+const std::string kProfiles = PIPEWRIGHT_SOURCE_DIR "/examples/profiles/";
+const std::string kGnmt = " --profile " + kProfiles +
+                          "gnmt-v100.json --cluster 4xV100@1GB/s "
+                          "--minibatch 256 ";
+
+struct Run {
+  std::string printed;
+  int code = 0;
+};
+
+Run run(const std::string& arguments, const std::string& redirection = "2>&1") {
+  const std::string command =
+      std::string(PIPEWRIGHT_BINARY) + " " + arguments + " " + redirection;
+  FILE* pipe = ::popen(command.c_str(), "r");
+  REQUIRE(pipe);
+  Run result;
+  std::array<char, 4096> buffer;
+  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    result.printed.append(buffer.data(), n);
+  result.code = WEXITSTATUS(::pclose(pipe));
+  return result;
+}
+
+Json json_of(const std::string& arguments) {
+  const Run answer = run(arguments + " --json", "2>/dev/null");
+  CHECK(answer.code == 0);
+  auto json = parse_json(answer.printed, "stdout");
+  REQUIRE(json);
+  return *json;
+}
+
+double number(const Json& json, const char* key) {
+  const Json* value = json.find(key);
+  REQUIRE(value);
+  if (const auto* real = std::get_if<double>(&value->value())) return *real;
+  const auto* whole = std::get_if<std::int64_t>(&value->value());
+  REQUIRE(whole);
+  return static_cast<double>(*whole);
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("compare ranks every planner and says why the first is first") {
+  const Json json = json_of("compare --microbatch 32" + kGnmt);
+  const auto& plans = *json.find("plans")->if_array();
+  CHECK(plans.size() == planners().size());
+  double before = 0;
+  for (const Json& plan : plans) {
+    if (plan.find("refused")) continue;
+    const double step = number(plan, "step_seconds");
+    CHECK(step >= before);
+    CHECK(step >= number(plan, "lower_bound_seconds"));
+    CHECK(number(plan, "speedup") > 0);
+    before = step;
+  }
+  CHECK(has(*json.find("why")->if_string(), " is first, "));
+}
+
+TEST_CASE("compare prints a table for people") {
+  const Run answer = run("compare --microbatch 32" + kGnmt);
+  CHECK(answer.code == 0);
+  for (const auto& planner : planners())
+    CHECK(has(answer.printed, planner->name()));
+  CHECK(has(answer.printed, "No plan can be faster than "));
+}
+
+TEST_CASE("plan answers with what the design names, and simulate agrees") {
+  const std::string file =
+      (fs::temp_directory_path() / ("plan_test." + std::to_string(::getpid())))
+          .string();
+  const std::string sources[] = {"--profile " + kProfiles + "vgg16-v100.json",
+                                 "--model mlp"};
+  for (const std::string& source : sources)
+    for (const char* method : {"sync", "stash"}) {
+      CAPTURE(source);
+      CAPTURE(method);
+      const std::string where = " " + source + " --cluster 3xV100@1GB/s ";
+      const Json plan = json_of("plan --planner pipedream --minibatch 64 -o " +
+                                file + " --method " + method + where);
+      for (const char* key :
+           {"planner", "method", "schedule", "microbatch", "microbatches",
+            "step_seconds", "throughput", "bubble", "bottleneck_seconds",
+            "lower_bound_seconds", "planning_seconds"})
+        CHECK(plan.find(key));
+      for (const Json& stage : *plan.find("stages")->if_array())
+        for (const char* key :
+             {"layers", "backward_layers", "devices", "memory_bytes"})
+          CHECK(stage.find(key));
+      const Json simulated = json_of("simulate " + file + where);
+      CHECK(number(simulated, "step_seconds") == number(plan, "step_seconds"));
+    }
+  fs::remove(file);
+}
+
+TEST_CASE("plan is at least as good as any planner alone") {
+  const std::string problem = " --microbatch 32,64" + kGnmt;
+  const double best = number(json_of("plan" + problem), "step_seconds");
+  for (const char* planner : {"data-parallel", "balanced", "pipedream"})
+    CHECK(best <=
+          number(json_of("plan --planner " + std::string(planner) + problem),
+                 "step_seconds"));
+}
+
+TEST_CASE("questions that cannot be answered end with their own code") {
+  CHECK(run("plan --minibatch 8 --cluster 2xV100").code == 2);
+  CHECK(run("plan --model mlp --cluster 2xV100").code == 2);
+  CHECK(
+      run("plan --model mlp --profile x --cluster 2xV100 --minibatch 8").code ==
+      2);
+  const std::string two = " --model mlp --cluster 2xV100 --minibatch 8 ";
+  CHECK(run("plan --microbatch 3" + two).code == 78);
+  CHECK(run("plan --profile /no/such --cluster 2xV100 --minibatch 8").code ==
+        66);
+  const Run planner = run("plan --planner pipdream" + two);
+  CHECK(planner.code == 78);
+  CHECK(has(planner.printed, "did you mean \"pipedream\"?"));
+  CHECK(run("plan --method stach" + two).code == 78);
+  const Run memory = run("plan --planner balanced --memory 1KB" + two);
+  CHECK(memory.code == 78);
+  CHECK(has(memory.printed, "no plan of balanced fits: at best V100."));
+  CHECK(run("plan --memory much" + two).code == 2);
+  CHECK(run("compare --memory 1KB" + two).code == 78);
+  CHECK(run("plan -o /no/such/folder/p.json" + two).code == 73);
+}
+
+}  // namespace pipewright::cli
