@@ -22,5 +22,6 @@ std::unique_ptr<Planner> bapipe_planner();
 std::unique_ptr<Planner> bi_partition_planner();
 std::unique_ptr<Planner> pipemare_planner();
 std::unique_ptr<Planner> spp_planner();
+std::unique_ptr<Planner> auto_planner();
 
 }  // namespace pipewright

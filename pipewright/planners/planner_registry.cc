@@ -22,6 +22,7 @@ const std::vector<std::unique_ptr<Planner>>& planners() {
     list.push_back(bi_partition_planner());
     list.push_back(pipemare_planner());
     list.push_back(spp_planner());
+    list.push_back(auto_planner());
     return list;
   }();
   return kPlanners;
