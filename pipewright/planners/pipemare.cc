@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "pipewright/base/text.h"
+#include "pipewright/planners/bounds.h"
 #include "pipewright/planners/list.h"
 #include "pipewright/planners/pipemare_cuts.h"
 #include "pipewright/planners/pipemare_report.h"
@@ -136,7 +137,7 @@ class PipeMarePlanner : public Planner {
     const auto& devices = problem.cluster->devices();
     const bool recompute = result.plan.stages[0].recompute;
     int stage = 0, first = 0;
-    Seconds slowest, least = Seconds::max();
+    Seconds slowest;
     for (std::size_t w = 0; w < stages.stages_of.size(); ++w) {
       stage += stages.stages_of[w];
       const int end = stages.ends[static_cast<std::size_t>(stage) - 1];
@@ -146,14 +147,10 @@ class PipeMarePlanner : public Planner {
       slowest = std::max(slowest, load);
       first = end;
     }
-    for (const Device& device : devices)
-      least =
-          std::min(least, costs.compute(device.kind, 0, costs.num_layers()));
     const double microbatches = result.plan.num_microbatches();
     result.bottleneck = slowest;
     result.promised = slowest * microbatches;
-    result.lower_bound =
-        least * microbatches / static_cast<double>(devices.size());
+    result.lower_bound = lower_bound(problem);
     const int P = static_cast<int>(stages.ends.size());
     result.why = std::to_string(P) + " stages on " +
                  std::to_string(stages.stages_of.size()) +
