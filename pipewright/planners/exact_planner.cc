@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "pipewright/base/text.h"
+#include "pipewright/planners/bounds.h"
 #include "pipewright/planners/exact_profile.h"
 #include "pipewright/planners/list.h"
 #include "pipewright/planners/pipeline.h"
@@ -48,24 +49,6 @@ Result<Plan> plan_of_chain(const Problem& problem, int microbatch,
   return plan;
 }
 
-// Nobody can do better than all devices busy with nothing but layers, each at
-// the pace of its fastest kind.
-Result<Seconds> least_step(const Problem& problem, int microbatch) {
-  std::vector<double> fastest(problem.profile->layers.size(), kNever);
-  for (const DeviceKind& kind : problem.cluster->kinds()) {
-    PIPEWRIGHT_TRY(const std::vector<LayerTimes> times,
-                   times_at(*problem.profile, kind.name, microbatch,
-                            Outside::Extrapolate));
-    for (std::size_t l = 0; l < times.size(); ++l)
-      fastest[l] = std::min(fastest[l],
-                            (times[l].forward + times[l].backward()).value());
-  }
-  double sum = 0;
-  for (double time : fastest) sum += time;
-  return Seconds(sum * (problem.minibatch / microbatch) /
-                 problem.cluster->num_devices());
-}
-
 Error nothing_fits(const ChainProblem& chain) {
   double all = 0, largest = 0;
   for (const ChainNode& node : chain.nodes) {
@@ -97,21 +80,19 @@ class ExactPlanner : public Planner {
   Result<Planned> plan(const Problem& problem) const override {
     std::optional<Planned> best;
     std::optional<Error> refusal;
-    Seconds bound = Seconds::max();
     for (int microbatch : problem.microbatches) {
       Result<Planned> candidate = plan_at(problem, microbatch);
       if (!candidate) {
         refusal = candidate.error();
         continue;
       }
-      bound = std::min(bound, candidate->lower_bound);
       if (!best || candidate->estimate.step < best->estimate.step)
         best = *std::move(candidate);
     }
     if (!best)
       return refusal ? *refusal
                      : bad_configuration("no microbatch size is given");
-    best->lower_bound = bound;
+    best->lower_bound = lower_bound(problem);
     return *std::move(best);
   }
 
@@ -145,7 +126,6 @@ class ExactPlanner : public Planner {
     PIPEWRIGHT_TRY(found.plan,
                    plan_of_chain(problem, microbatch, solution.parts));
     PIPEWRIGHT_TRY(found.estimate, problem.estimate(found.plan));
-    PIPEWRIGHT_TRY(found.lower_bound, least_step(problem, microbatch));
     found.bottleneck = Seconds(solution.load);
     const int stages = static_cast<int>(solution.parts.size());
     const int microbatches = problem.minibatch / microbatch;
