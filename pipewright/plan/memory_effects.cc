@@ -131,6 +131,7 @@ class MemoryEffects {
         const State& s = states_.at({key.second, key.first});
         kept_on_[{lane, key.second}].insert(s.kept.begin(), s.kept.end());
         made_on_[{lane, key.second}].insert(s.made.begin(), s.made.end());
+        sent_on_[{lane, key.second}].insert(s.sent.begin(), s.sent.end());
       }
   }
 
@@ -189,9 +190,9 @@ class MemoryEffects {
       return operation.effects[static_cast<int>(kind)];
     };
     Values stays;  // of what F makes: kept here, or on its way elsewhere
+    const Place here{s.lane, operation.worker};
     for (const Value& value : s.made)
-      if (kept_on_[{s.lane, operation.worker}].count(value) ||
-          s.sent.count(value))
+      if (kept_on_[here].count(value) || sent_on_[here].count(value))
         stays.insert(value);
     const Bytes forward = transient(operation.forward, operation, 1);
     effect(ActionKind::Forward) = {bytes(stays, operation) + forward, forward};
@@ -234,7 +235,7 @@ class MemoryEffects {
   std::map<std::pair<WorkerId, StageId>, State> states_;
   std::vector<const Lane*> lanes_;  // distinct ones
   std::map<TransferId, const Lane*> lane_of_;
-  std::map<Place, Values> kept_on_, made_on_;
+  std::map<Place, Values> kept_on_, made_on_, sent_on_;
   std::map<TransferId, StageId> reader_;  // the first stage that uses it
   std::map<Value, StageId> last_reader_;
 };
