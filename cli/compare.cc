@@ -13,7 +13,7 @@ namespace {
 
 struct Options {
   ProblemOptions problem;
-  std::vector<std::string> methods = {"sync"};
+  std::vector<std::string> methods;  // empty: sync, and the others' best
   Output output;
 };
 
@@ -33,32 +33,46 @@ std::string schedule_text(const Plan& plan) {
   return plan.schedule_name;
 }
 
-std::string ranking(const std::vector<Candidate>& ranked, int width) {
+using Part = std::vector<const Candidate*>;  // those with a plan, ranked
+
+Part part_of(const std::vector<Candidate>& ranked, bool asynchronous) {
+  Part part;
+  for (const Candidate& candidate : ranked)
+    if (candidate.planned && is_asynchronous(candidate.method) == asynchronous)
+      part.push_back(&candidate);
+  return part;
+}
+
+std::string ranking(const Part& part, const Candidate* yardstick, int width) {
   using Align = TextTable::Align;
-  TextTable table({{"planner", Align::Left},
-                   {"method", Align::Left},
-                   {"schedule", Align::Left},
-                   {"stages", Align::Left},
-                   {"mb", Align::Right},
-                   {"step", Align::Right},
-                   {"speed-up", Align::Right},
-                   {"bubble", Align::Right},
-                   {"memory", Align::Right},
-                   {"traffic", Align::Right},
-                   {"gap", Align::Right}});
-  const Candidate* yardstick = data_parallel(ranked);
-  for (const Candidate& candidate : ranked) {
-    if (!candidate.planned) continue;
-    const Planned& planned = *candidate.planned;
+  const bool stale = is_asynchronous(part.front()->method);
+  std::vector<TextTable::Column> columns = {
+      {"planner", Align::Left},   {"method", Align::Left},
+      {"schedule", Align::Left},  {"stages", Align::Left},
+      {"mb", Align::Right},       {"step", Align::Right},
+      {"speed-up", Align::Right}, {"bubble", Align::Right},
+      {"memory", Align::Right},   {"traffic", Align::Right},
+      {"gap", Align::Right}};
+  if (stale) columns.push_back({"stale", Align::Right});
+  TextTable table(columns);
+  for (const Candidate* candidate : part) {
+    const Planned& planned = *candidate->planned;
     const Estimate& estimate = planned.estimate;
-    table.add_row(
-        {candidate.planner, to_text(candidate.method),
-         schedule_text(planned.plan), replicas_text(planned.plan),
-         std::to_string(planned.plan.microbatch), to_text(estimate.step),
-         yardstick ? to_text(yardstick->planned->estimate.step / estimate.step)
-                   : "-",
-         percent(estimate.bubble), to_text(largest_memory(planned)),
-         to_text(estimate.traffic), percent(gap(planned))});
+    std::vector<std::string> row = {
+        candidate->planner,
+        to_text(candidate->method),
+        schedule_text(planned.plan),
+        replicas_text(planned.plan),
+        std::to_string(planned.plan.microbatch),
+        to_text(estimate.step),
+        yardstick ? to_text(yardstick->planned->estimate.step / estimate.step)
+                  : "-",
+        percent(estimate.bubble),
+        to_text(largest_memory(planned)),
+        to_text(estimate.traffic),
+        percent(gap(planned))};
+    if (stale) row.push_back(to_text(estimate.staleness));
+    table.add_row(row);
   }
   return table.to_text(width);
 }
@@ -89,28 +103,55 @@ std::string reason(const Planned& first, const Planned& second) {
   return join(reasons, "; ");
 }
 
-std::string explanation(const std::vector<Candidate>& ranked) {
-  if (ranked.empty() || !ranked[0].planned) return "No planner found a plan.";
-  const Planned& first = *ranked[0].planned;
-  const std::string name = ranked[0].planner;
-  for (const Candidate& other : ranked) {
-    if (!other.planned || other.method != ranked[0].method) continue;
-    const double ratio = other.planned->estimate.step / first.estimate.step;
+std::string explanation(const Part& part) {
+  if (part.empty()) return "No planner found a plan.";
+  const Planned& first = *part[0]->planned;
+  const std::string name = part[0]->planner;
+  for (const Candidate* other : part) {
+    if (other->method != part[0]->method) continue;
+    const double ratio = other->planned->estimate.step / first.estimate.step;
     if (ratio > 1.001)
       return name + " is first, " + to_text(ratio, 3) + " times as fast as " +
-             other.planner + ", because " + reason(first, *other.planned) + ".";
+             other->planner + ", because " + reason(first, *other->planned) +
+             ".";
   }
   return name + " is first; the others that found a plan are as fast.";
 }
 
+// What is won without waiting for each other, and what it costs.
+std::string trade(const Part& drained, const Part& stale) {
+  if (drained.empty() || stale.empty()) return "";
+  const Planned& first = *stale[0]->planned;
+  const double ratio = drained[0]->planned->estimate.step / first.estimate.step;
+  if (ratio < 1.005)
+    return "None of them is faster than the best synchronous plan.\n";
+  return "Without draining, " + to_text(stale[0]->method) + " makes " +
+         to_text(ratio, 3) +
+         " times the steps of the best synchronous plan, with weights up to " +
+         to_text(first.estimate.staleness) + " steps old.\n";
+}
+
 void print(const std::vector<Candidate>& ranked, const Options& options) {
-  std::cout << ranking(ranked, options.output.width) << "\n"
-            << explanation(ranked) << "\n";
-  if (ranked[0].planned && ranked[0].planned->lower_bound > Seconds(0))
-    std::cout << "No plan can be faster than "
-              << to_text(ranked[0].planned->lower_bound)
-              << "; the first is within " << percent(gap(*ranked[0].planned))
-              << " of that.\n";
+  const Part drained = part_of(ranked, false), stale = part_of(ranked, true);
+  const Candidate* yardstick = data_parallel(ranked);
+  if (!drained.empty()) {
+    std::cout << ranking(drained, yardstick, options.output.width) << "\n"
+              << explanation(drained) << "\n";
+    const Planned& first = *drained[0]->planned;
+    if (first.lower_bound > Seconds(0))
+      std::cout << "No plan can be faster than " << to_text(first.lower_bound)
+                << "; the first is within " << percent(gap(first))
+                << " of that.\n";
+  }
+  if (!stale.empty())
+    std::cout << (drained.empty() ? "" : "\n")
+              << "Asynchronous: no drain between steps; \"stale\" is how many "
+                 "steps old weights may be\nwhen read, which changes training. "
+                 "The step is that of the steady state.\n"
+              << ranking(stale, yardstick, options.output.width) << "\n"
+              << (drained.empty() ? explanation(stale) + "\n"
+                                  : trade(drained, stale));
+  if (drained.empty() && stale.empty()) std::cout << explanation({}) << "\n";
   for (const Candidate& candidate : ranked)
     if (!candidate.planned)
       std::cout << candidate.planner << " (" << to_text(candidate.method)
@@ -130,19 +171,41 @@ void print_json(const std::vector<Candidate>& ranked,
   }
   Json json = Json::object();
   json.set("plans", std::move(rows));
-  json.set("why", explanation(ranked));
+  const Part drained = part_of(ranked, false);
+  json.set("why",
+           explanation(drained.empty() ? part_of(ranked, true) : drained));
   json.set("interrupted", Watch::was_interrupted());
   std::cout << json.to_text();
 }
 
+// Where no method is asked for: all planners synchronously, and beside them the
+// best plan of each method that does not drain.
+Result<std::vector<Candidate>> compared(const Options& options,
+                                        const LoadedProblem& loaded) {
+  const bool asked = !options.methods.empty();
+  PIPEWRIGHT_TRY(
+      const std::vector<Method> methods,
+      parse_methods(asked ? options.methods
+                          : std::vector<std::string>{"sync", "stash", "2bw",
+                                                     "pipemare"}));
+  Watch watch;
+  std::vector<Candidate> all;
+  for (Method method : methods) {
+    const bool only_best = !asked && is_asynchronous(method);
+    if (only_best && Watch::was_interrupted()) break;
+    PIPEWRIGHT_TRY(std::vector<Candidate> some,
+                   candidates(loaded, only_best ? "auto" : "", method, watch));
+    for (Candidate& candidate : some) all.push_back(std::move(candidate));
+  }
+  rank(all);
+  return all;
+}
+
 void run(const Options& options, Exit& exit) {
-  const auto methods = parse_methods(options.methods);
-  if (!methods) return report(methods.error(), exit);
   const auto loaded = load_problem(options.problem);
   if (!loaded) return report(loaded.error(), exit);
-  auto ranked = candidates(*loaded, "", *methods);
+  const auto ranked = compared(options, *loaded);
   if (!ranked) return report(ranked.error(), exit);
-  rank(*ranked);
   if (Watch::was_interrupted())
     std::cerr << "interrupted: these are the best so far\n";
   if (options.output.json)
@@ -151,6 +214,7 @@ void run(const Options& options, Exit& exit) {
     print(*ranked, options);
   if (!ranked->front().planned)
     exit.code = static_cast<int>(ErrorCode::BadConfiguration);
+  if (Watch::was_interrupted()) exit.code = kInterruptedExit;
 }
 
 }  // namespace
@@ -162,7 +226,9 @@ void add_compare(CLI::App& app, Exit& exit) {
   add_problem_options(*command, options->problem);
   command
       ->add_option("--method", options->methods,
-                   "How weights move, NAME[,NAME...] or all; default: sync")
+                   "How weights move, NAME[,NAME...] or all: every planner "
+                   "for each; default: sync, and the best of stash, 2bw and "
+                   "pipemare")
       ->delimiter(',');
   add_output_options(*command, options->output);
   command->callback([options, &exit] { run(*options, exit); });

@@ -22,10 +22,15 @@ Result<Candidate> best_candidate(const Options& options,
                                  const LoadedProblem& loaded) {
   PIPEWRIGHT_TRY(const std::vector<Method> methods,
                  parse_methods({options.method}));
-  std::string planner = options.planner;
-  if (planner.empty() && find_planner("auto")) planner = "auto";
-  PIPEWRIGHT_TRY(std::vector<Candidate> all,
-                 candidates(loaded, planner, methods));
+  const std::string planner =
+      options.planner.empty() ? "auto" : options.planner;
+  Watch watch;
+  std::vector<Candidate> all;
+  for (Method method : methods) {
+    PIPEWRIGHT_TRY(std::vector<Candidate> some,
+                   candidates(loaded, planner, method, watch));
+    for (Candidate& candidate : some) all.push_back(std::move(candidate));
+  }
   rank(all);
   if (all.front().planned) return std::move(all.front());
   Error error = bad_configuration(all.front().refusal);
@@ -78,10 +83,7 @@ void print(const Candidate& candidate, const LoadedProblem& loaded,
             << to_text(planned.estimate.bubble * 100) << " %, traffic "
             << to_text(planned.estimate.traffic) << ", planned in "
             << to_text(candidate.planning) << "\n";
-  if (planned.lower_bound > Seconds(0))
-    std::cout << "within " << to_text(gap(planned) * 100)
-              << " % of the lower bound " << to_text(planned.lower_bound)
-              << "\n";
+  if (planned.lower_bound > Seconds(0)) std::cout << gap_text(planned) << "\n";
   if (!planned.why.empty()) std::cout << planned.why << "\n";
 }
 
@@ -89,7 +91,9 @@ void run(const Options& options, Exit& exit) {
   const auto loaded = load_problem(options.problem);
   if (!loaded) return report(loaded.error(), exit);
   const auto best = best_candidate(options, *loaded);
-  if (!best) return report(best.error(), exit);
+  if (!best) report(best.error(), exit);
+  if (Watch::was_interrupted()) exit.code = kInterruptedExit;
+  if (!best) return;
   if (Watch::was_interrupted())
     std::cerr << "interrupted: this is the best so far\n";
   if (!options.file.empty()) {

@@ -1,19 +1,24 @@
 #include "cli/planning.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "pipewright/base/text.h"
+#include "pipewright/planners/auto_planner.h"
 #include "pipewright/planners/bounds.h"
+#include "pipewright/planners/parallel.h"
 
 namespace pipewright::cli {
 namespace {
 
-Candidate candidate_of(const Planner& planner, const Problem& problem) {
+Candidate candidate_of(const Planner& planner, const Problem& problem,
+                       const std::vector<Planned>* starts = nullptr) {
   Candidate candidate;
   candidate.planner = planner.name();
   candidate.method = problem.method;
   const double start = now_seconds();
-  Result<Planned> planned = planner.plan(problem);
+  Result<Planned> planned =
+      starts ? best_plan(problem, *starts) : planner.plan(problem);
   candidate.planning = Seconds(now_seconds() - start);
   if (!planned) {
     candidate.refusal = planned.error().to_text();
@@ -23,6 +28,34 @@ Candidate candidate_of(const Planner& planner, const Problem& problem) {
   // One yardstick for all: a planner's own bound may hold for its kind of plan.
   candidate.planned->lower_bound = lower_bound(problem);
   return candidate;
+}
+
+// All planners but auto, which then begins where they ended.
+std::vector<Candidate> all_candidates(const Problem& problem, Watch& watch) {
+  std::vector<const Planner*> singles;
+  const Planner* last = nullptr;
+  for (const auto& planner : planners())
+    if (planner->name() == "auto")
+      last = planner.get();
+    else
+      singles.push_back(planner.get());
+  std::vector<Candidate> all(singles.size());
+  Problem single = problem;
+  single.threads = 1;
+  std::atomic<std::size_t> asked = 0;
+  in_parallel(singles.size(), problem.threads, [&](std::size_t i) {
+    watch.doing(to_text(problem.method) + ", planner " +
+                std::to_string(++asked) + " of " +
+                std::to_string(singles.size() + 1));
+    all[i] = candidate_of(*singles[i], watch.watched(single));
+  });
+  watch.doing(to_text(problem.method) + ", auto");
+  std::vector<Planned> starts;
+  for (const Candidate& candidate : all)
+    if (candidate.planned && candidate.planned->estimate.fits)
+      starts.push_back(*candidate.planned);
+  all.push_back(candidate_of(*last, watch.watched(problem), &starts));
+  return all;
 }
 
 Json names_of(const std::vector<LayerId>& layers, const Profile& profile) {
@@ -59,25 +92,13 @@ Json strings(const std::vector<std::string>& texts) {
 
 Result<std::vector<Candidate>> candidates(const LoadedProblem& loaded,
                                           const std::string& planner,
-                                          const std::vector<Method>& methods) {
-  std::vector<const Planner*> chosen;
-  if (planner.empty()) {
-    for (const auto& each : planners()) chosen.push_back(each.get());
-  } else {
-    PIPEWRIGHT_TRY(const Planner* found, find_planner(planner));
-    chosen.push_back(found);
-  }
-  Watch watch;
+                                          Method method, Watch& watch) {
   Problem problem = loaded.problem;
-  problem.estimate = watch.watched(loaded.problem.estimate);
-  std::vector<Candidate> all;
-  for (Method method : methods)
-    for (const Planner* each : chosen) {
-      watch.doing(each->name() + ", " + to_text(method));
-      problem.method = method;
-      all.push_back(candidate_of(*each, problem));
-    }
-  return all;
+  problem.method = method;
+  if (planner.empty()) return all_candidates(problem, watch);
+  PIPEWRIGHT_TRY(const Planner* found, find_planner(planner));
+  watch.doing(to_text(method) + ", " + planner);
+  return std::vector<Candidate>{candidate_of(*found, watch.watched(problem))};
 }
 
 void rank(std::vector<Candidate>& candidates) {
@@ -119,6 +140,12 @@ double gap(const Planned& planned) {
              : 0;
 }
 
+std::string gap_text(const Planned& planned) {
+  if (planned.lower_bound <= Seconds(0)) return "";
+  return "within " + to_text(gap(planned) * 100) + " % of the best possible, " +
+         to_text(planned.lower_bound);
+}
+
 std::string layers_text(const std::vector<LayerId>& layers,
                         const Profile& profile) {
   if (layers.empty()) return "none";
@@ -149,6 +176,7 @@ Json to_json(const Candidate& candidate, const LoadedProblem& loaded) {
   json.set("gap", gap(planned));
   json.set("memory_bytes", largest_memory(planned).value());
   json.set("traffic_bytes", planned.estimate.traffic.value());
+  json.set("staleness", planned.estimate.staleness);
   Json stages = Json::array();
   for (const Stage& stage : plan.stages)
     stages.push(stage_json(stage, planned, loaded));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/problem.h"
+#include "cli/watch.h"
 #include "pipewright/base/json.h"
 
 namespace pipewright::cli {
@@ -20,11 +21,11 @@ struct Candidate {
   Seconds planning;
 };
 
-// Every planner (or the one named) for every method. Fails with
+// Every planner (or the one named) for a method, several at once. Fails with
 // BadConfiguration for an unknown name.
 Result<std::vector<Candidate>> candidates(const LoadedProblem& loaded,
                                           const std::string& planner,
-                                          const std::vector<Method>& methods);
+                                          Method method, Watch& watch);
 // Those with a plan first, fastest first; ties as in planners().
 void rank(std::vector<Candidate>& candidates);
 
@@ -34,6 +35,8 @@ Result<std::vector<Method>> parse_methods(
 
 Bytes largest_memory(const Planned& planned);
 double gap(const Planned& planned);  // 0.041: 4.1 % above the lower bound
+// "within 4.1 % of the best possible, 179 ms"; "" where nothing is known.
+std::string gap_text(const Planned& planned);
 std::string layers_text(const std::vector<LayerId>& layers,
                         const Profile& profile);  // "conv1 .. fc6 (38)"
 Json to_json(const Candidate& candidate, const LoadedProblem& loaded);

@@ -1,14 +1,11 @@
 #include "cli/problem.h"
 
-#include <unistd.h>
-
-#include <chrono>
+#include <algorithm>
 #include <cmath>
-#include <csignal>
-#include <iostream>
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
+#include "pipewright/estimate/copies_estimator.h"
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/model/model.h"
 #include "pipewright/profile/analytic.h"
@@ -17,6 +14,7 @@ namespace pipewright::cli {
 namespace {
 
 constexpr std::size_t kMostCandidates = 8;
+constexpr int kManyDevices = 64;
 constexpr int kLargestMinibatch = 1 << 20;
 
 Error usage(std::string message, std::string hint) {
@@ -60,9 +58,9 @@ Result<Bytes> parse_bytes(const std::string& text) {
 }
 
 Result<std::vector<int>> microbatches_of(const ProblemOptions& options,
-                                         int devices) {
+                                         const Cluster& cluster) {
   if (options.microbatches.empty())
-    return default_microbatches(options.minibatch, devices);
+    return default_microbatches(options.minibatch, cluster);
   for (int size : options.microbatches)
     if (size < 1 || options.minibatch % size != 0)
       return bad_configuration(
@@ -71,13 +69,6 @@ Result<std::vector<int>> microbatches_of(const ProblemOptions& options,
               std::to_string(options.minibatch),
           "take one of its divisors, or leave --microbatch out");
   return options.microbatches;
-}
-
-volatile std::sig_atomic_t interrupted = 0;
-
-void on_interrupt(int) {
-  interrupted = 1;
-  std::signal(SIGINT, SIG_DFL);
 }
 
 }  // namespace
@@ -108,6 +99,21 @@ void add_problem_options(CLI::App& command, ProblemOptions& options) {
       ->capture_default_str();
   command.add_option("--memory", options.memory,
                      "Use at most so much of each device, as 16GB");
+  command
+      .add_option("--stages", options.stages,
+                  "Stages, where the planner lets one ask for them (pipemare)")
+      ->check(CLI::Range(1, kMostLayers));
+  command
+      .add_option("--budget", options.budget,
+                  "Seconds to search for each planner and method; then the "
+                  "best so far")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
+  command
+      .add_option("--threads", options.threads,
+                  "To search on; the plan is the same for any number. "
+                  "Default: one per core")
+      ->check(CLI::Range(1, 1024));
 }
 
 Result<Profile> load_profile(const std::string& file, const std::string& model,
@@ -125,10 +131,16 @@ Result<Profile> load_profile(const std::string& file, const std::string& model,
   return profile;
 }
 
-std::vector<int> default_microbatches(int minibatch, int devices) {
+std::vector<int> default_microbatches(int minibatch, const Cluster& cluster) {
+  const int devices = cluster.num_devices(), hosts = cluster.num_hosts();
   std::vector<int> sizes;
   for (int size : divisors(minibatch))
     if (minibatch / size <= std::max(8, 8 * devices)) sizes.push_back(size);
+  // Where hosts are many, whole pipelines are copied to them.
+  if (devices > kManyDevices)
+    std::erase_if(sizes, [&](int size) {
+      return minibatch % hosts == 0 && size % hosts != 0;
+    });
   while (sizes.size() > kMostCandidates) {
     // Of the middle ones the one nearest to its neighbours, as ratios go.
     std::size_t nearest = 1;
@@ -148,8 +160,7 @@ Result<LoadedProblem> load_problem(const ProblemOptions& options) {
                                                cluster, options.minibatch));
   PIPEWRIGHT_TRY(const int words, optimizer_words(options.optimizer));
   Problem& problem = loaded.problem;
-  PIPEWRIGHT_TRY(problem.microbatches,
-                 microbatches_of(options, cluster.num_devices()));
+  PIPEWRIGHT_TRY(problem.microbatches, microbatches_of(options, cluster));
   if (!options.memory.empty()) {
     PIPEWRIGHT_TRY(problem.memory_limit, parse_bytes(options.memory));
   }
@@ -163,46 +174,12 @@ Result<LoadedProblem> load_problem(const ProblemOptions& options) {
   problem.profile = loaded.profile.get();
   problem.minibatch = options.minibatch;
   problem.optimizer_words = words;
+  problem.stages = options.stages;
+  problem.budget = Seconds(options.budget);
+  problem.threads = options.threads;
   problem.estimate = simulating_estimator(problem);
+  problem.estimate_copies = copies_estimator(problem);
   return loaded;
-}
-
-double now_seconds() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
-
-Watch::Watch()
-    : started_(now_seconds()), terminal_(::isatty(STDERR_FILENO) != 0) {
-  interrupted = 0;
-  std::signal(SIGINT, on_interrupt);
-}
-
-Watch::~Watch() {
-  std::signal(SIGINT, SIG_DFL);
-  if (shown_ > 0) std::cerr << "\r\033[K" << std::flush;
-}
-
-bool Watch::was_interrupted() { return interrupted != 0; }
-
-Estimator Watch::watched(Estimator estimator) {
-  return [this, estimator = std::move(estimator)](
-             const Plan& plan) -> Result<Estimate> {
-    if (was_interrupted())
-      return bad_configuration("interrupted before a plan was found");
-    ++estimates_;
-    show();
-    return estimator(plan);
-  };
-}
-
-void Watch::show() {
-  const double now = now_seconds();
-  if (!terminal_ || now - started_ < 1 || now - shown_ < 0.1) return;
-  shown_ = now;
-  std::cerr << "\r\033[K" << what_ << ": " << with_thousands(estimates_)
-            << " plans simulated, " << to_text(Seconds(now - started_))
-            << "; Ctrl-C takes the best so far" << std::flush;
 }
 
 }  // namespace pipewright::cli

@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +18,9 @@ struct ProblemOptions {
   std::vector<int> microbatches;  // empty: chosen
   std::string optimizer = "momentum";
   std::string memory;  // "16GB"; empty: the devices' own
+  int stages = 0;      // 0: the planner's choice
+  double budget = 5;   // seconds for each planner
+  int threads = 0;     // 0: one per core
 };
 void add_problem_options(CLI::App& command, ProblemOptions& options);
 
@@ -35,32 +37,8 @@ struct LoadedProblem {
 Result<LoadedProblem> load_problem(const ProblemOptions& options);
 
 // Divisors of the minibatch, at most eight, from one microbatch a minibatch to
-// many more than there are devices.
-std::vector<int> default_microbatches(int minibatch, int devices);
-
-// While it lives, Ctrl-C does not end the program but makes every estimate
-// fail, so that planners return the best they have; a second Ctrl-C ends it.
-// Shows on stderr, if that is a terminal, what is being done after a second.
-class Watch {
- public:
-  Watch();
-  ~Watch();
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
-
-  Estimator watched(Estimator estimator);
-  void doing(std::string what) { what_ = std::move(what); }
-  static bool was_interrupted();
-
- private:
-  void show();
-
-  std::string what_;
-  std::int64_t estimates_ = 0;
-  double started_ = 0, shown_ = 0;
-  bool terminal_ = false;
-};
-
-double now_seconds();
+// many more than there are devices; of those, on many hosts, the ones that
+// every host gets an equal part of.
+std::vector<int> default_microbatches(int minibatch, const Cluster& cluster);
 
 }  // namespace pipewright::cli

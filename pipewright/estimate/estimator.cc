@@ -19,6 +19,15 @@ Bytes reduction_traffic(const Program& program) {
   return sum;
 }
 
+}  // namespace
+
+double largest_delay(const ProgramFacts& facts) {
+  double largest = 0;
+  for (const StageDelay& delay : facts.staleness)
+    largest = std::max(largest, delay.forward);
+  return largest;
+}
+
 Estimate estimate_of(const Timeline& timeline, const Problem& limits) {
   Estimate estimate;
   estimate.step = timeline.step_seconds;
@@ -33,8 +42,6 @@ Estimate estimate_of(const Timeline& timeline, const Problem& limits) {
   return estimate;
 }
 
-}  // namespace
-
 Estimator simulating_estimator(const Profile& profile, const Cluster& cluster,
                                Bytes memory_limit) {
   Problem limits;
@@ -43,13 +50,14 @@ Estimator simulating_estimator(const Profile& profile, const Cluster& cluster,
   limits.memory_limit = memory_limit;
   return [limits](const Plan& plan) -> Result<Estimate> {
     PIPEWRIGHT_TRY(const Program program, lower(plan, *limits.profile));
-    if (auto facts = validate(program); !facts) return facts.error();
+    PIPEWRIGHT_TRY(const ProgramFacts facts, validate(program));
     PIPEWRIGHT_TRY(const Costs costs,
                    costs_of(program, *limits.profile, *limits.cluster));
     SimulateOptions options;
     options.keep_spans = false;
     Estimate estimate = estimate_of(simulate(program, costs, options), limits);
     estimate.traffic += reduction_traffic(program);
+    estimate.staleness = largest_delay(facts);
     return estimate;
   };
 }

@@ -5,7 +5,9 @@
 
 #pragma once
 
+#include "pipewright/plan/validate.h"
 #include "pipewright/planners/planner.h"
+#include "pipewright/timeline/timeline.h"
 
 namespace pipewright {
 
@@ -17,5 +19,11 @@ Estimator simulating_estimator(const Profile& profile, const Cluster& cluster,
 
 // The same for a problem's profile, cluster and memory limit as they are now.
 Estimator simulating_estimator(const Problem& problem);
+
+// How many steps the stalest stage's forwards lag behind.
+double largest_delay(const ProgramFacts& facts);
+
+// What a timeline says to a planner; sums of gradients are not in its traffic.
+Estimate estimate_of(const Timeline& timeline, const Problem& limits);
 
 }  // namespace pipewright

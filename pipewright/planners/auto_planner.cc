@@ -1,186 +1,239 @@
-// The best of all planners, and better: every other planner is a start; the
-// best starts are then improved on the simulator itself, one change at a time:
-// another schedule, another microbatch size, recompute on or off, a cut moved
-// by a layer. Never worse than any single planner, because a start that cannot
-// be improved stays as it is. The method is ours.
+// The best of all planners, and better. Every other planner is a start, and so
+// is every even division of the devices into stages and replicas; the best
+// starts are tried under every schedule, with and without recompute; the best
+// of those are then improved on the simulator itself, one change at a time
+// (auto_moves.h). Never worse than any single planner, because a start that
+// cannot be improved stays as it is. The method is ours.
+//
+// Where hosts are equal, a plan for some of them is copied to the others
+// (copies.h): beyond 64 devices that is all that is tried, so that a thousand
+// devices take no longer than a few.
+
+#include "pipewright/planners/auto_planner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
+#include <set>
 
 #include "pipewright/base/text.h"
+#include "pipewright/planners/auto_search.h"
+#include "pipewright/planners/auto_shapes.h"
 #include "pipewright/planners/bounds.h"
 #include "pipewright/planners/choice.h"
+#include "pipewright/planners/copies.h"
 #include "pipewright/planners/list.h"
-#include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/parallel.h"
 
 namespace pipewright {
 namespace {
 
-constexpr std::size_t kStarts = 3;   // improved, of those that planners give
-constexpr int kMostEstimates = 400;  // per start
+constexpr std::size_t kRescheduled = 4;  // pipelines tried by all schedules
+constexpr std::size_t kImproved = 4;
+constexpr int kMostSingly = 64;   // planned one by one
+constexpr int kMostOfGroup = 16;  // devices of a group that is copied
+// Simulated actions in all: a second or two on one core; of one size of groups
+// some tenths of one.
+constexpr double kMostActions = 2e6;
+constexpr double kMostActionsOfGroup = 1e5;
+constexpr std::size_t kMostOfAll = 3000;  // pipelines: tried without exception
+constexpr double kPlannersShare = 0.6;    // of the budget
 
-// A plan as the pipeline it came from; none if its stages are not runs of
-// layers with one cut for both directions, or share devices.
-std::optional<Pipeline> pipeline_of_plan(const Plan& plan) {
-  Pipeline pipeline;
-  pipeline.microbatch = plan.microbatch;
-  pipeline.schedule = plan.schedule_name;
-  pipeline.replication = plan.replication;
-  int next = 0;
-  std::size_t workers = 0;
-  for (const Stage& stage : plan.stages) {
-    if (stage.forward != stage.backward || stage.forward.empty()) return {};
-    for (LayerId layer : stage.forward)
-      if (layer.value != next++) return {};
-    PipelineStage made;
-    made.end = next;
-    made.recompute = stage.recompute;
-    for (WorkerId worker : stage.workers)
-      made.devices.push_back(plan.devices[worker.index()]);
-    workers += made.devices.size();
-    pipeline.stages.push_back(std::move(made));
-  }
-  if (workers != plan.devices.size() || plan.schedule_name.empty()) return {};
-  return pipeline;
+// A group of a large cluster does without those that may take long, and those
+// that even divisions stand for.
+const std::set<std::string> kLeftOut = {"bi-partition", "exact",  "spp",
+                                        "dapple",       "bapipe", "uniform",
+                                        "torchgpipe",   "gpipe"};
+
+std::function<bool()> until(const Problem& problem, double share) {
+  if (problem.budget <= Seconds(0)) return problem.is_over_;
+  const auto end =
+      std::chrono::steady_clock::now() +
+      std::chrono::duration<double>(problem.budget.value() * share);
+  return [outer = problem.is_over_, end] {
+    return std::chrono::steady_clock::now() > end || (outer && outer());
+  };
 }
 
-class Improvement {
- public:
-  Improvement(const Problem& problem, const Pipeline& start, Planned planned)
-      : problem_(problem), pipeline_(start), best_(std::move(planned)) {}
-
-  Planned improved() {
-    while (budget_ > 0 && (try_shapes() || try_cuts())) {
-    }
-    return std::move(best_);
-  }
-
- private:
-  bool accept(const Pipeline& candidate) {
-    if (budget_-- <= 0) return false;
-    Result<Planned> scored = planned(candidate, problem_, "auto");
-    if (!scored || !scored->estimate.fits ||
-        scored->estimate.step >= best_.estimate.step)
-      return false;
-    best_ = *std::move(scored);
-    pipeline_ = candidate;
-    return true;
-  }
-
-  bool try_shapes() {
-    bool any = false;
-    if (!is_asynchronous(problem_.method))
-      for (const char* schedule :
-           {"1f1b", "1f1b-so", "gpipe", "zb-h1", "zb-h2", "zero-bubble"}) {
-        Pipeline candidate = pipeline_;
-        candidate.schedule = schedule;
-        any = (schedule != pipeline_.schedule && accept(candidate)) || any;
-      }
-    for (int microbatch : problem_.microbatches) {
-      Pipeline candidate = pipeline_;
-      candidate.microbatch = microbatch;
-      any = (microbatch != pipeline_.microbatch && accept(candidate)) || any;
-    }
-    for (std::size_t s = 0; s < pipeline_.stages.size(); ++s) {
-      Pipeline candidate = pipeline_;
-      candidate.stages[s].recompute = !candidate.stages[s].recompute;
-      any = accept(candidate) || any;
-    }
-    return any;
-  }
-
-  bool try_cuts() {
-    bool any = false;
-    for (std::size_t s = 0; s + 1 < pipeline_.stages.size(); ++s)
-      for (int move : {-1, 1, -4, 4}) {
-        Pipeline candidate = pipeline_;
-        int& end = candidate.stages[s].end;
-        end += move;
-        const int first = s == 0 ? 0 : candidate.stages[s - 1].end;
-        if (end > first && end < candidate.stages[s + 1].end)
-          any = accept(candidate) || any;
-      }
-    return any;
-  }
-
-  const Problem& problem_;
-  Pipeline pipeline_;
-  Planned best_;
-  int budget_ = kMostEstimates;
-};
-
-struct Starts {
-  std::vector<Planned> found;  // fastest first
+// Every other planner's answer, in the order of planners().
+struct Asked {
+  std::vector<Planned> plans;  // those that fit
   std::optional<Error> refusal;
 };
 
-Starts starts_of(const Problem& problem, const std::string& self) {
-  Starts starts;
-  for (const auto& planner : planners()) {
-    if (planner->name() == self) continue;
-    Result<Planned> result = planner->plan(problem);
-    if (result && result->estimate.fits)
-      starts.found.push_back(*std::move(result));
-    else if (!result && !starts.refusal)
-      starts.refusal = result.error();
-  }
-  std::stable_sort(starts.found.begin(), starts.found.end(),
-                   [](const Planned& a, const Planned& b) {
-                     return a.estimate.step < b.estimate.step;
-                   });
-  return starts;
+Asked ask_planners(const Problem& problem,
+                   const std::set<std::string>& without) {
+  Problem asked = problem;
+  asked.is_over_ = until(problem, kPlannersShare);
+  std::vector<const Planner*> chosen;
+  for (const auto& planner : planners())
+    if (planner->name() != "auto" && !without.contains(planner->name()))
+      chosen.push_back(planner.get());
+  std::vector<std::optional<Result<Planned>>> answers(chosen.size());
+  in_parallel(chosen.size(), problem.threads,
+              [&](std::size_t i) { answers[i] = chosen[i]->plan(asked); });
+  Asked all;
+  for (const auto& answer : answers)
+    if (*answer && (*answer)->estimate.fits)
+      all.plans.push_back(**answer);
+    else if (!*answer && !all.refusal)
+      all.refusal = answer->error();
+  return all;
 }
+
+std::string improvement_text(const AutoPlan& best, Seconds start) {
+  const double gain = 1 - best.planned.estimate.step / start;
+  return gain > 0
+             ? "It began as a plan of " + best.origin +
+                   "; changes on the simulator made it " + to_text(100 * gain) +
+                   " % faster than the best single planner's."
+             : "It is the plan of " + best.origin +
+                   ", which no single change made faster.";
+}
+
+// The best of a problem's starts, improved.
+Result<Planned> searched(const Problem& problem,
+                         const std::vector<Planned>& starts,
+                         double most_actions) {
+  PIPEWRIGHT_TRY(const AutoCosts costs, AutoCosts::create(problem));
+  AutoSearch search(costs, most_actions);
+  std::vector<std::string> notes;
+  Seconds fastest = Seconds::max();
+  for (const Planned& start : starts) {
+    search.add(
+        AutoPlan{pipeline_of_plan(start.plan), start, start.plan.planner});
+    fastest = std::min(fastest, start.estimate.step);
+    notes.push_back(start.plan.planner + ": " + shape_text(start.plan) + ", " +
+                    to_text(start.estimate.step));
+  }
+  search.add(plain_shapes(costs), "auto");
+  const std::vector<Pipeline> every = every_pipeline(costs, kMostOfAll);
+  const bool all = !every.empty() && search.search_all(every, "auto");
+  search.reschedule(kRescheduled);
+  search.improve(kImproved);
+  if (search.is_empty()) return bad_configuration("nothing was found");
+  Planned best = search.best().planned;
+  if (fastest == Seconds::max()) fastest = best.estimate.step;
+  best.why = improvement_text(search.best(), fastest);
+  if (all)
+    notes.push_back("the best of all " + with_thousands(int(every.size())) +
+                    " pipelines of runs of layers, replicas and schedules of "
+                    "one stage a device, or better: each was simulated or "
+                    "keeps a device busy for longer");
+  notes.push_back(with_thousands(search.num_scored()) +
+                  " more pipelines were simulated" +
+                  (search.was_cut_short()
+                       ? "; the budget ended the search, another run may find "
+                         "another plan"
+                       : ""));
+  best.notes = std::move(notes);
+  return best;
+}
+
+// A problem for one of many equal groups of devices.
+struct GroupProblem {
+  Cluster cluster;
+  Problem problem;
+};
+
+std::optional<GroupProblem> group_problem(const Problem& whole, int size) {
+  const int copies = whole.cluster->num_devices() / size;
+  if (whole.minibatch % copies != 0) return {};
+  Result<Cluster> cluster = first_devices(*whole.cluster, size);
+  if (!cluster) return {};
+  GroupProblem made{*std::move(cluster), whole};
+  Problem& problem = made.problem;
+  problem.minibatch /= copies;
+  problem.microbatches.clear();
+  // Many more microbatches than stages fill the pipeline no better.
+  for (int microbatch : whole.microbatches)
+    if (microbatch % copies == 0 &&
+        whole.minibatch / microbatch <= std::max(8, 4 * size))
+      problem.microbatches.push_back(microbatch / copies);
+  if (problem.microbatches.empty()) return {};
+  problem.estimate = [&whole, copies](const Plan& plan) {
+    return whole.estimate_copies(plan, copies);
+  };
+  problem.estimate_copies = nullptr;
+  return made;
+}
+
+std::optional<Planned> planned_in_copies(const Problem& whole, int size) {
+  std::optional<GroupProblem> group = group_problem(whole, size);
+  if (!group) return {};
+  group->problem.cluster = &group->cluster;
+  const Asked asked =
+      ask_planners(group->problem, whole.cluster->num_devices() > kMostSingly
+                                       ? kLeftOut
+                                       : std::set<std::string>());
+  Result<Planned> best =
+      searched(group->problem, asked.plans, kMostActionsOfGroup);
+  if (!best) return {};
+  const int copies = whole.cluster->num_devices() / size;
+  Result<Plan> plan = copies_of(best->plan, copies, size);
+  if (!plan) return {};
+  std::vector<Bytes> memory(plan->devices.size());
+  for (const Stage& stage : best->plan.stages) {
+    const std::size_t count = stage.workers.size();
+    const std::size_t first = stage.workers.front().index();
+    for (std::size_t i = 0; i < count * static_cast<std::size_t>(copies); ++i)
+      memory[first * static_cast<std::size_t>(copies) + i] =
+          best->estimate.memory[first + i % count];
+  }
+  best->plan = *std::move(plan);
+  best->estimate.memory = std::move(memory);
+  best->why += " It is copied to " + std::to_string(copies) +
+               " equal groups of " + std::to_string(size) + " devices.";
+  return *std::move(best);
+}
+
+}  // namespace
+
+Result<Planned> best_plan(const Problem& problem,
+                          const std::vector<Planned>& starts) {
+  std::vector<Planned> all;
+  const int devices = problem.cluster->num_devices();
+  if (problem.estimate_copies && devices > kMostOfGroup)
+    for (int size : equal_groups(*problem.cluster, kMostOfGroup))
+      if (auto copied = planned_in_copies(problem, size))
+        all.push_back(*std::move(copied));
+  if (devices <= kMostSingly || all.empty()) {
+    if (Result<Planned> found = searched(problem, starts, kMostActions))
+      all.push_back(*std::move(found));
+  }
+  all.insert(all.end(), starts.begin(), starts.end());
+  if (all.empty()) return bad_configuration("no plan fits");
+  Planned best = *std::min_element(all.begin(), all.end(),
+                                   [](const Planned& a, const Planned& b) {
+                                     return a.estimate.step < b.estimate.step;
+                                   });
+  best.plan.planner = "auto";
+  best.lower_bound = lower_bound(problem);
+  best.promised = best.estimate.step;
+  best.bottleneck = best.promised / best.plan.num_microbatches();
+  return best;
+}
+
+namespace {
 
 class AutoPlanner : public Planner {
  public:
   std::string name() const override { return "auto"; }
   std::string summary() const override {
-    return "the best of all planners, then improved on the simulator";
+    return "the best of all planners and schedules, improved on the simulator";
   }
   std::string source() const override { return "ours"; }
 
   Result<Planned> plan(const Problem& problem) const override {
-    Starts starts = starts_of(problem, name());
-    if (starts.found.empty())
-      return starts.refusal ? *starts.refusal
-                            : bad_configuration("there is no other planner");
-    Planned best = starts.found.front();
-    std::string origin = best.plan.planner;
-    const std::size_t most = std::min(kStarts, starts.found.size());
-    for (std::size_t i = 0; i < most; ++i) {
-      const Planned& start = starts.found[i];
-      const auto pipeline = pipeline_of_plan(start.plan);
-      if (!pipeline) continue;
-      Planned better = Improvement(problem, *pipeline, start).improved();
-      if (better.estimate.step < best.estimate.step) {
-        best = std::move(better);
-        origin = start.plan.planner;
-      }
-    }
-    return told(std::move(best), starts, origin, problem);
-  }
-
- private:
-  Planned told(Planned best, const Starts& starts, const std::string& origin,
-               const Problem& problem) const {
-    const double gain =
-        1 - best.estimate.step / starts.found.front().estimate.step;
-    best.plan.planner = name();
-    best.lower_bound = lower_bound(problem);
-    best.promised = best.estimate.step;
-    if (best.bottleneck <= Seconds(0))
-      best.bottleneck = best.promised / best.plan.num_microbatches();
-    best.why = gain > 0 ? "It began as a plan of " + origin +
-                              "; changes on the simulator made it " +
-                              to_text(100 * gain) +
-                              " % faster than the best single planner's."
-                        : "It is the plan of " + origin +
-                              ", which no single change made faster.";
-    best.notes.clear();
-    for (const Planned& start : starts.found)
-      best.notes.push_back(start.plan.planner + ": " + shape_text(start.plan) +
-                           ", " + to_text(start.estimate.step));
-    return best;
+    const bool in_copies =
+        problem.cluster->num_devices() > kMostSingly &&
+        problem.estimate_copies &&
+        !equal_groups(*problem.cluster, kMostOfGroup).empty();
+    Asked asked;
+    if (!in_copies) asked = ask_planners(problem, {});
+    Result<Planned> best = best_plan(problem, asked.plans);
+    if (best || !asked.refusal) return best;
+    return *asked.refusal;
   }
 };
 

@@ -5,6 +5,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/planners/bapipe_exploration.h"
+#include "pipewright/planners/refusal.h"
 
 namespace pipewright {
 namespace {
@@ -126,11 +127,7 @@ Error BaPipeExploration::nothing_fits() const {
       least = &candidate;
   }
   if (!least) return bad_configuration(refusal);
-  return bad_configuration(
-      "no plan fits: at best, with " + least->schedule +
-          " and microbatches of " + std::to_string(least->microbatch) + ", " +
-          least->memory_verdict,
-      "use more devices, smaller microbatches or recomputation");
+  return pipewright::nothing_fits(problem_, *least->planned);
 }
 
 }  // namespace pipewright

@@ -34,6 +34,15 @@ struct Found {
   Planned planned;
 };
 
+// The best plan with equal cuts at one microbatch size, if any fits.
+struct LayerWise {
+  int microbatch = 1;
+  std::optional<Found> found;
+  double limit = kNoLimit;  // separate cuts have to promise less
+
+  double score() const { return found ? found->score : kNoLimit; }
+};
+
 // A drained pipeline fills and empties once a step.
 double step_of(const Problem& problem, const BiPartitionCosts& costs,
                int stages, double bottleneck) {
@@ -86,29 +95,23 @@ class BiPartitionPlanner : public Planner {
           "bi-partition has no rule for split layers under the method \"" +
               to_text(problem.method) + "\"",
           "use sync, stash or 2bw");
-    std::optional<Planned> best;
-    std::optional<Error> refusal;
-    std::vector<std::string> notes;
+    std::vector<LayerWise> starts;
     Seconds lower_bound = Seconds::max();
     for (int microbatch : problem.microbatches) {
+      if (problem.is_over() && !starts.empty()) break;
       PIPEWRIGHT_TRY(const Seconds work, work_bound(problem, microbatch));
       lower_bound = std::min(lower_bound, work);
-      Result<Planned> candidate = plan_at(problem, microbatch);
-      if (!candidate) {
-        refusal = candidate.error();
-        continue;
-      }
-      for (const std::string& note : candidate->notes) notes.push_back(note);
-      if (!best || candidate->estimate.step < best->estimate.step)
-        best = *std::move(candidate);
+      PIPEWRIGHT_TRY(LayerWise start, layer_wise(problem, microbatch));
+      starts.push_back(std::move(start));
     }
-    if (!best)
-      return refusal ? *refusal
-                     : bad_configuration("no microbatch size is given");
-    best->notes = std::move(notes);
+    std::stable_sort(starts.begin(), starts.end(),
+                     [](const LayerWise& a, const LayerWise& b) {
+                       return a.score() < b.score();
+                     });
+    PIPEWRIGHT_TRY(Planned best, best_of(problem, starts));
     // The work bound takes the fastest device for all layers alike.
-    best->lower_bound = std::min(lower_bound, pipewright::lower_bound(problem));
-    return *std::move(best);
+    best.lower_bound = std::min(lower_bound, pipewright::lower_bound(problem));
+    return best;
   }
 
  private:
@@ -126,24 +129,60 @@ class BiPartitionPlanner : public Planner {
                    problem.cluster->num_devices());
   }
 
-  Result<Planned> plan_at(const Problem& problem, int microbatch) const {
-    BiPartitionOptions equal, split;
+  Result<LayerWise> layer_wise(const Problem& problem, int microbatch) const {
+    LayerWise start;
+    start.microbatch = microbatch;
+    BiPartitionOptions equal;
     equal.band = 0;
-    split.band = band_;
-    PIPEWRIGHT_TRY(const std::optional<Found> layer_wise,
-                   searched(problem, microbatch, equal, kNoLimit));
-    double limit = layer_wise ? layer_wise->score : kNoLimit;
-    if (!layer_wise) {
-      // Memory must not cost more than this factor over a plan without limits.
-      equal.memory_share = 1e6;
-      PIPEWRIGHT_TRY(const BiPartitionCosts roomy,
-                     BiPartitionCosts::create(problem, microbatch, equal));
-      const std::optional<Found> unlimited =
-          best_cuts(problem, roomy, kNoLimit);
-      if (unlimited) limit = 4 * unlimited->score;
+    PIPEWRIGHT_TRY(start.found, searched(problem, microbatch, equal, kNoLimit));
+    start.limit = start.score();
+    if (start.found) return start;
+    // Memory must not cost more than this factor over a plan without limits.
+    equal.memory_share = 1e6;
+    PIPEWRIGHT_TRY(const BiPartitionCosts roomy,
+                   BiPartitionCosts::create(problem, microbatch, equal));
+    const std::optional<Found> unlimited = best_cuts(problem, roomy, kNoLimit);
+    if (unlimited) start.limit = 4 * unlimited->score;
+    return start;
+  }
+
+  // Sizes whose equal cuts promise most come first: at the others separate cuts
+  // are looked for only below the best promise so far.
+  Result<Planned> best_of(const Problem& problem,
+                          std::vector<LayerWise>& starts) const {
+    std::optional<Planned> best;
+    std::optional<Error> refusal;
+    std::vector<std::string> notes;
+    double promised = kNoLimit;
+    for (LayerWise& start : starts) {
+      start.limit = std::min(start.limit, promised);
+      Result<Planned> candidate = plan_at(problem, start);
+      if (!candidate) {
+        refusal = candidate.error();
+        continue;
+      }
+      promised = std::min(promised, candidate->promised.value());
+      for (const std::string& note : candidate->notes) notes.push_back(note);
+      if (!best || candidate->estimate.step < best->estimate.step)
+        best = *std::move(candidate);
     }
-    PIPEWRIGHT_TRY(std::optional<Found> apart,
-                   searched(problem, microbatch, split, limit));
+    if (!best)
+      return refusal ? *refusal
+                     : bad_configuration("no microbatch size is given");
+    best->notes = std::move(notes);
+    return *std::move(best);
+  }
+
+  Result<Planned> plan_at(const Problem& problem,
+                          const LayerWise& start) const {
+    const int microbatch = start.microbatch;
+    const std::optional<Found>& layer_wise = start.found;
+    BiPartitionOptions split;
+    split.band = band_;
+    std::optional<Found> apart;
+    if (!problem.is_over()) {
+      PIPEWRIGHT_TRY(apart, searched(problem, microbatch, split, start.limit));
+    }
     if (!layer_wise && !apart) return nothing_fits(problem, microbatch);
     PIPEWRIGHT_TRY(const BiPartitionCosts costs,
                    BiPartitionCosts::create(problem, microbatch, split));
@@ -215,7 +254,8 @@ class BiPartitionPlanner : public Planner {
                                         const BiPartitionCosts& costs,
                                         double limit) {
     const BiPartitionSearch search(costs, limit / costs.microbatches(),
-                                   communication_free_bound(costs));
+                                   communication_free_bound(costs),
+                                   problem.method == Method::Sync);
     std::optional<Found> best;
     int stages = 0;
     for (int k = 1; k <= most_stages(problem, costs); ++k) {

@@ -22,9 +22,14 @@ constexpr double kNone = std::numeric_limits<double>::infinity();
 }  // namespace
 
 BiPartitionSearch::BiPartitionSearch(const BiPartitionCosts& costs,
-                                     double limit, double bound)
+                                     double limit, double bound, bool drains)
     : costs_(costs), bound_(bound) {
-  fill(tables_, costs.num_workers(), Goal::Bottleneck, limit);
+  set_least();
+  const double rounds = costs.microbatches();
+  std::vector<double> limits = {limit};
+  for (int j = 1; j <= costs.num_workers(); ++j)
+    limits.push_back(drains ? limit * rounds / (rounds + j - 1) : limit);
+  fill(tables_, costs.num_workers(), Goal::Bottleneck, limits);
 }
 
 std::size_t BiPartitionSearch::index(const State& state) const {
@@ -34,24 +39,60 @@ std::size_t BiPartitionSearch::index(const State& state) const {
                                   (state.light ? 1 : 0));
 }
 
+BiPartitionSearch::Table BiPartitionSearch::empty_table() const {
+  const int units = costs_.num_units();
+  const std::size_t size = index({{units, units + costs_.band()}, true}) + 1;
+  return {std::vector<double>(size, kNone), std::vector<Choice>(size),
+          std::vector<double>(static_cast<std::size_t>(units) + 1, kNone)};
+}
+
+// A sum of loads is at least what every unit takes on the worker that is
+// fastest for it. Leaves room for rounding.
+bool BiPartitionSearch::is_within(CutPair cut, int behind, double limit) const {
+  const auto at = [](int i) { return static_cast<std::size_t>(i); };
+  const double before = least_forward_[at(cut.x)] + least_backward_[at(cut.y)];
+  const double after = least_forward_.back() + least_backward_.back() - before;
+  const double room = limit * (1 + 1e-9);
+  if (after > room * behind) return false;
+  return cut.x == 0 || (behind < costs_.num_workers() &&
+                        before <= room * (costs_.num_workers() - behind));
+}
+
+void BiPartitionSearch::set_least() {
+  least_forward_ = least_backward_ = {0.0};
+  for (int unit = 0; unit < costs_.num_units(); ++unit) {
+    double forward = kNone, backward = kNone;
+    for (int k = 0; k < costs_.num_workers(); ++k) {
+      forward = std::min(forward, costs_.forward(k, unit, unit + 1));
+      backward = std::min(backward, costs_.backward(k, unit, unit + 1));
+    }
+    least_forward_.push_back(least_forward_.back() + forward);
+    least_backward_.push_back(least_backward_.back() + backward);
+  }
+}
+
 void BiPartitionSearch::fill(std::vector<Table>& tables, int stages, Goal goal,
-                             double limit) const {
+                             const std::vector<double>& limits) const {
   const int units = costs_.num_units(), band = costs_.band();
-  const std::size_t size = index({{units, units + band}, true}) + 1;
-  tables.assign(1, {std::vector<double>(size, kNone), {}});
+  tables.assign(1, empty_table());
   tables[0].value[index({{units, units}, false})] = 0;
+  tables[0].least.back() = 0;
   for (int j = 1; j <= stages; ++j) {
-    tables.push_back(
-        {std::vector<double>(size, kNone), std::vector<Choice>(size)});
+    tables.push_back(empty_table());
+    Table& table = tables.back();
+    const double limit = limits[static_cast<std::size_t>(j)];
     for (int x = 0; x < units; ++x)
       for (int y = std::max(0, x - band); y <= std::min(units - 1, x + band);
            ++y) {
         if ((x == 0) != (y == 0)) continue;  // the first stage has both
+        if (!is_within({x, y}, j, limit)) continue;
         for (int light = 0; light < 2; ++light) {
           const State state{{x, y}, light != 0};
           if (state.light && (x == y || !costs_.options().recompute)) continue;
-          extend(tables[static_cast<std::size_t>(j) - 1], tables.back(), state,
-                 j - 1, goal, limit);
+          extend(tables[static_cast<std::size_t>(j) - 1], table, state, j - 1,
+                 goal, limit);
+          double& least = table.least[static_cast<std::size_t>(x)];
+          least = std::min(least, table.value[index(state)]);
         }
       }
   }
@@ -76,6 +117,7 @@ void BiPartitionSearch::extend(const Table& behind, Table& table,
        ++x2) {
     const double forward = costs_.forward(k, x, x2);
     if (beyond(forward)) return;
+    if (behind.least[static_cast<std::size_t>(x2)] >= found) continue;
     const int first = std::max({y + 1, x, x2 - band});
     for (int y2 = num_behind == 0 ? units : first;
          y2 <= std::min(units, x2 + band); ++y2) {
@@ -144,9 +186,10 @@ std::optional<BiPartition> BiPartitionSearch::best(int stages) const {
   const std::optional<double> seconds = bottleneck(stages);
   if (!seconds) return std::nullopt;
   // The bottleneck is a sum of differences: leave room for its rounding.
-  const double limit = *seconds * (1 + 1e-12);
+  const std::vector<double> limits(static_cast<std::size_t>(stages) + 1,
+                                   *seconds * (1 + 1e-12));
   std::vector<Table> tables;
-  fill(tables, stages, Goal::ExtraBytes, limit);
+  fill(tables, stages, Goal::ExtraBytes, limits);
   BiPartition plan = traced(tables, stages);
   plan.bottleneck = *seconds;
   return plan;

@@ -32,8 +32,11 @@ struct BiPartition {
 // stages.
 class BiPartitionSearch {
  public:
-  // Plans at `limit` or above are not looked for; none is below `bound`.
-  BiPartitionSearch(const BiPartitionCosts& costs, double limit, double bound);
+  // Plans at `limit` or above are not looked for; none is below `bound`. Where
+  // the pipeline drains every step, the limit is that of a single stage: one of
+  // j stages has j - 1 more rounds, which must take no longer all together.
+  BiPartitionSearch(const BiPartitionCosts& costs, double limit, double bound,
+                    bool drains = false);
 
   // Seconds per microbatch with that many stages; nothing if none is found.
   std::optional<double> bottleneck(int stages) const;
@@ -56,11 +59,18 @@ class BiPartitionSearch {
   struct Table {
     std::vector<double> value;
     std::vector<Choice> choice;
+    std::vector<double> least;  // of all values with this x
   };
 
   std::size_t index(const State& state) const;
+  Table empty_table() const;
+  void set_least();
+  // Whether `behind` workers can do what lies behind the cuts and the others
+  // what lies before them, nobody taking longer than the limit.
+  bool is_within(CutPair cut, int behind, double limit) const;
+  // limits[j]: of the part of a plan that has j stages.
   void fill(std::vector<Table>& tables, int stages, Goal goal,
-            double limit) const;
+            const std::vector<double>& limits) const;
   void extend(const Table& behind, Table& table, const State& state,
               int num_behind, Goal goal, double limit) const;
   // What follows from choosing `back` as the stage's end; the smaller value
@@ -74,6 +84,8 @@ class BiPartitionSearch {
 
   const BiPartitionCosts& costs_;
   double bound_;
+  // Sums over the units before, each on the worker that is fastest for it.
+  std::vector<double> least_forward_, least_backward_;
   std::vector<Table> tables_;  // [stages]
 };
 

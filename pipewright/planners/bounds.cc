@@ -3,72 +3,13 @@
 #include <algorithm>
 #include <limits>
 
-#include "pipewright/profile/tiers.h"
+#include "pipewright/planners/least_times.h"
+#include "pipewright/planners/memory_bounds.h"
 
 namespace pipewright {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// The least that a layer can cost on one kind of device.
-struct LeastTimes {
-  double forward = kInfinity;   // per sample
-  double backward = kInfinity;  // per sample
-  double update = kInfinity;    // per step
-};
-using KindTimes = std::vector<LeastTimes>;  // by layer
-
-int largest_microbatch(const Problem& problem) {
-  int largest = 0;
-  for (int size : problem.microbatches) largest = std::max(largest, size);
-  return largest;
-}
-
-// Between two profiled sizes times are linear, so that time per sample is
-// least at a profiled size; outside them it is constant. Any size up to `most`
-// can come up, where replicas split a microbatch.
-std::vector<int> telling_sizes(const Profile& profile, const std::string& table,
-                               int least, int most) {
-  std::vector<int> sizes = {least, most};
-  if (auto known = profile.times.find(table); known != profile.times.end())
-    for (const auto& [size, rows] : known->second)
-      if (size > least && size < most) sizes.push_back(size);
-  return sizes;
-}
-
-std::vector<std::string> tables_of(const Problem& problem, int kind) {
-  const auto& name =
-      problem.cluster->kinds()[static_cast<std::size_t>(kind)].name;
-  std::vector<std::string> tables = {name};
-  if (problem.profile->times.count(on_chip_table(name)))
-    tables.push_back(on_chip_table(name));
-  return tables;
-}
-
-template <class Visit>
-void for_telling_times(const Problem& problem, int kind, int least, int most,
-                       Visit visit) {
-  for (const std::string& table : tables_of(problem, kind))
-    for (int size : telling_sizes(*problem.profile, table, least, most))
-      if (auto times =
-              times_at(*problem.profile, table, size, Outside::Extrapolate))
-        for (std::size_t l = 0; l < times->size(); ++l)
-          visit(l, (*times)[l], size);
-}
-
-KindTimes least_times(const Problem& problem, int kind) {
-  KindTimes least(problem.profile->layers.size());
-  for_telling_times(
-      problem, kind, 1, largest_microbatch(problem),
-      [&](std::size_t l, const LayerTimes& times, int size) {
-        LeastTimes& layer = least[l];
-        layer.forward = std::min(layer.forward, times.forward.value() / size);
-        layer.backward =
-            std::min(layer.backward, times.backward().value() / size);
-        layer.update = std::min(layer.update, times.update.value());
-      });
-  return least;
-}
 
 double seconds_of(const LeastTimes& layer, int samples) {
   return (layer.forward + layer.backward) * samples + layer.update;
@@ -169,6 +110,18 @@ double path_bound(const Problem& problem) {
   return least;
 }
 
+// All devices cost alike here, so that the sum is of one currency.
+double memory_bound(const Problem& problem, const std::vector<KindTimes>& kinds,
+                    const std::vector<int>& counts) {
+  const std::vector<double> equal(kinds.size(), 1.0);
+  const double work =
+      work_at_prices(kinds, normalised(equal, counts), problem.minibatch);
+  double again = kInfinity;
+  for (int microbatch : problem.microbatches)
+    again = std::min(again, forced_recompute(problem, microbatch, kinds));
+  return work + again / problem.cluster->num_devices();
+}
+
 bool is_known(const Problem& problem) {
   for (const DeviceKind& kind : problem.cluster->kinds())
     if (!times_at(*problem.profile, kind.name, 1, Outside::Extrapolate))
@@ -178,7 +131,9 @@ bool is_known(const Problem& problem) {
 
 }  // namespace
 
-Seconds Bounds::largest() const { return std::max({work, layer, path}); }
+Seconds Bounds::largest() const {
+  return std::max({work, layer, path, link, memory});
+}
 
 Bounds bounds_of(const Problem& problem) {
   Bounds bounds;
@@ -190,6 +145,8 @@ Bounds bounds_of(const Problem& problem) {
   for (std::size_t k = 0; k < counts.size(); ++k)
     kinds.push_back(least_times(problem, static_cast<int>(k)));
   bounds.work = Seconds(work_bound(kinds, counts, problem.minibatch));
+  bounds.memory = Seconds(memory_bound(problem, kinds, counts));
+  bounds.link = Seconds(link_bound(problem));
   if (is_asynchronous(problem.method)) return bounds;
   bounds.layer = Seconds(layer_bound(problem, kinds));
   bounds.path = Seconds(path_bound(problem));

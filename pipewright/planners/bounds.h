@@ -1,6 +1,7 @@
 // What no plan of a problem can beat, whichever method, schedule or planner:
 // what a plan's gap is measured against. The bounds are ours; each holds for
-// replicas, recompute and different cuts for forward and backward, too.
+// replicas, several stages a device, recompute and different cuts for forward
+// and backward, too.
 
 #pragma once
 
@@ -16,6 +17,12 @@ struct Bounds {
   Seconds layer;
   // One microbatch has to pass forward and backward along the longest path.
   Seconds path;
+  // Layers whose weights no device holds together are apart: what passes
+  // between some two of them travels, for every sample, over all links at once.
+  Seconds link;
+  // All work, and the forwards that must be done again because the devices
+  // together cannot keep what one microbatch leaves behind.
+  Seconds memory;
 
   Seconds largest() const;
 };

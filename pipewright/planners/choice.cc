@@ -58,7 +58,10 @@ bool Choice::score(const Pipeline& pipeline, const Promise& promise) {
                      to_text(result->estimate.step) +
                      (fits ? "" : ", does not fit"));
   if (!fits) {
-    remember_excess(*result);
+    std::optional<Shortage>& least =
+        has_recompute(pipeline) ? recomputed_ : plain_;
+    const Shortage shortage = shortage_of(*result, problem_);
+    if (!least || shortage.ratio < least->ratio) least = shortage;
     return false;
   }
   if (best_ && best_->estimate.step <= result->estimate.step) return true;
@@ -68,31 +71,9 @@ bool Choice::score(const Pipeline& pipeline, const Promise& promise) {
   return true;
 }
 
-void Choice::remember_excess(const Planned& planned) {
-  Excess worst;
-  for (std::size_t w = 0; w < planned.estimate.memory.size(); ++w) {
-    const DeviceId device = planned.plan.devices[w];
-    const Bytes need = planned.estimate.memory[w];
-    const Bytes limit = problem_.memory_of(device);
-    const double ratio =
-        need / std::max(limit, Bytes(1));  // a device without memory
-    if (ratio > worst.ratio)
-      worst = {ratio, need, limit,
-               problem_.cluster->devices()[device.index()].name,
-               planned.plan.microbatch};
-  }
-  if (!least_excess_ || worst.ratio < least_excess_->ratio)
-    least_excess_ = worst;
-}
-
 Error Choice::refusal() const {
-  if (least_excess_)
-    return bad_configuration(
-        "no plan of " + planner_ + " fits: at best " + least_excess_->device +
-            " needs " + to_text(least_excess_->need) + " of " +
-            to_text(least_excess_->limit) + ", with recompute at microbatch " +
-            std::to_string(least_excess_->microbatch),
-        "more devices, smaller microbatches, or devices with more memory");
+  if (plain_ || recomputed_)
+    return nothing_fits(problem_, planner_, plain_, recomputed_);
   if (error_) return *error_;
   return bad_configuration(planner_ + " has nothing to try",
                            "give at least one microbatch size");

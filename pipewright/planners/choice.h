@@ -10,6 +10,7 @@
 
 #include "pipewright/planners/pipeline.h"
 #include "pipewright/planners/planner.h"
+#include "pipewright/planners/refusal.h"
 
 namespace pipewright {
 
@@ -33,20 +34,13 @@ class Choice {
 
  private:
   bool score(const Pipeline& pipeline, const Promise& promise);
-  void remember_excess(const Planned& planned);
   Error refusal() const;
 
   const Problem& problem_;
   std::string planner_;
   std::optional<Planned> best_;
   std::optional<Error> error_;
-  struct Excess {
-    double ratio = 0;  // of need to limit
-    Bytes need, limit;
-    std::string device;
-    int microbatch = 0;
-  };
-  std::optional<Excess> least_excess_;
+  std::optional<Shortage> plain_, recomputed_;  // the least of each
   std::vector<std::string> notes_;
 };
 

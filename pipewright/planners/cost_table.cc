@@ -39,6 +39,8 @@ Result<CostTable> CostTable::create(const Profile& profile,
         prefix_sums(times, [](const LayerTimes& t) { return t.forward; }));
     table.backward_.push_back(
         prefix_sums(times, [](const LayerTimes& t) { return t.backward(); }));
+    table.backward_input_.push_back(prefix_sums(
+        times, [](const LayerTimes& t) { return t.backward_input; }));
     table.update_.push_back(
         prefix_sums(times, [](const LayerTimes& t) { return t.update; }));
   }

@@ -30,6 +30,10 @@ class CostTable {
   Seconds backward(int kind, int first, int end) const {
     return range(backward_, kind, first, end);
   }
+  // The half of it that the layers before wait for.
+  Seconds backward_input(int kind, int first, int end) const {
+    return range(backward_input_, kind, first, end);
+  }
   Seconds compute(int kind, int first, int end) const {
     return forward(kind, first, end) + backward(kind, first, end);
   }
@@ -57,7 +61,9 @@ class CostTable {
   }
 
   int num_layers_ = 0, microbatch_ = 0;
-  std::vector<std::vector<double>> forward_, backward_, update_;  // by kind
+  // By kind.
+  std::vector<std::vector<double>> forward_, backward_, backward_input_,
+      update_;
   std::vector<Bytes> parameters_, crossing_;
   // What each layer keeps: storages (-1: private to it) with their bytes.
   std::vector<std::vector<std::pair<int, Bytes>>> keeps_;

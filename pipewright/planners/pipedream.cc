@@ -18,6 +18,7 @@
 #include "pipewright/planners/pipedream.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "pipewright/base/text.h"
@@ -51,28 +52,62 @@ class Level {
   virtual ~Level() = default;
 
   virtual double work(int first, int end) const = 0;
+  // Machine time that the range takes however it is divided.
+  virtual double least(int first, int end) const = 0;
 
   // Row of ranges that begin at `first`: [end * (machines + 1) + machines].
   // Only partitions whose parts take at most `limit`; what is minimised is
-  // the slowest part, or with `stages_only` the slowest stage.
-  std::vector<Cell> row(int first, double limit, bool stages_only) const {
-    std::vector<Cell> cells((at(layers_) + 1) * at(machines_ + 1));
-    for (int end = first + 1; end <= layers_; ++end) {
+  // the slowest part, or with `stages_only` the slowest stage. With a `target`
+  // only what can lead to that end on all machines.
+  std::vector<Cell> row(int first, double limit, bool stages_only,
+                        int target = -1) const {
+    const int last_end = target < 0 ? layers_ : target;
+    std::vector<Cell> cells((at(last_end) + 1) * at(machines_ + 1));
+    int low = first + 1;
+    for (int end = first + 1; end <= last_end; ++end) {
       Cell* last = &cells[at(end) * at(machines_ + 1)];
+      const int most =
+          target < 0 || end == target
+              ? machines_
+              : machines_ - machines_for(least(end, target), limit);
       const double time = work(first, end);
-      for (int m = 1; m <= machines_; ++m) {
+      for (int m = machines_for(least(first, end), limit); m <= most; ++m) {
         const double alone = (time + sync(first, end, m) / within_) / m;
         if (alone <= limit) last[m] = {alone, -1, m};
       }
-      for (int begin = first + 1; begin < end; ++begin)
-        extend(&cells[at(begin) * at(machines_ + 1)], last, begin, end, limit,
-               stages_only);
+      while (low < end && machines_for(least(low, end), limit) >= machines_)
+        ++low;
+      for (int begin = low; begin < end; ++begin)
+        extend(&cells[at(begin) * at(machines_ + 1)], last, begin, end, most,
+               limit, stages_only);
     }
     return cells;
+  }
+
+  // The smallest slowest part of the range on all machines. Limits from the
+  // least there could be on, so that few partitions are looked at.
+  double bottleneck(int first, int end) const {
+    double limit = least(first, end) / machines_;
+    for (int attempt = 0; attempt < 24 && limit > 0; ++attempt, limit *= 1.2) {
+      const auto cells = row(first, limit, false, end);
+      const double found =
+          cells[at(end) * at(machines_ + 1) + at(machines_)].time;
+      if (found < kInfinity) return found;
+    }
+    return row(first, kInfinity, false,
+               end)[at(end) * at(machines_ + 1) + at(machines_)]
+        .time;
   }
   int machines() const { return machines_; }
 
  private:
+  // At least one; rounding must not ask for one more.
+  static int machines_for(double seconds, double limit) {
+    if (seconds <= limit) return 1;
+    return static_cast<int>(
+        std::ceil(std::min(1e9, seconds / limit * (1 - 1e-12))));
+  }
+
   double sync(int first, int end, int m) const {
     const auto bytes =
         static_cast<double>(costs_.parameters(first, end).value());
@@ -80,17 +115,17 @@ class Level {
   }
 
   // Adds a last stage begin..end to every partition of what lies before it.
-  void extend(const Cell* before, Cell* last, int begin, int end, double limit,
-              bool stages_only) const {
+  void extend(const Cell* before, Cell* last, int begin, int end, int most,
+              double limit, bool stages_only) const {
     const double time = work(begin, end);
     const double transfer =
         2.0 * static_cast<double>(costs_.crossing(begin).value()) / bandwidth_;
-    for (int r = 1; r < machines_; ++r) {
+    for (int r = machines_for(least(begin, end), limit); r < most; ++r) {
       const double stage = (time + sync(begin, end, r)) / r;
       const double part = std::max(stage, transfer / r);
       if (part > limit) continue;
       const double load = stages_only ? stage : part;
-      for (int m = r + 1; m <= machines_; ++m) {
+      for (int m = r + 1; m <= most; ++m) {
         const double slowest = std::max(before[m - r].time, load);
         if (slowest < last[m].time) last[m] = {slowest, begin, r};
       }
@@ -112,6 +147,7 @@ class DeviceLevel : public Level {
   double work(int first, int end) const override {
     return table_.compute(kind_, first, end).value();
   }
+  double least(int first, int end) const override { return work(first, end); }
 
  private:
   const CostTable& table_;
@@ -123,7 +159,9 @@ class HostLevel : public Level {
   HostLevel(const CostTable& costs, const DeviceLevel& inside,
             const Levels& levels)
       : Level(costs, levels.outer, levels.outer_bandwidth.value(),
-              levels.inner) {
+              levels.inner),
+        inside_(inside),
+        devices_(levels.inner) {
     const std::size_t width = at(levels.inner + 1);
     for (int first = 0; first < costs.num_layers(); ++first) {
       const auto row = inside.row(first, kInfinity, false);
@@ -135,8 +173,13 @@ class HostLevel : public Level {
   double work(int first, int end) const override {
     return times_[at(first)][at(end)];
   }
+  double least(int first, int end) const override {
+    return inside_.least(first, end) / devices_;
+  }
 
  private:
+  const DeviceLevel& inside_;
+  int devices_;
   std::vector<std::vector<double>> times_;
 };
 
@@ -152,9 +195,8 @@ Split split_of(const Level& level, int first, int end) {
     return row[at(e) * width + at(m)];
   };
   Split split;
-  split.bottleneck =
-      cell(level.row(first, kInfinity, false), end, level.machines()).time;
-  const auto row = level.row(first, split.bottleneck, true);
+  split.bottleneck = level.bottleneck(first, end);
+  const auto row = level.row(first, split.bottleneck, true, end);
   int m = level.machines();
   while (end > first) {
     const Cell last = cell(row, end, m);

@@ -15,6 +15,7 @@
 #include "pipewright/planners/list.h"
 #include "pipewright/planners/pipemare_cuts.h"
 #include "pipewright/planners/pipemare_report.h"
+#include "pipewright/planners/refusal.h"
 #include "pipewright/schedules/async_chunks.h"
 #include "pipewright/schedules/generator.h"
 
@@ -118,17 +119,8 @@ class PipeMarePlanner : public Planner {
   }
 
   static Error too_large(const Problem& problem, const Planned& result) {
-    std::size_t worst = 0;
-    const auto& memory = result.estimate.memory;
-    for (std::size_t w = 0; w < memory.size(); ++w)
-      if (memory[w] - problem.memory_of(result.plan.devices[w]) >
-          memory[worst] - problem.memory_of(result.plan.devices[worst]))
-        worst = w;
-    return bad_configuration(
-        "no plan fits: worker " + std::to_string(worst) + " needs " +
-            to_text(memory[worst]) + " with recompute and has " +
-            to_text(problem.memory_of(result.plan.devices[worst])),
-        "take fewer stages, smaller microbatches or more devices");
+    return nothing_fits(problem, result.plan.planner, {},
+                        shortage_of(result, problem));
   }
 
   // Its own cost model: the slowest worker's work, nobody waits.

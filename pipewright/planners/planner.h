@@ -26,10 +26,17 @@ struct Estimate {
   double bubble = 0;          // share of worker time not computing
   std::vector<Bytes> memory;  // peak per worker
   Bytes traffic;              // between workers, per minibatch
+  double staleness = 0;       // steps that the stalest stage's forward lags
   bool fits = true;           // every worker within its device's memory
 };
 // Fails if the plan does not lower to a valid program.
 using Estimator = std::function<Result<Estimate>(const Plan&)>;
+// What copies of a plan would do side by side: the first copy on the devices of
+// the plan, the others on groups of devices like it (copies.h). Step, traffic
+// and fit are those of all copies together, memory is that of the plan's own
+// workers.
+using CopiesEstimator =
+    std::function<Result<Estimate>(const Plan& plan, int copies)>;
 
 struct Problem {
   const Profile* profile = nullptr;
@@ -39,8 +46,17 @@ struct Problem {
   Method method = Method::Sync;
   int stages = 0;  // asked for, of planners that let one; 0: their choice
   int optimizer_words = 1;
-  Estimator estimate;
-  Bytes memory_limit;  // per device; 0: the device's own memory
+  Estimator estimate;               // called from several threads at once
+  CopiesEstimator estimate_copies;  // empty: copies are estimated one by one
+  Bytes memory_limit;               // per device; 0: the device's own memory
+
+  // How long to search. Planners that may take long ask is_over() now and then
+  // and answer with the best so far. What is found in time does not depend on
+  // the number of threads.
+  Seconds budget;                  // for planners that share it out; 0: none
+  std::function<bool()> is_over_;  // empty: never
+  int threads = 0;                 // 0: one per core
+  bool is_over() const { return is_over_ && is_over_(); }
 
   Bytes memory_of(DeviceId device) const {
     const Bytes own = cluster->kind_of(device).memory;

@@ -15,6 +15,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/planners/list.h"
 #include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/refusal.h"
 #include "pipewright/planners/spp_device_order.h"
 #include "pipewright/planners/spp_search.h"
 
@@ -221,22 +222,8 @@ class SppRun {
           problem_.microbatches.empty()
               ? "no microbatch size is given"
               : "the devices cannot be put in a line that can talk");
-    Pipeline recomputing = *nearest_;
-    for (PipelineStage& stage : recomputing.stages) stage.recompute = true;
-    const Result<Planned> again = planned(recomputing, problem_, name_);
-    return bad_configuration(
-        "no plan fits: the nearest needs at least " + to_text(nearest_peak_) +
-            " on a device that has " + to_text(largest_memory()),
-        again ? "with recompute it needs " + to_text(largest(again->estimate)) +
-                    "; or take more devices"
-              : "take more devices or a smaller microbatch");
-  }
-
-  Bytes largest_memory() const {
-    Bytes most;
-    for (DeviceId device : order_)
-      most = std::max(most, problem_.memory_of(device));
-    return most;
+    const Result<Planned> again = planned(*nearest_, problem_, name_);
+    return again ? nothing_fits(problem_, *again) : again.error();
   }
 
   const Problem& problem_;

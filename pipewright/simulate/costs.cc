@@ -150,35 +150,15 @@ class CostsMaker {
     return cost;
   }
 
-  // A ring sends 2 (r - 1) pieces of 1/r of the bytes over each of its links,
-  // all links at once, so that the slowest sets the pace; links that share a
-  // resource share it here too.
-  Result<Seconds> ring_seconds(const Reduction& reduction) {
-    std::vector<WorkerId> ring = reduction.workers;
-    std::sort(ring.begin(), ring.end());
-    ring.erase(std::unique(ring.begin(), ring.end()), ring.end());
-    const auto r = static_cast<double>(ring.size());
-    if (ring.size() < 2) return Seconds(0);
-    std::vector<Costs::TransferCost> links;
-    for (std::size_t i = 0; i < ring.size(); ++i) {
-      auto link = transfer_cost(ring[i], ring[(i + 1) % ring.size()]);
-      if (!link) return link.error();
-      links.push_back(*std::move(link));
-    }
-    std::vector<Flow> flows(links.size());
-    std::vector<Flow*> all;
-    Seconds latency;
-    for (std::size_t i = 0; i < links.size(); ++i) {
-      flows[i].limit = links[i].bandwidth.value();
-      flows[i].uses = &links[i].uses;
-      all.push_back(&flows[i]);
-      latency = std::max(latency, links[i].latency);
-    }
-    share_fairly(all, costs_.resources);
-    double slowest = std::numeric_limits<double>::infinity();
-    for (const Flow& flow : flows) slowest = std::min(slowest, flow.rate);
-    return reduction.bytes / BytesPerSecond(slowest) * (2 * (r - 1) / r) +
-           latency * (2 * (r - 1));
+  Result<Seconds> ring_seconds(const Reduction& reduction) const {
+    std::vector<WorkerId> workers = reduction.workers;
+    std::sort(workers.begin(), workers.end());
+    workers.erase(std::unique(workers.begin(), workers.end()), workers.end());
+    std::vector<DeviceId> ring;
+    for (WorkerId worker : workers)
+      ring.push_back(program_.workers[worker.index()].device);
+    PIPEWRIGHT_TRY(const RingPace pace, ring_pace(cluster_, ring));
+    return pace.seconds(reduction.bytes);
   }
 
   const Program& program_;
@@ -190,7 +170,43 @@ class CostsMaker {
   std::map<std::pair<int, int>, int> half_duplex_;
 };
 
+Error no_way(const Cluster& cluster, DeviceId a, DeviceId b) {
+  return bad_configuration(
+      "gradients are summed over " + cluster.devices()[a.index()].name +
+          " and " + cluster.devices()[b.index()].name + ", which have no link",
+      "put replicas on devices that can talk");
+}
+
 }  // namespace
+
+Seconds RingPace::seconds(Bytes bytes) const {
+  if (size < 2) return Seconds(0);
+  const double r = size;
+  return bytes / slowest * (2 * (r - 1) / r) + latency * (2 * (r - 1));
+}
+
+Result<RingPace> ring_pace(const Cluster& cluster,
+                           const std::vector<DeviceId>& ring) {
+  RingPace pace;
+  pace.size = static_cast<int>(ring.size());
+  if (pace.size < 2) return pace;
+  std::vector<Flow> flows(ring.size());
+  std::vector<Flow*> all;
+  for (std::size_t i = 0; i < ring.size(); ++i) {
+    const DeviceId from = ring[i], to = ring[(i + 1) % ring.size()];
+    const Link* link = cluster.link(from, to);
+    if (link == nullptr) return no_way(cluster, from, to);
+    flows[i].limit = link->bandwidth.value();
+    flows[i].uses = &link->uses;
+    all.push_back(&flows[i]);
+    pace.latency = std::max(pace.latency, link->latency);
+  }
+  share_fairly(all, cluster.resources());
+  double slowest = std::numeric_limits<double>::infinity();
+  for (const Flow& flow : flows) slowest = std::min(slowest, flow.rate);
+  pace.slowest = BytesPerSecond(slowest);
+  return pace;
+}
 
 Result<Costs> costs_of(const Program& program, const Profile& profile,
                        const Cluster& cluster) {

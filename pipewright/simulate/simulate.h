@@ -42,6 +42,21 @@ struct Costs {
 Result<Costs> costs_of(const Program& program, const Profile& profile,
                        const Cluster& cluster);
 
+// How fast a ring sums gradients: it sends 2 (r - 1) pieces of 1/r of the bytes
+// over each of its r links, all links at once, so that the slowest sets the
+// pace; links that share a resource share it here too.
+struct RingPace {
+  int size = 0;  // r; 0 and 1: nothing to send
+  BytesPerSecond slowest;
+  Seconds latency;
+
+  Seconds seconds(Bytes bytes) const;
+};
+// Devices in the order of the ring. Fails with BadConfiguration where two
+// neighbours cannot talk.
+Result<RingPace> ring_pace(const Cluster& cluster,
+                           const std::vector<DeviceId>& ring);
+
 struct SimulateOptions {
   int minibatches = 0;     // 0: as many as a steady state needs
   bool keep_spans = true;  // off for planners: only the summaries

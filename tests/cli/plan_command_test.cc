@@ -141,7 +141,7 @@ TEST_CASE("questions that cannot be answered end with their own code") {
   CHECK(run("plan --method stach" + two).code == 78);
   const Run memory = run("plan --planner balanced --memory 1KB" + two);
   CHECK(memory.code == 78);
-  CHECK(has(memory.printed, "no plan of balanced fits: at best V100."));
+  CHECK(has(memory.printed, "no plan of balanced fits 1 kB: stage "));
   CHECK(run("plan --memory much" + two).code == 2);
   CHECK(run("compare --memory 1KB" + two).code == 78);
   CHECK(run("plan -o /no/such/folder/p.json" + two).code == 73);

@@ -1,22 +1,32 @@
-// auto against every other planner on the same problems.
+// auto against every other planner and every pipeline of the same problems,
+// with any number of threads, and when its time is up.
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+
+#include "pipewright/base/json.h"
+#include "pipewright/estimate/copies_estimator.h"
+#include "tests/planners/every_pipeline.h"
 #include "tests/planners/random_problems.h"
 
 namespace pipewright {
+namespace {
+
+const Planner& automatic() { return *find_planner("auto").value(); }
+
+}  // namespace
 
 TEST_CASE("auto is never slower than any single planner") {
   RandomProblems random(41);
-  const Planner* automatic = find_planner("auto").value();
   int compared = 0, better = 0;
-  for (int i = 0; i < 25; ++i) {
+  for (int i = 0; i < 60; ++i) {
     RandomProblem made = random.next();
     made.problem.method = i % 3 == 2 ? Method::Stash : Method::Sync;
-    const auto best = automatic->plan(made.problem);
+    const auto best = automatic().plan(made.problem);
     bool beats_all = true;
     for (const auto& planner : planners()) {
-      if (planner.get() == automatic) continue;
+      if (planner.get() == &automatic()) continue;
       const auto single = planner->plan(made.problem);
       if (!single) continue;
       CAPTURE(planner->name());
@@ -27,8 +37,79 @@ TEST_CASE("auto is never slower than any single planner") {
     }
     better += best && beats_all;
   }
-  CHECK(compared > 100);
-  CHECK(better > 0);  // the improvement improves
+  CHECK(compared > 200);
+  CHECK(better > 5);  // the improvement improves
+}
+
+TEST_CASE("auto finds the best of every pipeline, or nearly") {
+  RandomProblems random(42);
+  int solved = 0, best_found = 0;
+  for (int i = 0; i < 80; ++i) {
+    RandomProblem made = random.next(4);
+    if (made.cluster->num_devices() > 3) continue;
+    const Seconds fastest = fastest_pipeline(made.problem);
+    const auto best = automatic().plan(made.problem);
+    if (fastest == Seconds::max()) continue;
+    REQUIRE(best);
+    ++solved;
+    best_found += best->estimate.step <= fastest;
+    CHECK(best->estimate.step.value() <= 1.1 * fastest.value());
+  }
+  CHECK(solved > 30);
+  CHECK(best_found >= solved * 9 / 10);
+}
+
+TEST_CASE("the number of threads does not change the plan") {
+  RandomProblems random(43);
+  for (int i = 0; i < 8; ++i) {
+    RandomProblem made = random.next();
+    std::string said;
+    for (int threads : {1, 2, 5}) {
+      made.problem.threads = threads;
+      const auto planned = automatic().plan(made.problem);
+      const std::string now =
+          planned ? to_json(planned->plan).to_text() + planned->why
+                  : planned.error().to_text();
+      if (threads == 1) said = now;
+      CHECK(now == said);
+    }
+  }
+}
+
+TEST_CASE("when time is up the best so far is the answer") {
+  RandomProblems random(44);
+  int planned = 0;
+  for (int i = 0; i < 10; ++i) {
+    RandomProblem made = random.next();
+    const auto full = automatic().plan(made.problem);
+    std::atomic<int> asked = 0;
+    made.problem.is_over_ = [&] { return ++asked > 3; };
+    const auto short_of_time = automatic().plan(made.problem);
+    if (!full || !short_of_time) continue;
+    ++planned;
+    CHECK(full->estimate.step <= short_of_time->estimate.step);
+  }
+  CHECK(planned > 3);
+}
+
+TEST_CASE("many equal hosts are planned as one") {
+  RandomProblems random(45);
+  RandomProblem made = random.next();
+  *made.cluster = load_cluster("32x4xV100@50MB/s/20MB/s").value();
+  Problem& problem = made.problem;
+  problem.memory_limit = Bytes(0);
+  problem.minibatch = 512;
+  problem.microbatches = {128, 256, 512};
+  problem.estimate = simulating_estimator(problem);
+  problem.estimate_copies = copies_estimator(problem);
+  const auto planned = automatic().plan(problem);
+  REQUIRE(planned);
+  CHECK(planned->plan.devices.size() == 128);
+  const auto again = problem.estimate(planned->plan);
+  REQUIRE(again);
+  CHECK(again->step == planned->estimate.step);
+  CHECK(again->memory == planned->estimate.memory);
+  CHECK(again->traffic == planned->estimate.traffic);
 }
 
 }  // namespace pipewright

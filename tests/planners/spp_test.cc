@@ -218,7 +218,7 @@ TEST_CASE("less memory: another order or partition, then a refusal") {
   }
   CHECK(plans > 0);
   CHECK(plan.error().code == ErrorCode::BadConfiguration);
-  CHECK(plan.error().message.find("no plan fits") == 0);
+  CHECK(plan.error().message.find("no plan of spp fits") == 0);
 }
 
 TEST_CASE("asynchronous methods are refused") {

@@ -1,0 +1,204 @@
+#include "pipewright/estimate/copies_estimator.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "pipewright/estimate/estimator.h"
+#include "pipewright/plan/lower.h"
+#include "pipewright/plan/validate.h"
+#include "pipewright/planners/copies.h"
+#include "pipewright/simulate/simulate.h"
+
+namespace pipewright {
+namespace {
+
+using Ring = std::vector<DeviceId>;
+
+// Of a value of `whole` bytes for all copies, what two copies have of it; none
+// if rounding would tell slices of the two from slices of the whole.
+std::optional<Bytes> of_two(Bytes whole, int microbatch, int copies) {
+  const std::int64_t samples = std::int64_t{microbatch} * copies;
+  const Bytes two = whole * 2 / std::int64_t{copies};
+  if (two * std::int64_t{copies} == whole * 2) return two;
+  for (std::int64_t slice = 1; slice <= microbatch; ++slice)
+    if (whole * slice / samples != two * slice / std::int64_t{2 * microbatch})
+      return {};
+  return two;
+}
+
+// The profile with the sizes that two copies have as part of all of them.
+std::shared_ptr<const Profile> profile_of_two(const Profile& profile,
+                                              int microbatch, int copies) {
+  const auto whole =
+      sizes_at(profile, microbatch * copies, Outside::Extrapolate);
+  if (!whole) return nullptr;
+  std::vector<LayerSizes> two;
+  for (const LayerSizes& sizes : *whole) {
+    const auto output = of_two(sizes.output, microbatch, copies);
+    const auto kept = of_two(sizes.keeps_private, microbatch, copies);
+    const auto workspace = of_two(sizes.workspace, microbatch, copies);
+    if (!output || !kept || !workspace) return nullptr;
+    two.push_back({*output, *kept, *workspace});
+  }
+  auto made = std::make_shared<Profile>(profile);
+  made->sizes = {{2 * microbatch, std::move(two)}};
+  return made;
+}
+
+// What is known of a cluster's groups and rings, found out once.
+class GroupFacts {
+ public:
+  bool are_equal(const Cluster& cluster, int size) {
+    const std::lock_guard lock(mutex_);
+    const auto [fact, is_new] = equal_.try_emplace(size, false);
+    if (is_new) fact->second = has_equal_groups(cluster, size);
+    return fact->second;
+  }
+  // Null where two copies would not be as all are.
+  std::shared_ptr<const Profile> two(const Profile& profile, int microbatch,
+                                     int copies) {
+    const std::lock_guard lock(mutex_);
+    const auto [known, is_new] =
+        profiles_.try_emplace(std::pair(microbatch, copies));
+    if (is_new) known->second = profile_of_two(profile, microbatch, copies);
+    return known->second;
+  }
+  Result<RingPace> pace(const Cluster& cluster, const Ring& ring) {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = paces_.find(ring); known != paces_.end())
+      return known->second;
+    PIPEWRIGHT_TRY(const RingPace pace, ring_pace(cluster, ring));
+    paces_[ring] = pace;
+    return pace;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, bool> equal_;
+  std::map<std::pair<int, int>, std::shared_ptr<const Profile>> profiles_;
+  std::map<Ring, RingPace> paces_;
+};
+
+// One plan and its copies.
+class Copies {
+ public:
+  Copies(const Problem& problem, GroupFacts& facts, const Plan& plan,
+         int copies)
+      : problem_(problem),
+        facts_(facts),
+        plan_(plan),
+        copies_(copies),
+        size_(problem.cluster->num_devices() / copies) {}
+
+  Result<Estimate> estimate() {
+    const std::shared_ptr<const Profile> profile = profile_of_two();
+    if (!profile) return all();
+    PIPEWRIGHT_TRY(const Plan two, copies_of(plan_, 2, size_));
+    PIPEWRIGHT_TRY(const Program program, lower(two, *profile));
+    PIPEWRIGHT_TRY(const ProgramFacts proven, validate(program));
+    PIPEWRIGHT_TRY(Costs costs,
+                   costs_of(program, *problem_.profile, *problem_.cluster));
+    Bytes summed;
+    for (std::size_t i = 0; i < program.reductions.size(); ++i) {
+      const Reduction& reduction = program.reductions[i];
+      const Ring ring = ring_of(reduction, two);
+      PIPEWRIGHT_TRY(const RingPace pace, facts_.pace(*problem_.cluster, ring));
+      costs.reductions[i] = pace.seconds(reduction.bytes);
+      summed += reduction.bytes * (2 * std::int64_t{pace.size - 1});
+    }
+    SimulateOptions options;
+    options.keep_spans = false;
+    Estimate estimate =
+        estimate_of(simulate(program, costs, options), problem_);
+    estimate.traffic =
+        estimate.traffic / std::int64_t{2} * std::int64_t{copies_} + summed;
+    estimate.memory = of_first_copy(estimate.memory, 2);
+    estimate.staleness = largest_delay(proven);
+    return estimate;
+  }
+
+ private:
+  // None where all copies have to be simulated.
+  std::shared_ptr<const Profile> profile_of_two() const {
+    if (copies_ < 3) return nullptr;
+    for (const DeviceKind& kind : problem_.cluster->kinds())
+      if (kind.on_chip_memory > Bytes(0)) return nullptr;
+    if (!facts_.are_equal(*problem_.cluster, size_)) return nullptr;
+    return facts_.two(*problem_.profile, plan_.microbatch, copies_);
+  }
+
+  Result<Estimate> all() const {
+    PIPEWRIGHT_TRY(const Plan whole, copies_of(plan_, copies_, size_));
+    PIPEWRIGHT_TRY(Estimate estimate, problem_.estimate(whole));
+    estimate.memory = of_first_copy(estimate.memory, copies_);
+    return estimate;
+  }
+
+  // Workers of a stage stand copy by copy, as copies_of() has them.
+  std::vector<Bytes> of_first_copy(const std::vector<Bytes>& memory,
+                                   int copies) const {
+    std::vector<Bytes> first(plan_.devices.size());
+    for (const Stage& stage : plan_.stages) {
+      const auto begin = stage.workers.front().index();
+      for (WorkerId worker : stage.workers)
+        first[worker.index()] =
+            memory[begin * static_cast<std::size_t>(copies) + worker.index() -
+                   begin];
+    }
+    return first;
+  }
+
+  // The ring of all copies from that of two: the same order of workers that
+  // copies_of() gives.
+  Ring ring_of(const Reduction& reduction, const Plan& two) const {
+    std::vector<WorkerId> workers = reduction.workers;
+    std::sort(workers.begin(), workers.end());
+    Ring ring;
+    for (const Stage* stage : stages_once(two)) {
+      Ring first;
+      const std::size_t half = stage->workers.size() / 2;
+      for (std::size_t i = 0; i < half; ++i)
+        if (std::binary_search(workers.begin(), workers.end(),
+                               stage->workers[i]))
+          first.push_back(two.devices[stage->workers[i].index()]);
+      for (int c = 0; c < copies_; ++c)
+        for (DeviceId device : first)
+          ring.push_back(DeviceId(device.value + c * size_));
+    }
+    return ring;
+  }
+
+  // One stage for each set of workers, in the order of workers.
+  static std::vector<const Stage*> stages_once(const Plan& plan) {
+    std::map<WorkerId, const Stage*> by_worker;
+    for (const Stage& stage : plan.stages)
+      by_worker[stage.workers.front()] = &stage;
+    std::vector<const Stage*> stages;
+    for (const auto& [worker, stage] : by_worker) stages.push_back(stage);
+    return stages;
+  }
+
+  const Problem& problem_;
+  GroupFacts& facts_;
+  const Plan& plan_;
+  const int copies_, size_;
+};
+
+}  // namespace
+
+CopiesEstimator copies_estimator(const Problem& problem) {
+  auto known = std::make_shared<Problem>();
+  known->profile = problem.profile;
+  known->cluster = problem.cluster;
+  known->memory_limit = problem.memory_limit;
+  known->estimate = simulating_estimator(problem);
+  auto facts = std::make_shared<GroupFacts>();
+  return [known, facts](const Plan& plan, int copies) {
+    return Copies(*known, *facts, plan, copies).estimate();
+  };
+}
+
+}  // namespace pipewright

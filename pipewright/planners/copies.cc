@@ -1,0 +1,186 @@
+#include "pipewright/planners/copies.h"
+
+#include <algorithm>
+#include <map>
+
+#include "pipewright/cluster/cluster_builder.h"
+
+namespace pipewright {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+// Links are alike if they differ only in which resources they share: a
+// one-to-one renaming that holds for all links of a group.
+class Renaming {
+ public:
+  explicit Renaming(const std::vector<SharedResource>& resources)
+      : resources_(resources) {}
+
+  bool alike(const Link* a, const Link* b) {
+    if (a == nullptr || b == nullptr) return a == b;
+    if (a == b && a->uses.empty()) return true;
+    if (a->bandwidth != b->bandwidth || a->latency != b->latency ||
+        a->duplex != b->duplex || a->uses.size() != b->uses.size())
+      return false;
+    for (std::size_t u = 0; u < a->uses.size(); ++u)
+      if (a->uses[u].upstream != b->uses[u].upstream ||
+          !same(a->uses[u].resource, b->uses[u].resource))
+        return false;
+    return true;
+  }
+  const std::map<int, int>& names() const { return there_; }
+
+ private:
+  bool same(int a, int b) {
+    const auto [to, is_new] = there_.try_emplace(a, b);
+    const auto [from, is_new_back] = back_.try_emplace(b, a);
+    if (to->second != b || from->second != a) return false;
+    const SharedResource& one = resources_[at(a)];
+    const SharedResource& other = resources_[at(b)];
+    return one.bandwidth == other.bandwidth && one.duplex == other.duplex;
+  }
+
+  const std::vector<SharedResource>& resources_;
+  std::map<int, int> there_, back_;
+};
+
+struct Groups {
+  const Cluster& cluster;
+  int size, copies;
+
+  DeviceId device(int copy, int d) const { return DeviceId(copy * size + d); }
+  const Link* link(int copy, int a, int b) const {
+    return cluster.link(device(copy, a), device(copy, b));
+  }
+};
+
+// Copy c against copy 0. Between copies nothing goes but rings, whose pace is
+// reckoned over all of them.
+bool is_equal(const Groups& groups, int c, std::vector<int>& used_by) {
+  Renaming inside(groups.cluster.resources());
+  for (int a = 0; a < groups.size; ++a) {
+    const auto& devices = groups.cluster.devices();
+    if (devices[groups.device(0, a).index()].kind !=
+        devices[groups.device(c, a).index()].kind)
+      return false;
+    for (int b = 0; b < groups.size; ++b)
+      if (a != b && !inside.alike(groups.link(0, a, b), groups.link(c, a, b)))
+        return false;
+  }
+  for (const auto& [here, there] : inside.names()) {
+    int& user = used_by[at(there)];
+    if (user >= 0 && user != c) return false;
+    user = c;
+  }
+  return true;
+}
+
+bool host_ends_at(const Cluster& cluster, int device) {
+  const auto& devices = cluster.devices();
+  if (cluster.num_hosts() == 1) return true;
+  return devices[at(device)].host != devices[at(device) - 1].host;
+}
+
+// The first worker of each run of workers that hold the same stages, and how
+// many they are.
+Result<std::map<int, int>> blocks_of(const Plan& plan) {
+  std::map<int, int> blocks;
+  std::vector<int> block_of(plan.devices.size(), -1);
+  const Error scattered = bad_configuration(
+      "copies of a plan whose stages share some of their workers");
+  for (const Stage& stage : plan.stages) {
+    const int first = stage.workers.front().value;
+    const int count = static_cast<int>(stage.workers.size());
+    if (count > 1 && plan.replication != Replication::Split)
+      return bad_configuration("copies of replicas that take turns");
+    const auto [block, is_new] = blocks.try_emplace(first, count);
+    if (block->second != count) return scattered;
+    for (int i = 0; i < count; ++i) {
+      if (stage.workers[at(i)].value != first + i) return scattered;
+      int& owner = block_of[at(first + i)];
+      if (owner >= 0 && owner != first) return scattered;
+      owner = first;
+    }
+  }
+  if (std::count(block_of.begin(), block_of.end(), -1) > 0) return scattered;
+  return blocks;
+}
+
+Orders copied(const Orders& orders, const std::map<int, int>& blocks,
+              int copies) {
+  Orders all;
+  if (orders.empty()) return all;
+  for (const auto& [first, count] : blocks)
+    for (int c = 0; c < copies; ++c)
+      for (int i = 0; i < count; ++i) all.push_back(orders[at(first + i)]);
+  return all;
+}
+
+}  // namespace
+
+bool has_equal_groups(const Cluster& cluster, int size) {
+  if (size < 1 || cluster.num_devices() % size != 0) return false;
+  const Groups groups{cluster, size, cluster.num_devices() / size};
+  std::vector<int> used_by(cluster.resources().size(), -1);
+  for (int c = 0; c < groups.copies; ++c)
+    if (!is_equal(groups, c, used_by)) return false;
+  return true;
+}
+
+std::vector<int> equal_groups(const Cluster& cluster, int most) {
+  std::vector<int> sizes;
+  const int devices = cluster.num_devices();
+  for (int size = 1; size <= std::min(most, devices / 2); ++size)
+    if (devices % size == 0 && host_ends_at(cluster, size) &&
+        has_equal_groups(cluster, size))
+      sizes.push_back(size);
+  return sizes;
+}
+
+Result<Cluster> first_devices(const Cluster& cluster, int count) {
+  ClusterBuilder builder(cluster.name());
+  for (const DeviceKind& kind : cluster.kinds()) builder.add_kind(kind);
+  for (const SharedResource& resource : cluster.resources())
+    builder.add_resource(resource);
+  for (int d = 0; d < count; ++d) builder.add_device(cluster.devices()[at(d)]);
+  for (int a = 0; a < count; ++a)
+    for (int b = 0; b < count; ++b)
+      if (const Link* link = cluster.link(DeviceId(a), DeviceId(b));
+          a != b && link != nullptr)
+        builder.connect(DeviceId(a), DeviceId(b), *link);
+  return builder.build();
+}
+
+Result<Plan> copies_of(const Plan& plan, int copies, int size) {
+  using Blocks = std::map<int, int>;
+  PIPEWRIGHT_TRY(const Blocks blocks, blocks_of(plan));
+  Plan whole = plan;
+  whole.minibatch *= copies;
+  whole.microbatch *= copies;
+  whole.replication = Replication::Split;
+  whole.devices.clear();
+  for (const auto& [first, count] : blocks)
+    for (int c = 0; c < copies; ++c)
+      for (int i = 0; i < count; ++i)
+        whole.devices.push_back(
+            DeviceId(plan.devices[at(first + i)].value + c * size));
+  for (Stage& stage : whole.stages) {
+    const int first = stage.workers.front().value * copies;
+    const int count = static_cast<int>(stage.workers.size()) * copies;
+    stage.workers.clear();
+    for (int i = 0; i < count; ++i)
+      stage.workers.push_back(WorkerId(first + i));
+  }
+  const Schedule::Sections& sections = plan.schedule.sections();
+  PIPEWRIGHT_TRY(
+      whole.schedule,
+      Schedule::create(plan.num_stages(), plan.schedule.num_microbatches(),
+                       {copied(sections.prologue, blocks, copies),
+                        copied(sections.body, blocks, copies),
+                        copied(sections.epilogue, blocks, copies),
+                        sections.minibatches_outside}));
+  return whole;
+}
+
+}  // namespace pipewright

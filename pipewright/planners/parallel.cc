@@ -1,0 +1,35 @@
+#include "pipewright/planners/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
+#include <vector>
+
+namespace pipewright {
+
+void in_parallel(std::size_t count, int threads,
+                 const std::function<void(std::size_t)>& work) {
+  const std::size_t wanted =
+      threads > 0 ? static_cast<std::size_t>(threads)
+                  : std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::exception_ptr> thrown(count);
+  std::atomic<std::size_t> next{0};
+  const auto run = [&] {
+    for (std::size_t i = next++; i < count; i = next++) try {
+        work(i);
+      } catch (...) {
+        thrown[i] = std::current_exception();
+      }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t t = 1; t < std::min(wanted, count); ++t)
+      others.emplace_back(run);
+    run();
+  }
+  for (const std::exception_ptr& each : thrown)
+    if (each) std::rethrow_exception(each);
+}
+
+}  // namespace pipewright

@@ -1,0 +1,42 @@
+// What a planner says where nothing fits: which stage needs how much at best,
+// how much with recompute, and how many devices would do.
+//
+//   no plan of balanced fits 16 GB: stage 1 (V100.1) needs 19.2 GB at best,
+//   17.0 GB with recompute; hint: 5 devices would do
+
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "pipewright/planners/planner.h"
+
+namespace pipewright {
+
+// The worker of a plan that exceeds its device most.
+struct Shortage {
+  double ratio = 0;  // of need to limit
+  Bytes need, limit;
+  int stage = 0;
+  std::string device;
+  int microbatch = 0;
+};
+Shortage shortage_of(const Planned& planned, const Problem& problem);
+
+// The fewest devices, each with as much memory as the smallest of the cluster,
+// on which a pipeline of one stage a device fits, at the smallest microbatch:
+// weights, gradients and optimizer state, and what 1F1B keeps. 0 if some layer
+// alone is too large.
+int devices_needed(const Problem& problem, bool recompute);
+
+// The least that was needed without recompute and with it, where that was
+// tried.
+Error nothing_fits(const Problem& problem, const std::string& planner,
+                   const std::optional<Shortage>& plain,
+                   const std::optional<Shortage>& recomputed);
+
+// The same for a planner that tries no recompute itself: its nearest plan, with
+// every stage recomputed.
+Error nothing_fits(const Problem& problem, const Planned& nearest);
+
+}  // namespace pipewright

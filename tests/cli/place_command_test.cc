@@ -1,0 +1,106 @@
+// pipewright place, from outside: a small instance with a known answer, and
+// what it says of files that are none.
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "pipewright/base/json.h"
+
+namespace pipewright::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Run {
+  std::string printed;
+  int code = 0;
+};
+
+Run run(const std::string& arguments) {
+  const std::string command =
+      std::string(PIPEWRIGHT_BINARY) + " place " + arguments + " 2>&1";
+  FILE* pipe = ::popen(command.c_str(), "r");
+  REQUIRE(pipe);
+  Run result;
+  std::array<char, 4096> buffer;
+  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    result.printed.append(buffer.data(), n);
+  result.code = WEXITSTATUS(::pclose(pipe));
+  return result;
+}
+
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& text)
+      : path_((fs::temp_directory_path() /
+               ("place_test." + std::to_string(::getpid()) + ".json"))
+                  .string()) {
+    std::ofstream(path_) << text;
+  }
+  ~TemporaryFile() { fs::remove(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string node(int id, int latency) {
+  return "{\"id\": " + std::to_string(id) +
+         ", \"supportedOnFpga\": 1, \"cpuLatency\": 1000, \"fpgaLatency\": " +
+         std::to_string(latency) + ", \"isBackwardNode\": 0, \"size\": 1}";
+}
+
+// 4, 3, 2, 5 in a row; a cut costs both sides 1. Two devices: 4 + 3 + 1 = 8
+// against 1 + 2 + 5 = 8.
+std::string four_in_a_row() {
+  std::string text =
+      "{\"maxSizePerFPGA\": 10, \"maxFPGAs\": 2, \"maxCPUs\": 0, \"nodes\": [";
+  const int latencies[] = {4, 3, 2, 5};
+  for (int i = 0; i < 4; ++i) text += (i ? ", " : "") + node(i, latencies[i]);
+  text += "], \"edges\": [";
+  for (int i = 0; i < 3; ++i)
+    text += std::string(i ? ", " : "") + "{\"sourceId\": " + std::to_string(i) +
+            ", \"destId\": " + std::to_string(i + 1) + ", \"cost\": 1}";
+  return text + "]}";
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("place finds and proves the least largest load") {
+  const TemporaryFile file(four_in_a_row());
+  const Run answer = run(file.path() + " --json");
+  REQUIRE(answer.code == 0);
+  const auto json = parse_json(answer.printed, "stdout");
+  REQUIRE(json);
+  CHECK(has(answer.printed, "\"max_load\": 8"));
+  CHECK(has(answer.printed, "\"proven\": true"));
+  CHECK(json->find("accelerators")->if_array()->size() == 2);
+  const Run text = run(file.path());
+  CHECK(text.code == 0);
+  CHECK(has(text.printed, "the least there is (proven)"));
+  const Run any = run(file.path() + " --any-set");
+  CHECK(any.code == 0);
+  CHECK(has(any.printed, "largest load over any sets: 8"));
+}
+
+TEST_CASE("place refuses what is no instance") {
+  CHECK(run("/no/such/file").code == 66);
+  CHECK(run("").code == 2);
+  const TemporaryFile file("{\"nodes\": 3}");
+  const Run answer = run(file.path());
+  CHECK(answer.code == 65);
+  CHECK(has(answer.printed, file.path()));
+}
+
+}  // namespace pipewright::cli

@@ -1,0 +1,128 @@
+// Copies of a plan on equal groups: that groups are told apart rightly, and
+// that simulating two copies gives what simulating all of them gives.
+
+#include "pipewright/planners/copies.h"
+
+#include <doctest/doctest.h>
+
+#include "pipewright/estimate/copies_estimator.h"
+#include "tests/planners/every_pipeline.h"
+#include "tests/planners/random_problems.h"
+
+namespace pipewright {
+namespace {
+
+Cluster cluster_of(const std::string& text) {
+  return load_cluster(text).value();
+}
+
+// The whole problem, and the one that its first group has.
+struct Grouped {
+  RandomProblem whole;
+  Cluster group;
+  Problem part;
+  int copies;
+};
+
+Grouped grouped(RandomProblems& random, const std::string& text, int size) {
+  RandomProblem whole = random.next(5);
+  *whole.cluster = cluster_of(text);
+  whole.problem.memory_limit = Bytes(0);
+  const int copies = whole.cluster->num_devices() / size;
+  whole.problem.minibatch = 16 * copies;
+  whole.problem.microbatches = {4 * copies, 8 * copies};
+  whole.problem.estimate = simulating_estimator(whole.problem);
+  whole.problem.estimate_copies = copies_estimator(whole.problem);
+  Cluster group = first_devices(*whole.cluster, size).value();
+  Problem part = whole.problem;
+  part.minibatch = 16;
+  part.microbatches = {4, 8};
+  return {std::move(whole), std::move(group), std::move(part), copies};
+}
+
+// Sizes that do not grow in proportion make all copies be simulated: here they
+// do, or not.
+void make_proportional(Profile& profile) {
+  const auto sizes = profile.sizes.begin()->second;
+  const int first = profile.sizes.begin()->first;
+  for (auto& [size, rows] : profile.sizes)
+    for (std::size_t l = 0; l < rows.size(); ++l) {
+      const auto scaled = [&](Bytes bytes) {
+        return bytes * std::int64_t{size} / std::int64_t{first} /
+               std::int64_t{size} * std::int64_t{size};
+      };
+      rows[l] = {scaled(sizes[l].output), scaled(sizes[l].keeps_private),
+                 scaled(sizes[l].workspace)};
+    }
+}
+
+}  // namespace
+
+TEST_CASE("equal hosts are equal groups, others are not") {
+  CHECK(equal_groups(cluster_of("8x4xV100@nvlink/10GbE"), 16) ==
+        std::vector<int>{4, 8, 16});
+  CHECK(equal_groups(cluster_of("6xV100@1GB/s"), 6) ==
+        std::vector<int>{1, 2, 3});
+  CHECK(equal_groups(cluster_of("2xV100+2xT4@1GB/s"), 4).empty());
+  CHECK(!has_equal_groups(cluster_of("4x2xV100@nvlink/10GbE"), 3));
+}
+
+TEST_CASE("two copies tell what all copies do") {
+  RandomProblems random(5);
+  int compared = 0;
+  for (const auto& [text, size] :
+       {std::pair{"3x2xV100@50MB/s/20MB/s", 2},
+        std::pair{"4x2xV100@5MB/s/20MB/s", 2}, std::pair{"4xV100@30MB/s", 1},
+        std::pair{"6xV100@30MB/s", 2}, std::pair{"6x1xV100@1GB/s/10MB/s", 2}})
+    for (int i = 0; i < 12; ++i) {
+      Grouped made = grouped(random, text, size);
+      if (i % 3 != 2) make_proportional(*made.whole.profile);
+      made.part.cluster = &made.group;
+      made.part.method = i % 4 == 3 ? Method::Stash : Method::Sync;
+      made.whole.problem.method = made.part.method;
+      int seen = 0;
+      EveryPipeline(made.part, [&](const Pipeline& pipeline) {
+        if (++seen % 2 != 0) return;
+        const auto plan = plan_of(pipeline, made.part, "part");
+        if (!plan) return;
+        const auto whole = copies_of(*plan, made.copies, size);
+        REQUIRE(whole);
+        const auto all = made.whole.problem.estimate(*whole);
+        const auto two = made.whole.problem.estimate_copies(*plan, made.copies);
+        REQUIRE(bool(all) == bool(two));
+        if (!all) return;
+        CHECK(two->step == all->step);
+        CHECK(two->traffic == all->traffic);
+        CHECK(two->fits == all->fits);
+        CHECK(two->staleness == all->staleness);
+        CHECK(two->bubble == doctest::Approx(all->bubble));
+        for (const Stage& stage : plan->stages)
+          for (WorkerId worker : stage.workers) {
+            const std::size_t first = stage.workers.front().index();
+            CHECK(two->memory[worker.index()] ==
+                  all->memory[first * static_cast<std::size_t>(made.copies) +
+                              worker.index() - first]);
+          }
+        ++compared;
+      }).run();
+    }
+  CHECK(compared > 400);
+}
+
+TEST_CASE("replicas that take turns are not copied") {
+  RandomProblems random(6);
+  Grouped made = grouped(random, "4x2xV100@5MB/s/20MB/s", 2);
+  made.part.cluster = &made.group;
+  Pipeline pipeline;
+  pipeline.microbatch = 4;
+  pipeline.replication = Replication::Rotate;
+  pipeline.stages = {{made.whole.profile->num_layers(),
+                      -1,
+                      {DeviceId(0), DeviceId(1)},
+                      false}};
+  const auto plan = plan_of(pipeline, made.part, "part");
+  REQUIRE(plan);
+  CHECK(!copies_of(*plan, 4, 2));
+}
+
+}  // namespace pipewright

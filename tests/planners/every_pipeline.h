@@ -1,0 +1,76 @@
+// Every pipeline of runs of layers for a small problem: all cuts, all numbers
+// of replicas on devices in the cluster's order, some schedules, with and
+// without recompute. What searches and bounds are held against.
+
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pipewright/planners/pipeline.h"
+
+namespace pipewright {
+
+class EveryPipeline {
+ public:
+  EveryPipeline(const Problem& problem,
+                std::function<void(const Pipeline&)> visit)
+      : problem_(problem), visit_(std::move(visit)) {}
+
+  void run() {
+    schedules_ = is_asynchronous(problem_.method)
+                     ? std::vector<std::string>{"async-1f1b"}
+                     : std::vector<std::string>{"1f1b", "zb-h1"};
+    extend(0, 0);
+  }
+
+ private:
+  void extend(int layer, int device) {
+    const int layers = problem_.profile->num_layers();
+    if (layer == layers) return complete();
+    for (int end = layer + 1; end <= layers; ++end)
+      for (int last = device + 1; last <= problem_.cluster->num_devices();
+           ++last) {
+        PipelineStage stage;
+        stage.end = end;
+        for (int d = device; d < last; ++d)
+          stage.devices.push_back(DeviceId(d));
+        stages_.push_back(stage);
+        extend(end, last);
+        stages_.pop_back();
+      }
+  }
+
+  void complete() {
+    Pipeline pipeline;
+    pipeline.stages = stages_;
+    for (const std::string& schedule : schedules_)
+      for (int microbatch : problem_.microbatches)
+        for (bool recompute : {false, true}) {
+          pipeline.schedule = schedule;
+          pipeline.microbatch = microbatch;
+          for (PipelineStage& stage : pipeline.stages)
+            stage.recompute = recompute;
+          visit_(pipeline);
+        }
+  }
+
+  const Problem& problem_;
+  std::function<void(const Pipeline&)> visit_;
+  std::vector<std::string> schedules_;
+  std::vector<PipelineStage> stages_;
+};
+
+// The fastest of them that fits; infinite if none does.
+inline Seconds fastest_pipeline(const Problem& problem) {
+  Seconds fastest = Seconds::max();
+  EveryPipeline(problem, [&](const Pipeline& pipeline) {
+    const auto scored = planned(pipeline, problem, "every");
+    if (scored && scored->estimate.fits)
+      fastest = std::min(fastest, scored->estimate.step);
+  }).run();
+  return fastest;
+}
+
+}  // namespace pipewright
