@@ -28,14 +28,19 @@
 namespace pipewright {
 namespace {
 
-constexpr std::size_t kRescheduled = 4;  // pipelines tried by all schedules
-constexpr std::size_t kImproved = 4;
-constexpr int kMostSingly = 64;   // planned one by one
+constexpr int kMostSingly = 64;   // devices that are planned one by one
 constexpr int kMostOfGroup = 16;  // devices of a group that is copied
-// Simulated actions in all: a second or two on one core; of one size of groups
-// some tenths of one.
-constexpr double kMostActions = 2e6;
-constexpr double kMostActionsOfGroup = 1e5;
+
+// How much is searched.
+struct Effort {
+  double actions;           // simulated, in all
+  std::size_t rescheduled;  // pipelines tried by all schedules
+  std::size_t improved;
+};
+// A second or two on one core, and some tenths of one.
+constexpr Effort kWhole{2e6, 4, 4};
+constexpr Effort kGroup{2.5e4, 1, 2};
+
 constexpr std::size_t kMostOfAll = 3000;  // pipelines: tried without exception
 constexpr double kPlannersShare = 0.6;    // of the budget
 
@@ -94,9 +99,9 @@ std::string improvement_text(const AutoPlan& best, Seconds start) {
 // The best of a problem's starts, improved.
 Result<Planned> searched(const Problem& problem,
                          const std::vector<Planned>& starts,
-                         double most_actions) {
+                         const Effort& effort) {
   PIPEWRIGHT_TRY(const AutoCosts costs, AutoCosts::create(problem));
-  AutoSearch search(costs, most_actions);
+  AutoSearch search(costs, effort.actions);
   std::vector<std::string> notes;
   Seconds fastest = Seconds::max();
   for (const Planned& start : starts) {
@@ -109,8 +114,8 @@ Result<Planned> searched(const Problem& problem,
   search.add(plain_shapes(costs), "auto");
   const std::vector<Pipeline> every = every_pipeline(costs, kMostOfAll);
   const bool all = !every.empty() && search.search_all(every, "auto");
-  search.reschedule(kRescheduled);
-  search.improve(kImproved);
+  search.reschedule(effort.rescheduled);
+  search.improve(effort.improved);
   if (search.is_empty()) return bad_configuration("nothing was found");
   Planned best = search.best().planned;
   if (fastest == Seconds::max()) fastest = best.estimate.step;
@@ -166,8 +171,7 @@ std::optional<Planned> planned_in_copies(const Problem& whole, int size) {
       ask_planners(group->problem, whole.cluster->num_devices() > kMostSingly
                                        ? kLeftOut
                                        : std::set<std::string>());
-  Result<Planned> best =
-      searched(group->problem, asked.plans, kMostActionsOfGroup);
+  Result<Planned> best = searched(group->problem, asked.plans, kGroup);
   if (!best) return {};
   const int copies = whole.cluster->num_devices() / size;
   Result<Plan> plan = copies_of(best->plan, copies, size);
@@ -198,7 +202,7 @@ Result<Planned> best_plan(const Problem& problem,
       if (auto copied = planned_in_copies(problem, size))
         all.push_back(*std::move(copied));
   if (devices <= kMostSingly || all.empty()) {
-    if (Result<Planned> found = searched(problem, starts, kMostActions))
+    if (Result<Planned> found = searched(problem, starts, kWhole))
       all.push_back(*std::move(found));
   }
   all.insert(all.end(), starts.begin(), starts.end());

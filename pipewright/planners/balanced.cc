@@ -96,6 +96,7 @@ class BalancedPlanner : public Planner {
     const int stages =
         std::min(problem.cluster->num_devices(), problem.profile->num_layers());
     for (int microbatch : problem.microbatches) {
+      if (choice.is_over()) break;
       PIPEWRIGHT_TRY(
           const CostTable costs,
           CostTable::create(*problem.profile, *problem.cluster, microbatch));

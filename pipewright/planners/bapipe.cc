@@ -55,9 +55,12 @@ class BaPipePlanner : public Planner {
     if (problem.profile->num_layers() < 1)
       return bad_configuration("the profile has no layers");
     BaPipeExploration exploration(problem, name());
-    for (int microbatch : problem.microbatches)
+    for (int microbatch : problem.microbatches) {
+      if (microbatch != problem.microbatches.front() && problem.is_over())
+        break;
       if (auto done = exploration.explore(microbatch); !done)
         return done.error();
+    }
     for (int microbatch : problem.microbatches)
       exploration.try_data_parallelism(microbatch);
     return exploration.best();

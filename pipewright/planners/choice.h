@@ -29,6 +29,8 @@ class Choice {
   void refuse(const Error& error);
 
   bool has_plan() const { return best_.has_value(); }
+  // Whether time is up and there is something to answer with.
+  bool is_over() const { return has_plan() && problem_.is_over(); }
   // Fails with BadConfiguration: nothing was considered, or nothing fits.
   Result<Planned> best() &&;
 

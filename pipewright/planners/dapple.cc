@@ -77,7 +77,8 @@ class DappleSearch {
         cluster_(*problem.cluster),
         kind_(leading_kind(cluster_)),
         devices_(cluster_.num_devices()),
-        microbatches_(problem.minibatch / costs.microbatch()) {
+        microbatches_(problem.minibatch / costs.microbatch()),
+        problem_(problem) {
     for (int g = 1; g <= devices_; ++g)
       if (devices_ % g == 0 && devices_ / g <= kMostGroups) {
         group_ = g;
@@ -99,7 +100,7 @@ class DappleSearch {
         at(cuts), std::vector<std::optional<Found>>(at(groups) + 1));
     best[0][0] = Found{};
     Found answer = completed({}, 0, 0);
-    for (int c = 0; c + 1 < cuts; ++c)
+    for (int c = 0; c + 1 < cuts && !problem_.is_over(); ++c)
       for (int g = 0; g < groups; ++g) {
         if (!best[at(c)][at(g)]) continue;
         const std::vector<StageShape> partial = best[at(c)][at(g)]->stages;
@@ -170,6 +171,7 @@ class DappleSearch {
   const CostTable& costs_;
   const Cluster& cluster_;
   int kind_, devices_, microbatches_, group_ = 1;
+  const Problem& problem_;
   double slowest_ = 0;
   std::vector<int> cuts_;
   std::vector<Part> parts_;
@@ -192,6 +194,7 @@ class DapplePlanner : public Planner {
                                "plan it with --method sync");
     Choice choice(problem, name());
     for (int microbatch : problem.microbatches) {
+      if (choice.is_over()) break;
       PIPEWRIGHT_TRY(
           const CostTable costs,
           CostTable::create(*problem.profile, *problem.cluster, microbatch));

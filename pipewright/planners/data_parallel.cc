@@ -23,6 +23,7 @@ class DataParallelPlanner : public Planner {
     const std::vector<StageShape> stages = {
         {problem.profile->num_layers(), devices}};
     for (int microbatch : problem.microbatches) {
+      if (choice.is_over()) break;
       if (microbatch < devices)
         choice.refuse(bad_configuration(
             std::to_string(devices) + " devices cannot split microbatches of " +

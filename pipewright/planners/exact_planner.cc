@@ -81,6 +81,7 @@ class ExactPlanner : public Planner {
     std::optional<Planned> best;
     std::optional<Error> refusal;
     for (int microbatch : problem.microbatches) {
+      if (best && problem.is_over()) break;
       Result<Planned> candidate = plan_at(problem, microbatch);
       if (!candidate) {
         refusal = candidate.error();

@@ -252,6 +252,7 @@ class PipeDreamPlanner : public Planner {
     Choice choice(problem, name());
     const Levels levels = levels_of(*problem.cluster);
     for (int microbatch : problem.microbatches) {
+      if (choice.is_over()) break;
       PIPEWRIGHT_TRY(
           const CostTable costs,
           CostTable::create(*problem.profile, *problem.cluster, microbatch));

@@ -137,6 +137,7 @@ class PiperPlanner : public Planner {
   Result<Planned> plan(const Problem& problem) const override {
     Choice choice(problem, name());
     for (int microbatch : problem.microbatches) {
+      if (choice.is_over()) break;
       PIPEWRIGHT_TRY(
           const CostTable costs,
           CostTable::create(*problem.profile, *problem.cluster, microbatch));

@@ -88,6 +88,7 @@ class SppRun {
   std::vector<SppCandidate> candidates(bool within_memory) {
     std::vector<SppCandidate> all;
     for (const SppCosts& costs : costs_) {
+      if (!all.empty() && problem_.is_over()) break;
       auto some =
           within_memory
               ? spp_candidates(costs, costs.partition_within_memory(),
@@ -115,6 +116,7 @@ class SppRun {
   void time_best(const std::vector<SppCandidate>& all, bool until_one_fits) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (i >= partitions_timed(problem_) && (best_ || !until_one_fits)) return;
+      if (best_ && problem_.is_over()) return;
       std::vector<std::vector<int>> tried;
       for (Credits kind :
            {Credits::Neighbour, Credits::Channels, Credits::Rounds}) {

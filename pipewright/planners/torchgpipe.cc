@@ -93,6 +93,7 @@ class TorchgpipePlanner : public Planner {
     const int stages = std::min(problem.cluster->num_devices(), layers);
     const int kind = leading_kind(*problem.cluster);
     for (int microbatch : problem.microbatches) {
+      if (choice.is_over()) break;
       PIPEWRIGHT_TRY(
           const CostTable costs,
           CostTable::create(*problem.profile, *problem.cluster, microbatch));

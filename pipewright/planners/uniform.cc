@@ -23,8 +23,10 @@ class UniformPlanner : public Planner {
     Choice choice(problem, name());
     std::vector<int> ends;
     for (int s = 0; s < stages; ++s) ends.push_back(layers * (s + 1) / stages);
-    for (int microbatch : problem.microbatches)
+    for (int microbatch : problem.microbatches) {
+      if (choice.is_over()) break;
       choice.consider(pipeline_of(ends, microbatch, problem));
+    }
     return std::move(choice).best();
   }
 };

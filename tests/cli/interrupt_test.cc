@@ -102,8 +102,9 @@ class Command {
 
 // Takes far longer than a second.
 std::vector<std::string> long_search(const std::string& command) {
-  return {command,       "--model", "gpt2-large", "--cluster", "16xV100@10GB/s",
-          "--minibatch", "512",     "--budget",   "600"};
+  return {command,     "--model",        "resnet152",   "--method", "sync",
+          "--cluster", "16xV100@10GB/s", "--minibatch", "512",      "--budget",
+          "600"};
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ bool has(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("compare ranks every planner and says why the first is first") {
-  const Json json = json_of("compare --microbatch 32" + kGnmt);
+  const Json json = json_of("compare --method sync --microbatch 32" + kGnmt);
   const auto& plans = *json.find("plans")->if_array();
   CHECK(plans.size() == planners().size());
   double before = 0;
@@ -81,11 +81,16 @@ TEST_CASE("compare ranks every planner and says why the first is first") {
 }
 
 TEST_CASE("compare prints a table for people") {
-  const Run answer = run("compare --microbatch 32" + kGnmt);
+  const Run answer = run("compare --budget 2 --microbatch 32" + kGnmt);
   CHECK(answer.code == 0);
   for (const auto& planner : planners())
     CHECK(has(answer.printed, planner->name()));
   CHECK(has(answer.printed, "No plan can be faster than "));
+  // Asynchronous methods beside them, with what they cost.
+  CHECK(has(answer.printed, "Asynchronous: "));
+  for (const char* method : {"stash", "2bw", "pipemare"})
+    CHECK(has(answer.printed, method));
+  CHECK(has(answer.printed, "stale"));
 }
 
 TEST_CASE("plan answers with what the design names, and simulate agrees") {
