@@ -7,6 +7,7 @@
 #   make build    build/pipewright
 #   make check    test, then formatting, the core under sanitizers, fuzzing
 #   make bench    run the benchmarks
+#   make bench-peers  our runtime against torch.distributed.pipelining
 #   make results  print the papers' tables again, beside what the papers say
 #   make format   format the sources
 #   make clean    remove what was built (not .venv)
@@ -26,7 +27,7 @@ endif
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: demo test core build check bench results format format-check asan tsan fuzz clean
+.PHONY: demo test core build check bench bench-peers results format format-check asan tsan fuzz clean
 
 build:
 	@tools/setup
@@ -50,6 +51,11 @@ check: test format-check asan fuzz
 bench: build
 	@cmake --build build --parallel $(JOBS) --target benchmarks
 	@tools/bench build
+
+bench-peers: build
+	@cmake --build build --parallel $(JOBS) --target pipewright_peer
+	@$$([ -x .venv/bin/python3 ] && echo .venv/bin/python3 || echo python3) \
+	  tools/bench-peers build
 
 results: build
 	@for run in experiments/*/run; do echo; echo "\$$ $$run"; $$run || exit 1; done

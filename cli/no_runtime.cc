@@ -13,14 +13,14 @@ Error no_training() {
 
 }  // namespace
 
-Result<Profile> measure_profile(const Model&, std::span<const int>,
+Result<Profile> measure_profile(const Model&, std::span<const int>, int,
                                 std::function<void(double share)>) {
   return bad_configuration(
       "measuring needs the build with LibTorch, and this one is without",
       "estimate instead, with --analytic --device KIND");
 }
 
-Result<Seconds> measure_channel() { return no_training(); }
+Result<InProcessChannelCosts> measure_channel() { return no_training(); }
 
 Result<LearningRate> learning_rate(const std::string&, double, std::int64_t) {
   return no_training();

@@ -1,11 +1,9 @@
 #include "cli/prediction.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
-#include "pipewright/cluster/cluster.h"
 #include "pipewright/simulate/simulate.h"
 
 namespace pipewright::cli {
@@ -62,20 +60,10 @@ std::vector<Row> rows(const Timeline& predicted, const TrainReport& measured) {
 }  // namespace
 
 Result<Timeline> predicted_timeline(const Program& program,
-                                    const Profile& profile, Seconds latency) {
-  std::int32_t last = 0;
-  for (const WorkerProgram& worker : program.workers)
-    last = std::max(last, worker.device.value);
-  PIPEWRIGHT_TRY(const Cluster cluster,
-                 load_cluster(std::to_string(last + 1) + "xcpu"));
-  PIPEWRIGHT_TRY(Costs costs, costs_of(program, profile, cluster));
-  for (auto& transfer : costs.transfers) {
-    transfer.latency = latency;
-    transfer.bandwidth =
-        BytesPerSecond(std::numeric_limits<double>::infinity());
-    transfer.uses.clear();
-    transfer.half_duplex_wire = -1;
-  }
+                                    const Profile& profile,
+                                    const InProcessChannelCosts& channel) {
+  PIPEWRIGHT_TRY(const Costs costs,
+                 in_process_costs(program, profile, channel));
   return simulate(program, costs);
 }
 

@@ -10,14 +10,15 @@
 #include "pipewright/plan/program.h"
 #include "pipewright/profile/profile.h"
 #include "pipewright/runtime/trainer.h"
+#include "pipewright/simulate/in_process_costs.h"
 #include "pipewright/timeline/timeline.h"
 
 namespace pipewright::cli {
 
-// The program on cores of this machine, whose workers hand tensors over
-// without a copy within `latency`.
+// The program on cores of this machine, its workers threads of one process.
 Result<Timeline> predicted_timeline(const Program& program,
-                                    const Profile& profile, Seconds latency);
+                                    const Profile& profile,
+                                    const InProcessChannelCosts& channel);
 
 // A table: step time, busy time of each worker, bubble, memory; predicted,
 // measured, and the error in percent.

@@ -19,6 +19,7 @@ namespace {
 struct Options {
   std::string model;
   std::vector<int> microbatches;
+  int workers = 1;
   bool analytic = false;
   std::vector<std::string> devices;
   std::string numbers;
@@ -49,7 +50,8 @@ Result<Profile> measure(const Options& options) {
                  "estimate others with --analytic --device KIND");
   PIPEWRIGHT_TRY(const Model model, load_model(options.model));
   PIPEWRIGHT_TRY(Profile profile,
-                 measure_profile(model, options.microbatches, show_progress));
+                 measure_profile(model, options.microbatches, options.workers,
+                                 show_progress));
   profile.model = options.model;
   return profile;
 }
@@ -138,6 +140,8 @@ void add_profile(CLI::App& app, Exit& exit) {
       ->add_option("--microbatch", options->microbatches,
                    "Microbatch sizes, N[,N...]")
       ->delimiter(',');
+  command->add_option("--workers", options->workers,
+                      "Workers that compute at once while measuring");
   command->add_flag("--analytic", options->analytic,
                     "Estimate from the device's figures; run nothing");
   command

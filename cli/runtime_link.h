@@ -10,14 +10,15 @@
 #include "pipewright/model/model.h"
 #include "pipewright/profile/profile.h"
 #include "pipewright/runtime/trainer.h"
+#include "pipewright/simulate/in_process_costs.h"
 
 namespace pipewright::cli {
 
 // Each fails with BadConfiguration in a build without the runtime.
 Result<Profile> measure_profile(const Model& model,
-                                std::span<const int> microbatches,
+                                std::span<const int> microbatches, int workers,
                                 std::function<void(double share)> progress);
-Result<Seconds> measure_channel();
+Result<InProcessChannelCosts> measure_channel();
 Result<LearningRate> learning_rate(const std::string& text, double rate,
                                    std::int64_t warm_up);
 Result<TrainReport> run_training(const Model& model,

@@ -78,7 +78,7 @@ Result<Profile> profile_for(const Options& options, const Model& model,
   }
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-  return measure_profile(model, sizes, [](double) {});
+  return measure_profile(model, sizes, plan.num_workers(), [](double) {});
 }
 
 void warn_of_cores(const Plan& plan) {
@@ -132,8 +132,8 @@ Result<TrainReport> trained(Options& options, Result<Timeline>& predicted) {
   if (report.signal != 0) return report;
   PIPEWRIGHT_TRY(const Profile profile,
                  profile_for(options, model, request.plan));
-  PIPEWRIGHT_TRY(const Seconds latency, measure_channel());
-  predicted = predicted_timeline(request.program, profile, latency);
+  PIPEWRIGHT_TRY(const InProcessChannelCosts channel, measure_channel());
+  predicted = predicted_timeline(request.program, profile, channel);
   return report;
 }
 

@@ -6,15 +6,17 @@
 namespace pipewright::cli {
 
 Result<Profile> measure_profile(const Model& model,
-                                std::span<const int> microbatches,
+                                std::span<const int> microbatches, int workers,
                                 std::function<void(double share)> progress) {
   ProfilerOptions options;
+  options.workers = workers;
   options.progress = std::move(progress);
   return measured_profile(model, microbatches, options);
 }
 
-Result<Seconds> measure_channel() {
-  return channel_latency(Seconds(0.05)).median;
+Result<InProcessChannelCosts> measure_channel() {
+  return InProcessChannelCosts{channel_latency(Seconds(0.05)).median,
+                               reduction_rate(Seconds(0.05))};
 }
 
 Result<LearningRate> learning_rate(const std::string& text, double rate,

@@ -2,18 +2,18 @@
 
 #include "pipewright/runtime/executor.h"
 
-#include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "pipewright/runtime/channels/in_process.h"
 #include "pipewright/runtime/initial_parameters.h"
 #include "pipewright/runtime/worker.h"
+#include "pipewright/runtime/worker_threads.h"
 
 namespace pipewright {
 namespace {
@@ -59,7 +59,7 @@ std::vector<double> joined_losses(std::vector<PartialLoss> parts,
 
 Timeline measured_timeline(const Program& program, int minibatches,
                            std::vector<std::vector<Span>> spans,
-                           Seconds duration) {
+                           const std::vector<Bytes>& memory, Seconds duration) {
   Timeline timeline;
   timeline.num_stages = program.num_stages;
   timeline.num_microbatches = program.num_microbatches;
@@ -72,6 +72,7 @@ Timeline measured_timeline(const Program& program, int minibatches,
     summary.device = program.workers[w].device;
     for (const Span& span : spans[w]) summary.busy += span.end - span.start;
     all_busy += summary.busy;
+    summary.peak.activations = memory[w];  // all of it: a heap tells no kinds
     timeline.workers.push_back(summary);
   }
   timeline.bubble =
@@ -100,41 +101,53 @@ Result<Executed> Executor::run(const MicrobatchSource& source,
                                int minibatches) {
   auto channels = in_process_channels(program_);
   FirstFailure failure;
-  const Clock::time_point start = Clock::now();
-  std::vector<std::thread> threads;
-  for (std::size_t w = 0; w < workers_.size(); ++w)
-    threads.emplace_back([&, w] {
-      const c10::InferenceMode guard;
-      at::set_num_threads(1);
-      try {
-        workers_[w]->run(minibatches, minibatches_done_, trained_, source,
-                         *channels[w], start);
-      } catch (const Cancelled&) {
-      } catch (const LossIsNotFinite& error) {
-        failure.record(ErrorCode::LossNotFinite, error.what(),
-                       workers_[w]->activity());
-        channels[w]->cancel();
-      } catch (const std::exception& error) {
-        failure.record(ErrorCode::WorkerLost, first_line(error.what()),
-                       workers_[w]->activity());
-        channels[w]->cancel();
-      }
+  const auto guarded = [&](std::size_t w, const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const Cancelled&) {
+    } catch (const LossIsNotFinite& error) {
+      failure.record(ErrorCode::LossNotFinite, error.what(),
+                     workers_[w]->activity());
+      channels[w]->cancel();
+    } catch (const std::exception& error) {
+      failure.record(ErrorCode::WorkerLost, first_line(error.what()),
+                     workers_[w]->activity());
+      channels[w]->cancel();
+    }
+  };
+  if (!threads_)
+    threads_ =
+        std::make_unique<WorkerThreads>(static_cast<int>(workers_.size()));
+  threads_->run([&](std::size_t w) {
+    threads_->heap(w).restart_peak();
+    guarded(w, [&] {
+      workers_[w]->prepare(minibatches, minibatches_done_, trained_);
     });
-  for (std::thread& thread : threads) thread.join();
+  });
+  const Clock::time_point start = Clock::now();
+  threads_->run([&](std::size_t w) {
+    guarded(
+        w, [&] { workers_[w]->run(minibatches, source, *channels[w], start); });
+  });
   const Seconds duration(
       std::chrono::duration<double>(Clock::now() - start).count());
-  if (failure.error()) return *failure.error();
+  if (failure.error()) {
+    if (failure.error()->code == ErrorCode::LossNotFinite) keep_last_step();
+    return *failure.error();
+  }
 
   Executed executed;
   std::vector<PartialLoss> losses;
   std::vector<std::vector<Span>> spans;
-  for (const auto& worker : workers_) {
-    for (PartialLoss& loss : worker->take_losses()) losses.push_back(loss);
-    spans.push_back(worker->take_spans());
+  std::vector<Bytes> memory;
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    for (PartialLoss& loss : workers_[w]->take_losses()) losses.push_back(loss);
+    spans.push_back(workers_[w]->take_spans());
+    memory.push_back(threads_->heap(w).peak());
   }
   executed.losses = joined_losses(std::move(losses), program_.microbatch);
-  executed.timeline =
-      measured_timeline(program_, minibatches, std::move(spans), duration);
+  executed.timeline = measured_timeline(program_, minibatches, std::move(spans),
+                                        memory, duration);
   trained_.losses.insert(trained_.losses.end(), executed.losses.begin(),
                          executed.losses.end());
   collect(minibatches);
@@ -152,6 +165,44 @@ void Executor::collect(int minibatches) {
       trained_.statistics[layer.index()] = tensors;
   }
   minibatches_done_ += minibatches;
+}
+
+// After a loss that is no number. Gradients of that minibatch are incomplete
+// everywhere, so nobody has made its step; whoever had yet to make the one
+// before is a replica of somebody who has.
+void Executor::keep_last_step() {
+  const bool is_synchronous = program_.minibatches_outside == 0;
+  std::int32_t last = 0;
+  for (const auto& worker : workers_)
+    for (const auto& [id, version] : worker->weights().newest_versions())
+      last = std::max(last, version);
+  if (!is_synchronous || last == 0) return;
+  const c10::InferenceMode guard;
+  std::vector<PartialLoss> losses;
+  const std::int64_t end =
+      (minibatches_done_ + last) * program_.num_microbatches;
+  std::map<ParameterId, WeightStore::StepState> steps;
+  for (const auto& worker : workers_) {
+    const auto newest = worker->weights().newest();
+    const auto states = worker->weights().step_states();
+    for (const auto& [id, version] : worker->weights().newest_versions()) {
+      if (version != last) continue;
+      trained_.parameters[id.index()] = newest.at(id).clone();
+      if (const auto state = states.find(id); state != states.end())
+        steps[id] = state->second;
+    }
+    for (const auto& [layer, tensors] : worker->statistics_before(last)) {
+      Tensors& kept = trained_.statistics[layer.index()];
+      for (std::size_t i = 0; i < kept.size(); ++i)
+        kept[i] = tensors[i].clone();
+    }
+    for (const PartialLoss& loss : worker->take_losses())
+      if (loss.microbatch < end) losses.push_back(loss);
+  }
+  for (const auto& worker : workers_) worker->weights().restore(steps);
+  for (const double loss : joined_losses(losses, program_.microbatch))
+    trained_.losses.push_back(loss);
+  minibatches_done_ += last;
 }
 
 TrainingState Executor::state() const {
@@ -183,6 +234,10 @@ void Executor::resume(const TrainingState& state) {
   for (std::size_t i = 0; i < state.optimizer.size(); ++i)
     steps[ParameterId(i)] = {state.optimizer[i], state.velocity[i]};
   for (const auto& worker : workers_) worker->weights().restore(steps);
+}
+
+void Executor::time_layers(LayerStopwatch* stopwatch) {
+  for (const auto& worker : workers_) worker->time_layers(stopwatch);
 }
 
 std::size_t Executor::num_values_held() const {

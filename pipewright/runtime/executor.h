@@ -19,11 +19,15 @@
 namespace pipewright {
 
 struct Network;
+class LayerStopwatch;
 class Worker;
+class WorkerThreads;
 
 struct Executed {
   std::vector<double> losses;  // of the run's microbatches
-  Timeline timeline;           // measured: spans, duration, busy time
+  // Measured: spans, duration, busy time; the peak of a worker's memory, by
+  // its allocator, in one sum.
+  Timeline timeline;
 };
 
 // All that training goes on from, under whatever program.
@@ -43,26 +47,33 @@ class Executor {
 
   // Trains on, from where the last run ended: microbatches count from the start
   // of training. At least program.minibatches_outside minibatches. Fails with
-  // WorkerLost or LossNotFinite; trained() then is as before the run.
+  // LossNotFinite: trained() and state() are then those after the last step
+  // before that loss (of a program that fills and drains, as before the run);
+  // or with WorkerLost: trained() is then as before the run.
   Result<Executed> run(const MicrobatchSource& source, int minibatches);
 
   // After the last run that went well.
   const Trained& trained() const { return trained_; }
 
-  // Copies; only after a run that went well, or before any.
+  // Copies; not after WorkerLost. How many minibatches it has seen is in it.
   TrainingState state() const;
   void resume(const TrainingState& state);
+
+  // Times every layer from now on; see Worker. Null: none.
+  void time_layers(LayerStopwatch* stopwatch);
 
   // Values still held by workers after a run: 0, or lifetimes are wrong.
   std::size_t num_values_held() const;
 
  private:
   void collect(int minibatches);
+  void keep_last_step();
 
   TrainingSettings settings_;
   Program program_;
   std::unique_ptr<const Network> network_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<WorkerThreads> threads_;  // from the first run on
   Trained trained_;
   std::int64_t minibatches_done_ = 0;
 };

@@ -265,14 +265,13 @@ class Interpreter {
                        Samples samples, const Action& action) {
     const Tensors gradient = worker.values.read({ValueKind::Gradient, id},
                                                 action.microbatch, samples);
-    const Tensors parts = network_.functions[id.index()]->backward_weight(
-        kept, gradient[0], Tensors(gradient.begin() + 1, gradient.end()));
+    const LayerFunction& function = *network_.functions[id.index()];
+    const Tensors carried(gradient.begin() + 1, gradient.end());
     Tensors& sums = worker.gradients[minibatch(action)][id];
-    for (std::size_t i = 0; i < parts.size(); ++i)
-      if (sums.size() <= i)
-        sums.push_back(parts[i]);
-      else
-        sums[i] = sums[i].add(parts[i]);
+    if (sums.empty())
+      sums = function.backward_weight(kept, gradient[0], carried);
+    else
+      function.add_backward_weight(kept, gradient[0], carried, sums);
   }
 
   static void add(ValueStore& values, Value value, std::int32_t m,

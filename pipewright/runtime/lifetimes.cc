@@ -112,6 +112,17 @@ std::vector<std::vector<TransferId>> first_reads(
 
 }  // namespace
 
+std::vector<Value> touched_values(const Network& network, LayerId layer,
+                                  ActionKind kind) {
+  const bool is_forward =
+      kind == ActionKind::Forward || kind == ActionKind::Recompute;
+  const Access access = is_forward ? forward_access(network, {layer})
+                                   : backward_access(network, {layer}, kind);
+  std::vector<Value> touched(access.reads.begin(), access.reads.end());
+  touched.insert(touched.end(), access.makes.begin(), access.makes.end());
+  return touched;
+}
+
 Lifetimes::Lifetimes(const Network& network, const Program& program,
                      WorkerId worker, const std::vector<Action>& actions)
     : index_(actions.size()) {

@@ -19,6 +19,10 @@ struct ActionLife {
   auto operator<=>(const ActionLife&) const = default;
 };
 
+// What a layer's share of a compute action reads or makes.
+std::vector<Value> touched_values(const Network& network, LayerId layer,
+                                  ActionKind kind);
+
 class Lifetimes {
  public:
   Lifetimes(const Network& network, const Program& program, WorkerId worker,

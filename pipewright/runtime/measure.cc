@@ -19,15 +19,6 @@ Seconds since(Clock::time_point start) {
   return Seconds(std::chrono::duration<double>(Clock::now() - start).count());
 }
 
-Sample summary(std::vector<Seconds> times) {
-  std::sort(times.begin(), times.end());
-  const std::size_t n = times.size();
-  Sample sample{times[n / 2], 0};
-  if (sample.median > Seconds(0))
-    sample.spread = (times[3 * n / 4] - times[n / 4]) / sample.median;
-  return sample;
-}
-
 // Two workers, a transfer each way.
 Program there_and_back() {
   Program program;
@@ -43,6 +34,15 @@ Program there_and_back() {
 }
 
 }  // namespace
+
+Sample summary(std::vector<Seconds> times) {
+  std::sort(times.begin(), times.end());
+  const std::size_t n = times.size();
+  Sample sample{times[n / 2], 0};
+  if (sample.median > Seconds(0))
+    sample.spread = (times[3 * n / 4] - times[n / 4]) / sample.median;
+  return sample;
+}
 
 Sample measured(const std::function<void()>& work, Seconds budget) {
   const Clock::time_point start = Clock::now();
@@ -85,6 +85,14 @@ Sample channel_latency(Seconds budget) {
   channels[0]->send(TransferId(0), key, {{at::Tensor()}});  // the end
   answers.join();
   return {both_ways.median / 2, both_ways.spread};
+}
+
+double reduction_rate(Seconds budget) {
+  constexpr std::int64_t kBytes = 1 << 20;
+  const at::Tensor part = at::ones({kBytes / 4});
+  at::Tensor sum;
+  const Sample sample = measured([&] { sum = part.add(part); }, budget);
+  return kBytes / sample.median.value();
 }
 
 }  // namespace pipewright

@@ -85,11 +85,12 @@ class SequentialTrainer {
         if (of_inputs[j].defined())
           add(of_outputs[layer.inputs[j].layer.index()], of_inputs[j]);
       if (layer.parameters.empty()) continue;
-      const Tensors parts =
-          network_.functions[i]->backward_weight(kept, of_outputs[i], carried);
-      gradients_[i].resize(parts.size());
-      for (std::size_t j = 0; j < parts.size(); ++j)
-        add(gradients_[i][j], parts[j]);
+      if (gradients_[i].empty())
+        gradients_[i] = network_.functions[i]->backward_weight(
+            kept, of_outputs[i], carried);
+      else
+        network_.functions[i]->add_backward_weight(kept, of_outputs[i], carried,
+                                                   gradients_[i]);
     }
   }
 

@@ -34,41 +34,62 @@ at::Tensor cut(const at::Tensor& tensor, Samples whole, Samples part) {
 }  // namespace
 
 ValueStore::ValueStore(int num_layers)
-    : num_layers_(num_layers),
-      slots_(static_cast<std::size_t>(kNumValueKinds * num_layers)) {}
-
-ValueStore::Slot& ValueStore::slot(Value value) {
-  return slots_[static_cast<std::size_t>(value.kind) *
-                    static_cast<std::size_t>(num_layers_) +
-                value.layer.index()];
-}
-const ValueStore::Slot& ValueStore::slot(Value value) const {
-  return const_cast<ValueStore*>(this)->slot(value);
+    : num_layers_(static_cast<std::size_t>(num_layers)), rows_(1) {
+  rows_[0].entries.resize(kNumValueKinds * num_layers_);
 }
 
-ValueStore::Entry* ValueStore::find(Slot& slot, std::int32_t microbatch) {
-  for (Entry& entry : slot)
-    if (entry.microbatch == microbatch) return &entry;
-  return nullptr;
+const ValueStore::Entry* ValueStore::find(Value value,
+                                          std::int32_t microbatch) const {
+  const Row& row = const_cast<ValueStore*>(this)->row_at(microbatch);
+  if (row.microbatch != microbatch) return nullptr;
+  const Entry& entry = row.entries[place(value)];
+  return entry.empty() ? nullptr : &entry;
+}
+
+ValueStore::Row& ValueStore::claimed_row(std::int32_t microbatch) {
+  while (row_at(microbatch).microbatch != microbatch) {
+    Row& row = row_at(microbatch);
+    if (row.num_held == 0)
+      row.microbatch = microbatch;
+    else
+      grow();
+  }
+  return row_at(microbatch);
+}
+
+void ValueStore::grow() {
+  std::vector<Row> before(2 * rows_.size());
+  std::swap(before, rows_);
+  for (Row& row : rows_) row.entries.resize(kNumValueKinds * num_layers_);
+  for (Row& row : before)
+    if (row.num_held > 0) row_at(row.microbatch) = std::move(row);
 }
 
 bool ValueStore::has(Value value, std::int32_t microbatch) const {
-  return find(const_cast<Slot&>(slot(value)), microbatch) != nullptr;
+  return find(value, microbatch) != nullptr;
+}
+
+const Tensors* ValueStore::whole(Value value, std::int32_t microbatch,
+                                 Samples range) const {
+  const Entry* entry = find(value, microbatch);
+  if (!entry || entry->size() != 1 || entry->front().range != range)
+    return nullptr;
+  return &entry->front().tensors;
 }
 
 Tensors ValueStore::read(Value value, std::int32_t microbatch,
                          Samples range) const {
-  const Entry* entry = find(const_cast<Slot&>(slot(value)), microbatch);
+  const Entry* entry = find(value, microbatch);
   PIPEWRIGHT_CHECK(entry, "not there: " + text(value, microbatch));
-  if (entry->pieces.size() == 1) {
-    Tensors result = entry->pieces[0].tensors;
+  if (entry->size() == 1) {
+    Tensors result = entry->front().tensors;
     for (at::Tensor& tensor : result)
-      tensor = cut(tensor, entry->pieces[0].range, range);
+      tensor = cut(tensor, entry->front().range, range);
     return result;
   }
   std::vector<Tensors> columns;  // per tensor of the value, its parts in order
   std::int32_t covered = range.first;
-  for (const Piece& piece : entry->pieces) {
+  for (const Piece& piece : *entry) {
     const Samples part{std::max(piece.range.first, range.first),
                        std::min(piece.range.end, range.end)};
     if (part.first >= part.end) continue;
@@ -89,39 +110,49 @@ Tensors ValueStore::read(Value value, std::int32_t microbatch,
 
 void ValueStore::add_piece(Value value, std::int32_t microbatch, Samples range,
                            Tensors tensors) {
-  Entry* entry = find(slot(value), microbatch);
-  if (!entry) entry = &slot(value).emplace_back(Entry{microbatch, {}});
+  Row& row = claimed_row(microbatch);
+  Entry& entry = row.entries[place(value)];
+  if (entry.empty()) ++row.num_held;
   const auto behind = std::find_if(
-      entry->pieces.begin(), entry->pieces.end(),
+      entry.begin(), entry.end(),
       [&](const Piece& piece) { return piece.range.first > range.first; });
-  entry->pieces.insert(behind, {range, std::move(tensors)});
+  entry.insert(behind, {range, std::move(tensors)});
 }
 
 void ValueStore::replace(Value value, std::int32_t microbatch, Samples range,
                          Tensors tensors) {
-  if (Entry* entry = find(slot(value), microbatch)) entry->pieces.clear();
+  drop(value, microbatch);
   add_piece(value, microbatch, range, std::move(tensors));
 }
 
 void ValueStore::drop(Value value, std::int32_t microbatch) {
-  Slot& entries = slot(value);
-  if (Entry* entry = find(entries, microbatch)) {
-    std::swap(*entry, entries.back());
-    entries.pop_back();
+  Row& row = row_at(microbatch);
+  if (row.microbatch != microbatch) return;
+  Entry& entry = row.entries[place(value)];
+  if (entry.empty()) return;
+  entry.clear();
+  --row.num_held;
+}
+
+void ValueStore::clear() {
+  for (Row& row : rows_) {
+    for (Entry& entry : row.entries) entry.clear();
+    row.num_held = 0;
+    row.microbatch = -1;
   }
 }
 
 std::size_t ValueStore::num_values() const {
   std::size_t count = 0;
-  for (const Slot& entries : slots_) count += entries.size();
+  for (const Row& row : rows_) count += static_cast<std::size_t>(row.num_held);
   return count;
 }
 
 Bytes ValueStore::held() const {
   std::map<const void*, std::size_t> storages;
-  for (const Slot& entries : slots_)
-    for (const Entry& entry : entries)
-      for (const Piece& piece : entry.pieces)
+  for (const Row& row : rows_)
+    for (const Entry& entry : row.entries)
+      for (const Piece& piece : entry)
         for (const at::Tensor& tensor : piece.tensors)
           storages[tensor.storage().data()] = tensor.storage().nbytes();
   std::size_t bytes = 0;

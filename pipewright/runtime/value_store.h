@@ -24,11 +24,16 @@ class ValueStore {
   bool has(Value value, std::int32_t microbatch) const;
   // The tensors for a range that the pieces cover.
   Tensors read(Value value, std::int32_t microbatch, Samples range) const;
+  // The same without a copy, where they came in one piece of that very range;
+  // null otherwise. Good until the value is replaced or dropped.
+  const Tensors* whole(Value value, std::int32_t microbatch,
+                       Samples range) const;
   void add_piece(Value value, std::int32_t microbatch, Samples range,
                  Tensors tensors);
   void replace(Value value, std::int32_t microbatch, Samples range,
                Tensors tensors);
   void drop(Value value, std::int32_t microbatch);
+  void clear();  // keeps its own memory
 
   std::size_t num_values() const;  // held now, of all microbatches
   // Bytes of the distinct storages held now.
@@ -39,18 +44,28 @@ class ValueStore {
     Samples range;
     Tensors tensors;
   };
-  struct Entry {
-    std::int32_t microbatch = 0;
-    std::vector<Piece> pieces;
+  using Entry = std::vector<Piece>;  // not held if empty; by first sample
+  // All values of one microbatch. Microbatch m has row m modulo the number of
+  // rows, which grows until those in flight have rows of their own.
+  struct Row {
+    std::int32_t microbatch = -1;
+    std::int32_t num_held = 0;
+    std::vector<Entry> entries;  // by kind and layer
   };
-  using Slot = std::vector<Entry>;  // few: the microbatches in flight
 
-  Slot& slot(Value value);
-  const Slot& slot(Value value) const;
-  static Entry* find(Slot& slot, std::int32_t microbatch);
+  std::size_t place(Value value) const {
+    return static_cast<std::size_t>(value.kind) * num_layers_ +
+           value.layer.index();
+  }
+  Row& row_at(std::int32_t microbatch) {
+    return rows_[static_cast<std::size_t>(microbatch) & (rows_.size() - 1)];
+  }
+  const Entry* find(Value value, std::int32_t microbatch) const;
+  Row& claimed_row(std::int32_t microbatch);
+  void grow();
 
-  int num_layers_;
-  std::vector<Slot> slots_;  // by kind and layer
+  std::size_t num_layers_;
+  std::vector<Row> rows_;  // a power of two
 };
 
 }  // namespace pipewright

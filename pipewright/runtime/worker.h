@@ -13,11 +13,13 @@
 
 #include "pipewright/plan/program.h"
 #include "pipewright/runtime/channels/channel.h"
-#include "pipewright/runtime/lifetimes.h"
+#include "pipewright/runtime/gradient_sums.h"
+#include "pipewright/runtime/layer_stopwatch.h"
 #include "pipewright/runtime/network.h"
 #include "pipewright/runtime/training.h"
 #include "pipewright/runtime/value_store.h"
 #include "pipewright/runtime/weights/weight_store.h"
+#include "pipewright/runtime/worker_code.h"
 #include "pipewright/timeline/timeline.h"
 
 namespace pipewright {
@@ -38,16 +40,22 @@ struct PartialLoss {
 
 class Worker {
  public:
+  using Clock = std::chrono::steady_clock;
+
   // All outlive the worker.
   Worker(const Network& network, const Program& program, WorkerId id,
          const TrainingSettings& settings);
 
-  // `done` minibatches have been trained before; the run starts with the
-  // parameters and statistics of `before`. Throws what a kernel throws, and
-  // Cancelled.
-  void run(int minibatches, std::int64_t done, const Trained& before,
-           const MicrobatchSource& source, Channel& channel,
-           std::chrono::steady_clock::time_point start);
+  // Before every run: `done` minibatches have been trained, and the run starts
+  // with the parameters and statistics of `before`.
+  void prepare(int minibatches, std::int64_t done, const Trained& before);
+  // Throws what a kernel throws, and Cancelled.
+  void run(int minibatches, const MicrobatchSource& source, Channel& channel,
+           Clock::time_point start);
+
+  // Times every layer from now on; null: none. Not with replicas, which would
+  // write at once.
+  void time_layers(LayerStopwatch* stopwatch) { stopwatch_ = stopwatch; }
 
   // What it was doing when it threw: "worker 1, stage 0, forward of microbatch
   // 3, layer fc1".
@@ -59,48 +67,62 @@ class Worker {
   WeightStore& weights() { return weights_; }
   // By LayerId, of the layers it ran forward.
   const std::map<LayerId, Tensors>& statistics() const { return statistics_; }
+  // The same as they were before that minibatch of the run.
+  const std::map<LayerId, Tensors>& statistics_before(
+      std::int32_t minibatch) const {
+    return minibatch == statistics_minibatch_ ? statistics_before_
+                                              : statistics_;
+  }
   std::size_t num_values_held() const { return values_.num_values(); }
 
  private:
-  void execute(const Action& action, const ActionLife& life);
-  void wait_for_reads(const Action& action, const ActionLife& life);
+  void execute(const Action& action, const ActionCode& code);
+  void wait_for_reads(const Action& action, const ActionCode& code);
   void wait_for_reductions(const Action& action);
-  void forward(const Operation& operation, const Action& action);
-  void backward(const Operation& operation, const Action& action);
-  void backward_inputs(LayerId layer, const Operation& operation,
-                       const Action& action, const KeptTensors& kept);
-  void backward_weights(LayerId layer, const Action& action,
-                        const KeptTensors& kept, Samples samples);
+  void forward(const Action& action, const ActionCode& code);
+  void keep_statistics(std::int32_t minibatch);
+  void backward(const Action& action, const ActionCode& code);
+  void backward_inputs(const LayerCode& layer, const Action& action,
+                       const ActionCode& code);
+  void backward_weights(const LayerCode& layer, std::int32_t microbatch,
+                        Samples samples);
+  void end_layer(const LayerCode& layer, std::int32_t microbatch);
   void record_loss(std::int32_t microbatch, Samples samples, double loss);
   bool is_nothing(const Value& value) const;
   void send(const Action& action);
   void reduce(const Action& action);
   void step(const Action& action);
 
-  Tensors inputs_of(LayerId layer, std::int32_t microbatch, Samples samples);
+  void load_inputs(const LayerCode& layer, std::int32_t microbatch,
+                   Samples samples);
+  void load_kept(const LayerCode& layer, std::int32_t microbatch,
+                 Samples samples);
   at::Tensor output_of(LayerId layer, std::int32_t microbatch,
                        Samples samples) const;
-  KeptTensors kept_of(LayerId layer, std::int32_t microbatch,
+  at::Tensor first_of(Value value, std::int32_t microbatch,
                       Samples samples) const;
   void add_gradient(LayerId layer, std::int32_t microbatch, Samples samples,
-                    const at::Tensor& gradient);
-  std::int32_t version_of(LayerId layer, const Action& action) const;
+                    at::Tensor gradient);
   std::int64_t absolute(std::int32_t microbatch) const {
     return done_ * program_.num_microbatches + microbatch;
+  }
+  std::int32_t minibatch(std::int32_t microbatch) const {
+    return microbatch / program_.num_microbatches;
   }
 
   const Network& network_;
   const Program& program_;
   const WorkerId id_;
   const TrainingSettings& settings_;
-  std::vector<std::int32_t> group_of_layer_;  // -1 for none
 
+  WorkerCode code_;
   WeightStore weights_;
   ValueStore values_;
+  GradientSums gradients_;
   std::map<LayerId, Tensors> statistics_;
+  std::map<LayerId, Tensors> statistics_before_;  // the minibatch in progress
+  std::int32_t statistics_minibatch_ = -1;
   std::map<ParameterId, at::Tensor> reduced_;  // for the Step that comes now
-  // Weight gradients by minibatch of the run and layer.
-  std::map<std::int32_t, std::map<LayerId, Tensors>> gradients_;
   std::vector<PartialLoss> losses_;
   std::vector<Span> spans_;
 
@@ -110,6 +132,12 @@ class Worker {
   std::int64_t done_ = 0;
   Action current_;
   LayerId current_layer_;
+
+  LayerStopwatch* stopwatch_ = nullptr;
+
+  // Of the layer in progress; kept for their memory.
+  Tensors inputs_, carried_;
+  KeptTensors kept_;
 };
 
 }  // namespace pipewright

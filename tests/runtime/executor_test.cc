@@ -5,6 +5,9 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <stdexcept>
+
 #include "pipewright/runtime/interpreter.h"
 #include "pipewright/runtime/sequential.h"
 #include "tests/runtime/test_models.h"
@@ -136,23 +139,92 @@ TEST_CASE("a worker that throws stops all, and says where it was") {
         "worker 1, stage 1, forward of microbatch 6, layer cross_entropy10");
 }
 
-TEST_CASE("a loss that is no number stops all") {
+// Good but for one microbatch, whose first input is infinite.
+MicrobatchSource infinite_at(const MicrobatchSource& good, std::int64_t bad) {
+  return [&good, bad](int input, std::int64_t m) {
+    return input == 0 && m == bad ? good(input, m).div(0) : good(input, m);
+  };
+}
+
+TEST_CASE("a loss that is no number stops all, and costs its minibatch alone") {
+  const TrainingSettings settings = settings_for_tests();
+  for (const Model& model : {small_mlp(), small_cnn()})
+    for (const std::string name : {"1f1b", "gpipe", "zb-h1"}) {
+      CAPTURE(model.name());
+      CAPTURE(name);
+      const MicrobatchSource good = random_source(model, kMicrobatch);
+      const auto after = [&](int steps) {
+        return train_sequentially(model, settings, good, {4, kMicrobatch},
+                                  steps);
+      };
+      Executor executor(
+          model,
+          lowered(model, plan_of(model, generated(name, 2, 4), kMicrobatch)),
+          settings);
+      REQUIRE(executor.run(good, 1).ok());
+      const Result<Executed> result =
+          executor.run(infinite_at(good, 4 * 3 + 1), 5);  // in the fourth
+      REQUIRE(!result.ok());
+      CHECK(result.error().code == ErrorCode::LossNotFinite);
+      CHECK(is_identical(executor.trained(), after(3)));
+      CHECK(executor.state().minibatches == 3);
+      REQUIRE(executor.run(good, 2).ok());
+      CHECK(is_identical(executor.trained(), after(5)));
+    }
+}
+
+TEST_CASE("all stop within a second of a worker's failure") {
   const Model model = small_mlp();
   Executor executor(
       model,
-      lowered(model, plan_of(model, generated("1f1b", 2, 4), kMicrobatch)),
+      lowered(model, plan_of(model, generated("1f1b", 4, 8), kMicrobatch)),
       settings_for_tests());
   const MicrobatchSource good = random_source(model, kMicrobatch);
-  REQUIRE(executor.run(good, 1).ok());
-  const Trained before = executor.trained();
-  const Result<Executed> result = executor.run(
-      [&](int input, std::int64_t m) {
-        return input == 0 && m == 9 ? good(input, m).div(0) : good(input, m);
-      },
-      3);
+  std::chrono::steady_clock::time_point thrown;
+  const MicrobatchSource bad = [&](int input, std::int64_t m) -> at::Tensor {
+    if (input == 0 || m < 100) return good(input, m);
+    thrown = std::chrono::steady_clock::now();
+    throw std::runtime_error("no more");
+  };
+  const Result<Executed> result = executor.run(bad, 100000);
   REQUIRE(!result.ok());
-  CHECK(result.error().code == ErrorCode::LossNotFinite);
-  CHECK(is_identical(executor.trained(), before));
+  CHECK(std::chrono::steady_clock::now() - thrown < std::chrono::seconds(1));
+  CHECK(result.error().message == "no more");
+  CHECK(result.error().where ==
+        "worker 3, stage 3, forward of microbatch 100, layer cross_entropy10");
+}
+
+// Repetitions in the middle of a run share their code.
+TEST_CASE("a long run of a program that fills and drains") {
+  const Model model = small_mlp();
+  for (const Method method : {Method::PipeMare, Method::Stash})
+    check_equals_interpreter(
+        model,
+        plan_of(model, generated("async-1f1b", 4, 2), kMicrobatch, method),
+        settings_for_tests(), 40);
+}
+
+TEST_CASE("the allocator measures what a worker's tensors take") {
+  const Model model = small_mlp();
+  Executor executor(
+      model,
+      lowered(model, plan_of(model, generated("gpipe", 2, 4), kMicrobatch)),
+      settings_for_tests());
+  const MicrobatchSource source = random_source(model, kMicrobatch);
+  const Executed first = *executor.run(source, 3);
+  const Executed second = *executor.run(source, 3);
+  Bytes weights;
+  for (const at::Tensor& tensor : executor.trained().parameters)
+    weights += Bytes(static_cast<std::int64_t>(tensor.nbytes()));
+  Bytes taken;
+  for (std::size_t w = 0; w < 2; ++w) {
+    const Bytes peak = second.timeline.workers[w].peak.total();
+    CHECK(peak == first.timeline.workers[w].peak.total());
+    taken += peak;
+  }
+  // Weights, gradients and momentum, and four microbatches of activations.
+  CHECK(taken > weights * std::int64_t{3});
+  CHECK(taken < weights * std::int64_t{3} + Bytes(200'000));
 }
 
 }  // namespace

@@ -5,47 +5,69 @@
 
 #include "pipewright/runtime/channels/in_process.h"
 
-#include <condition_variable>
-#include <map>
+#include <algorithm>
+#include <deque>
+#include <list>
 #include <mutex>
 #include <utility>
 
-#include "pipewright/base/check.h"
 #include "pipewright/runtime/channels/reduction.h"
+#include "pipewright/runtime/channels/waiting.h"
+#include "pipewright/runtime/worker_threads.h"
 
 namespace pipewright {
 namespace {
 
-using Key = std::pair<std::int32_t, std::int32_t>;  // index, microbatch
 using Values = std::vector<std::vector<at::Tensor>>;
 
-// What has arrived at one worker and was not taken yet.
+struct Message {
+  TransferId transfer;
+  std::int32_t key = 0;
+  Values values;
+};
+
+// What has arrived at one worker and was not taken yet: few.
 struct Inbox {
+  explicit Inbox(bool spins) : arrival(spins) {}
+
   std::mutex mutex;
-  std::condition_variable arrival;
-  std::map<Key, Values> messages;
+  Event arrival;
+  std::vector<Message> messages;
   bool cancelled = false;
 };
 
 struct RunningReduction {
+  std::int32_t reduction = 0, microbatch = 0;
   std::vector<WorkerContributions> parts;
-  int handed_in = 0, handed_out = 0;
-  std::vector<at::Tensor> sums;
+  std::vector<at::Tensor> sums;  // by parameter, as they get done
+  std::size_t num_begun = 0, num_done = 0;
+  int handed_out = 0;
 };
 
 struct Shared {
-  explicit Shared(const Program& p)
-      : program(p),
-        inboxes(static_cast<std::size_t>(p.num_workers())),
-        participants(participants_of(p)) {}
+  Shared(const Program& p, bool spins)
+      : program(p), participants(participants_of(p)), completion(spins) {
+    for (int i = 0; i < p.num_workers(); ++i) inboxes.emplace_back(spins);
+  }
+
+  // With the mutex held.
+  RunningReduction& running(std::int32_t reduction, std::int32_t microbatch) {
+    for (RunningReduction& known : reductions)
+      if (known.reduction == reduction && known.microbatch == microbatch)
+        return known;
+    RunningReduction& made = reductions.emplace_back();
+    made.reduction = reduction;
+    made.microbatch = microbatch;
+    return made;
+  }
 
   const Program& program;
-  std::vector<Inbox> inboxes;
+  std::deque<Inbox> inboxes;
   std::vector<Participants> participants;  // by reduction
 
   std::mutex mutex;  // of what follows
-  std::condition_variable completion;
-  std::map<Key, RunningReduction> reductions;
+  Event completion;
+  std::list<RunningReduction> reductions;  // few
   bool cancelled = false;
 };
 
@@ -57,12 +79,10 @@ class InProcessChannel final : public Channel {
   void send(TransferId transfer, std::int32_t key, Values values) override {
     const Transfer& description = shared_->program.transfers[transfer.index()];
     Inbox& inbox = shared_->inboxes[description.to.index()];
-    {
-      const std::lock_guard lock(inbox.mutex);
-      if (inbox.cancelled) throw Cancelled();
-      inbox.messages.emplace(Key(transfer.value, key), std::move(values));
-    }
-    inbox.arrival.notify_one();
+    const std::lock_guard lock(inbox.mutex);
+    if (inbox.cancelled) throw Cancelled();
+    inbox.messages.push_back({transfer, key, std::move(values)});
+    inbox.arrival.happened();
   }
 
   // Nothing to prepare: the sender leaves its tensors in the inbox itself.
@@ -73,40 +93,55 @@ class InProcessChannel final : public Channel {
     std::unique_lock lock(inbox.mutex);
     auto message = inbox.messages.end();
     inbox.arrival.wait(lock, [&] {
-      message = inbox.messages.find(Key(transfer.value, key));
+      message = std::find_if(inbox.messages.begin(), inbox.messages.end(),
+                             [&](const Message& m) {
+                               return m.transfer == transfer && m.key == key;
+                             });
       return inbox.cancelled || message != inbox.messages.end();
     });
     if (inbox.cancelled) throw Cancelled();
-    return std::move(inbox.messages.extract(message).mapped());
+    Values values = std::move(message->values);
+    *message = std::move(inbox.messages.back());
+    inbox.messages.pop_back();
+    return values;
   }
 
-  // Who hands in the last part adds up.
   void contribute(std::int32_t reduction, std::int32_t microbatch,
                   std::vector<Contribution> contributions) override {
-    const auto index = static_cast<std::size_t>(reduction);
     const std::lock_guard lock(shared_->mutex);
-    RunningReduction& running = shared_->reductions[Key(reduction, microbatch)];
-    running.parts.push_back({worker_, std::move(contributions)});
-    if (++running.handed_in < shared_->participants[index].givers) return;
-    running.sums =
-        reduction_sums(shared_->program.reductions[index], running.parts);
-    running.parts.clear();
-    shared_->completion.notify_all();
+    if (shared_->cancelled) throw Cancelled();
+    shared_->running(reduction, microbatch)
+        .parts.push_back({worker_, std::move(contributions)});
+    shared_->completion.happened();
   }
 
+  // All who wait for the sums make them, parameter by parameter.
   std::vector<at::Tensor> reduced(std::int32_t reduction,
                                   std::int32_t microbatch) override {
-    const Key key(reduction, microbatch);
-    std::unique_lock lock(shared_->mutex);
-    shared_->completion.wait(lock, [&] {
-      return shared_->cancelled || !shared_->reductions[key].sums.empty();
-    });
-    if (shared_->cancelled) throw Cancelled();
-    RunningReduction& running = shared_->reductions[key];
-    std::vector<at::Tensor> sums = running.sums;
     const auto index = static_cast<std::size_t>(reduction);
-    if (++running.handed_out == shared_->participants[index].readers)
-      shared_->reductions.erase(key);
+    const Reduction& description = shared_->program.reductions[index];
+    const Participants& participants = shared_->participants[index];
+    const std::size_t count = description.parameters.size();
+    std::unique_lock lock(shared_->mutex);
+    RunningReduction& running = shared_->running(reduction, microbatch);
+    wait(lock, [&] {
+      return static_cast<int>(running.parts.size()) == participants.givers;
+    });
+    running.sums.resize(count);
+    while (running.num_begun < count) {
+      const std::size_t mine = running.num_begun++;
+      lock.unlock();
+      at::Tensor sum = reduction_sum(description, description.parameters[mine],
+                                     running.parts);
+      lock.lock();
+      running.sums[mine] = std::move(sum);
+      if (++running.num_done == count) shared_->completion.happened();
+    }
+    wait(lock, [&] { return running.num_done == count; });
+    std::vector<at::Tensor> sums = running.sums;
+    if (++running.handed_out == participants.readers)
+      shared_->reductions.remove_if(
+          [&](const RunningReduction& r) { return &r == &running; });
     return sums;
   }
 
@@ -114,14 +149,21 @@ class InProcessChannel final : public Channel {
     for (Inbox& inbox : shared_->inboxes) {
       const std::lock_guard lock(inbox.mutex);
       inbox.cancelled = true;
-      inbox.arrival.notify_all();
+      inbox.arrival.happened();
     }
     const std::lock_guard lock(shared_->mutex);
     shared_->cancelled = true;
-    shared_->completion.notify_all();
+    shared_->completion.happened();
   }
 
  private:
+  template <typename Condition>
+  void wait(std::unique_lock<std::mutex>& lock, Condition is_met) {
+    shared_->completion.wait(lock,
+                             [&] { return shared_->cancelled || is_met(); });
+    if (shared_->cancelled) throw Cancelled();
+  }
+
   std::shared_ptr<Shared> shared_;
   WorkerId worker_;
 };
@@ -130,7 +172,8 @@ class InProcessChannel final : public Channel {
 
 std::vector<std::unique_ptr<Channel>> in_process_channels(
     const Program& program) {
-  const auto shared = std::make_shared<Shared>(program);
+  const auto shared = std::make_shared<Shared>(
+      program, program.num_workers() <= num_usable_cores());
   std::vector<std::unique_ptr<Channel>> channels;
   for (int i = 0; i < program.num_workers(); ++i)
     channels.push_back(std::make_unique<InProcessChannel>(shared, WorkerId(i)));

@@ -36,17 +36,21 @@ std::vector<Part> parts_of(ParameterId parameter, const Reduction& reduction,
 
 }  // namespace
 
+at::Tensor reduction_sum(const Reduction& reduction, ParameterId parameter,
+                         const std::vector<WorkerContributions>& all) {
+  const std::vector<Part> parts = parts_of(parameter, reduction, all);
+  PIPEWRIGHT_CHECK(!parts.empty(), "a reduction without a gradient");
+  if (parts.size() == 1) return parts[0].gradient;
+  at::Tensor sum = parts[0].gradient.add(parts[1].gradient);
+  for (std::size_t i = 2; i < parts.size(); ++i) sum.add_(parts[i].gradient);
+  return sum;
+}
+
 std::vector<at::Tensor> reduction_sums(
     const Reduction& reduction, const std::vector<WorkerContributions>& all) {
   std::vector<at::Tensor> sums;
-  for (const ParameterId parameter : reduction.parameters) {
-    const std::vector<Part> parts = parts_of(parameter, reduction, all);
-    PIPEWRIGHT_CHECK(!parts.empty(), "a reduction without a gradient");
-    at::Tensor sum = parts[0].gradient;
-    for (std::size_t i = 1; i < parts.size(); ++i)
-      sum = sum.add(parts[i].gradient);
-    sums.push_back(sum);
-  }
+  for (const ParameterId parameter : reduction.parameters)
+    sums.push_back(reduction_sum(reduction, parameter, all));
   return sums;
 }
 

@@ -22,6 +22,10 @@ struct WorkerContributions {
 std::vector<at::Tensor> reduction_sums(
     const Reduction& reduction, const std::vector<WorkerContributions>& parts);
 
+// The sum of one of them.
+at::Tensor reduction_sum(const Reduction& reduction, ParameterId parameter,
+                         const std::vector<WorkerContributions>& parts);
+
 // Who takes part in each reduction, minibatch for minibatch.
 struct Participants {
   int givers = 0;   // workers with a Reduce action

@@ -67,6 +67,14 @@ Tensors LayerFunction::backward_weight(const KeptTensors&, const at::Tensor&,
   return {};
 }
 
+void LayerFunction::add_backward_weight(const KeptTensors& kept,
+                                        const at::Tensor& gradient,
+                                        const Tensors& carried,
+                                        Tensors& sums) const {
+  const Tensors parts = backward_weight(kept, gradient, carried);
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i].add_(parts[i]);
+}
+
 LayerDescription describe(const Model& model, LayerId id) {
   LayerDescription description{id, &model.layer(id), {}, {}, {}};
   for (const Source& source : model.layer(id).inputs) {

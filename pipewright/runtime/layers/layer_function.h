@@ -70,6 +70,12 @@ class LayerFunction {
                                   const at::Tensor& gradient,
                                   const Tensors& carried) const;
 
+  // Adds the same to sums that backward_weight began. Where a kernel can add by
+  // itself nothing is allocated; bits then differ from those of adding after.
+  virtual void add_backward_weight(const KeptTensors& kept,
+                                   const at::Tensor& gradient,
+                                   const Tensors& carried, Tensors& sums) const;
+
   // Running statistics as they are before the first step; none for most.
   virtual Tensors initial_statistics() const { return {}; }
 };

@@ -14,20 +14,17 @@ class Linear final : public LayerFunction {
 
   Forwarded forward(const Tensors& inputs, const Tensors& weights,
                     const ForwardContext&) const override {
-    const at::Tensor rows = as_rows(inputs[0]);
-    at::Tensor output = has_bias_ ? at::addmm(weights[1], rows, weights[0].t())
-                                  : at::mm(rows, weights[0].t());
-    std::vector<std::int64_t> sizes = inputs[0].sizes().vec();
-    sizes.back() = weights[0].size(0);
-    return {output.view(sizes), {}};
+    const at::Tensor& input = inputs[0];
+    at::Tensor output =
+        has_bias_ ? at::addmm(weights[1], as_rows(input), weights[0].t())
+                  : at::mm(as_rows(input), weights[0].t());
+    return {like(input, std::move(output)), {}};
   }
 
   Tensors backward_input(const KeptTensors&, const Tensors& weights,
                          const at::Tensor& gradient, Tensors*) const override {
     if (!wants_gradient_) return {at::Tensor()};
-    std::vector<std::int64_t> sizes = gradient.sizes().vec();
-    sizes.back() = weights[0].size(1);
-    return {at::mm(as_rows(gradient), weights[0]).view(sizes)};
+    return {like(gradient, at::mm(as_rows(gradient), weights[0]))};
   }
 
   Tensors backward_weight(const KeptTensors& kept, const at::Tensor& gradient,
@@ -38,9 +35,23 @@ class Linear final : public LayerFunction {
     return gradients;
   }
 
+  void add_backward_weight(const KeptTensors& kept, const at::Tensor& gradient,
+                           const Tensors&, Tensors& sums) const override {
+    const at::Tensor rows = as_rows(gradient);
+    sums[0].addmm_(rows.t(), as_rows(kept.inputs[0]));
+    if (has_bias_) sums[1].add_(rows.sum(0));
+  }
+
  private:
   static at::Tensor as_rows(const at::Tensor& tensor) {
-    return tensor.reshape({-1, tensor.size(-1)});
+    return tensor.dim() == 2 ? tensor : tensor.reshape({-1, tensor.size(-1)});
+  }
+  // The rows in the shape of `tensor`, but for the last dimension.
+  static at::Tensor like(const at::Tensor& tensor, at::Tensor rows) {
+    if (tensor.dim() == 2) return rows;
+    at::DimVector sizes(tensor.sizes());
+    sizes.back() = rows.size(1);
+    return rows.view(sizes);
   }
 
   bool wants_gradient_;

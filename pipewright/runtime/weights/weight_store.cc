@@ -203,6 +203,15 @@ std::map<ParameterId, at::Tensor> WeightStore::newest() const {
   return result;
 }
 
+std::map<ParameterId, std::int32_t> WeightStore::newest_versions() const {
+  std::map<ParameterId, std::int32_t> result;
+  for (const Held& held : held_)
+    if (held.is_owned)
+      for (const ParameterId id : held.parameters)
+        result.emplace(id, held.newest);
+  return result;
+}
+
 std::map<ParameterId, WeightStore::StepState> WeightStore::step_states() const {
   std::map<ParameterId, StepState> result;
   for (const Held& held : held_) {

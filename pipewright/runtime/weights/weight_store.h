@@ -47,6 +47,9 @@ class WeightStore {
   // The newest version of what this worker owns.
   std::map<ParameterId, at::Tensor> newest() const;
 
+  // Which version that is.
+  std::map<ParameterId, std::int32_t> newest_versions() const;
+
   // What steps leave behind beside weights: the optimizer's tensors, and the
   // velocity behind them where weights are corrected. Of a parameter this
   // worker owns and has stepped; copies.

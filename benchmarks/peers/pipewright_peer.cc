@@ -1,0 +1,117 @@
+// Our side of `make bench-peers`: trains one case, told on standard input which
+// schedule and how many steps, and answers each line with one line of JSON.
+//
+//   pipewright_peer residual WIDTH BLOCKS MICROBATCHES SAMPLES WORKERS
+//   pipewright_peer gpt HIDDEN LAYERS MICROBATCHES SAMPLES WORKERS
+//   > 1f1b 3
+//   {"ms": 93.1, "ideal_ms": 90.2, "memory": 123456}
+
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "benchmarks/runtime/pipelines.h"
+#include "pipewright/runtime/profiler.h"
+
+namespace pipewright::bench {
+namespace {
+
+struct Case {
+  std::string kind;
+  int width = 0, layers = 0, microbatches = 0, samples = 0, workers = 0;
+};
+
+Model model_of(const Case& wanted) {
+  if (wanted.kind == "residual")
+    return residual_blocks(wanted.width, wanted.layers);
+  const Result<Model> model =
+      load_model("gpt:layers=" + std::to_string(wanted.layers) +
+                 ",hidden=" + std::to_string(wanted.width) +
+                 ",heads=4,vocab=512,seq=128,dropout=0,tied=false");
+  if (!model) throw std::runtime_error(model.error().to_text());
+  return *model;
+}
+
+std::int64_t peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind("VmHWM:", 0) == 0) return std::stoll(line.substr(6)) * 1024;
+  return 0;
+}
+
+class Runner {
+ public:
+  explicit Runner(const Case& wanted)
+      : case_(wanted),
+        model_(model_of(wanted)),
+        profile_(measured(model_, wanted)),
+        source_(steady_source(model_, wanted.samples)) {}
+
+  // Milliseconds a step, over that many.
+  double run(const std::string& schedule, int steps) {
+    auto& executor = executors_[schedule];
+    if (!executor) {
+      const Plan plan =
+          balanced_plan(model_, profile_,
+                        schedule_for(schedule, profile_, case_.workers,
+                                     case_.microbatches, case_.samples),
+                        case_.samples);
+      const Result<Program> program = lower(plan, profile_);
+      if (!program) throw std::runtime_error(program.error().to_text());
+      executor = std::make_unique<Executor>(model_, *program, plain_sgd());
+      step_time(*executor, source_, 1, 1);
+    }
+    const Result<Executed> done = executor->run(source_, steps);
+    if (!done) throw std::runtime_error(done.error().to_text());
+    return done->timeline.step_seconds.value() * 1e3;
+  }
+
+ private:
+  static Profile measured(const Model& model, const Case& wanted) {
+    ProfilerOptions options;
+    options.budget = Seconds(1);
+    const int sizes[] = {wanted.samples};
+    const Result<Profile> profile = measured_profile(model, sizes, options);
+    if (!profile) throw std::runtime_error(profile.error().to_text());
+    return *profile;
+  }
+
+  Case case_;
+  Model model_;
+  Profile profile_;
+  MicrobatchSource source_;
+  std::map<std::string, std::unique_ptr<Executor>> executors_;
+};
+
+int serve(const Case& wanted) {
+  Runner runner(wanted);
+  std::cout << "{\"ready\": true}" << std::endl;
+  std::string schedule;
+  for (int steps = 0; std::cin >> schedule >> steps;) {
+    const double ms = runner.run(schedule, steps);
+    std::cout << "{\"ms\": " << ms << ", \"memory\": " << peak_resident_bytes()
+              << "}" << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace pipewright::bench
+
+int main(int argc, char** argv) {
+  if (argc != 7) {
+    std::cerr << "usage: pipewright_peer residual|gpt WIDTH LAYERS "
+                 "MICROBATCHES SAMPLES WORKERS\n";
+    return 2;
+  }
+  try {
+    return pipewright::bench::serve({argv[1], std::stoi(argv[2]),
+                                     std::stoi(argv[3]), std::stoi(argv[4]),
+                                     std::stoi(argv[5]), std::stoi(argv[6])});
+  } catch (const std::exception& error) {
+    std::cerr << "pipewright_peer: " << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,36 @@
+// Where a worker's tensors live: what it frees is kept, by size, and is what it
+// allocates next, still in a near cache and without a call to the system. Every
+// step allocates the same sizes in the same order, so after the first ones no
+// memory is asked for.
+//
+// A heap also counts: what a worker's tensors take is measured here. A tensor
+// handed over to another worker counts where it was made, until it is freed.
+
+#pragma once
+
+#include "pipewright/base/units.h"
+
+namespace pipewright {
+
+struct HeapBlocks;
+
+class TensorHeap {
+ public:
+  TensorHeap();
+  ~TensorHeap();  // tensors may live on
+  TensorHeap(const TensorHeap&) = delete;
+  TensorHeap& operator=(const TensorHeap&) = delete;
+
+  // What the calling thread allocates from now on comes from this heap.
+  void serve_this_thread();
+
+  Bytes held() const;      // by tensors, now
+  Bytes peak() const;      // the most, since restart_peak()
+  Bytes reserved() const;  // also by what is kept for the next ones
+  void restart_peak();
+
+ private:
+  HeapBlocks* blocks_;  // lives until the last tensor of it is gone
+};
+
+}  // namespace pipewright

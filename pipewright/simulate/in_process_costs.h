@@ -1,0 +1,22 @@
+// What a program costs when all its workers are threads of one process on this
+// machine: tensors are handed over where they lie, and gradients are added up
+// in memory by those who wait for the sum.
+
+#pragma once
+
+#include "pipewright/base/result.h"
+#include "pipewright/simulate/simulate.h"
+
+namespace pipewright {
+
+struct InProcessChannelCosts {
+  Seconds latency;         // from a send to a worker that waits for it
+  double bytes_added = 0;  // per second, by one worker adding up two gradients
+};
+
+// Compute times are those of device kind "cpu" in the profile; best measured
+// with as many workers at once as the program has. Fails as costs_of() does.
+Result<Costs> in_process_costs(const Program& program, const Profile& profile,
+                               const InProcessChannelCosts& channel);
+
+}  // namespace pipewright
