@@ -53,6 +53,9 @@ class Lowering {
     program.microbatch = plan_.microbatch;
     program.weight_groups = groups_.groups;
     program.reductions = reductions_of(plan_, profile_, homes_);
+    if (options_.global_norm)  // last, so that its Reduce comes last
+      program.reductions.push_back(
+          norm_of(plan_, profile_, homes_, program.reductions));
     for (Transfer& transfer : weight_transfers_of(plan_, groups_)) {
       weight_transfer_[{transfer.group, transfer.to}] =
           TransferId(program.transfers.size());

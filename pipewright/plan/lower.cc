@@ -71,6 +71,11 @@ Result<Program> lower(const Plan& plan, const Profile& profile,
                       const LowerOptions& options) {
   if (Result<void> checked = check_plan(plan, profile); !checked)
     return checked.error();
+  if (options.global_norm && plan.schedule.is_asynchronous())
+    return bad_configuration(
+        "clipping needs all gradients of a minibatch at once, and method \"" +
+            to_text(plan.method) + "\" never has them",
+        "clip in synchronous methods only");
   PIPEWRIGHT_TRY(const std::vector<LayerSizes> sizes,
                  sizes_at(profile, plan.microbatch, Outside::Extrapolate));
   const Homes homes = homes_of(plan, profile);

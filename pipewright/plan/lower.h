@@ -21,10 +21,13 @@ struct LowerOptions {
   // Above 0: a program for a run of just that many minibatches, without a body
   // that repeats.
   int minibatches = 0;
+  // Every step waits for the length of all gradients, to clip by it.
+  bool global_norm = false;
 };
 
 // Fails with MalformedInput as check_plan does, or if sizes at the plan's
-// microbatch are not in the profile.
+// microbatch are not in the profile; with BadConfiguration for a global norm
+// where minibatches overlap.
 Result<Program> lower(const Plan& plan, const Profile& profile,
                       const LowerOptions& options = {});
 

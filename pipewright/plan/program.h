@@ -17,10 +17,12 @@
 //   Send hands a transfer to the link and returns; the transfer starts when its
 //   Receive has been posted too. Receive posts and returns. Transfers of one
 //   pair of workers and one kind start in the order of their sends, which is
-//   the order of their receives. So a worker never blocks but at a ReadSet.
+//   the order of their receives. So a worker never blocks but at a ReadSet, or
+//   at the Reduce of a norm.
 //
 //   Reduce hands this worker's gradients to a reduction, which runs when all
-//   its workers have done so. Step makes the next version of the stage's
+//   its workers have done so; that of a norm waits for the sums it is about.
+//   Step makes the next version of the stage's
 //   weights.
 //
 // A value's life is its memory: the Effect of an operation says what it
@@ -150,11 +152,18 @@ struct ReadSet {
 // Gradients summed over workers before a step: over the replicas of a stage,
 // and over the uses of a tied parameter wherever they are. Summed in ascending
 // order of layers, then in the order of `workers`.
+//
+// Or one number of all gradients together, their length, by which steps clip
+// them: squares summed in ascending order of parameters.
 struct Reduction {
   std::vector<WorkerId> workers;
   std::vector<StageId> stages;  // whose Reduce actions take part
   std::vector<ParameterId> parameters;
   Bytes bytes;
+  bool is_norm = false;
+  // Of a norm: the reductions of gradients that it is about. Its Reduce waits
+  // for those that its worker takes part in.
+  std::vector<std::int32_t> after = {};
   bool operator==(const Reduction&) const = default;
 };
 

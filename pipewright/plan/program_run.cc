@@ -62,6 +62,8 @@ class Run {
   Wait blocked_by(WorkerId worker, const Action& action);
   Wait blocked_by_message(WorkerId worker, TransferId transfer,
                           std::int32_t key);
+  Wait blocked_by_reduction(std::int32_t reduction, const Action& action);
+  Wait blocked_by_sums(WorkerId worker, const Action& action);
   using Fault = std::optional<Error>;
   Fault execute(WorkerId worker, const Action& action);
   Fault compute(WorkerId worker, const Action& action);
@@ -151,6 +153,7 @@ Run::Wait Run::blocked_by_message(WorkerId worker, TransferId id,
 }
 
 Run::Wait Run::blocked_by(WorkerId worker, const Action& action) {
+  if (action.kind == ActionKind::Reduce) return blocked_by_sums(worker, action);
   if (!is_compute(action.kind) && action.kind != ActionKind::Step) return {};
   const ReadSet& set =
       program_.read_sets[static_cast<std::size_t>(action.index)];
@@ -171,14 +174,33 @@ Run::Wait Run::blocked_by(WorkerId worker, const Action& action) {
       continue;
     return blocked_by_message(worker, id, key);
   }
-  for (std::int32_t r : set.reductions) {
-    const auto at = static_cast<std::size_t>(r);
-    const int minibatch = action.microbatch / program_.num_microbatches;
-    const auto& workers = program_.reductions[at].workers;
-    for (std::size_t i = 0; i < workers.size(); ++i)
-      if (reduced_[at][i] <= minibatch)
-        return {workers[i], "worker " + std::to_string(workers[i].value) +
-                                " in reduction " + std::to_string(r)};
+  for (std::int32_t r : set.reductions)
+    if (Wait wait = blocked_by_reduction(r, action); !wait.what.empty())
+      return wait;
+  return {};
+}
+
+Run::Wait Run::blocked_by_reduction(std::int32_t r, const Action& action) {
+  const auto at = static_cast<std::size_t>(r);
+  const int minibatch = action.microbatch / program_.num_microbatches;
+  const auto& workers = program_.reductions[at].workers;
+  for (std::size_t i = 0; i < workers.size(); ++i)
+    if (reduced_[at][i] <= minibatch)
+      return {workers[i], "worker " + std::to_string(workers[i].value) +
+                              " in reduction " + std::to_string(r)};
+  return {};
+}
+
+// A norm's Reduce waits for the sums that its worker takes part in.
+Run::Wait Run::blocked_by_sums(WorkerId worker, const Action& action) {
+  const auto& reductions = program_.reductions;
+  for (std::int32_t r :
+       reductions[static_cast<std::size_t>(action.index)].after) {
+    const auto& workers = reductions[static_cast<std::size_t>(r)].workers;
+    if (std::find(workers.begin(), workers.end(), worker) == workers.end())
+      continue;
+    if (Wait wait = blocked_by_reduction(r, action); !wait.what.empty())
+      return wait;
   }
   return {};
 }

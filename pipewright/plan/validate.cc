@@ -39,6 +39,10 @@ std::optional<std::string> index_fault(const Program& program, WorkerId worker,
           program.reductions[static_cast<std::size_t>(action.index)].workers;
       if (std::find(workers.begin(), workers.end(), worker) == workers.end())
         return "the reduction is not this worker's";
+      for (std::int32_t r :
+           program.reductions[static_cast<std::size_t>(action.index)].after)
+        if (r < 0 || r >= action.index)
+          return "it waits for a reduction that does not come before it";
       return std::nullopt;
     }
     default:

@@ -92,6 +92,32 @@ std::vector<Reduction> reductions_of(const Plan& plan, const Profile& profile,
   return reductions;
 }
 
+Reduction norm_of(const Plan& plan, const Profile& profile, const Homes& homes,
+                  const std::vector<Reduction>& of_gradients) {
+  constexpr std::int64_t kNumberBytes = 8;
+  std::set<StageId> stages;
+  std::set<WorkerId> workers;
+  std::set<ParameterId> parameters;
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    const auto& own = profile.layers[l].parameters;
+    if (own.empty()) continue;
+    parameters.insert(own.begin(), own.end());
+    stages.insert(homes.backward[l]);
+    const Stage& stage = plan.stages[homes.backward[l].index()];
+    workers.insert(stage.workers.begin(), stage.workers.end());
+  }
+  Reduction norm;
+  norm.is_norm = true;
+  norm.stages.assign(stages.begin(), stages.end());
+  norm.workers.assign(workers.begin(), workers.end());
+  norm.parameters.assign(parameters.begin(), parameters.end());
+  norm.bytes =
+      Bytes(kNumberBytes * static_cast<std::int64_t>(parameters.size()));
+  for (std::size_t r = 0; r < of_gradients.size(); ++r)
+    norm.after.push_back(static_cast<std::int32_t>(r));
+  return norm;
+}
+
 namespace {
 
 // What happens to one group on one worker, in program order.

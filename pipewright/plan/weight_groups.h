@@ -28,6 +28,10 @@ std::vector<Transfer> weight_transfers_of(const Plan& plan,
 std::vector<Reduction> reductions_of(const Plan& plan, const Profile& profile,
                                      const Homes& homes);
 
+// The norm over all of a model's gradients, once those reductions are done.
+Reduction norm_of(const Plan& plan, const Profile& profile, const Homes& homes,
+                  const std::vector<Reduction>& of_gradients);
+
 // Counts, for every worker, how many versions of a group it must hold at once,
 // from the actions of the run.
 void set_held_weights(FlatProgram& flat);

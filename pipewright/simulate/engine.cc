@@ -326,6 +326,12 @@ class Engine {
     if (state.key != key) state = {key, 0, 0};
     state.time = std::max(state.time, worker.clock);
     if (++state.parts < timed.parts) return;
+    // Whoever hands in a part of this one has done so for those before it.
+    for (std::int32_t r : timed.after) {
+      const TimedReduction& before = code_.reductions[at(r)];
+      const Slot& done = slots_[at(before.ring + (key & before.mask))];
+      state.time = std::max(state.time, done.time);
+    }
     const double end = state.time + timed.seconds;
     slots_[at(place)] = {end, state.time, key, 0};
     latest_ = std::max(latest_, end);

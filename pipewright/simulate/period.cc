@@ -32,6 +32,11 @@ class WaitGraph {
     num_nodes_ += static_cast<int>(code.reductions.size());
     for (const TimedWorker& worker : code.workers) add_messages(worker);
     for (const TimedWorker& worker : code.workers) add_ops(worker);
+    for (std::size_t r = 0; r < code.reductions.size(); ++r)
+      for (std::int32_t before : code.reductions[r].after)
+        wait(first_reduction_ + before,
+             first_reduction_ + static_cast<std::int32_t>(r),
+             code.reductions[at(before)].seconds, 0);
   }
 
   double largest_ratio() const {

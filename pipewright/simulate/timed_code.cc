@@ -170,6 +170,7 @@ class Compiler {
       TimedReduction timed;
       timed.seconds = costs_.reductions[r].value();
       timed.parts = 0;
+      timed.after = program_.reductions[r].after;
       code_.reductions.push_back(timed);
     }
   }

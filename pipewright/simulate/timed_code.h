@@ -88,7 +88,8 @@ struct TimedTransfer {
 struct TimedReduction {
   double seconds = 0;
   std::int32_t ring = 0, mask = 0;
-  std::int32_t parts = 1;  // Reduce actions that make it complete
+  std::int32_t parts = 1;                // Reduce actions that make it complete
+  std::vector<std::int32_t> after = {};  // reductions that end before it starts
 };
 
 struct TimedCode {
