@@ -2,9 +2,13 @@
 
 #include "cli/commands.h"
 
+#include <exception>
+#include <iostream>
+
 #include "cli/command.h"
 
 namespace pipewright::cli {
+namespace {
 
 void add_commands(CLI::App& app, Exit& exit) {
   add_schedule(app, exit);
@@ -19,6 +23,26 @@ void add_commands(CLI::App& app, Exit& exit) {
   add_train(app, exit);
   add_place(app, exit);
   add_validate(app, exit);
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  CLI::App app{
+      "Plans, simulates and runs pipeline-parallel training of deep "
+      "neural networks"};
+  app.require_subcommand(1);
+  Exit exit;
+  add_commands(app, exit);
+  try {
+    app.parse(argc, argv);
+    return exit.code;
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : static_cast<int>(ErrorCode::Usage);
+  } catch (const std::exception& e) {
+    std::cerr << "pipewright: this is a bug of ours: " << e.what() << "\n";
+    return static_cast<int>(ErrorCode::Bug);
+  }
 }
 
 }  // namespace pipewright::cli

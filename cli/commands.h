@@ -2,10 +2,10 @@
 
 #pragma once
 
-#include "cli/command.h"
-
 namespace pipewright::cli {
 
-void add_commands(CLI::App& app, Exit& exit);
+// What main() does: the exit code of a command line. A program that adds kinds
+// of layers of its own does so before.
+int run(int argc, char** argv);
 
 }  // namespace pipewright::cli

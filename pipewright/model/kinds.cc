@@ -7,9 +7,10 @@
 #include "pipewright/model/kinds/kind_list.h"
 
 namespace pipewright {
+namespace {
 
-const std::vector<KindRule>& kind_rules() {
-  static const std::vector<KindRule> rules = {
+std::vector<KindRule>& all_rules() {
+  static std::vector<KindRule> rules = {
       linear_kind(),
       conv2d_kind(),
       batch_norm_kind(),
@@ -35,6 +36,25 @@ const std::vector<KindRule>& kind_rules() {
       select_kind(),
   };
   return rules;
+}
+
+}  // namespace
+
+const std::vector<KindRule>& kind_rules() { return all_rules(); }
+
+Result<LayerKind> add_kind(KindRule rule) {
+  constexpr std::size_t kMostKinds = 256;
+  if (rule.name.empty() || parse_layer_kind(rule.name))
+    return bad_configuration(
+        "a kind of layer cannot be called \"" + rule.name + "\": " +
+            (rule.name.empty() ? "it needs a name" : "there is one already"),
+        "choose another name");
+  if (all_rules().size() == kMostKinds)
+    return bad_configuration("there are " + std::to_string(kMostKinds) +
+                             " kinds of layers already");
+  rule.kind = static_cast<LayerKind>(all_rules().size());
+  all_rules().push_back(std::move(rule));
+  return all_rules().back().kind;
 }
 
 const KindRule& kind_rule(LayerKind kind) {

@@ -1,6 +1,7 @@
 // What each kind of layer is: its attributes, parameters, output shape and
-// cost. A kind is one KindRule, written in one place under kinds/; everything
-// else (builder, model file, cost, `pipewright models`) reads the rule.
+// cost. A kind is one KindRule, written in one place under kinds/ or added by
+// who uses this library; everything else (builder, model file, cost,
+// `pipewright models`) reads the rule.
 //
 // The rules also are the vocabulary of execution. For each kind they say which
 // tensors its backward needs, as ATen's kernels want them; shapes leave out the
@@ -9,6 +10,7 @@
 
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -64,15 +66,21 @@ struct KindRule {
   std::vector<SettingRule> attributes = {};
 
   // Fails with MalformedInput where the shapes do not fit, naming them.
-  Result<LayerForm> (*form)(const Attributes&, const std::vector<TensorForm>&);
+  std::function<Result<LayerForm>(const Attributes&,
+                                  const std::vector<TensorForm>&)>
+      form = {};
 
   // Completes a cost in which output, parameters and traffic (inputs, output
   // and parameters once each) are filled in and nothing is kept.
-  void (*cost)(const LayerFacts&, LayerCost&);
+  std::function<void(const LayerFacts&, LayerCost&)> cost = {};
 };
 
 const KindRule& kind_rule(LayerKind kind);
 const std::vector<KindRule>& kind_rules();  // in the order of LayerKind
+
+// A kind that is not built in; its number is given here. Before any model is
+// made. Fails with BadConfiguration where the name is taken or empty.
+Result<LayerKind> add_kind(KindRule rule);
 std::optional<LayerKind> parse_layer_kind(std::string_view name);
 std::vector<std::string> kind_names();
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "pipewright/base/check.h"
+#include "pipewright/runtime/layers/custom_layer.h"
 #include "pipewright/runtime/layers/random_stream.h"
 
 namespace pipewright {
@@ -14,16 +15,18 @@ namespace {
 constexpr double kEmbeddingDeviation = 0.02;
 
 struct FirstUse {
+  LayerId id;
   const Layer* layer = nullptr;
   std::size_t place = 0;  // among the layer's parameters
 };
 
 FirstUse first_use(const Model& model, ParameterId parameter) {
-  for (const Layer& layer : model.layers()) {
+  for (int l = 0; l < model.num_layers(); ++l) {
+    const Layer& layer = model.layer(LayerId(l));
     const auto found =
         std::find(layer.parameters.begin(), layer.parameters.end(), parameter);
     if (found != layer.parameters.end())
-      return {&layer,
+      return {LayerId(l), &layer,
               static_cast<std::size_t>(found - layer.parameters.begin())};
   }
   PIPEWRIGHT_CHECK(false, model.parameter(parameter).name + " has no user");
@@ -65,7 +68,10 @@ at::Tensor initial_parameter(const Model& model, ParameterId parameter,
                              std::uint64_t seed) {
   const Parameter& description = model.parameter(parameter);
   const RandomStream stream(seed, description.name);
-  return drawn(model, first_use(model, parameter), description.shape, stream)
+  const FirstUse use = first_use(model, parameter);
+  if (const CustomLayer* custom = custom_layer(use.layer->kind))
+    return custom->initial(describe(model, use.id), seed).at(use.place);
+  return drawn(model, use, description.shape, stream)
       .to(scalar_type(description.type));
 }
 

@@ -3,11 +3,13 @@
 #include "pipewright/runtime/layers/layer_function.h"
 
 #include "pipewright/base/check.h"
+#include "pipewright/runtime/layers/custom_layer.h"
 #include "pipewright/runtime/layers/layer_description.h"
 
 namespace pipewright {
 namespace {
 
+// Null for a kind that is not built in.
 LayerMaker* maker(LayerKind kind) {
   switch (kind) {
     case LayerKind::Linear:
@@ -57,7 +59,7 @@ LayerMaker* maker(LayerKind kind) {
     case LayerKind::Mse:
       return make_mse;
   }
-  PIPEWRIGHT_CHECK(false, "a layer kind without a function");
+  return nullptr;
 }
 
 }  // namespace
@@ -92,7 +94,12 @@ LayerDescription describe(const Model& model, LayerId id) {
 
 std::unique_ptr<const LayerFunction> layer_function(const Model& model,
                                                     LayerId layer) {
-  return maker(model.layer(layer).kind)(describe(model, layer));
+  const LayerKind kind = model.layer(layer).kind;
+  if (const CustomLayer* custom = custom_layer(kind))
+    return custom->make(describe(model, layer));
+  LayerMaker* const make = maker(kind);
+  PIPEWRIGHT_CHECK(make, to_text(kind) + ": a kind without a function");
+  return make(describe(model, layer));
 }
 
 std::vector<std::unique_ptr<const LayerFunction>> layer_functions(
