@@ -1,7 +1,7 @@
 # The two commands a new user needs are `make demo` and `make test`; each sets
 # up what is missing (tools/setup). The rest is for people who change the code.
 #
-#   make demo     build, then show what Pipewright does on an example
+#   make demo     build, then plan and train a small network on this machine
 #   make test     build everything and run all tests
 #   make core     build and test all but runtime/: neither LibTorch nor MPI
 #   make build    build/pipewright
