@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "cli/command.h"
+#include "cli/runtime_link.h"
 #include "pipewright/base/text.h"
 
 namespace pipewright::cli {
@@ -20,6 +21,7 @@ Json environment() {
   Json json = Json::object();
   json.set("pipewright", PIPEWRIGHT_VERSION);
   json.set("compiler", __VERSION__);
+  json.set("libtorch", libtorch());
   json.set("system", std::string(system.sysname) + " " + system.release + " " +
                          system.machine);
   json.set("cores", static_cast<int>(std::thread::hardware_concurrency()));

@@ -13,6 +13,8 @@ Error no_training() {
 
 }  // namespace
 
+std::string libtorch() { return "none"; }
+
 Result<Profile> measure_profile(const Model&, std::span<const int>, int,
                                 std::function<void(double share)>) {
   return bad_configuration(

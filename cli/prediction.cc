@@ -34,6 +34,16 @@ Seconds busy_per_step(const Timeline& timeline, std::size_t worker) {
   return timeline.workers[worker].busy / std::max(timeline.minibatches, 1);
 }
 
+// What all its replicas spend on a stage.
+Seconds busy_per_step(const Timeline& timeline, StageId stage) {
+  Seconds busy;
+  for (const auto& worker : timeline.spans)
+    for (const Span& span : worker)
+      if (span.stage == stage && span.kind != ActionKind::Reduce)
+        busy += span.end - span.start;
+  return busy / std::max(timeline.minibatches, 1);
+}
+
 std::vector<Row> rows(const Timeline& predicted, const TrainReport& measured) {
   std::vector<Row> all;
   all.push_back(row("step", "step_seconds", predicted.step_seconds,
@@ -46,6 +56,14 @@ std::vector<Row> rows(const Timeline& predicted, const TrainReport& measured) {
     const std::string number = std::to_string(w);
     all.push_back(row("busy, worker " + number, "busy_seconds_" + number,
                       busy_per_step(predicted, w), busy_per_step(seen, w)));
+  }
+  const bool are_the_same =
+      predicted.num_stages == static_cast<int>(predicted.workers.size());
+  for (int s = 0; s < predicted.num_stages && !are_the_same; ++s) {
+    const std::string number = std::to_string(s);
+    all.push_back(row("busy, stage " + number, "stage_seconds_" + number,
+                      busy_per_step(predicted, StageId(s)),
+                      busy_per_step(seen, StageId(s))));
   }
   all.push_back({"bubble", "bubble", predicted.bubble, seen.bubble,
                  to_text(predicted.bubble * 100) + " %",

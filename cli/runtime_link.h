@@ -14,6 +14,8 @@
 
 namespace pipewright::cli {
 
+std::string libtorch();  // its version; "none" in a build without the runtime
+
 // Each fails with BadConfiguration in a build without the runtime.
 Result<Profile> measure_profile(const Model& model,
                                 std::span<const int> microbatches, int workers,

@@ -1,15 +1,12 @@
 // pipewright train PLAN: trains as planned, and compares with the prediction.
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <iostream>
 
 #include "cli/command.h"
 #include "cli/prediction.h"
 #include "cli/runtime_link.h"
+#include "cli/train_progress.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/this_machine.h"
@@ -27,40 +24,6 @@ struct Options {
   TrainRequest request;
   Output output;
 };
-
-std::atomic<int> received = 0;
-
-// The first asks for an end after the step; the second does not wait.
-void on_signal(int signal) {
-  if (received.exchange(signal) != 0) ::_exit(signal == SIGINT ? 130 : 75);
-}
-
-void listen() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
-}
-
-std::string step_text(const StepReport& step) {
-  return "step " + std::to_string(step.step) + "/" +
-         std::to_string(step.steps) + "  loss " + to_text(step.loss, 4) + "  " +
-         to_text(step.samples_per_second) + " samples/s  bubble " +
-         to_text(step.bubble * 100) + " %  " + to_text(step.left) + " left";
-}
-
-// One line that changes on a terminal; about twenty lines elsewhere.
-void show_step(const StepReport& step) {
-  if (::isatty(STDERR_FILENO)) {
-    std::cerr << "\r\x1b[K" << step_text(step)
-              << (step.step == step.steps ? "\n" : "") << std::flush;
-    return;
-  }
-  const std::int64_t every = std::max<std::int64_t>(step.steps / 20, 1);
-  if (step.step % every == 0 || step.step == step.steps || step.step == 1)
-    std::cerr << step_text(step) << "\n";
-}
 
 // The plan's profile: given, or measured; where only sizes are needed, the
 // model's own.
@@ -95,6 +58,11 @@ void print(const Options& options, const TrainReport& report,
     json.set("first_step", report.first_step).set("steps", report.steps);
     json.set("loss", report.last_loss);
     json.set("step_seconds", report.step_seconds.value());
+    if (report.evaluation) {
+      if (report.evaluation->accuracy)
+        json.set("accuracy", *report.evaluation->accuracy);
+      json.set("held_out_loss", report.evaluation->loss);
+    }
     json.set("checkpoint", report.checkpoint);
     if (predicted) json.set("comparison", comparison_json(*predicted, report));
     std::cout << json.to_text();
@@ -104,6 +72,8 @@ void print(const Options& options, const TrainReport& report,
             << ", loss " << to_text(report.first_loss, 4) << " to "
             << to_text(report.last_loss, 4) << "; run in "
             << options.request.run.string() << "\n";
+  if (report.evaluation)
+    std::cout << "held out: " << evaluation_text(*report.evaluation) << "\n";
   if (predicted && report.steps > report.first_step)
     std::cout << "\n"
               << comparison_text(*predicted, report, options.output.width);
@@ -120,14 +90,14 @@ Result<TrainReport> trained(Options& options, Result<Timeline>& predicted) {
   Profile sizes = profile_graph(model);
   sizes.sizes[request.plan.microbatch] =
       model_sizes(model, request.plan.microbatch);
-  PIPEWRIGHT_TRY(request.program, lower(request.plan, sizes));
+  LowerOptions lowering;
+  lowering.global_norm = request.most_norm > 0;
+  PIPEWRIGHT_TRY(request.program, lower(request.plan, sizes, lowering));
   PIPEWRIGHT_TRY(const ProgramFacts facts, validate(request.program));
   static_cast<void>(facts);
   warn_of_cores(request.plan);
-  listen();
-  TrainHooks hooks;
-  hooks.on_step = show_step;
-  hooks.signal = [] { return received.load(); };
+  listen_for_signals();
+  const TrainHooks hooks{show_step, show_evaluation, received_signal};
   PIPEWRIGHT_TRY(TrainReport report, run_training(model, request, hooks));
   if (report.signal != 0) return report;
   PIPEWRIGHT_TRY(const Profile profile,
@@ -142,7 +112,7 @@ void run(Options& options, Exit& exit) {
   const Result<TrainReport> report = trained(options, predicted);
   if (!report) return cli::report(report.error(), exit);
   print(options, *report, predicted);
-  if (report->signal != 0) exit.code = report->signal == SIGINT ? 130 : 75;
+  if (report->signal != 0) exit.code = exit_code_of(report->signal);
 }
 
 void add_optimizer_options(CLI::App& command, Options& options) {
@@ -155,8 +125,27 @@ void add_optimizer_options(CLI::App& command, Options& options) {
   command.add_option("--warm-up", options.warm_up, "Steps of warm-up");
   command.add_option("--momentum", choice.momentum, "Of sgd");
   command.add_flag("--nesterov", choice.nesterov, "Of sgd");
+  command
+      .add_option("--clip", options.request.most_norm,
+                  "Clips gradients to this global norm")
+      ->check(CLI::Range(0.0, 1e30));
   command.add_option("--weight-decay", choice.weight_decay,
                      "0 unless given; 0.01 for adamw");
+}
+
+void add_evaluation_options(CLI::App& command, TrainRequest& request) {
+  auto* data = command.add_option("--eval", request.held_out_data,
+                                  "Evaluates on this data, as --data takes it");
+  auto* share =
+      command
+          .add_option("--held-out", request.held_out_share,
+                      "Or on this share of --data, which is not trained on")
+          ->check(CLI::Range(0.0, 0.9));
+  data->excludes(share);
+  command
+      .add_option("--eval-every", request.evaluate_every,
+                  "Steps between evaluations; default: an epoch")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
 }
 
 }  // namespace
@@ -169,7 +158,8 @@ void add_train(CLI::App& app, Exit& exit) {
   command->add_option("PLAN", options->plan, "Plan file")->required();
   command
       ->add_option("--data", request.data,
-                   "digits, fashion-mnist, idx:FOLDER, text:FILE or synthetic")
+                   "digits, fashion-mnist, idx:FOLDER, text:FILE, chars:FILE, "
+                   "tokens:FILE, pairs:FILE, trans-de-en or synthetic")
       ->required();
   command->add_option("--run", request.run, "Folder for what the run leaves")
       ->required();
@@ -179,6 +169,7 @@ void add_train(CLI::App& app, Exit& exit) {
       command->add_option("--epochs", request.epochs, "Or epochs")
           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
   steps->excludes(epochs);
+  add_evaluation_options(*command, request);
   command->add_option("--seed", request.seed, "Of weights, dropout and order");
   command->add_option("--profile", options->profile,
                       "Predicts from this profile; default: measured");

@@ -1,9 +1,12 @@
 // The runtime's answers; see runtime_link.h.
 
 #include "cli/runtime_link.h"
+#include "pipewright/runtime/libtorch_version.h"
 #include "pipewright/runtime/profiler.h"
 
 namespace pipewright::cli {
+
+std::string libtorch() { return libtorch_version(); }
 
 Result<Profile> measure_profile(const Model& model,
                                 std::span<const int> microbatches, int workers,

@@ -218,23 +218,10 @@ Result<TrainingState> read_folder(const fs::path& folder, const Model& model,
   return state;
 }
 
-}  // namespace
-
-bool has_checkpoint(const fs::path& run) { return !checkpoints(run).empty(); }
-
-Result<fs::path> write_checkpoint(const fs::path& run, const Model& model,
-                                  const CheckpointOrigin& origin,
-                                  const TrainingState& state) {
-  const fs::path folder =
-      run / "checkpoints" / ("step-" + std::to_string(state.minibatches));
-  fs::path part = folder;
-  part += ".part";
-  std::error_code failed;
-  fs::remove_all(part, failed);
-  fs::create_directories(part, failed);
-  if (failed)
-    return Error{
-        ErrorCode::CannotCreate, failed.message(), part.string(), "", {}};
+// All of a checkpoint, the manifest last.
+Result<void> write_files(const fs::path& part, const Model& model,
+                         const CheckpointOrigin& origin,
+                         const TrainingState& state) {
   const auto parameters = first_used(model);
   Json files = Json::array();
   for (std::size_t l = 0; l < parameters.size(); ++l) {
@@ -255,11 +242,39 @@ Result<fs::path> write_checkpoint(const fs::path& run, const Model& model,
   if (auto written = write_file(part / "manifest.json", manifest.to_text());
       !written)
     return written.error();
-  fs::remove_all(folder, failed);
+  return {};
+}
+
+}  // namespace
+
+bool has_checkpoint(const fs::path& run) { return !checkpoints(run).empty(); }
+
+Result<fs::path> write_checkpoint(const fs::path& run, const Model& model,
+                                  const CheckpointOrigin& origin,
+                                  const TrainingState& state) {
+  const fs::path folder =
+      run / "checkpoints" / ("step-" + std::to_string(state.minibatches));
+  fs::path part = folder;
+  part += ".part";
+  std::error_code failed;
+  fs::remove_all(part, failed);
+  fs::create_directories(part, failed);
+  if (failed)
+    return Error{
+        ErrorCode::CannotCreate, failed.message(), part.string(), "", {}};
+  if (auto written = write_files(part, model, origin, state); !written) {
+    fs::remove_all(part, failed);  // gives back what room there is
+    return written.error();
+  }
+  // One of the same step is there until the new one takes its place.
+  fs::path old = folder;
+  old += ".old";
+  fs::rename(folder, old, failed);
   fs::rename(part, folder, failed);
   if (failed)
     return Error{
         ErrorCode::CannotWrite, failed.message(), folder.string(), "", {}};
+  fs::remove_all(old, failed);
   const auto all = checkpoints(run);
   for (std::size_t i = kKept; i < all.size(); ++i)
     fs::remove_all(all[i].path, failed);

@@ -40,21 +40,22 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-// Means of microbatches from the means of their parts, which replicas report.
-std::vector<double> joined_losses(std::vector<PartialLoss> parts,
-                                  int microbatch) {
+// Means of microbatches from the means of their parts, which replicas report;
+// and the scores, in the same order whoever made them.
+void join_losses(std::vector<PartialLoss> parts, int microbatch,
+                 Executed& executed) {
   std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
     return std::pair(a.microbatch, a.samples.first) <
            std::pair(b.microbatch, b.samples.first);
   });
-  std::vector<double> losses;
+  std::vector<double>& losses = executed.losses;
+  for (const PartialLoss& part : parts) executed.score += part.score;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::int32_t samples = parts[i].samples.end - parts[i].samples.first;
     if (i == 0 || parts[i].microbatch != parts[i - 1].microbatch)
       losses.push_back(0);
     losses.back() += parts[i].mean * samples / microbatch;
   }
-  return losses;
 }
 
 Timeline measured_timeline(const Program& program, int minibatches,
@@ -145,7 +146,7 @@ Result<Executed> Executor::run(const MicrobatchSource& source,
     spans.push_back(workers_[w]->take_spans());
     memory.push_back(threads_->heap(w).peak());
   }
-  executed.losses = joined_losses(std::move(losses), program_.microbatch);
+  join_losses(std::move(losses), program_.microbatch, executed);
   executed.timeline = measured_timeline(program_, minibatches, std::move(spans),
                                         memory, duration);
   trained_.losses.insert(trained_.losses.end(), executed.losses.begin(),
@@ -200,8 +201,10 @@ void Executor::keep_last_step() {
       if (loss.microbatch < end) losses.push_back(loss);
   }
   for (const auto& worker : workers_) worker->weights().restore(steps);
-  for (const double loss : joined_losses(losses, program_.microbatch))
-    trained_.losses.push_back(loss);
+  Executed kept;
+  join_losses(std::move(losses), program_.microbatch, kept);
+  trained_.losses.insert(trained_.losses.end(), kept.losses.begin(),
+                         kept.losses.end());
   minibatches_done_ += last;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "pipewright/base/result.h"
+#include "pipewright/runtime/score.h"
 #include "pipewright/runtime/training.h"
 #include "pipewright/timeline/timeline.h"
 
@@ -25,6 +26,7 @@ class WorkerThreads;
 
 struct Executed {
   std::vector<double> losses;  // of the run's microbatches
+  Score score;                 // of an evaluation
   // Measured: spans, duration, busy time; the peak of a worker's memory, by
   // its allocator, in one sum.
   Timeline timeline;

@@ -9,28 +9,13 @@
 #include <set>
 
 #include "pipewright/runtime/channels/reduction.h"
+#include "pipewright/runtime/gradients.h"
 #include "pipewright/runtime/initial_parameters.h"
+#include "pipewright/runtime/interpreter_state.h"
 #include "pipewright/runtime/network.h"
-#include "pipewright/runtime/value_store.h"
-#include "pipewright/runtime/weights/weight_history.h"
 
 namespace pipewright {
 namespace {
-
-using Key = std::pair<std::int32_t, std::int32_t>;  // index, microbatch
-
-struct WorkerState {
-  explicit WorkerState(int num_layers) : values(num_layers) {}
-
-  std::vector<Action> actions;
-  std::size_t next = 0;
-  ValueStore values;
-  std::set<Key> taken;                          // transfers
-  std::map<Key, std::vector<Tensors>> arrived;  // transfers
-  std::map<std::int32_t, WeightHistory> groups;
-  std::map<std::int32_t, std::map<LayerId, Tensors>> gradients;  // by minibatch
-  std::map<LayerId, Tensors> statistics;
-};
 
 class Interpreter {
  public:
@@ -44,7 +29,7 @@ class Interpreter {
         participants_(participants_of(program)) {
     const Tensors initial = initial_parameters(model, settings.seed);
     for (int w = 0; w < program.num_workers(); ++w) {
-      WorkerState& worker = workers_.emplace_back(model.num_layers());
+      InterpretedWorker& worker = workers_.emplace_back(model.num_layers());
       worker.actions = unrolled(program, WorkerId(w), minibatches);
       for (std::size_t g = 0; g < program.weight_groups.size(); ++g) {
         WeightHistory::Weights first;
@@ -65,7 +50,7 @@ class Interpreter {
     for (bool moved = true; moved;) {
       moved = false;
       for (std::size_t w = 0; w < workers_.size(); ++w) {
-        WorkerState& worker = workers_[w];
+        InterpretedWorker& worker = workers_[w];
         while (worker.next < worker.actions.size() &&
                can_run(worker, worker.actions[worker.next])) {
           execute(WorkerId(w), worker.actions[worker.next++]);
@@ -89,17 +74,15 @@ class Interpreter {
     return action.microbatch / program_.num_microbatches;
   }
 
-  // The group's version that a transfer of weights brings to this action.
-  static std::int32_t version_read(const ReadSet& set, const Action& action,
-                                   std::int32_t group) {
-    for (const WeightRead& read : set.weights)
-      if (read.group == group) return std::max(0, action.version + read.offset);
-    return 0;
-  }
-
-  bool can_run(const WorkerState& worker, const Action& action) const {
+  bool can_run(const InterpretedWorker& worker, const Action& action) const {
     if (action.kind == ActionKind::Step) {
       for (const std::int32_t r : reads(action).reductions)
+        if (!sums_.count({r, action.microbatch})) return false;
+      return true;
+    }
+    if (action.kind == ActionKind::Reduce) {
+      for (const std::int32_t r :
+           program_.reductions[static_cast<std::size_t>(action.index)].after)
         if (!sums_.count({r, action.microbatch})) return false;
       return true;
     }
@@ -117,7 +100,7 @@ class Interpreter {
   }
 
   void execute(WorkerId id, const Action& action) {
-    WorkerState& worker = workers_[id.index()];
+    InterpretedWorker& worker = workers_[id.index()];
     if (is_compute(action.kind)) {
       take_arrivals(worker, action);
       const Operation& operation = *program_.operation(id, action.stage);
@@ -137,7 +120,7 @@ class Interpreter {
   }
 
   // An arrived value takes the place of an older sum of the same gradient.
-  void take_arrivals(WorkerState& worker, const Action& action) {
+  void take_arrivals(InterpretedWorker& worker, const Action& action) {
     std::set<Value> fresh;
     for (const TransferId id : reads(action).transfers) {
       const Transfer& transfer = program_.transfers[id.index()];
@@ -155,7 +138,7 @@ class Interpreter {
   }
 
   // steps_back > 0: extrapolated back along the velocity.
-  Tensors weights(const WorkerState& worker, LayerId layer,
+  Tensors weights(const InterpretedWorker& worker, LayerId layer,
                   const Action& action, double steps_back) const {
     Tensors result;
     for (const WeightRead& read : reads(action).weights) {
@@ -171,15 +154,15 @@ class Interpreter {
     return result;
   }
 
-  at::Tensor output(const WorkerState& worker, LayerId layer, std::int32_t m,
-                    Samples samples) const {
+  at::Tensor output(const InterpretedWorker& worker, LayerId layer,
+                    std::int32_t m, Samples samples) const {
     const LayerId storage = network_.storage[layer.index()];
     return output_in(
         network_, layer,
         worker.values.read({ValueKind::Activation, storage}, m, samples).at(0));
   }
 
-  void forward(WorkerState& worker, const Operation& operation,
+  void forward(InterpretedWorker& worker, const Operation& operation,
                const std::vector<LayerId>& layers, const Action& action) {
     const bool again = action.kind == ActionKind::Recompute;
     const Samples samples{operation.first_sample, operation.end_sample};
@@ -214,7 +197,7 @@ class Interpreter {
     }
   }
 
-  void backward(WorkerState& worker, const Operation& operation,
+  void backward(InterpretedWorker& worker, const Operation& operation,
                 const Action& action) {
     const Samples samples{operation.first_sample, operation.end_sample};
     for (auto at = operation.backward.rbegin(); at != operation.backward.rend();
@@ -236,8 +219,9 @@ class Interpreter {
     }
   }
 
-  void backward_input(WorkerState& worker, LayerId id, const KeptTensors& kept,
-                      Samples samples, const Action& action) {
+  void backward_input(InterpretedWorker& worker, LayerId id,
+                      const KeptTensors& kept, Samples samples,
+                      const Action& action) {
     const std::int32_t m = action.microbatch;
     const Layer& layer = network_.model.layer(id);
     const Value value{ValueKind::Gradient, id};
@@ -257,12 +241,13 @@ class Interpreter {
     worker.values.replace(value, m, samples, gradient);
     for (std::size_t i = 0; i < of_inputs.size(); ++i)
       if (of_inputs[i].defined())
-        add(worker.values, {ValueKind::Gradient, layer.inputs[i].layer}, m,
-            samples, of_inputs[i]);
+        add_to_sum(worker.values, {ValueKind::Gradient, layer.inputs[i].layer},
+                   m, samples, of_inputs[i]);
   }
 
-  void backward_weight(WorkerState& worker, LayerId id, const KeptTensors& kept,
-                       Samples samples, const Action& action) {
+  void backward_weight(InterpretedWorker& worker, LayerId id,
+                       const KeptTensors& kept, Samples samples,
+                       const Action& action) {
     const Tensors gradient = worker.values.read({ValueKind::Gradient, id},
                                                 action.microbatch, samples);
     const LayerFunction& function = *network_.functions[id.index()];
@@ -274,18 +259,10 @@ class Interpreter {
       function.add_backward_weight(kept, gradient[0], carried, sums);
   }
 
-  static void add(ValueStore& values, Value value, std::int32_t m,
-                  Samples samples, const at::Tensor& gradient) {
-    at::Tensor sum = gradient;
-    if (values.has(value, m))
-      sum = values.read(value, m, samples).at(0).add(gradient);
-    values.replace(value, m, samples, {sum});
-  }
-
-  void send(WorkerState& worker, const Action& action) {
+  void send(InterpretedWorker& worker, const Action& action) {
     const Transfer& transfer =
         program_.transfers[static_cast<std::size_t>(action.index)];
-    WorkerState& to = workers_[transfer.to.index()];
+    InterpretedWorker& to = workers_[transfer.to.index()];
     if (transfer.is_keyed_by_version()) {
       to.arrived[{action.index, action.version}];
       to.groups.at(transfer.group)
@@ -307,36 +284,45 @@ class Interpreter {
     const auto index = static_cast<std::size_t>(action.index);
     auto& parts = parts_[{action.index, action.microbatch}];
     WorkerContributions own{id, {}};
-    for (const auto& [layer, sums] :
-         workers_[id.index()].gradients[minibatch(action)]) {
-      const auto& parameters = network_.model.layer(layer).parameters;
-      for (std::size_t i = 0; i < parameters.size(); ++i)
-        own.contributions.push_back({parameters[i], layer, sums[i]});
-    }
+    const Reduction& reduction = program_.reductions[index];
+    InterpretedWorker& worker = workers_[id.index()];
+    if (!reduction.is_norm)
+      own.contributions = contributions_of(network_.model, reduction,
+                                           worker.gradients[minibatch(action)]);
+    for (const StageId stage : reduction.stages)
+      if (const Operation* operation = program_.operation(id, stage);
+          operation && reduction.is_norm)
+        for (Contribution& square : squares_of(
+                 gradients_of(worker, *operation, action, reduction.after)))
+          own.contributions.push_back(std::move(square));
     parts.push_back(std::move(own));
     if (static_cast<int>(parts.size()) == participants_[index].givers)
       sums_[{action.index, action.microbatch}] =
           reduction_sums(program_.reductions[index], parts);
   }
 
-  void step(WorkerState& worker, WorkerId id, const Action& action) {
-    const Operation& operation = *program_.operation(id, action.stage);
-    std::map<ParameterId, at::Tensor> gradients;
-    for (const LayerId layer : operation.backward) {
-      const auto& parameters = network_.model.layer(layer).parameters;
-      const Tensors& sums = worker.gradients[minibatch(action)][layer];
-      for (std::size_t i = 0; i < std::min(sums.size(), parameters.size());
-           ++i) {
-        at::Tensor& sum = gradients[parameters[i]];
-        sum = sum.defined() ? sum.add(sums[i]) : sums[i];
-      }
+  // Of the operation's parameters; those that are summed over workers anew.
+  Gradients gradients_of(InterpretedWorker& worker, const Operation& operation,
+                         const Action& action,
+                         const std::vector<std::int32_t>& reductions) {
+    Gradients gradients = own_gradients(network_.model, operation,
+                                        worker.gradients[minibatch(action)]);
+    for (const std::int32_t r : reductions) {
+      const Reduction& of = program_.reductions[static_cast<std::size_t>(r)];
+      for (std::size_t i = 0; i < of.parameters.size() && !of.is_norm; ++i)
+        gradients[of.parameters[i]] = sums_.at({r, action.microbatch})[i];
     }
-    for (const std::int32_t r : reads(action).reductions) {
-      const auto& parameters =
-          program_.reductions[static_cast<std::size_t>(r)].parameters;
-      for (std::size_t i = 0; i < parameters.size(); ++i)
-        gradients[parameters[i]] = sums_.at({r, action.microbatch})[i];
-    }
+    return gradients;
+  }
+
+  void step(InterpretedWorker& worker, WorkerId id, const Action& action) {
+    Gradients gradients =
+        gradients_of(worker, *program_.operation(id, action.stage), action,
+                     reads(action).reductions);
+    for (const std::int32_t r : reads(action).reductions)
+      if (program_.reductions[static_cast<std::size_t>(r)].is_norm)
+        clip(gradients, sums_.at({r, action.microbatch})[0].item<double>(),
+             settings_.most_norm);
     for (std::size_t g = 0; g < program_.weight_groups.size(); ++g)
       if (program_.weight_groups[g].owner == action.stage)
         worker.groups.at(static_cast<std::int32_t>(g))
@@ -348,7 +334,7 @@ class Interpreter {
     result.parameters.resize(network_.model.parameters().size());
     result.statistics.resize(network_.functions.size());
     for (const Operation& operation : program_.operations) {
-      WorkerState& worker = workers_[operation.worker.index()];
+      InterpretedWorker& worker = workers_[operation.worker.index()];
       for (const LayerId layer : operation.forward)
         if (auto& mine = result.statistics[layer.index()]; mine.empty())
           mine = worker.statistics.at(layer);
@@ -372,9 +358,10 @@ class Interpreter {
   const TrainingSettings& settings_;
   const MicrobatchSource& source_;
   const std::vector<Participants> participants_;
-  std::vector<WorkerState> workers_;
-  std::map<Key, std::vector<WorkerContributions>> parts_;  // of reductions
-  std::map<Key, Tensors> sums_;                            // of reductions
+  std::vector<InterpretedWorker> workers_;
+  std::map<MessageKey, std::vector<WorkerContributions>>
+      parts_;                           // of reductions
+  std::map<MessageKey, Tensors> sums_;  // of reductions
   // By microbatch: first sample and share of the loss.
   std::vector<std::map<std::int32_t, double>> losses_;
 };

@@ -1,7 +1,10 @@
 #include "pipewright/runtime/run_folder.h"
 
+#include <algorithm>
+
 #include "pipewright/base/files.h"
 #include "pipewright/base/json.h"
+#include "pipewright/base/text.h"
 #include "pipewright/runtime/checkpoint.h"
 #include "pipewright/timeline/chrome_trace.h"
 
@@ -9,7 +12,37 @@ namespace pipewright {
 
 namespace fs = std::filesystem;
 
-Result<RunFolder> RunFolder::open(const TrainRequest& request) {
+namespace {
+
+Json to_json(const Evaluation& evaluation) {
+  Json json = Json::object();
+  json.set("loss", evaluation.loss);
+  if (evaluation.accuracy) json.set("accuracy", *evaluation.accuracy);
+  json.set("samples", evaluation.samples);
+  json.set("seconds", evaluation.seconds.value());
+  return json;
+}
+
+// That a checkpoint fits, as far as the file system says.
+Result<void> check_room(const fs::path& run, Bytes checkpoint) {
+  std::error_code failed;
+  const fs::space_info space = fs::space(run, failed);
+  if (failed) return {};  // it does not say
+  const Bytes free(static_cast<std::int64_t>(
+      std::min<std::uintmax_t>(space.available, std::uintmax_t{1} << 62)));
+  if (checkpoint <= free) return {};
+  return Error{ErrorCode::CannotWrite,
+               "a checkpoint takes " + to_text(checkpoint) + ", and " +
+                   to_text(free) + " are free",
+               run.string(),
+               "make room, or choose another --run",
+               {}};
+}
+
+}  // namespace
+
+Result<RunFolder> RunFolder::open(const TrainRequest& request,
+                                  Bytes checkpoint) {
   RunFolder folder;
   folder.path_ = request.run;
   std::error_code failed;
@@ -23,8 +56,10 @@ Result<RunFolder> RunFolder::open(const TrainRequest& request) {
   if (!request.resume && has_checkpoint(request.run))
     return bad_configuration(request.run.string() + " has a run already",
                              "go on with --resume, or choose another --run");
+  if (auto fits = check_room(request.run, checkpoint); !fits)
+    return fits.error();
   if (auto written = write_file(request.run / "plan.json",
-                                to_json(request.plan).to_text());
+                                pipewright::to_json(request.plan).to_text());
       !written)
     return written.error();
   const fs::path metrics = request.run / "metrics.jsonl";
@@ -42,6 +77,16 @@ Result<void> RunFolder::add(const StepReport& step) {
   line.set("step_seconds", step.seconds.value());
   line.set("samples_per_second", step.samples_per_second);
   line.set("bubble", step.bubble);
+  return add_line(line);
+}
+
+Result<void> RunFolder::add(const Evaluation& evaluation) {
+  Json line = Json::object();
+  line.set("step", evaluation.step).set("evaluation", to_json(evaluation));
+  return add_line(line);
+}
+
+Result<void> RunFolder::add_line(const Json& line) {
   std::string text = line.to_line();
   if (text.empty() || text.back() != '\n') text += '\n';
   metrics_ << text << std::flush;
@@ -65,6 +110,7 @@ Result<void> RunFolder::finish(const Program& program,
   json.set("step_seconds", report.step_seconds.value());
   json.set("bubble", report.timeline.bubble);
   json.set("memory_bytes", report.memory.value());
+  if (report.evaluation) json.set("evaluation", to_json(*report.evaluation));
   json.set("checkpoint", report.checkpoint).set("signal", report.signal);
   return write_file(path_ / "summary.json", json.to_text());
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "pipewright/base/json.h"
 #include "pipewright/base/result.h"
 #include "pipewright/runtime/trainer.h"
 
@@ -13,18 +14,22 @@ namespace pipewright {
 class RunFolder {
  public:
   // Makes it and writes plan.json, so that a folder that cannot be written is
-  // known before the first step. Fails with CannotCreate or CannotWrite, or
-  // with BadConfiguration if it has a run that is not to be resumed.
-  static Result<RunFolder> open(const TrainRequest& request);
+  // known before the first step; so is one without room for a checkpoint.
+  // Fails with CannotCreate or CannotWrite, or with BadConfiguration if it has
+  // a run that is not to be resumed.
+  static Result<RunFolder> open(const TrainRequest& request, Bytes checkpoint);
 
   // A line of metrics.jsonl.
   Result<void> add(const StepReport& step);
+  Result<void> add(const Evaluation& evaluation);
   // trace.json and summary.json.
   Result<void> finish(const Program& program, const TrainReport& report) const;
 
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  Result<void> add_line(const Json& line);
+
   std::filesystem::path path_;
   std::ofstream metrics_;
 };

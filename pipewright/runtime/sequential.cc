@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "pipewright/runtime/gradients.h"
 #include "pipewright/runtime/initial_parameters.h"
 #include "pipewright/runtime/network.h"
 
@@ -38,6 +39,13 @@ class SequentialTrainer {
 
   Trained take() { return std::move(trained_); }
 
+  Score evaluate(const Trained& trained) {
+    trained_ = trained;
+    const std::int64_t end = settings_.evaluated_samples;
+    for (std::int64_t m = 0; m * shape_.microbatch < end; ++m) forward(m);
+    return score_;
+  }
+
  private:
   Tensors weights(const Layer& layer) const {
     Tensors result;
@@ -49,8 +57,9 @@ class SequentialTrainer {
   void forward(std::int64_t microbatch) {
     outputs_.assign(num_layers_, {});
     privates_.assign(num_layers_, {});
-    ForwardContext context{settings_.seed,    microbatch, 0,
-                           shape_.microbatch, true,       nullptr};
+    ForwardContext context{
+        settings_.seed,          microbatch, 0, shape_.microbatch,
+        settings_.is_training(), nullptr};
     for (std::size_t i = 0; i < num_layers_; ++i) {
       const Layer& layer = network_.model.layer(LayerId(i));
       Tensors inputs;
@@ -62,7 +71,12 @@ class SequentialTrainer {
           network_.functions[i]->forward(inputs, weights(layer), context);
       outputs_[i] = done.output;
       privates_[i] = private_value(network_, LayerId(i), inputs, done);
-      if (is_loss(layer)) trained_.losses.push_back(done.output.item<double>());
+      if (!is_loss(layer)) continue;
+      trained_.losses.push_back(done.output.item<double>());
+      if (!settings_.is_training())
+        score_ += score_of(
+            layer, *network_.functions[i], inputs,
+            settings_.evaluated_samples - microbatch * shape_.microbatch);
     }
   }
 
@@ -99,12 +113,13 @@ class SequentialTrainer {
   }
 
   void step(std::int64_t minibatch) {
-    std::map<ParameterId, at::Tensor> sums;
+    Gradients sums;
     for (std::size_t i = 0; i < num_layers_; ++i) {
       const auto& parameters = network_.model.layer(LayerId(i)).parameters;
       for (std::size_t j = 0; j < parameters.size(); ++j)
         add(sums[parameters[j]], gradients_[i][j]);
     }
+    if (settings_.most_norm > 0) clip(sums, norm_of(sums), settings_.most_norm);
     for (const auto& [id, gradient] : sums) {
       Tensors& state = state_[id.index()];
       at::Tensor& tensor = trained_.parameters[id.index()];
@@ -122,6 +137,7 @@ class SequentialTrainer {
   const MinibatchShape shape_;
   const std::size_t num_layers_;
   Trained trained_;
+  Score score_;                     // of an evaluation
   std::vector<Tensors> state_;      // by ParameterId
   std::vector<Tensors> gradients_;  // by LayerId, of the minibatch
   Tensors outputs_;                 // by LayerId, of the microbatch
@@ -138,6 +154,17 @@ Trained train_sequentially(const Model& model, const TrainingSettings& settings,
   SequentialTrainer trainer(model, settings, source, shape);
   for (int t = 0; t < minibatches; ++t) trainer.train(t);
   return trainer.take();
+}
+
+Score evaluate_sequentially(const Model& model, const Trained& trained,
+                            const MicrobatchSource& source, int microbatch,
+                            std::int64_t samples) {
+  const c10::InferenceMode guard;
+  const SingleThreaded single;
+  TrainingSettings settings;
+  settings.evaluated_samples = samples;
+  return SequentialTrainer(model, settings, source, {1, microbatch})
+      .evaluate(trained);
 }
 
 }  // namespace pipewright

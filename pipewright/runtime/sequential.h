@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "pipewright/runtime/score.h"
 #include "pipewright/runtime/training.h"
 
 namespace pipewright {
@@ -17,5 +18,11 @@ struct MinibatchShape {
 Trained train_sequentially(const Model& model, const TrainingSettings& settings,
                            const MicrobatchSource& source,
                            const MinibatchShape& shape, int minibatches);
+
+// Forward through the whole model, microbatch after microbatch, as evaluation
+// does it; `samples` of them count.
+Score evaluate_sequentially(const Model& model, const Trained& trained,
+                            const MicrobatchSource& source, int microbatch,
+                            std::int64_t samples);
 
 }  // namespace pipewright

@@ -10,17 +10,14 @@
 #include "pipewright/base/text.h"
 #include "pipewright/runtime/checkpoint.h"
 #include "pipewright/runtime/data/dataset.h"
+#include "pipewright/runtime/data/loader.h"
+#include "pipewright/runtime/evaluator.h"
 #include "pipewright/runtime/executor.h"
+#include "pipewright/runtime/milestones.h"
 #include "pipewright/runtime/run_folder.h"
 
 namespace pipewright {
 namespace {
-
-// A piece is long enough that starting threads does not count, and short enough
-// to answer a signal.
-constexpr Seconds kPiece{0.4};
-constexpr std::int64_t kMostStepsInPiece = 64;
-constexpr std::int64_t kMostStepsUndrained = 1000;
 
 // A figure of /proc/self/status in bytes; 0 where there is none.
 Bytes process_memory(const std::string& key) {
@@ -32,43 +29,70 @@ Bytes process_memory(const std::string& key) {
   return Bytes(0);
 }
 
+// What a run trains on, and what it does not.
+struct SampleSets {
+  Dataset training;
+  std::optional<Dataset> held_out;
+};
+
+Result<SampleSets> open_samples(const Model& model,
+                                const TrainRequest& request) {
+  PIPEWRIGHT_TRY(Dataset all, open_dataset(request.data, model));
+  if (request.held_out_share > 0) {
+    if (all.num_samples < 2)
+      return bad_configuration("one sample cannot be split",
+                               "evaluate on data of its own");
+    Split parts = split(all, request.held_out_share, request.seed);
+    return SampleSets{std::move(parts.rest), std::move(parts.held_out)};
+  }
+  SampleSets samples{std::move(all), std::nullopt};
+  if (!request.held_out_data.empty()) {
+    PIPEWRIGHT_TRY(samples.held_out,
+                   open_dataset(request.held_out_data, model));
+  }
+  return samples;
+}
+
 class Trainer {
  public:
   Trainer(const Model& model, const TrainRequest& request,
-          const TrainHooks& hooks, Dataset dataset, RunFolder folder,
+          const TrainHooks& hooks, SampleSets samples, RunFolder folder,
           std::shared_ptr<const Optimizer> optimizer, std::int64_t steps)
       : model_(model),
         request_(request),
         hooks_(hooks),
-        dataset_(std::move(dataset)),
+        training_(std::move(samples.training)),
         folder_(std::move(folder)),
-        total_(steps),
+        milestones_{steps,
+                    request.checkpoint_every,
+                    samples.held_out.has_value(),
+                    request.evaluate_every,
+                    training_.num_samples,
+                    request.plan.minibatch,
+                    request.program.minibatches_outside},
         memory_before_(process_memory("VmRSS")),
-        executor_(model, request.program, settings(std::move(optimizer))),
-        source_(microbatches_of(dataset_, {request.seed, request.plan.minibatch,
-                                           request.plan.microbatch})) {}
+        executor_(model, request.program, settings(std::move(optimizer))) {
+    if (samples.held_out)
+      evaluator_.emplace(model, request.program, *std::move(samples.held_out));
+  }
 
   Result<TrainReport> run() {
-    if (request_.resume) {
-      PIPEWRIGHT_TRY(const TrainingState state,
-                     read_checkpoint(request_.run, model_, origin()));
-      executor_.resume(state);
-      done_ = saved_ = state.minibatches;
-    }
-    report_.first_step = done_;
-    const std::int64_t outside = request_.program.minibatches_outside;
-    if (done_ < total_ && total_ - done_ < outside)
-      return bad_configuration(std::to_string(total_ - done_) +
-                                   " steps cannot fill and drain this "
-                                   "pipeline",
-                               "it takes at least " + std::to_string(outside));
-    while (done_ < total_) {
+    if (auto ready = start(); !ready) return ready.error();
+    const int two_minibatches = 2 * request_.program.num_microbatches;
+    Loader loader(
+        microbatches_of(training_, {request_.seed, request_.plan.microbatch}),
+        static_cast<int>(model_.inputs().size()),
+        done_ * request_.program.num_microbatches, two_minibatches,
+        two_minibatches);
+    source_ = loader.microbatches();
+    while (done_ < milestones_.total) {
       if (auto piece = run_piece(); !piece)
         return with_checkpoint(piece.error());
       if (hooks_.signal) report_.signal = hooks_.signal();
-      const bool ends = report_.signal != 0 || done_ == total_;
-      if (ends || is_checkpoint_due())
-        if (auto saved = save(); !saved) return saved.error();
+      const bool ends = report_.signal != 0 || done_ == milestones_.total;
+      if (auto told = evaluate_if_due(ends); !told) return told.error();
+      if (ends || milestones_.passes_checkpoint(saved_, done_))
+        if (auto saved = save(); !saved) return with_checkpoint(saved.error());
       if (ends) break;
     }
     return finish();
@@ -79,75 +103,114 @@ class Trainer {
     TrainingSettings result;
     result.seed = request_.seed;
     result.optimizer = std::move(optimizer);
+    result.most_norm = request_.most_norm;
     result.learning_rate = [rate = request_.rate,
-                            total = total_](std::int64_t step) {
+                            total = milestones_.total](std::int64_t step) {
       return rate.at(step, total);
     };
     return result;
   }
 
   CheckpointOrigin origin() const {
-    return {request_.plan.model, request_.data, to_text(request_.optimizer),
-            request_.seed, request_.plan.minibatch};
+    std::string data = request_.data;
+    if (request_.held_out_share > 0)
+      data += " less " + to_text(request_.held_out_share, 17);
+    std::string optimizer = to_text(request_.optimizer);
+    if (request_.most_norm > 0)
+      optimizer += " clip=" + to_text(request_.most_norm, 17);
+    return {request_.plan.model, data, optimizer, request_.seed,
+            request_.plan.minibatch};
   }
 
-  bool is_checkpoint_due() const {
-    return request_.checkpoint_every > 0 &&
-           done_ % request_.checkpoint_every == 0;
-  }
-
-  std::int64_t piece_steps() const {
-    std::int64_t until = total_ - done_;
-    if (request_.checkpoint_every > 0)
-      until = std::min(
-          until, request_.checkpoint_every - done_ % request_.checkpoint_every);
-    const std::int64_t outside = request_.program.minibatches_outside;
-    if (outside == 0) {
-      if (times_.empty()) return 1;
-      const auto fitting = static_cast<std::int64_t>(kPiece / times_.back());
-      return std::clamp<std::int64_t>(fitting, 1,
-                                      std::min(until, kMostStepsInPiece));
+  Result<void> start() {
+    if (request_.resume) {
+      PIPEWRIGHT_TRY(const TrainingState state,
+                     read_checkpoint(request_.run, model_, origin()));
+      executor_.resume(state);
+      done_ = saved_ = evaluated_ = state.minibatches;
     }
-    // What remains must be enough to fill and drain once more.
-    until = std::max(std::min(until, kMostStepsUndrained), outside);
-    return total_ - done_ - until < outside ? total_ - done_ : until;
+    report_.first_step = done_;
+    const std::int64_t left = milestones_.total - done_;
+    if (left > 0 && left < milestones_.outside)
+      return bad_configuration(
+          std::to_string(left) + " steps cannot fill and drain this pipeline",
+          "it takes at least " + std::to_string(milestones_.outside));
+    return {};
   }
 
   Result<void> run_piece() {
-    const std::int64_t steps = piece_steps();
+    const std::int64_t steps = milestones_.piece(
+        done_, times_.empty() ? std::nullopt : std::optional(times_.back()));
+    const TrainingState before = executor_.state();
     Result<Executed> done = executor_.run(source_, static_cast<int>(steps));
-    if (!done) return done.error();
-    times_.push_back(done->timeline.step_seconds);
+    if (done) {
+      times_.push_back(done->timeline.step_seconds);
+      return tell(*std::move(done));
+    }
+    if (done.error().code == ErrorCode::LossNotFinite) {
+      if (auto kept = keep_good_steps(before, steps); !kept) return kept;
+    }
+    return done.error();
+  }
+
+  // A piece that came to a loss that is not finite, again and step by step up
+  // to there: the same bits, this time stopping in time.
+  Result<void> keep_good_steps(const TrainingState& before,
+                               std::int64_t steps) {
+    executor_.resume(before);
+    for (std::int64_t i = 0; i < steps && milestones_.outside == 0; ++i) {
+      const TrainingState good = executor_.state();
+      Result<Executed> step = executor_.run(source_, 1);
+      if (!step) {
+        executor_.resume(good);
+        break;
+      }
+      if (auto told = tell(*std::move(step)); !told) return told;
+    }
+    return done_ > saved_ ? save() : Result<void>();
+  }
+
+  Result<void> tell(Executed executed) {
     const auto microbatches =
         static_cast<std::size_t>(request_.program.num_microbatches);
-    for (std::int64_t i = 0; i < steps; ++i) {
+    for (std::size_t at = 0; at < executed.losses.size(); at += microbatches) {
       double loss = 0;
       for (std::size_t m = 0; m < microbatches; ++m)
-        loss += done->losses[static_cast<std::size_t>(i) * microbatches + m];
+        loss += executed.losses[at + m];
       if (auto told =
-              tell(loss / static_cast<double>(microbatches), done->timeline);
+              tell(loss / static_cast<double>(microbatches), executed.timeline);
           !told)
         return told;
     }
-    report_.timeline = std::move(done->timeline);
+    report_.timeline = std::move(executed.timeline);
     return {};
   }
 
   Result<void> tell(double loss, const Timeline& timeline) {
     StepReport step;
-    step.rate = request_.rate.at(done_, total_);
+    step.rate = request_.rate.at(done_, milestones_.total);
     step.step = ++done_;
-    step.steps = total_;
+    step.steps = milestones_.total;
     step.loss = loss;
     step.seconds = timeline.step_seconds;
     step.samples_per_second = request_.plan.minibatch / step.seconds.value();
     step.bubble = timeline.bubble;
-    step.left = step.seconds * static_cast<double>(total_ - done_);
+    step.left = step.seconds * static_cast<double>(step.steps - done_);
     if (done_ == report_.first_step + 1) report_.first_loss = loss;
     report_.last_loss = loss;
     if (auto added = folder_.add(step); !added) return added;
     if (hooks_.on_step) hooks_.on_step(step);
     return {};
+  }
+
+  Result<void> evaluate_if_due(bool ends) {
+    if (!evaluator_) return {};
+    if (!ends && !milestones_.passes_evaluation(evaluated_, done_)) return {};
+    PIPEWRIGHT_TRY(Evaluation evaluation, evaluator_->run(executor_.trained()));
+    evaluation.step = evaluated_ = done_;
+    report_.evaluation = evaluation;
+    if (hooks_.on_evaluation) hooks_.on_evaluation(evaluation);
+    return folder_.add(evaluation);
   }
 
   Result<void> save() {
@@ -160,11 +223,13 @@ class Trainer {
   }
 
   Error with_checkpoint(Error error) const {
-    if (error.hint.empty() && has_checkpoint(request_.run))
-      error.hint = "the checkpoint of step " + std::to_string(saved_) +
-                   " is kept in " + request_.run.string();
-    if (error.hint.empty() && error.code == ErrorCode::LossNotFinite)
+    if (!error.hint.empty()) return error;
+    if (error.code == ErrorCode::LossNotFinite)
       error.hint = "try a smaller --lr or a longer --warm-up";
+    if (has_checkpoint(request_.run))
+      error.hint += std::string(error.hint.empty() ? "" : "; ") +
+                    "the weights of step " + std::to_string(saved_) +
+                    " are kept in " + request_.run.string();
     return error;
   }
 
@@ -184,36 +249,41 @@ class Trainer {
   const Model& model_;
   const TrainRequest& request_;
   const TrainHooks& hooks_;
-  const Dataset dataset_;
+  const Dataset training_;
   RunFolder folder_;
-  const std::int64_t total_;
+  const Milestones milestones_;
   const Bytes memory_before_;
   Executor executor_;
-  const MicrobatchSource source_;
-  std::int64_t done_ = 0, saved_ = 0;
+  std::optional<Evaluator> evaluator_;
+  MicrobatchSource source_;
+  std::int64_t done_ = 0, saved_ = 0, evaluated_ = 0;
   std::vector<Seconds> times_;  // of a step, piece by piece
   TrainReport report_;
 };
+
+// What a checkpoint takes on disk, nearly.
+Bytes checkpoint_bytes(const Model& model, const Optimizer& optimizer) {
+  Bytes bytes;
+  for (const Parameter& parameter : model.parameters())
+    bytes += size_of(parameter.type) * num_elements(parameter.shape);
+  return bytes * std::int64_t{1 + optimizer.words()};
+}
 
 }  // namespace
 
 Result<TrainReport> train(const Model& model, const TrainRequest& request,
                           const TrainHooks& hooks) {
   PIPEWRIGHT_TRY(auto optimizer, make_optimizer(request.optimizer));
-  PIPEWRIGHT_TRY(Dataset dataset, open_dataset(request.data, model));
-  const std::int64_t per_epoch =
-      minibatches_per_epoch(dataset, request.plan.minibatch);
-  if (per_epoch < 1)
-    return bad_configuration(dataset.name + " has " +
-                                 std::to_string(dataset.num_samples) +
-                                 " samples, a minibatch takes " +
-                                 std::to_string(request.plan.minibatch),
-                             "plan with a smaller --minibatch");
+  PIPEWRIGHT_TRY(SampleSets samples, open_samples(model, request));
   const std::int64_t steps =
-      request.steps > 0 ? request.steps : request.epochs * per_epoch;
+      request.steps > 0
+          ? request.steps
+          : steps_of_epochs(samples.training, request.plan.minibatch,
+                            request.epochs);
   if (steps < 1) return bad_configuration("no step to train", "as --steps 100");
-  PIPEWRIGHT_TRY(RunFolder folder, RunFolder::open(request));
-  Trainer trainer(model, request, hooks, std::move(dataset), std::move(folder),
+  PIPEWRIGHT_TRY(RunFolder folder,
+                 RunFolder::open(request, checkpoint_bytes(model, *optimizer)));
+  Trainer trainer(model, request, hooks, std::move(samples), std::move(folder),
                   std::move(optimizer), steps);
   return trainer.run();
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "pipewright/base/result.h"
@@ -17,6 +18,7 @@
 #include "pipewright/model/model.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/plan/program.h"
+#include "pipewright/runtime/evaluation.h"
 #include "pipewright/runtime/learning_rate.h"
 #include "pipewright/runtime/optimizers/optimizer_choice.h"
 #include "pipewright/timeline/timeline.h"
@@ -30,7 +32,14 @@ struct TrainRequest {
   std::filesystem::path run;
   std::int64_t steps = 0;  // until this many are done, or ...
   std::int64_t epochs = 0;
+  // What to evaluate on: data of its own, or a share of `data` that is then not
+  // trained on; neither is no evaluation.
+  std::string held_out_data;
+  double held_out_share = 0;
+  std::int64_t evaluate_every = 0;  // steps; 0: every epoch. Always at the end
   OptimizerChoice optimizer;
+  // Above 0: clips by global norm; the program then has one (LowerOptions).
+  double most_norm = 0;
   LearningRate rate;
   std::uint64_t seed = 1;
   std::int64_t checkpoint_every = 0;  // 0: at the end alone
@@ -48,8 +57,9 @@ struct StepReport {
 };
 
 struct TrainHooks {
-  std::function<void(const StepReport&)> on_step;  // may be empty
-  // Asked between pieces: a signal to end after, or 0. May be empty.
+  std::function<void(const StepReport&)> on_step;  // may be empty, as others
+  std::function<void(const Evaluation&)> on_evaluation;
+  // Asked between pieces: a signal to end after, or 0.
   std::function<int()> signal;
 };
 
@@ -57,6 +67,7 @@ struct TrainReport {
   std::int64_t first_step = 0, steps = 0;  // done before and after
   double first_loss = 0, last_loss = 0;    // of this run's steps
   Seconds step_seconds;                    // median
+  std::optional<Evaluation> evaluation;    // the last one
   Timeline timeline;                       // of the last piece
   Bytes memory;            // what the process grew by, at its peak
   std::string checkpoint;  // the folder written last
@@ -64,13 +75,15 @@ struct TrainReport {
 };
 
 // Fails before the first step with BadConfiguration (optimizer, data that does
-// not fit, too few samples or steps, a run folder that has a run), CannotCreate
-// (run folder), or as open_dataset() and read_checkpoint() do; later with
-// LossNotFinite, WorkerLost or CannotWrite. The last checkpoint is then still
-// there, and the hint names it.
+// not fit, too few steps, a run folder that has a run), CannotCreate or
+// CannotWrite (run folder, no room for a checkpoint), or as open_dataset() and
+// read_checkpoint() do; later with LossNotFinite, WorkerLost or CannotWrite.
+// The last checkpoint is then still there, and the hint names it; where the
+// loss is not finite the weights of the last good step are saved.
 //
 // A program that does not synchronise every step drains where a piece ends: at
-// every checkpoint, and after at most 1000 steps.
+// every checkpoint and evaluation, and after at most 1000 steps; its last good
+// step is the last at which it had drained.
 Result<TrainReport> train(const Model& model, const TrainRequest& request,
                           const TrainHooks& hooks = {});
 

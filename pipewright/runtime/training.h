@@ -27,6 +27,15 @@ struct TrainingSettings {
   // Of step k, counted from 0.
   std::function<double(std::int64_t step)> learning_rate;
 
+  // Above 0: gradients are clipped to this global norm, where the program has
+  // one.
+  double most_norm = 0;
+
+  // Above 0: evaluation, which neither drops nor gathers statistics, and counts
+  // so many samples; those behind them only fill the last microbatch.
+  std::int64_t evaluated_samples = 0;
+  bool is_training() const { return evaluated_samples == 0; }
+
   // PipeMare's T1: steps until a delayed stage has its full rate; 0 is off.
   std::int64_t rescheduling_steps = 0;
   // PipeMare's T2: how much of the velocity estimate is older than the delay.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "pipewright/plan/action_cursor.h"
+#include "pipewright/runtime/channels/reduction.h"
 
 namespace pipewright {
 namespace {
@@ -54,6 +55,7 @@ void Worker::prepare(int minibatches, std::int64_t done,
   statistics_minibatch_ = -1;
   values_.clear();
   gradients_.clear();
+  reduced_.clear();
   losses_.clear();
   losses_.reserve(static_cast<std::size_t>(minibatches) *
                   static_cast<std::size_t>(program_.num_microbatches));
@@ -151,13 +153,22 @@ void Worker::wait_for_reads(const Action& action, const ActionCode& code) {
 void Worker::wait_for_reductions(const Action& action) {
   const ReadSet& set =
       program_.read_sets[static_cast<std::size_t>(action.index)];
-  for (const std::int32_t r : set.reductions) {
-    const auto& parameters =
-        program_.reductions[static_cast<std::size_t>(r)].parameters;
-    const Tensors sums = channel_->reduced(r, action.microbatch);
-    for (std::size_t i = 0; i < sums.size(); ++i)
-      reduced_.emplace(parameters[i], sums[i]);
-  }
+  for (const std::int32_t r : set.reductions)
+    if (program_.reductions[static_cast<std::size_t>(r)].is_norm)
+      norm_ = channel_->reduced(r, action.microbatch).at(0).item<double>();
+    else
+      reduced_.merge(reduced_gradients(r, action.microbatch));
+}
+
+Gradients Worker::reduced_gradients(std::int32_t reduction,
+                                    std::int32_t microbatch) {
+  const auto& parameters =
+      program_.reductions[static_cast<std::size_t>(reduction)].parameters;
+  const Tensors sums = channel_->reduced(reduction, microbatch);
+  Gradients gradients;
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    gradients.emplace(parameters[i], sums[i]);
+  return gradients;
 }
 
 // A program is made from a profile, which does not say that a layer needs no
@@ -184,42 +195,40 @@ void Worker::send(const Action& action) {
   channel_->send(id, action.microbatch, std::move(values));
 }
 
+// Of gradients that are complete: sums where there are some, else its own.
+void Worker::reduce_norm(const Action& action) {
+  const Reduction& norm =
+      program_.reductions[static_cast<std::size_t>(action.index)];
+  Gradients gradients;
+  for (const std::int32_t r : sums_read(norm, id_, program_))
+    gradients.merge(reduced_gradients(r, action.microbatch));
+  const LayerGradients own =
+      gradients_.of_minibatch(minibatch(action.microbatch));
+  for (const StageId stage : norm.stages)
+    if (const Operation* operation = program_.operation(id_, stage))
+      gradients.merge(own_gradients(network_.model, *operation, own));
+  channel_->contribute(action.index, action.microbatch, squares_of(gradients));
+}
+
 void Worker::reduce(const Action& action) {
   const Reduction& reduction =
       program_.reductions[static_cast<std::size_t>(action.index)];
-  const auto& wanted = reduction.parameters;
-  std::vector<Contribution> contributions;
-  for (int l = 0; l < network_.model.num_layers(); ++l) {
-    const LayerId layer(l);
-    const Tensors* sums = gradients_.find(layer, minibatch(action.microbatch));
-    if (!sums) continue;
-    const auto& parameters = network_.model.layer(layer).parameters;
-    for (std::size_t i = 0; i < parameters.size(); ++i)
-      if (std::find(wanted.begin(), wanted.end(), parameters[i]) !=
-          wanted.end())
-        contributions.push_back({parameters[i], layer, (*sums)[i]});
-  }
-  channel_->contribute(action.index, action.microbatch,
-                       std::move(contributions));
+  if (reduction.is_norm) return reduce_norm(action);
+  channel_->contribute(
+      action.index, action.microbatch,
+      contributions_of(network_.model, reduction,
+                       gradients_.of_minibatch(minibatch(action.microbatch))));
 }
 
 void Worker::step(const Action& action) {
   const Operation& operation = *program_.operation(id_, action.stage);
-  std::map<ParameterId, at::Tensor> gradients = std::move(reduced_);
+  Gradients gradients = std::move(reduced_);
   reduced_.clear();
-  // Uses of a tied parameter inside the stage, in ascending order of layers.
-  std::map<ParameterId, at::Tensor> local;
-  for (const LayerId layer : operation.backward) {
-    const Tensors* sums = gradients_.find(layer, minibatch(action.microbatch));
-    if (!sums) continue;
-    const auto& parameters = network_.model.layer(layer).parameters;
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      auto [sum, is_new] = local.emplace(parameters[i], (*sums)[i]);
-      if (!is_new) sum->second = sum->second.add((*sums)[i]);
-    }
-    gradients_.drop(layer, minibatch(action.microbatch));
-  }
-  gradients.merge(local);
+  const std::int32_t own = minibatch(action.microbatch);
+  gradients.merge(own_gradients(network_.model, operation,
+                                gradients_.of_minibatch(own)));
+  for (const LayerId layer : operation.backward) gradients_.drop(layer, own);
+  clip(gradients, norm_, settings_.most_norm);
   weights_.step(action.stage, action.version, done_ + action.version - 1,
                 gradients);
 }

@@ -14,8 +14,10 @@
 #include "pipewright/plan/program.h"
 #include "pipewright/runtime/channels/channel.h"
 #include "pipewright/runtime/gradient_sums.h"
+#include "pipewright/runtime/gradients.h"
 #include "pipewright/runtime/layer_stopwatch.h"
 #include "pipewright/runtime/network.h"
+#include "pipewright/runtime/score.h"
 #include "pipewright/runtime/training.h"
 #include "pipewright/runtime/value_store.h"
 #include "pipewright/runtime/weights/weight_store.h"
@@ -36,6 +38,7 @@ struct PartialLoss {
   std::int64_t microbatch = 0;
   Samples samples;
   double mean = 0;
+  Score score;  // of an evaluation
 };
 
 class Worker {
@@ -79,6 +82,7 @@ class Worker {
   void execute(const Action& action, const ActionCode& code);
   void wait_for_reads(const Action& action, const ActionCode& code);
   void wait_for_reductions(const Action& action);
+  Gradients reduced_gradients(std::int32_t reduction, std::int32_t microbatch);
   void forward(const Action& action, const ActionCode& code);
   void keep_statistics(std::int32_t minibatch);
   void backward(const Action& action, const ActionCode& code);
@@ -87,10 +91,12 @@ class Worker {
   void backward_weights(const LayerCode& layer, std::int32_t microbatch,
                         Samples samples);
   void end_layer(const LayerCode& layer, std::int32_t microbatch);
-  void record_loss(std::int32_t microbatch, Samples samples, double loss);
+  void record_loss(const LayerCode& layer, std::int32_t microbatch,
+                   Samples samples, double loss);
   bool is_nothing(const Value& value) const;
   void send(const Action& action);
   void reduce(const Action& action);
+  void reduce_norm(const Action& action);
   void step(const Action& action);
 
   void load_inputs(const LayerCode& layer, std::int32_t microbatch,
@@ -122,7 +128,8 @@ class Worker {
   std::map<LayerId, Tensors> statistics_;
   std::map<LayerId, Tensors> statistics_before_;  // the minibatch in progress
   std::int32_t statistics_minibatch_ = -1;
-  std::map<ParameterId, at::Tensor> reduced_;  // for the Step that comes now
+  Gradients reduced_;  // for the Step that comes now
+  double norm_ = 0;    // likewise
   std::vector<PartialLoss> losses_;
   std::vector<Span> spans_;
 

@@ -109,8 +109,9 @@ void Worker::forward(const Action& action, const ActionCode& code) {
   const bool again = action.kind == ActionKind::Recompute;
   const std::int32_t m = action.microbatch;
   if (!again) keep_statistics(minibatch(m));
-  ForwardContext context{settings_.seed,      absolute(m), code.samples.first,
-                         program_.microbatch, true,        nullptr};
+  ForwardContext context{settings_.seed,          absolute(m),
+                         code.samples.first,      program_.microbatch,
+                         settings_.is_training(), nullptr};
   for (const LayerCode& layer : code.layers) {
     const LayerTimer timer(stopwatch_, LayerStopwatch::Part::Forward, layer.id);
     current_layer_ = layer.id;
@@ -125,7 +126,7 @@ void Worker::forward(const Action& action, const ActionCode& code) {
                            code.steps_back),
         context);
     if (layer.is_loss && !again)
-      record_loss(m, code.samples, forwarded.output.item<double>());
+      record_loss(layer, m, code.samples, forwarded.output.item<double>());
     if (layer.has_private)
       values_.replace({ValueKind::Private, layer.id}, m, code.samples,
                       private_value(network_, layer.id, inputs_, forwarded));
@@ -137,11 +138,18 @@ void Worker::forward(const Action& action, const ActionCode& code) {
   }
 }
 
-void Worker::record_loss(std::int32_t microbatch, Samples samples,
-                         double loss) {
-  if (!std::isfinite(loss))
+void Worker::record_loss(const LayerCode& layer, std::int32_t microbatch,
+                         Samples samples, double loss) {
+  PartialLoss part{absolute(microbatch), samples, loss, {}};
+  if (!settings_.is_training()) {
+    const std::int64_t first =
+        part.microbatch * program_.microbatch + samples.first;
+    part.score = score_of(*layer.layer, *layer.function, inputs_,
+                          settings_.evaluated_samples - first);
+  } else if (!std::isfinite(loss)) {
     throw LossIsNotFinite("the loss is " + std::to_string(loss));
-  losses_.push_back({absolute(microbatch), samples, loss});
+  }
+  losses_.push_back(part);
 }
 
 void Worker::backward(const Action& action, const ActionCode& code) {

@@ -183,18 +183,67 @@ TEST_CASE("an epoch has every sample once, and each epoch its own order") {
 TEST_CASE("a minibatch has the same samples however it is cut") {
   const Model model = model_of("mlp:features=2,hidden=2");
   const Dataset dataset = open_dataset("synthetic:50", model).value();
-  CHECK(minibatches_per_epoch(dataset, 12) == 4);
-  const MicrobatchSource whole = microbatches_of(dataset, {7, 12, 12});
-  const MicrobatchSource cut = microbatches_of(dataset, {7, 12, 4});
+  const MicrobatchSource whole = microbatches_of(dataset, {7, 12});
+  const MicrobatchSource cut = microbatches_of(dataset, {7, 4});
   for (int minibatch = 0; minibatch < 9; ++minibatch) {
     const at::Tensor joined =
         at::cat({cut(0, 3 * minibatch), cut(0, 3 * minibatch + 1),
                  cut(0, 3 * minibatch + 2)});
     CHECK(joined.equal(whole(0, minibatch)));
-    const auto order = epoch_order(dataset, 7, minibatch / 4);
-    const auto start = order.begin() + minibatch % 4 * 12;
-    CHECK(joined.equal(dataset.batch(0, {start, start + 12})));
   }
+}
+
+TEST_CASE("epochs follow each other: no sample is left out, none comes twice") {
+  const Model model = model_of("mlp:features=2,hidden=2");
+  for (const int samples : {1, 3, 50, 64}) {
+    const Dataset dataset =
+        open_dataset("synthetic:" + std::to_string(samples), model).value();
+    const MicrobatchSource source = microbatches_of(dataset, {7, 8});
+    std::vector<std::int64_t> order;
+    for (int epoch = 0; epoch < 150; ++epoch)
+      for (const std::int64_t i : epoch_order(dataset, 7, epoch))
+        order.push_back(i);
+    for (int m = 0; m < 16; ++m) {
+      const auto start = order.begin() + m * 8;
+      CHECK(source(0, m).equal(dataset.batch(0, {start, start + 8})));
+    }
+  }
+  const Dataset dataset = open_dataset("synthetic:50", model).value();
+  CHECK(steps_of_epochs(dataset, 12, 1) == 5);
+  CHECK(steps_of_epochs(dataset, 12, 6) == 25);
+}
+
+TEST_CASE("in order: every sample once, and the first fills up") {
+  const Dataset dataset =
+      open_dataset("synthetic:7", model_of("mlp:features=2,hidden=2")).value();
+  const MicrobatchSource source = in_order(dataset, 4);
+  CHECK(source(0, 0).equal(dataset.batch(0, {0, 1, 2, 3})));
+  CHECK(source(0, 1).equal(dataset.batch(0, {4, 5, 6, 0})));
+}
+
+TEST_CASE("a split has every sample on one side") {
+  const Model model = model_of("mlp:features=64");
+  const Dataset digits = open_dataset("digits", model).value();
+  for (const double share : {0.0, 0.1, 0.5, 0.9, 1.0}) {
+    const Split parts = split(digits, share, 3);
+    const std::int64_t wanted = std::clamp<std::int64_t>(
+        static_cast<std::int64_t>(share * 1797), 1, 1796);
+    CHECK(parts.held_out.num_samples == wanted);
+    CHECK(parts.rest.num_samples == 1797 - wanted);
+    // Rows of pixels and label, as a set.
+    const auto rows = [](const Dataset& part) {
+      const at::Tensor all = at::cat({part.inputs[0].values.to(at::kLong),
+                                      part.inputs[1].values.unsqueeze(1)},
+                                     1);
+      return all.mul(at::arange(1, 66)).sum(1).sum().item<std::int64_t>();
+    };
+    CHECK(rows(parts.rest) + rows(parts.held_out) == rows(digits));
+  }
+  const Split again = split(digits, 0.1, 3), other = split(digits, 0.1, 4);
+  CHECK(again.held_out.batch(0, {5}).equal(
+      split(digits, 0.1, 3).held_out.batch(0, {5})));
+  CHECK(
+      !again.held_out.inputs[0].values.equal(other.held_out.inputs[0].values));
 }
 
 TEST_CASE("synthetic samples are within every model's bounds") {

@@ -65,7 +65,7 @@ TEST_CASE("train learns digits and shows prediction beside measurement") {
   const Run answer = run(plan + where + "/run --epochs 2 --lr 0.05");
   INFO(answer.printed);
   REQUIRE(answer.code == 0);
-  CHECK(has(answer.printed, "step 224/224"));
+  CHECK(has(answer.printed, "step 225/225"));
   for (const char* part :
        {"predicted", "measured", "error", "busy, worker 1", "bubble", "memory"})
     CHECK(has(answer.printed, part));

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "pipewright/base/files.h"
@@ -164,8 +165,96 @@ TEST_CASE("a loss that is no number: exit code 79, the checkpoint is kept") {
   const Result<TrainReport> report = train(model, request);
   REQUIRE(!report.ok());
   CHECK(report.error().code == ErrorCode::LossNotFinite);
-  CHECK(report.error().hint.find("step 2") != std::string::npos);
+  CHECK(report.error().hint.find("kept in") != std::string::npos);
   CHECK(fs::exists(folder.path() / "checkpoints/step-2/manifest.json"));
+}
+
+// The rate becomes too large in the middle of a piece of many steps.
+TEST_CASE("a loss that is no number: the last good step is saved") {
+  const Model model = small_cnn();
+  const TemporaryFolder folder("good");
+  TrainRequest request =
+      request_for(model, "1f1b", 2, 2, folder.path() / "whole");
+  request.optimizer.momentum = 0;
+  request.steps = 400;
+  request.rate = parse_learning_rate("step:100,1e20", 0.01, 0).value();
+  const Result<TrainReport> lost = train(model, request);
+  REQUIRE(!lost.ok());
+  INFO(lost.error().to_text());
+  CHECK(lost.error().code == ErrorCode::LossNotFinite);
+  // The first step at the new rate still starts from a finite loss.
+  CHECK(lost.error().hint.find("step 101") != std::string::npos);
+  std::istringstream lines(read_file(request.run / "metrics.jsonl").value());
+  int count = 0;
+  for (std::string line; std::getline(lines, line);) ++count;
+  CHECK(count == 101);
+
+  // The same bits as a run that was told to stop there.
+  TrainRequest plain = request;
+  plain.run = folder.path() / "plain";
+  plain.steps = 101;
+  trained(model, plain);
+  CHECK(
+      (checkpoint_bytes(plain.run, 101) == checkpoint_bytes(request.run, 101)));
+}
+
+TEST_CASE("held-out samples are evaluated every epoch and at the end") {
+  const Model model = small_cnn();
+  const TemporaryFolder folder("held-out");
+  for (const bool share : {true, false}) {
+    TrainRequest request =
+        request_for(model, "1f1b", 2, 4, folder.path() / (share ? "a" : "b"));
+    request.data = "synthetic:60";
+    if (share)
+      request.held_out_share = 0.2;
+    else
+      request.held_out_data = "synthetic:12";
+    request.steps = 10;
+    std::vector<std::int64_t> seen;
+    TrainHooks hooks;
+    hooks.on_evaluation = [&](const Evaluation& e) {
+      CHECK(e.samples == 12);
+      CHECK(e.accuracy.has_value());
+      seen.push_back(e.step);
+    };
+    const TrainReport report = train(model, request, hooks).value();
+    // 48 samples an epoch are 3 steps of 16; 60 are 3.75.
+    CHECK((seen == (share ? std::vector<std::int64_t>{3, 6, 9, 10}
+                          : std::vector<std::int64_t>{4, 8, 10})));
+    const std::string summary = read_file(request.run / "summary.json").value();
+    const Json json = parse_json(summary, "summary").value();
+    REQUIRE(json.find("evaluation"));
+    CHECK(std::get<double>(json.find("evaluation")->find("loss")->value()) ==
+          report.evaluation->loss);
+    CHECK(
+        read_file(request.run / "metrics.jsonl").value().find("\"accuracy\"") !=
+        std::string::npos);
+  }
+}
+
+TEST_CASE("evaluating on the way changes no weight") {
+  const Model model = small_cnn();
+  const TemporaryFolder folder("watched");
+  TrainRequest plain = request_for(model, "1f1b", 2, 4, folder.path() / "a");
+  trained(model, plain);
+  TrainRequest watched = plain;
+  watched.run = folder.path() / "b";
+  watched.held_out_data = "synthetic:5";
+  watched.evaluate_every = 2;
+  trained(model, watched);
+  CHECK((checkpoint_bytes(plain.run, 12) == checkpoint_bytes(watched.run, 12)));
+}
+
+// A link to a device that is always full stands for a full disk.
+TEST_CASE("metrics that cannot be written end the run with 74") {
+  const TemporaryFolder folder("full");
+  const Model model = small_mlp();
+  fs::create_symlink("/dev/full", folder.path() / "metrics.jsonl");
+  const auto report =
+      train(model, request_for(model, "1f1b", 2, 2, folder.path()));
+  REQUIRE(!report.ok());
+  CHECK(report.error().code == ErrorCode::CannotWrite);
+  CHECK(report.error().to_text().find("metrics.jsonl") != std::string::npos);
 }
 
 TEST_CASE("what cannot be trained is refused before the first step") {
@@ -186,9 +275,6 @@ TEST_CASE("what cannot be trained is refused before the first step") {
   std::ofstream(folder.path() / "file") << "x";
   bad.run = folder.path() / "file" / "run";
   refused(bad, ErrorCode::CannotCreate, "file/run");
-  bad = good;
-  bad.data = "synthetic:7";
-  refused(bad, ErrorCode::BadConfiguration, "7 samples, a minibatch takes 8");
   bad = good;
   bad.data = "digits";
   refused(bad, ErrorCode::BadConfiguration, "8x8, the model mlp wants 2x6");

@@ -121,7 +121,7 @@ class InProcessChannel final : public Channel {
     const auto index = static_cast<std::size_t>(reduction);
     const Reduction& description = shared_->program.reductions[index];
     const Participants& participants = shared_->participants[index];
-    const std::size_t count = description.parameters.size();
+    const std::size_t count = num_sums(description);
     std::unique_lock lock(shared_->mutex);
     RunningReduction& running = shared_->running(reduction, microbatch);
     wait(lock, [&] {
@@ -131,8 +131,7 @@ class InProcessChannel final : public Channel {
     while (running.num_begun < count) {
       const std::size_t mine = running.num_begun++;
       lock.unlock();
-      at::Tensor sum = reduction_sum(description, description.parameters[mine],
-                                     running.parts);
+      at::Tensor sum = reduction_sum(description, mine, running.parts);
       lock.lock();
       running.sums[mine] = std::move(sum);
       if (++running.num_done == count) shared_->completion.happened();

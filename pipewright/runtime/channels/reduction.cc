@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "pipewright/base/check.h"
+#include "pipewright/runtime/gradients.h"
 
 namespace pipewright {
 namespace {
@@ -34,11 +35,26 @@ std::vector<Part> parts_of(ParameterId parameter, const Reduction& reduction,
   return parts;
 }
 
+// Who shares a parameter has the same square of its gradient.
+at::Tensor norm(const Reduction& reduction,
+                const std::vector<WorkerContributions>& all) {
+  std::vector<at::Tensor> squares;
+  for (const ParameterId parameter : reduction.parameters)
+    squares.push_back(parts_of(parameter, reduction, all).at(0).gradient);
+  return at::full({}, norm_of_squares(squares), at::kDouble);
+}
+
 }  // namespace
 
-at::Tensor reduction_sum(const Reduction& reduction, ParameterId parameter,
+std::size_t num_sums(const Reduction& reduction) {
+  return reduction.is_norm ? 1 : reduction.parameters.size();
+}
+
+at::Tensor reduction_sum(const Reduction& reduction, std::size_t index,
                          const std::vector<WorkerContributions>& all) {
-  const std::vector<Part> parts = parts_of(parameter, reduction, all);
+  if (reduction.is_norm) return norm(reduction, all);
+  const std::vector<Part> parts =
+      parts_of(reduction.parameters[index], reduction, all);
   PIPEWRIGHT_CHECK(!parts.empty(), "a reduction without a gradient");
   if (parts.size() == 1) return parts[0].gradient;
   at::Tensor sum = parts[0].gradient.add(parts[1].gradient);
@@ -49,9 +65,21 @@ at::Tensor reduction_sum(const Reduction& reduction, ParameterId parameter,
 std::vector<at::Tensor> reduction_sums(
     const Reduction& reduction, const std::vector<WorkerContributions>& all) {
   std::vector<at::Tensor> sums;
-  for (const ParameterId parameter : reduction.parameters)
-    sums.push_back(reduction_sum(reduction, parameter, all));
+  for (std::size_t i = 0; i < num_sums(reduction); ++i)
+    sums.push_back(reduction_sum(reduction, i, all));
   return sums;
+}
+
+std::vector<std::int32_t> sums_read(const Reduction& norm, WorkerId worker,
+                                    const Program& program) {
+  std::vector<std::int32_t> result;
+  for (const std::int32_t r : norm.after) {
+    const auto& workers =
+        program.reductions[static_cast<std::size_t>(r)].workers;
+    if (std::find(workers.begin(), workers.end(), worker) != workers.end())
+      result.push_back(r);
+  }
+  return result;
 }
 
 std::vector<Participants> participants_of(const Program& program) {
@@ -62,8 +90,13 @@ std::vector<Participants> participants_of(const Program& program) {
     for (const auto* section : {&code.prologue, &code.body, &code.epilogue})
       for (const Action& action : *section) {
         const auto index = static_cast<std::size_t>(action.index);
-        if (action.kind == ActionKind::Reduce)
+        if (action.kind == ActionKind::Reduce) {
           givers[index].insert(WorkerId(w));
+          for (const std::int32_t r :
+               sums_read(program.reductions[index], WorkerId(w), program))
+            readers[static_cast<std::size_t>(r)].insert(
+                {WorkerId(w), StageId()});
+        }
         if (action.kind != ActionKind::Step) continue;
         for (const std::int32_t r : program.read_sets[index].reductions)
           readers[static_cast<std::size_t>(r)].insert(

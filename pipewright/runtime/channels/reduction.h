@@ -18,18 +18,25 @@ struct WorkerContributions {
 
 // The reductions sum in ascending order of layers (the uses of a tied
 // parameter), within a layer in the order of the reduction's workers
-// (replicas). Without replicas that is the order of a sequential run.
+// (replicas). Without replicas that is the order of a sequential run. Of a norm
+// one number, in double.
 std::vector<at::Tensor> reduction_sums(
     const Reduction& reduction, const std::vector<WorkerContributions>& parts);
 
-// The sum of one of them.
-at::Tensor reduction_sum(const Reduction& reduction, ParameterId parameter,
+// How many there are, and one of them.
+std::size_t num_sums(const Reduction& reduction);
+at::Tensor reduction_sum(const Reduction& reduction, std::size_t index,
                          const std::vector<WorkerContributions>& parts);
+
+// The sums that a worker's Reduce of a norm waits for and reads, once.
+std::vector<std::int32_t> sums_read(const Reduction& norm, WorkerId worker,
+                                    const Program& program);
 
 // Who takes part in each reduction, minibatch for minibatch.
 struct Participants {
-  int givers = 0;   // workers with a Reduce action
-  int readers = 0;  // workers and stages whose Step reads the sums
+  int givers = 0;  // workers with a Reduce action
+  int readers =
+      0;  // Steps of workers and stages, and norms, that read the sums
 };
 std::vector<Participants> participants_of(const Program& program);
 

@@ -1,10 +1,10 @@
 #include "pipewright/runtime/data/dataset.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <numeric>
 
-#include "pipewright/base/check.h"
 #include "pipewright/runtime/layers/random_stream.h"
 
 namespace pipewright {
@@ -51,8 +51,9 @@ at::Tensor Dataset::batch(int input,
   return rows.view(sizes);
 }
 
-std::int64_t minibatches_per_epoch(const Dataset& dataset, int minibatch) {
-  return dataset.num_samples / minibatch;
+std::int64_t steps_of_epochs(const Dataset& dataset, int minibatch,
+                             std::int64_t epochs) {
+  return (epochs * dataset.num_samples + minibatch - 1) / minibatch;
 }
 
 // Fisher and Yates, from numbers of the epoch's own.
@@ -70,21 +71,57 @@ std::vector<std::int64_t> epoch_order(const Dataset& dataset,
 
 MicrobatchSource microbatches_of(const Dataset& dataset,
                                  const BatchSettings& settings) {
-  const std::int64_t per_epoch =
-      minibatches_per_epoch(dataset, settings.minibatch);
-  PIPEWRIGHT_CHECK(per_epoch > 0, "fewer samples than a minibatch");
   const auto orders = std::make_shared<Orders>(dataset, settings.seed);
-  return [&dataset, settings, per_epoch, orders](int input,
-                                                 std::int64_t microbatch) {
+  return [&dataset, settings, orders](int input, std::int64_t microbatch) {
+    std::vector<std::int64_t> samples;
     const std::int64_t first = microbatch * settings.microbatch;
-    const std::int64_t minibatch = first / settings.minibatch;
-    const auto order = orders->of(minibatch / per_epoch);
-    const std::int64_t at =
-        minibatch % per_epoch * settings.minibatch + first % settings.minibatch;
-    return dataset.batch(input, std::vector<std::int64_t>(
-                                    order->begin() + at,
-                                    order->begin() + at + settings.microbatch));
+    Orders::Order order;
+    for (std::int64_t i = first; i < first + settings.microbatch; ++i) {
+      const std::int64_t place = i % dataset.num_samples;
+      if (!order || place == 0) order = orders->of(i / dataset.num_samples);
+      samples.push_back((*order)[static_cast<std::size_t>(place)]);
+    }
+    return dataset.batch(input, samples);
   };
+}
+
+MicrobatchSource in_order(const Dataset& dataset, int microbatch) {
+  return [&dataset, microbatch](int input, std::int64_t number) {
+    std::vector<std::int64_t> samples;
+    const std::int64_t first = number * microbatch;
+    for (std::int64_t i = first; i < first + microbatch; ++i)
+      samples.push_back(i < dataset.num_samples ? i : 0);
+    return dataset.batch(input, samples);
+  };
+}
+
+namespace {
+
+Dataset chosen(const Dataset& dataset, const at::Tensor& which) {
+  Dataset part = dataset;
+  part.num_samples = which.numel();
+  for (StoredInput& input : part.inputs)
+    input.values = input.values.index_select(0, which);
+  return part;
+}
+
+}  // namespace
+
+Split split(const Dataset& dataset, double share, std::uint64_t seed) {
+  Dataset shuffled = dataset;
+  shuffled.is_shuffled = true;
+  constexpr std::int64_t kNoEpoch = -1;  // an order that no epoch has
+  std::vector<std::int64_t> order = epoch_order(shuffled, seed, kNoEpoch);
+  const auto wanted = static_cast<std::int64_t>(
+      share * static_cast<double>(dataset.num_samples));
+  const std::int64_t held =
+      std::clamp<std::int64_t>(wanted, 1, dataset.num_samples - 1);
+  std::sort(order.begin(), order.begin() + held);
+  std::sort(order.begin() + held, order.end());
+  const at::Tensor all =
+      at::from_blob(order.data(), {dataset.num_samples}, at::kLong);
+  return {chosen(dataset, all.narrow(0, held, dataset.num_samples - held)),
+          chosen(dataset, all.narrow(0, 0, held))};
 }
 
 }  // namespace pipewright

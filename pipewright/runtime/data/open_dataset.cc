@@ -24,15 +24,31 @@ Result<Dataset> open_images(Result<LabelledImages> images, const Model& model) {
   return image_dataset(*std::move(images), model);
 }
 
-Result<LabelledImages> fashion_mnist() {
+const std::string kFashionMnist = "/usr/share/datasets/fashion-mnist/";
+const std::string kDictionary = "/usr/share/trans/de-en";
+
+// `part` is "train" or "t10k". Ten thousand images may lie elsewhere, too; they
+// are to learn from, since what is evaluated on must be something else.
+Result<LabelledImages> fashion_mnist(const std::string& part) {
+  const std::string images = kFashionMnist + part + "-images-idx3-ubyte.gz";
+  std::error_code none;
+  if (std::filesystem::exists(images, none))
+    return read_idx_images(images + "," + kFashionMnist + part +
+                           "-labels-idx1-ubyte.gz");
   const char* folder = std::getenv("PIPEWRIGHT_DATA");
-  if (folder == nullptr || *folder == '\0')
-    return Error{ErrorCode::MissingInput,
-                 "PIPEWRIGHT_DATA is not set, so there is no Fashion-MNIST",
-                 "",
-                 "set it, or name the files as idx:IMAGES,LABELS",
-                 {}};
-  return read_idx_images(std::string(folder) + "/fashion-mnist-10k");
+  if (part == "train" && folder != nullptr && *folder != '\0')
+    return read_idx_images(std::string(folder) + "/fashion-mnist-10k");
+  return Error{ErrorCode::MissingInput,
+               "there is no Fashion-MNIST",
+               images,
+               "apt install dataset-fashion-mnist, or name files as "
+               "idx:IMAGES,LABELS",
+               {}};
+}
+
+Result<Dataset> open_tokens(Result<Tokens> tokens, const Model& model) {
+  if (!tokens) return tokens.error();
+  return token_dataset(*tokens, model);
 }
 
 }  // namespace
@@ -44,13 +60,25 @@ Result<Dataset> open_dataset(const std::string& text, const Model& model) {
       colon == std::string::npos ? "" : text.substr(colon + 1);
   if (text == "digits")
     return open_images(read_digits(kDigitsText, "digits"), model);
-  if (text == "fashion-mnist") return open_images(fashion_mnist(), model);
+  if (text == "fashion-mnist")
+    return open_images(fashion_mnist("train"), model);
+  if (text == "fashion-mnist-test")
+    return open_images(fashion_mnist("t10k"), model);
+  if (text == "trans-de-en") return translation_pairs(kDictionary, model);
   if (name == "idx" && !rest.empty())
     return open_images(read_idx_images(rest), model);
-  if (name == "text" && !rest.empty()) return byte_text(rest, model);
+  if (name == "text" && !rest.empty())
+    return open_tokens(byte_tokens(rest), model);
+  if (name == "chars" && !rest.empty())
+    return open_tokens(character_tokens(rest), model);
+  if (name == "tokens" && !rest.empty())
+    return open_tokens(read_tokens(rest), model);
+  if (name == "pairs" && !rest.empty()) return translation_pairs(rest, model);
   if (name == "synthetic") return open_synthetic(rest, model);
   const std::vector<std::string> known = {
-      "digits", "fashion-mnist", "idx:FOLDER", "text:FILE", "synthetic"};
+      "digits",      "fashion-mnist", "fashion-mnist-test", "idx:FOLDER",
+      "text:FILE",   "chars:FILE",    "tokens:FILE",        "pairs:FILE",
+      "trans-de-en", "synthetic"};
   return bad_configuration("unknown data \"" + text + "\"",
                            suggestion(text, known));
 }

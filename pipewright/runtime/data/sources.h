@@ -37,7 +37,33 @@ Result<IdxArray> read_idx(const std::filesystem::path& file);
 // "IMAGES,LABELS", or a folder that has one pair.
 Result<LabelledImages> read_idx_images(const std::string& where);
 
-Result<Dataset> byte_text(const std::string& file, const Model& model);
+// A text as numbers from 0 to entries - 1.
+struct Tokens {
+  std::string name;
+  std::string unit;  // "byte", "character", "token"
+  std::int64_t entries = 0;
+  at::Tensor values;  // integers
+};
+Result<Tokens> byte_tokens(const std::string& file);
+// Of the first of some files, parted by commas, numbered by the characters of
+// all of them: so that a text to evaluate on has the numbers of the one trained
+// on.
+Result<Tokens> character_tokens(const std::string& files);
+Result<Tokens> read_tokens(const std::string& file);
+Result<Dataset> token_dataset(const Tokens& tokens, const Model& model);
+
+std::vector<std::string> characters(std::string_view utf8);
+
+struct TextPair {
+  std::string source, target;
+};
+// A pair a line, with a tab between; or a dictionary's entry, "source ::
+// target", with forms parted by | and remarks in brackets (the format of
+// Debian's trans-de-en). Lines that start with # are remarks.
+Result<std::vector<TextPair>> read_pairs(const std::string& file);
+Result<Dataset> translation_pairs(const std::string& file, const Model& model);
+
+std::string input_shapes(const Model& model);  // "tokens 64, target 64"
 
 Result<Dataset> synthetic(std::int64_t num_samples, const Model& model);
 

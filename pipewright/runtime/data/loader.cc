@@ -1,0 +1,145 @@
+#include "pipewright/runtime/data/loader.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace pipewright {
+
+class Loader::Thread {
+ public:
+  Thread(MicrobatchSource source, int num_inputs, std::int64_t first, int ahead,
+         int behind)
+      : source_(std::move(source)),
+        ahead_(ahead),
+        behind_(behind),
+        inputs_(static_cast<std::size_t>(num_inputs)) {
+    for (Input& input : inputs_) {
+      input.next = first;
+      input.asked = first - 1;
+    }
+    thread_ = std::thread([this] { run(); });
+  }
+
+  ~Thread() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    asked_.notify_all();
+    thread_.join();
+  }
+
+  at::Tensor answer(int number, std::int64_t microbatch) {
+    {
+      const std::lock_guard lock(mutex_);
+      Input& input = inputs_[static_cast<std::size_t>(number)];
+      if (microbatch > input.asked) advance(input, microbatch);
+      const auto found = input.ready.find(microbatch);
+      if (found != input.ready.end()) {
+        ++count_.ready;
+        return found->second;
+      }
+      ++count_.late;
+    }
+    return source_(number, microbatch);
+  }
+
+  Count count() const {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+  std::size_t most_held() const {
+    const std::lock_guard lock(mutex_);
+    return most_held_;
+  }
+
+ private:
+  struct Input {
+    std::int64_t asked = -1;  // the furthest
+    std::int64_t next = 0;    // to be made
+    std::map<std::int64_t, at::Tensor> ready;
+  };
+
+  void advance(Input& input, std::int64_t microbatch) {
+    input.asked = microbatch;
+    input.next = std::max(input.next, microbatch);
+    input.ready.erase(input.ready.begin(),
+                      input.ready.lower_bound(microbatch - behind_));
+    asked_.notify_one();
+  }
+
+  // The input whose next microbatch is nearest to being asked for, or none.
+  Input* most_urgent() {
+    Input* best = nullptr;
+    for (Input& input : inputs_) {
+      const std::int64_t lead = input.next - input.asked;
+      if (lead > ahead_) continue;
+      if (best == nullptr || lead < best->next - best->asked) best = &input;
+    }
+    return best;
+  }
+
+  // What cannot be made here fails again where it is asked for, and is told
+  // there.
+  at::Tensor made(int input, std::int64_t microbatch) const {
+    try {
+      return source_(input, microbatch);
+    } catch (const std::exception&) {
+      return {};
+    }
+  }
+
+  void run() {
+    const c10::InferenceMode guard;
+    at::set_num_threads(1);
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      Input* input = nullptr;
+      asked_.wait(lock, [&] {
+        input = most_urgent();
+        return ends_ || input != nullptr;
+      });
+      if (ends_) return;
+      const std::int64_t microbatch = input->next++;
+      const auto number = static_cast<int>(input - inputs_.data());
+      lock.unlock();
+      at::Tensor tensor = made(number, microbatch);
+      lock.lock();
+      if (tensor.defined() && microbatch >= input->asked - behind_)
+        input->ready.emplace(microbatch, std::move(tensor));
+      most_held_ = std::max(most_held_, input->ready.size());
+    }
+  }
+
+  const MicrobatchSource source_;
+  const std::int64_t ahead_, behind_;
+  mutable std::mutex mutex_;  // of what follows
+  std::condition_variable asked_;
+  std::vector<Input> inputs_;
+  Count count_;
+  std::size_t most_held_ = 0;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+Loader::Loader(MicrobatchSource source, int num_inputs, std::int64_t first,
+               int ahead, int behind)
+    : thread_(std::make_unique<Thread>(std::move(source), num_inputs, first,
+                                       ahead, behind)) {}
+Loader::~Loader() = default;
+
+MicrobatchSource Loader::microbatches() {
+  return [thread = thread_.get()](int input, std::int64_t microbatch) {
+    return thread->answer(input, microbatch);
+  };
+}
+Loader::Count Loader::count() const { return thread_->count(); }
+std::size_t Loader::most_held() const { return thread_->most_held(); }
+
+}  // namespace pipewright
