@@ -8,6 +8,7 @@
 #   make check    test, then formatting, the core under sanitizers, fuzzing
 #   make bench    run the benchmarks
 #   make bench-peers  our runtime against torch.distributed.pipelining
+#   make convergence [QUICK=1]  train with every method, and compare
 #   make results  print the papers' tables again, beside what the papers say
 #   make format   format the sources
 #   make clean    remove what was built (not .venv)
@@ -27,7 +28,7 @@ endif
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: demo test core build check bench bench-peers results format format-check asan tsan fuzz clean
+.PHONY: demo test core build check bench bench-peers convergence results format format-check asan tsan fuzz clean
 
 build:
 	@tools/setup
@@ -57,8 +58,11 @@ bench-peers: build
 	@$$([ -x .venv/bin/python3 ] && echo .venv/bin/python3 || echo python3) \
 	  tools/bench-peers build
 
+convergence: build
+	@QUICK=$(QUICK) experiments/convergence/run
+
 results: build
-	@for run in experiments/*/run; do echo; echo "\$$ $$run"; $$run || exit 1; done
+	@for run in experiments/*/run; do echo; echo "\$$ $$run"; QUICK=1 $$run || exit 1; done
 
 format:
 	@tools/setup check

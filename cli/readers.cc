@@ -8,6 +8,7 @@
 #include "pipewright/plan/plan.h"
 #include "pipewright/plan/schedule.h"
 #include "pipewright/plan/schedule_csv.h"
+#include "pipewright/plan/versions_text.h"
 #include "pipewright/profile/formats/importer.h"
 #include "pipewright/profile/profile.h"
 
@@ -54,7 +55,9 @@ std::string summary(const Schedule& schedule) {
 
 Result<std::string> read_plan(std::string_view text, const std::string& file) {
   PIPEWRIGHT_TRY(Plan plan, parse_plan(text, file));
-  return "plan of " + plan.model + ": " + summary(plan.schedule);
+  const std::string stale = staleness_text(staleness_of(plan));
+  return "plan of " + plan.model + ": " + summary(plan.schedule) +
+         (stale.empty() ? "" : "; " + to_text(plan.method) + ": " + stale);
 }
 
 Result<std::string> read_schedule(std::string_view text,

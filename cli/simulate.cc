@@ -13,6 +13,7 @@
 #include "pipewright/base/text_table.h"
 #include "pipewright/plan/lower.h"
 #include "pipewright/plan/validate.h"
+#include "pipewright/plan/versions_text.h"
 #include "pipewright/timeline/critical_path.h"
 #include "pipewright/timeline/timeline_json.h"
 
@@ -33,6 +34,7 @@ struct Options {
 struct Simulated {
   Program program;
   Timeline timeline;
+  std::vector<StageDelay> staleness;
 };
 
 Result<Profile> profile_for(const Options& options, const Plan& plan,
@@ -79,14 +81,25 @@ Result<Simulated> simulated(const Options& options) {
   PIPEWRIGHT_TRY(const Cluster cluster, load_cluster(options.cluster));
   PIPEWRIGHT_TRY(const Profile profile, profile_for(options, plan, cluster));
   PIPEWRIGHT_TRY(Program program, lower(plan, profile));
-  if (auto facts = validate(program); !facts) return facts.error();
+  PIPEWRIGHT_TRY(ProgramFacts facts, validate(program));
   PIPEWRIGHT_TRY(const Costs costs, costs_of(program, profile, cluster));
   if (auto fine = check_length(program, options.minibatches); !fine)
     return fine.error();
   SimulateOptions how;
   how.minibatches = options.minibatches;
   Timeline timeline = simulate(program, costs, how);
-  return Simulated{std::move(program), std::move(timeline)};
+  return Simulated{std::move(program), std::move(timeline),
+                   std::move(facts.staleness)};
+}
+
+Json staleness_json(const std::vector<StageDelay>& stages) {
+  Json json = Json::array();
+  for (const StageDelay& stage : stages)
+    json.push(Json::object()
+                  .set("forward_steps", stage.forward)
+                  .set("backward_steps", stage.backward)
+                  .set("corrected", stage.averaging > 0));
+  return json;
 }
 
 void print(const Options& options, const Simulated& done) {
@@ -96,6 +109,7 @@ void print(const Options& options, const Simulated& done) {
   if (options.output.json) {
     Json json = to_json(timeline);
     json.set("bound_by", bound);
+    json.set("staleness", staleness_json(done.staleness));
     std::cout << json.to_text();
     return;
   }
@@ -104,6 +118,8 @@ void print(const Options& options, const Simulated& done) {
             << "step " << to_text(timeline.step_seconds) << ", bubble "
             << to_text(timeline.bubble * 100) << " %\n"
             << bound << "\n";
+  if (const std::string stale = staleness_text(done.staleness); !stale.empty())
+    std::cout << stale << "\n";
 }
 
 void run(const Options& options, Exit& exit) {

@@ -1,4 +1,4 @@
-// pipewright train PLAN: trains as planned, and compares with the prediction.
+// pipewright train [PLAN]: trains as planned, and compares with the prediction.
 
 #include <algorithm>
 #include <iostream>
@@ -6,13 +6,11 @@
 #include "cli/command.h"
 #include "cli/prediction.h"
 #include "cli/runtime_link.h"
+#include "cli/train_method.h"
 #include "cli/train_progress.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/this_machine.h"
-#include "pipewright/plan/lower.h"
-#include "pipewright/plan/validate.h"
-#include "pipewright/profile/analytic.h"
 
 namespace pipewright::cli {
 namespace {
@@ -21,6 +19,7 @@ struct Options {
   std::string plan, profile, schedule = "constant";
   double rate = 0.05;
   std::int64_t warm_up = 0;
+  MethodOptions method;
   TrainRequest request;
   Output output;
 };
@@ -79,22 +78,35 @@ void print(const Options& options, const TrainReport& report,
               << comparison_text(*predicted, report, options.output.width);
 }
 
+int optimizer_words(const OptimizerChoice& choice) {
+  if (choice.name != "sgd") return 2;
+  return choice.momentum != 0 ? 1 : 0;
+}
+
+// The plan file, or a plan made here.
+Result<Plan> plan_for(const Options& options) {
+  if (options.plan.empty() && !options.method.model.empty())
+    return planned_here(options.method,
+                        optimizer_words(options.request.optimizer));
+  if (options.plan.empty())
+    return Error{ErrorCode::Usage,
+                 "what is to be trained?",
+                 {},
+                 "give a PLAN file or --model MODEL",
+                 {}};
+  PIPEWRIGHT_TRY(const std::string text, read_file(options.plan));
+  return parse_plan(text, options.plan);
+}
+
 Result<TrainReport> trained(Options& options, Result<Timeline>& predicted) {
   TrainRequest& request = options.request;
-  PIPEWRIGHT_TRY(const std::string text, read_file(options.plan));
-  PIPEWRIGHT_TRY(request.plan, parse_plan(text, options.plan));
+  PIPEWRIGHT_TRY(request.plan, plan_for(options));
   PIPEWRIGHT_TRY(const Model model, load_model(request.plan.model));
   PIPEWRIGHT_TRY(request.rate, learning_rate(options.schedule, options.rate,
                                              options.warm_up));
-  // Sizes are the model's own: a plan for another model shows here.
-  Profile sizes = profile_graph(model);
-  sizes.sizes[request.plan.microbatch] =
-      model_sizes(model, request.plan.microbatch);
-  LowerOptions lowering;
-  lowering.global_norm = request.most_norm > 0;
-  PIPEWRIGHT_TRY(request.program, lower(request.plan, sizes, lowering));
-  PIPEWRIGHT_TRY(const ProgramFacts facts, validate(request.program));
-  static_cast<void>(facts);
+  if (auto lowered = lower_with_method(options.method, model, request);
+      !lowered)
+    return lowered.error();
   warn_of_cores(request.plan);
   listen_for_signals();
   const TrainHooks hooks{show_step, show_evaluation, received_signal};
@@ -155,14 +167,17 @@ void add_train(CLI::App& app, Exit& exit) {
       "train", "Trains as planned, and compares with the prediction");
   auto options = std::make_shared<Options>();
   TrainRequest& request = options->request;
-  command->add_option("PLAN", options->plan, "Plan file")->required();
+  CLI::Option* plan = command->add_option(
+      "PLAN", options->plan, "Plan file; or --model, and it is planned here");
   command
       ->add_option("--data", request.data,
                    "digits, fashion-mnist, idx:FOLDER, text:FILE, chars:FILE, "
                    "tokens:FILE, pairs:FILE, trans-de-en or synthetic")
       ->required();
-  command->add_option("--run", request.run, "Folder for what the run leaves")
-      ->required();
+  command
+      ->add_option("--run", request.run,
+                   "Folder for what the run leaves; default: run")
+      ->default_val("run");
   auto* steps = command->add_option("--steps", request.steps, "Steps to train")
                     ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   auto* epochs =
@@ -180,6 +195,7 @@ void add_train(CLI::App& app, Exit& exit) {
   command->add_flag("--resume", request.resume,
                     "Goes on from the run's newest checkpoint");
   add_optimizer_options(*command, *options);
+  add_method_options(*command, options->method, plan);
   add_output_options(*command, options->output);
   command->callback([options, steps, epochs, &exit] {
     if (steps->count() + epochs->count() == 0) options->request.epochs = 1;

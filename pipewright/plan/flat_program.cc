@@ -377,6 +377,10 @@ void Lowering::set_delays() {
                             groups_.groups[static_cast<std::size_t>(owned[0])],
                             std::max(0, middle)));
   }
+  // The velocity is one word more for every weight.
+  for (Operation& operation : flat_.program.operations)
+    if (flat_.program.delays[operation.stage.index()].averaging > 0)
+      operation.optimizer += operation.gradients;
 }
 
 }  // namespace

@@ -198,12 +198,15 @@ struct HeldWeights {
 // How far a stage's reads lie behind the step that uses them, in steps,
 // averaged over the microbatches of the body. Learning-rate rescheduling
 // divides by `forward`; where `corrected`, backward reads its version
-// extrapolated back by forward - backward steps.
+// extrapolated back by forward - backward steps, and a recomputation by
+// forward - recompute.
 struct StageDelay {
   double forward = 0;
   double backward = 0;
   double recompute = 0;
   bool corrected = false;
+  // Steps over which the weights' velocity is averaged; 0: none is kept.
+  double averaging = 0;
   bool operator==(const StageDelay&) const = default;
 };
 

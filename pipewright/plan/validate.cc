@@ -118,6 +118,7 @@ std::vector<StageDelay> staleness(const Program& program) {
     if (forwards[s]) sums[s].forward /= forwards[s];
     if (backwards[s]) sums[s].backward /= backwards[s];
     sums[s].corrected = program.delays[s].corrected;
+    sums[s].averaging = program.delays[s].averaging;
   }
   return sums;
 }

@@ -117,8 +117,11 @@ StageDelay Versions::delay(const WeightGroup& group,
     const std::int32_t recompute = read(ComputeKind::Recompute, group, m);
     if (recompute != kNever) sum.recompute += minibatch - recompute;
   }
+  const bool corrected = method_ == Method::PipeMare;
+  const double distance = (sum.forward - sum.backward) / num_microbatches_;
   return {sum.forward / num_microbatches_, sum.backward / num_microbatches_,
-          sum.recompute / num_microbatches_, method_ == Method::PipeMare};
+          sum.recompute / num_microbatches_, corrected,
+          corrected && distance > 0 ? distance : 0};
 }
 
 }  // namespace pipewright

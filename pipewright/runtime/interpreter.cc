@@ -326,7 +326,12 @@ class Interpreter {
     for (std::size_t g = 0; g < program_.weight_groups.size(); ++g)
       if (program_.weight_groups[g].owner == action.stage)
         worker.groups.at(static_cast<std::int32_t>(g))
-            .step(settings_, program_.delays[action.stage.index()], gradients);
+            .step(
+                settings_,
+                [&](ParameterId parameter) {
+                  return step_rule(program_, action.stage, parameter);
+                },
+                gradients);
   }
 
   Trained trained() {

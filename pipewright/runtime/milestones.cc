@@ -46,8 +46,10 @@ std::int64_t Milestones::piece(std::int64_t done,
   if (checkpoint_every > 0)
     until = std::min(until, next_multiple(done, checkpoint_every));
   if (evaluates) until = std::min(until, next_evaluation(done));
+  const bool is_warm_up = done < warm_up;
+  if (is_warm_up) until = std::min(until, warm_up);
   std::int64_t steps = until - done;
-  if (outside == 0) {
+  if (outside == 0 || is_warm_up) {
     if (!step) return 1;
     const auto fitting = static_cast<std::int64_t>(kPiece / *step);
     return std::clamp<std::int64_t>(fitting, 1,

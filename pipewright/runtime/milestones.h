@@ -19,6 +19,8 @@ struct Milestones {
   std::int64_t minibatch = 1;
   // Steps that fill and drain the pipeline; 0 where every step does.
   std::int64_t outside = 0;
+  // Steps at the start that fill nothing, after which one stops.
+  std::int64_t warm_up = 0;
 
   // Steps to go from `done` until the next stop. `step` is how long one takes,
   // if that is known: pieces that fill nothing stop for signals, too.

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "pipewright/base/text.h"
 #include "pipewright/runtime/checkpoint.h"
@@ -69,9 +70,10 @@ class Trainer {
                     request.evaluate_every,
                     training_.num_samples,
                     request.plan.minibatch,
-                    request.program.minibatches_outside},
+                    request.program.minibatches_outside,
+                    request.method.warm_up_steps},
         memory_before_(process_memory("VmRSS")),
-        executor_(model, request.program, settings(std::move(optimizer))) {
+        settings_(settings(std::move(optimizer))) {
     if (samples.held_out)
       evaluator_.emplace(model, request.program, *std::move(samples.held_out));
   }
@@ -86,6 +88,10 @@ class Trainer {
         two_minibatches);
     source_ = loader.microbatches();
     while (done_ < milestones_.total) {
+      if (is_warm_up_over()) {
+        const TrainingState state = executor_->state();
+        start_executor(&state);
+      }
       if (auto piece = run_piece(); !piece)
         return with_checkpoint(piece.error());
       if (hooks_.signal) report_.signal = hooks_.signal();
@@ -108,7 +114,29 @@ class Trainer {
                             total = milestones_.total](std::int64_t step) {
       return rate.at(step, total);
     };
+    const MethodSettings& method = request_.method;
+    result.rescheduling_start = warm_up_steps();
+    result.rescheduling_steps =
+        method.rescheduling_steps >= 0
+            ? method.rescheduling_steps
+            : std::max<std::int64_t>(1, (milestones_.total - warm_up_steps()) / 4);
+    result.correction_decay = method.correction_decay;
     return result;
+  }
+
+  std::int64_t warm_up_steps() const {
+    return std::min(request_.method.warm_up_steps, milestones_.total);
+  }
+  bool is_warm_up_over() const {
+    return program_ == &request_.method.warm_up && done_ >= warm_up_steps();
+  }
+
+  // Under the program of the step that comes next.
+  void start_executor(const TrainingState* state) {
+    program_ =
+        done_ < warm_up_steps() ? &request_.method.warm_up : &request_.program;
+    executor_ = std::make_unique<Executor>(model_, *program_, settings_);
+    if (state) executor_->resume(*state);
   }
 
   CheckpointOrigin origin() const {
@@ -126,11 +154,14 @@ class Trainer {
     if (request_.resume) {
       PIPEWRIGHT_TRY(const TrainingState state,
                      read_checkpoint(request_.run, model_, origin()));
-      executor_.resume(state);
       done_ = saved_ = evaluated_ = state.minibatches;
+      start_executor(&state);
+    } else {
+      start_executor(nullptr);
     }
     report_.first_step = done_;
-    const std::int64_t left = milestones_.total - done_;
+    const std::int64_t left =
+        milestones_.total - std::max(done_, warm_up_steps());
     if (left > 0 && left < milestones_.outside)
       return bad_configuration(
           std::to_string(left) + " steps cannot fill and drain this pipeline",
@@ -141,48 +172,36 @@ class Trainer {
   Result<void> run_piece() {
     const std::int64_t steps = milestones_.piece(
         done_, times_.empty() ? std::nullopt : std::optional(times_.back()));
-    const TrainingState before = executor_.state();
-    Result<Executed> done = executor_.run(source_, static_cast<int>(steps));
+    const std::size_t known = executor_->trained().losses.size();
+    Result<Executed> done = executor_->run(source_, static_cast<int>(steps));
     if (done) {
       times_.push_back(done->timeline.step_seconds);
-      return tell(*std::move(done));
+      report_.timeline = std::move(done->timeline);
+      return tell(done->losses);
     }
     if (done.error().code == ErrorCode::LossNotFinite) {
-      if (auto kept = keep_good_steps(before, steps); !kept) return kept;
+      // The executor is where the last good step left it.
+      const std::vector<double>& losses = executor_->trained().losses;
+      if (auto told = tell(std::span(losses).subspan(known)); !told)
+        return told;
+      if (done_ > saved_)
+        if (auto saved = save(); !saved) return saved;
     }
     return done.error();
   }
 
-  // A piece that came to a loss that is not finite, again and step by step up
-  // to there: the same bits, this time stopping in time.
-  Result<void> keep_good_steps(const TrainingState& before,
-                               std::int64_t steps) {
-    executor_.resume(before);
-    for (std::int64_t i = 0; i < steps && milestones_.outside == 0; ++i) {
-      const TrainingState good = executor_.state();
-      Result<Executed> step = executor_.run(source_, 1);
-      if (!step) {
-        executor_.resume(good);
-        break;
-      }
-      if (auto told = tell(*std::move(step)); !told) return told;
-    }
-    return done_ > saved_ ? save() : Result<void>();
-  }
-
-  Result<void> tell(Executed executed) {
+  // Losses of microbatches, and the timeline of their steps in the report.
+  Result<void> tell(std::span<const double> losses) {
     const auto microbatches =
         static_cast<std::size_t>(request_.program.num_microbatches);
-    for (std::size_t at = 0; at < executed.losses.size(); at += microbatches) {
+    for (std::size_t at = 0; at < losses.size(); at += microbatches) {
       double loss = 0;
-      for (std::size_t m = 0; m < microbatches; ++m)
-        loss += executed.losses[at + m];
+      for (std::size_t m = 0; m < microbatches; ++m) loss += losses[at + m];
       if (auto told =
-              tell(loss / static_cast<double>(microbatches), executed.timeline);
+              tell(loss / static_cast<double>(microbatches), report_.timeline);
           !told)
         return told;
     }
-    report_.timeline = std::move(executed.timeline);
     return {};
   }
 
@@ -193,7 +212,8 @@ class Trainer {
     step.steps = milestones_.total;
     step.loss = loss;
     step.seconds = timeline.step_seconds;
-    step.samples_per_second = request_.plan.minibatch / step.seconds.value();
+    if (step.seconds > Seconds(0))
+      step.samples_per_second = request_.plan.minibatch / step.seconds.value();
     step.bubble = timeline.bubble;
     step.left = step.seconds * static_cast<double>(step.steps - done_);
     if (done_ == report_.first_step + 1) report_.first_loss = loss;
@@ -206,7 +226,7 @@ class Trainer {
   Result<void> evaluate_if_due(bool ends) {
     if (!evaluator_) return {};
     if (!ends && !milestones_.passes_evaluation(evaluated_, done_)) return {};
-    PIPEWRIGHT_TRY(Evaluation evaluation, evaluator_->run(executor_.trained()));
+    PIPEWRIGHT_TRY(Evaluation evaluation, evaluator_->run(executor_->trained()));
     evaluation.step = evaluated_ = done_;
     report_.evaluation = evaluation;
     if (hooks_.on_evaluation) hooks_.on_evaluation(evaluation);
@@ -216,7 +236,7 @@ class Trainer {
   Result<void> save() {
     PIPEWRIGHT_TRY(
         const std::filesystem::path path,
-        write_checkpoint(request_.run, model_, origin(), executor_.state()));
+        write_checkpoint(request_.run, model_, origin(), executor_->state()));
     report_.checkpoint = path.string();
     saved_ = done_;
     return {};
@@ -241,7 +261,7 @@ class Trainer {
     if (!times_.empty()) report_.step_seconds = times_[times_.size() / 2];
     report_.memory =
         std::max(process_memory("VmHWM") - memory_before_, Bytes(0));
-    if (auto written = folder_.finish(request_.program, report_); !written)
+    if (auto written = folder_.finish(*program_, report_); !written)
       return written.error();
     return report_;
   }
@@ -253,7 +273,9 @@ class Trainer {
   RunFolder folder_;
   const Milestones milestones_;
   const Bytes memory_before_;
-  Executor executor_;
+  const TrainingSettings settings_;
+  const Program* program_ = nullptr;  // in use
+  std::unique_ptr<Executor> executor_;
   std::optional<Evaluator> evaluator_;
   MicrobatchSource source_;
   std::int64_t done_ = 0, saved_ = 0, evaluated_ = 0;

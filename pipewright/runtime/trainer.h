@@ -25,9 +25,23 @@
 
 namespace pipewright {
 
+// How weights move, beyond what the program says.
+struct MethodSettings {
+  // PipeMare's T1: steps until a delayed stage has its full rate; 0: off, below
+  // 0: a quarter of the steps.
+  std::int64_t rescheduling_steps = 0;
+  // PipeMare's T2: how much of the velocity is older than the delay.
+  double correction_decay = 0.135;
+  // PipeMare's T3: steps under `warm_up`, a synchronous program of the same
+  // plan, before those under the plan's own.
+  std::int64_t warm_up_steps = 0;
+  Program warm_up;
+};
+
 struct TrainRequest {
   Plan plan;
-  Program program;   // the plan's, validated
+  Program program;  // the plan's, validated
+  MethodSettings method;
   std::string data;  // as open_dataset() takes it
   std::filesystem::path run;
   std::int64_t steps = 0;  // until this many are done, or ...

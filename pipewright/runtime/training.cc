@@ -13,7 +13,9 @@ double delayed_rate(const TrainingSettings& settings, std::int64_t step,
                     double delay) {
   const double rate = settings.learning_rate(step);
   if (settings.rescheduling_steps <= 0 || delay <= 1) return rate;
-  const double share = static_cast<double>(step) /
+  const std::int64_t since =
+      std::max<std::int64_t>(0, step - settings.rescheduling_start);
+  const double share = static_cast<double>(since) /
                        static_cast<double>(settings.rescheduling_steps);
   return rate / std::pow(delay, 1 - std::min(share, 1.0));
 }

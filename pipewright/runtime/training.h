@@ -38,6 +38,8 @@ struct TrainingSettings {
 
   // PipeMare's T1: steps until a delayed stage has its full rate; 0 is off.
   std::int64_t rescheduling_steps = 0;
+  // The step they are counted from: a synchronous warm-up ends there.
+  std::int64_t rescheduling_start = 0;
   // PipeMare's T2: how much of the velocity estimate is older than the delay.
   double correction_decay = 0.135;
 };
@@ -50,7 +52,8 @@ struct Trained {
 };
 
 // The rate of step k at a stage whose forward reads `delay` steps behind:
-// rate / max(1, delay)^(1 - min(k / rescheduling_steps, 1)).
+// rate / max(1, delay)^(1 - min((k - rescheduling_start) / rescheduling_steps,
+// 1)).
 double delayed_rate(const TrainingSettings& settings, std::int64_t step,
                     double delay);
 

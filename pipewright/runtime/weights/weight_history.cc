@@ -3,7 +3,6 @@
 #include "pipewright/runtime/weights/weight_history.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace pipewright {
 
@@ -15,10 +14,14 @@ const WeightHistory::Weights& WeightHistory::version(
 at::Tensor WeightHistory::read(ParameterId id, std::int32_t number,
                                double steps_back) const {
   const at::Tensor& tensor = version(number).at(id);
-  if (steps_back <= 0 || number <= 0) return tensor;
-  const Weights& velocity =
+  const double steps = std::min(steps_back, static_cast<double>(number));
+  if (steps <= 0) return tensor;
+  const Weights& velocities =
       velocities_.at(static_cast<std::size_t>(number) - 1);
-  return at::sub(tensor, velocity.at(id), steps_back);
+  const auto velocity = velocities.find(id);
+  return velocity == velocities.end()
+             ? tensor
+             : at::sub(tensor, velocity->second, steps);
 }
 
 void WeightHistory::install(std::int32_t version, Weights weights) {
@@ -28,29 +31,28 @@ void WeightHistory::install(std::int32_t version, Weights weights) {
 }
 
 void WeightHistory::step(const TrainingSettings& settings,
-                         const StageDelay& delay, const Weights& gradients) {
+                         const std::function<StepRule(ParameterId)>& rule,
+                         const Weights& gradients) {
   const auto step = static_cast<std::int64_t>(versions_.size()) - 1;
-  const double rate = delayed_rate(settings, step, delay.forward);
-  const double distance = delay.forward - delay.backward;
-  const bool corrected = delay.corrected && distance > 0;
-  const double gamma =
-      corrected ? std::pow(settings.correction_decay, 1 / distance) : 0;
-  Weights next, velocity;
+  Weights next, velocities;
   for (const auto& [id, tensor] : versions_.back()) {
+    const StepRule own = rule(id);
     Tensors& state = state_[id];
     while (static_cast<int>(state.size()) < settings.optimizer->words())
       state.push_back(at::zeros_like(tensor));
     at::Tensor changed = tensor.clone();
-    settings.optimizer->update(changed, gradients.at(id), state, rate, step);
-    if (corrected) {
+    settings.optimizer->update(changed, gradients.at(id), state,
+                               delayed_rate(settings, step, own.delay), step);
+    if (own.averaging > 0) {
+      const double gamma = velocity_decay(settings, own.averaging);
       const at::Tensor before = velocities_.empty() ? at::zeros_like(tensor)
                                                     : velocities_.back().at(id);
-      velocity[id] = before.mul(gamma).add(changed.sub(tensor), 1 - gamma);
+      velocities[id] = before.mul(gamma).add(changed.sub(tensor), 1 - gamma);
     }
     next[id] = changed;
   }
   versions_.push_back(std::move(next));
-  if (corrected) velocities_.push_back(std::move(velocity));
+  velocities_.push_back(std::move(velocities));
 }
 
 }  // namespace pipewright

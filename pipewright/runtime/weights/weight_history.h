@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <vector>
 
 #include "pipewright/plan/program.h"
 #include "pipewright/runtime/training.h"
+#include "pipewright/runtime/weights/step_rule.h"
 
 namespace pipewright {
 
@@ -19,20 +21,21 @@ class WeightHistory {
   explicit WeightHistory(Weights first) { versions_.push_back(first); }
 
   // Versions below 0 are 0. With steps_back > 0 extrapolated back along the
-  // velocity that the weights had at that version.
+  // velocity that the weights had at that version, but not past version 0.
   at::Tensor read(ParameterId id, std::int32_t version,
                   double steps_back) const;
   const Weights& version(std::int32_t version) const;
   const Weights& newest() const { return versions_.back(); }
 
   void install(std::int32_t version, Weights weights);
-  // The next version, at a stage with this delay.
-  void step(const TrainingSettings& settings, const StageDelay& delay,
+  // The next version, each parameter by its rule. `rule` answers with that.
+  void step(const TrainingSettings& settings,
+            const std::function<StepRule(ParameterId)>& rule,
             const Weights& gradients);
 
  private:
   std::vector<Weights> versions_;
-  std::vector<Weights> velocities_;  // of version 1 and on, where corrected
+  std::vector<Weights> velocities_;  // of version 1 and on, where one is kept
   std::map<ParameterId, Tensors> state_;
 };
 

@@ -9,7 +9,6 @@
 #include "pipewright/runtime/weights/weight_store.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "pipewright/base/check.h"
 
@@ -47,6 +46,10 @@ WeightStore::Held WeightStore::make_held(const HeldWeights& held,
       if (known == parameters.end()) parameters.push_back(id);
     }
   }
+  for (const ParameterId id : parameters)
+    result.rules.push_back(step_rule(program_, result.group->owner, id));
+  result.state.resize(parameters.size());
+  result.velocity.resize(parameters.size());
   return result;
 }
 
@@ -95,16 +98,18 @@ const Tensors& WeightStore::read_back(LayerId layer, std::int32_t version,
                                       double steps) {
   const Tensors& plain = read(layer, version);
   const Place& place = place_of_layer_[layer.index()];
+  steps = std::min(steps, static_cast<double>(version));
   if (steps <= 0 || place.held < 0) return plain;
   Held& held = held_[static_cast<std::size_t>(place.held)];
-  if (held.velocity.empty()) return plain;  // nothing has moved yet
   const Slot& from = held.slot(version);
   for (const Slot& known : held.moved)
     if (known.version == from.version && known.moved_back == steps)
       return known.by_layer[place.layer];
   Tensors tensors;
   for (std::size_t i = 0; i < held.parameters.size(); ++i)
-    tensors.push_back(at::sub(from.tensors[i], held.velocity[i], steps));
+    tensors.push_back(held.velocity[i].defined()
+                          ? at::sub(from.tensors[i], held.velocity[i], steps)
+                          : from.tensors[i]);
   Slot moved{from.version, steps, {}, {}};
   held.fill(moved, std::move(tensors));
   return held.moved.emplace_back(std::move(moved)).by_layer[place.layer];
@@ -142,25 +147,16 @@ std::vector<Tensors> WeightStore::copies(std::int32_t group,
   return layers;
 }
 
-// How far back backward reads; 0 without correction.
-double WeightStore::correction(const Held& held) const {
-  const StageDelay& delay = program_.delays[held.group->owner.index()];
-  return delay.corrected ? std::max(0.0, delay.forward - delay.backward) : 0;
-}
-
 void WeightStore::step(StageId stage, std::int32_t version, std::int64_t step,
                        const std::map<ParameterId, at::Tensor>& gradients) {
-  const double rate =
-      delayed_rate(settings_, step, program_.delays[stage.index()].forward);
   for (Held& held : held_)
     if (held.is_owned && held.group->owner == stage)
-      step_group(held, version, rate, step, gradients);
+      step_group(held, version, step, gradients);
 }
 
 void WeightStore::step_group(
-    Held& held, std::int32_t version, double rate, std::int64_t step,
+    Held& held, std::int32_t version, std::int64_t step,
     const std::map<ParameterId, at::Tensor>& gradients) {
-  const Optimizer& optimizer = *settings_.optimizer;
   const Slot& from = held.slot(version - 1);
   Slot& to = held.slot(version);
   PIPEWRIGHT_CHECK(from.version == version - 1, "a step without its weights");
@@ -170,28 +166,34 @@ void WeightStore::step_group(
       fresh.push_back(at::empty_like(tensor));
     held.fill(to, std::move(fresh));
   }
-  const double distance = correction(held);
-  held.state.resize(held.parameters.size());
-  for (std::size_t i = 0; i < held.parameters.size(); ++i) {
-    const at::Tensor& gradient = gradients.at(held.parameters[i]);
-    at::Tensor before = from.tensors[i];
-    if (&from != &to)
-      to.tensors[i].copy_(before);
-    else if (distance > 0)
-      before = before.clone();
-    Tensors& state = held.state[i];
-    while (static_cast<int>(state.size()) < optimizer.words())
-      state.push_back(at::zeros_like(before));
-    optimizer.update(to.tensors[i], gradient, state, rate, step);
-    if (distance <= 0) continue;
-    const double gamma = std::pow(settings_.correction_decay, 1 / distance);
-    if (held.velocity.size() <= i)
-      held.velocity.push_back(at::zeros_like(before));
-    held.velocity[i].mul_(gamma).add_(to.tensors[i].sub(before), 1 - gamma);
-  }
+  for (std::size_t i = 0; i < held.parameters.size(); ++i)
+    step_parameter(held, i, from.tensors[i], to.tensors[i], step,
+                   gradients.at(held.parameters[i]));
   to.version = version;
   held.newest = version;
   held.moved.clear();
+}
+
+// `from` and `to` are one tensor where the ring has one slot.
+void WeightStore::step_parameter(Held& held, std::size_t place,
+                                 const at::Tensor& from, at::Tensor& to,
+                                 std::int64_t step,
+                                 const at::Tensor& gradient) const {
+  const Optimizer& optimizer = *settings_.optimizer;
+  const StepRule& rule = held.rules[place];
+  const bool moves = rule.averaging > 0;
+  const at::Tensor before = moves && &from == &to ? from.clone() : from;
+  if (&from != &to) to.copy_(from);
+  Tensors& state = held.state[place];
+  while (static_cast<int>(state.size()) < optimizer.words())
+    state.push_back(at::zeros_like(before));
+  optimizer.update(to, gradient, state,
+                   delayed_rate(settings_, step, rule.delay), step);
+  if (!moves) return;
+  const double gamma = velocity_decay(settings_, rule.averaging);
+  at::Tensor& velocity = held.velocity[place];
+  if (!velocity.defined()) velocity = at::zeros_like(before);
+  velocity.mul_(gamma).add_(to.sub(before), 1 - gamma);
 }
 
 std::map<ParameterId, at::Tensor> WeightStore::newest() const {
@@ -215,12 +217,12 @@ std::map<ParameterId, std::int32_t> WeightStore::newest_versions() const {
 std::map<ParameterId, WeightStore::StepState> WeightStore::step_states() const {
   std::map<ParameterId, StepState> result;
   for (const Held& held : held_) {
-    if (!held.is_owned || held.state.empty()) continue;
+    if (!held.is_owned) continue;
     for (std::size_t i = 0; i < held.parameters.size(); ++i) {
       StepState state;
       for (const at::Tensor& tensor : held.state[i])
         state.optimizer.push_back(tensor.clone());
-      if (i < held.velocity.size()) state.velocity = held.velocity[i].clone();
+      if (held.velocity[i].defined()) state.velocity = held.velocity[i].clone();
       result.emplace(held.parameters[i], std::move(state));
     }
   }
@@ -230,15 +232,15 @@ std::map<ParameterId, WeightStore::StepState> WeightStore::step_states() const {
 void WeightStore::restore(const std::map<ParameterId, StepState>& states) {
   for (Held& held : held_) {
     held.state.assign(held.parameters.size(), {});
-    held.velocity.clear();
+    held.velocity.assign(held.parameters.size(), {});
     held.moved.clear();
     for (std::size_t i = 0; i < held.parameters.size(); ++i) {
       const auto state = states.find(held.parameters[i]);
       if (state == states.end()) continue;
       for (const at::Tensor& tensor : state->second.optimizer)
         held.state[i].push_back(tensor.clone());
-      if (state->second.velocity.defined() && correction(held) > 0)
-        held.velocity.push_back(state->second.velocity.clone());
+      if (state->second.velocity.defined() && held.rules[i].averaging > 0)
+        held.velocity[i] = state->second.velocity.clone();
     }
   }
 }

@@ -14,6 +14,7 @@
 #include "pipewright/plan/program.h"
 #include "pipewright/runtime/network.h"
 #include "pipewright/runtime/training.h"
+#include "pipewright/runtime/weights/step_rule.h"
 
 namespace pipewright {
 
@@ -29,7 +30,8 @@ class WeightStore {
   // The layer's parameters in a version of its group; below 0 means 0. Throws
   // Bug if that version is not held.
   const Tensors& read(LayerId layer, std::int32_t version) const;
-  // The same, moved `steps` back along the weights' velocity.
+  // The same, moved `steps` back along the weights' velocity, but not past the
+  // start of the run.
   const Tensors& read_back(LayerId layer, std::int32_t version, double steps);
 
   bool has(std::int32_t group, std::int32_t version) const;
@@ -75,9 +77,10 @@ class WeightStore {
     std::vector<Slot> ring;
     bool is_owned = false;
     std::int32_t newest = 0;
-    std::vector<Tensors> state;  // by place
-    Tensors velocity;            // by place; empty unless corrected
-    std::vector<Slot> moved;     // weights moved back, few
+    std::vector<Tensors> state;   // by place
+    std::vector<StepRule> rules;  // by place
+    Tensors velocity;             // by place; undefined where none is kept
+    std::vector<Slot> moved;      // weights moved back, few
 
     const Slot& slot(std::int32_t version) const;
     Slot& slot(std::int32_t version);
@@ -90,10 +93,11 @@ class WeightStore {
 
   Held make_held(const HeldWeights& held, WorkerId worker) const;
   const Held& held_group(std::int32_t group) const;
-  void step_group(Held& held, std::int32_t version, double rate,
-                  std::int64_t step,
+  void step_group(Held& held, std::int32_t version, std::int64_t step,
                   const std::map<ParameterId, at::Tensor>& gradients);
-  double correction(const Held& held) const;
+  void step_parameter(Held& held, std::size_t place, const at::Tensor& from,
+                      at::Tensor& to, std::int64_t step,
+                      const at::Tensor& gradient) const;
 
   const Network& network_;
   const Program& program_;

@@ -1,0 +1,193 @@
+#include "experiments/convergence/convergence_arm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "pipewright/plan/lower.h"
+#include "pipewright/plan/method_switch.h"
+#include "pipewright/plan/validate.h"
+#include "pipewright/planners/pipemare_cuts.h"
+#include "pipewright/profile/analytic.h"
+#include "pipewright/runtime/executor.h"
+#include "pipewright/schedules/async_chunks.h"
+#include "pipewright/simulate/simulate.h"
+
+namespace pipewright {
+namespace {
+
+// The model's layers over so many stages on so many workers.
+Result<Plan> plan_of(const Task& task, Method method, int stages, int workers) {
+  PIPEWRIGHT_TRY(const Cluster cluster,
+                 load_cluster(std::to_string(workers) + "xcpu"));
+  const std::array sizes = {task.microbatch};
+  PIPEWRIGHT_TRY(const Profile profile,
+                 analytic_profile(task.model, cluster.kinds(), sizes));
+  Problem problem;
+  problem.profile = &profile;
+  problem.cluster = &cluster;
+  PIPEWRIGHT_TRY(const DeepStages cut,
+                 deep_stages(problem, task.microbatch, stages));
+  Plan plan;
+  plan.model = task.model.name();
+  plan.method = method;
+  plan.minibatch = task.minibatch;
+  plan.microbatch = task.microbatch;
+  plan.optimizer_words = task.optimizer.name == "sgd" ? 1 : 2;
+  PIPEWRIGHT_TRY(plan.schedule,
+                 async_chunks_schedule(cut.stages_of, task.microbatches()));
+  int layer = 0;
+  std::size_t s = 0;
+  for (std::size_t w = 0; w < cut.stages_of.size(); ++w) {
+    plan.devices.push_back(DeviceId(w));
+    for (int i = 0; i < cut.stages_of[w]; ++i, ++s) {
+      Stage stage;
+      for (; layer < cut.ends[s]; ++layer)
+        stage.forward.push_back(LayerId(layer));
+      stage.backward = stage.forward;
+      stage.workers = {WorkerId(w)};
+      plan.stages.push_back(std::move(stage));
+    }
+  }
+  return is_asynchronous(method) ? plan : drained(plan);
+}
+
+Profile sizes_of(const Task& task) {
+  Profile sizes = profile_graph(task.model);
+  sizes.sizes[task.microbatch] = model_sizes(task.model, task.microbatch);
+  return sizes;
+}
+
+Result<Program> program_of(const Task& task, const Arm& arm, const Plan& plan) {
+  PIPEWRIGHT_TRY(Program program, lower(plan, sizes_of(task)));
+  if (arm.method == Method::PipeMare) set_corrected(program, arm.correction);
+  return program;
+}
+
+Result<TrainingSettings> settings_of(const Task& task, const Arm& arm,
+                                     std::uint64_t seed) {
+  TrainingSettings settings;
+  settings.seed = seed;
+  PIPEWRIGHT_TRY(settings.optimizer, make_optimizer(task.optimizer));
+  const double rate = task.rate * arm.rate_factor;
+  settings.learning_rate = [rate](std::int64_t) { return rate; };
+  settings.rescheduling_start = std::llround(arm.warm_up * task.steps);
+  if (arm.rescheduling)
+    settings.rescheduling_steps =
+        (task.steps - settings.rescheduling_start) / 4;
+  return settings;
+}
+
+void append_steps(const std::vector<double>& microbatches, int per_step,
+                  std::vector<double>& losses) {
+  for (std::size_t i = 0;
+       i + static_cast<std::size_t>(per_step) <= microbatches.size();
+       i += static_cast<std::size_t>(per_step))
+    losses.push_back(
+        std::accumulate(microbatches.begin() + std::ptrdiff_t(i),
+                        microbatches.begin() + std::ptrdiff_t(i) + per_step,
+                        0.0) /
+        per_step);
+}
+
+bool has_learnt(const std::vector<double>& losses) {
+  const std::size_t tail = std::max<std::size_t>(losses.size() / 10, 1);
+  const double end =
+      std::accumulate(losses.end() - std::ptrdiff_t(tail), losses.end(), 0.0) /
+      static_cast<double>(tail);
+  return end < 0.8 * losses.front();
+}
+
+// Equal stages, so that the numbers are the method's and not the model's.
+Costs equal_costs(const Program& program) {
+  Costs costs;
+  costs.operations.assign(
+      program.operations.size(),
+      {{Seconds(1), Seconds(2), Seconds(1), Seconds(1), Seconds(1)},
+       Seconds(0)});
+  Costs::TransferCost transfer;
+  transfer.bandwidth = BytesPerSecond(std::numeric_limits<double>::infinity());
+  costs.transfers.assign(program.transfers.size(), transfer);
+  costs.reductions.assign(program.reductions.size(), Seconds(0));
+  costs.blocking.assign(program.workers.size(), false);
+  return costs;
+}
+
+}  // namespace
+
+std::vector<Arm> arms(bool with_warm_up) {
+  std::vector<Arm> all = {{"sync", Method::Sync},
+                          {"naive", Method::Naive},
+                          {"stash", Method::Stash},
+                          {"2bw", Method::TwoBw},
+                          {"pipemare T1", Method::PipeMare, true},
+                          {"pipemare T1+T2", Method::PipeMare, true, true}};
+  if (with_warm_up)
+    all.push_back({"pipemare T1+T2+T3", Method::PipeMare, true, true, 0.2});
+  return all;
+}
+
+Result<Outcome> outcome_of(const Task& task, const Arm& arm, int stages,
+                           std::uint64_t seed) {
+  PIPEWRIGHT_TRY(const Plan plan, plan_of(task, arm.method, stages, 1));
+  PIPEWRIGHT_TRY(const Program program, program_of(task, arm, plan));
+  PIPEWRIGHT_TRY(const TrainingSettings settings, settings_of(task, arm, seed));
+  const MicrobatchSource source =
+      microbatches_of(task.train, {seed, task.minibatch, task.microbatch});
+  const int warm_up = static_cast<int>(settings.rescheduling_start);
+  Outcome outcome;
+  TrainingState state;
+  if (warm_up > 0) {
+    PIPEWRIGHT_TRY(const Program first,
+                   warm_up_program(plan, sizes_of(task), program));
+    Executor executor(task.model, first, settings);
+    PIPEWRIGHT_TRY(const Executed done, executor.run(source, warm_up));
+    append_steps(done.losses, task.microbatches(), outcome.losses);
+    state = executor.state();
+  }
+  Executor executor(task.model, program, settings);
+  if (warm_up > 0) executor.resume(state);
+  const Result<Executed> done = executor.run(source, task.steps - warm_up);
+  if (!done && done.error().code != ErrorCode::LossNotFinite)
+    return done.error();
+  outcome.diverged = !done;
+  if (!done) return outcome;
+  append_steps(done->losses, task.microbatches(), outcome.losses);
+  outcome.diverged = !has_learnt(outcome.losses);
+  outcome.result = tested(task, executor.trained());
+  return outcome;
+}
+
+Result<ArmFacts> facts_of(const Task& task, const Arm& arm, int stages) {
+  // Without the correction no velocity is kept.
+  const bool plain = arm.method == Method::PipeMare && !arm.correction;
+  PIPEWRIGHT_TRY(
+      const Plan plan,
+      plan_of(task, plain ? Method::Naive : arm.method, stages, stages));
+  PIPEWRIGHT_TRY(const Program program, lower(plan, sizes_of(task)));
+  PIPEWRIGHT_TRY(const ProgramFacts proof, validate(program));
+  SimulateOptions options;
+  options.keep_spans = false;
+  const Timeline timeline = simulate(program, equal_costs(program), options);
+  ArmFacts facts;
+  for (const StageDelay& stage : proof.staleness)
+    facts.delay += stage.forward / static_cast<double>(proof.staleness.size());
+  facts.step = timeline.step_seconds;
+  facts.utilisation = 1 - timeline.bubble;
+  if (arm.warm_up > 0) {
+    PIPEWRIGHT_TRY(const ArmFacts first,
+                   facts_of(task, {"", Method::Sync}, stages));
+    facts.step = first.step * arm.warm_up + facts.step * (1 - arm.warm_up);
+    facts.utilisation = 1 / (arm.warm_up / first.utilisation +
+                             (1 - arm.warm_up) / facts.utilisation);
+  }
+  for (const WorkerSummary& worker : timeline.workers) {
+    facts.weights +=
+        worker.peak.weights + worker.peak.gradients + worker.peak.optimizer;
+    facts.activations += worker.peak.activations;
+  }
+  return facts;
+}
+
+}  // namespace pipewright

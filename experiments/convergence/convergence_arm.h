@@ -1,0 +1,47 @@
+// One way of training a task: a method, PipeMare's techniques, a number of
+// stages. All stages are on one thread in turn: their delays, and so the bits,
+// are those of as many devices.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/convergence/convergence_task.h"
+#include "pipewright/plan/program.h"
+
+namespace pipewright {
+
+struct Arm {
+  std::string name;
+  Method method = Method::Sync;
+  bool rescheduling = false;  // T1
+  bool correction = false;    // T2
+  double warm_up = 0;         // T3: share of the steps
+  double rate_factor = 1;     // of the task's rate
+};
+// sync, naive, stash, 2bw, PipeMare T1, T1+T2; with T3 where it is asked for.
+std::vector<Arm> arms(bool with_warm_up);
+
+struct Outcome {
+  std::vector<double> losses;  // of the steps; short where it diverged
+  double result = 0;           // tested()
+  bool diverged = false;       // a loss that is no number, or nothing learnt
+};
+
+// Fails where the method cannot have so many stages.
+Result<Outcome> outcome_of(const Task& task, const Arm& arm, int stages,
+                           std::uint64_t seed);
+
+// What the arm costs on as many devices as stages, simulated: stages take one
+// second forward and two backward, transfers none.
+struct ArmFacts {
+  double delay = 0;        // mean over stages, of forward, in steps
+  double utilisation = 1;  // share of time that devices compute
+  Seconds step;
+  Bytes weights;      // copies, gradients, optimizer, velocity; all devices
+  Bytes activations;  // kept for backward; all devices
+};
+Result<ArmFacts> facts_of(const Task& task, const Arm& arm, int stages);
+
+}  // namespace pipewright
