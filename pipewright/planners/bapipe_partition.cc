@@ -4,13 +4,13 @@
 #include <limits>
 #include <set>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::size_t kMostOrders = 100;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 double cost_of(const StageCosts& costs, const PartitionRules& rules, int s,
                int first, int end) {

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 double share(int parts) { return static_cast<double>(parts) / kSplitParts; }
 
 // Fills stages one after the other.

@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 
 // What each layer keeps and what lives at each position, by storage, so that
@@ -46,8 +48,6 @@ struct BiPartitionCosts::Storages {
 };
 
 namespace {
-
-constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 Bytes share_of(Bytes bytes, double share) {
   const double part = static_cast<double>(bytes.value()) * share;

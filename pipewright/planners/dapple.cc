@@ -19,6 +19,7 @@
 #include <limits>
 #include <optional>
 
+#include "pipewright/base/index.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
 #include "pipewright/planners/list.h"
@@ -28,8 +29,6 @@ namespace pipewright {
 namespace {
 
 constexpr int kMostCuts = 96, kMostGroups = 16;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // A compute stage or the transfer before it.
 struct Part {

@@ -4,10 +4,10 @@
 #include <functional>
 #include <queue>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Kahn's algorithm; `rank` says which of the ready nodes goes first.
 std::vector<int> order_by(const Neighbours& graph,

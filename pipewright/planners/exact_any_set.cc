@@ -4,10 +4,10 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Where each group is, and what follows for each device: accelerators first.
 class Placement {

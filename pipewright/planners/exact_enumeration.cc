@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "pipewright/base/index.h"
 #include "pipewright/planners/exact_search.h"
 
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 double finite(double cost) { return cost < kNever ? cost : 0; }
 

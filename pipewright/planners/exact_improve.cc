@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "pipewright/base/index.h"
 #include "pipewright/planners/exact.h"
 
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 class Improvement {
  public:

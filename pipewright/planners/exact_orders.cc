@@ -3,12 +3,11 @@
 
 #include <algorithm>
 
+#include "pipewright/base/index.h"
 #include "pipewright/planners/exact.h"
 
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // The load of a run that grows at its end.
 class GrowingRun {

@@ -4,10 +4,10 @@
 #include <map>
 #include <set>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Nodes of one colour together, each of the others alone.
 std::vector<int> colours(const PlacementInstance& instance, int& num_colours) {

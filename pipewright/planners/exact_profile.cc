@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 Seconds slowest_transfer(const Cluster& cluster, Bytes bytes) {
   Seconds slowest;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 double finite(double cost) { return cost < kNever ? cost : 0; }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "pipewright/base/index.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
 #include "pipewright/planners/list.h"
@@ -14,8 +15,6 @@
 
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Ends of the runs with the smallest sum of squared times on one kind.
 std::vector<int> least_variance(const CostTable& costs, int kind, int stages) {

@@ -21,6 +21,7 @@
 #include <cmath>
 #include <limits>
 
+#include "pipewright/base/index.h"
 #include "pipewright/base/text.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/list.h"
@@ -31,8 +32,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMostSteps = 1e9;      // about a second
 constexpr double kMostEntries = 2.5e7;  // some hundred MB
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 struct Cell {
   double time = kInfinity;

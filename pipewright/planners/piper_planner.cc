@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "pipewright/base/index.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
 #include "pipewright/planners/list.h"
@@ -27,8 +28,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMostSteps = 1e9;  // some seconds
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 class PiperTable {
  public:

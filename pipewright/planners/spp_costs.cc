@@ -4,10 +4,10 @@
 #include <limits>
 #include <memory>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Ends of `parts` runs of `count` things, as equal as can be, from 0 on.
 std::vector<int> equal_parts(int count, int parts) {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Sums of the same bandwidths in another order differ in the last bits.
 bool is_less(double a, double b) { return a < b - 1e-9 * (a + b); }

@@ -5,12 +5,11 @@
 
 #include <algorithm>
 
+#include "pipewright/base/index.h"
 #include "pipewright/planners/spp_costs.h"
 
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Kept bytes of growing runs of layers, each storage once.
 class KeptStorages {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // The round in which each microbatch starts: ceil(m x), in whole numbers.
 std::vector<int> starts(const std::vector<int>& held, int microbatches) {

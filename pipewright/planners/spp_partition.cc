@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "pipewright/base/check.h"
+#include "pipewright/base/index.h"
 
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 bool is_possible(const std::vector<double>& row) {
   return std::any_of(row.begin(), row.end(),

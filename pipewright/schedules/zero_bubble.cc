@@ -22,6 +22,7 @@
 #include <cmath>
 #include <utility>
 
+#include "pipewright/base/index.h"
 #include "pipewright/schedules/generators.h"
 #include "pipewright/schedules/zero_bubble_clock.h"
 #include "pipewright/schedules/zero_bubble_greedy.h"
@@ -36,8 +37,6 @@ namespace {
 constexpr int kTimedActions = 3'000'000;
 constexpr int kFewestTries = 60, kMostTries = 3'000;
 constexpr std::size_t kImproved = 3;  // orders that local search starts from
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 struct Candidate {
   Order order;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright::zb {
 namespace {
 
@@ -11,8 +13,6 @@ constexpr int kMovesPerTry = 20;
 // What a longer order may cost at first, as a share of a microbatch's time.
 constexpr double kHeat = 0.05;
 constexpr int kFarthest = 24;  // that an action moves at once
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 class Random {  // SplitMix64
  public:

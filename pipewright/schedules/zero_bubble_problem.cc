@@ -4,10 +4,10 @@
 #include <cmath>
 #include <string>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright::zb {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 Result<void> read_times(const ScheduleRequest& request, Problem& problem) {
   for (auto& seconds : problem.seconds) seconds.assign(at(problem.stages()), 1);

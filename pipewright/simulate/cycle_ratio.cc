@@ -11,11 +11,10 @@
 #include <optional>
 
 #include "pipewright/base/check.h"
+#include "pipewright/base/index.h"
 
 namespace pipewright {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Positions of nodes such that waits within a repetition point forward: then
 // one pass settles all paths that stay in a repetition.

@@ -4,13 +4,13 @@
 #include <limits>
 
 #include "pipewright/base/check.h"
+#include "pipewright/base/index.h"
 #include "pipewright/simulate/ordered_wires.h"
 #include "pipewright/simulate/recorder.h"
 
 namespace pipewright {
 namespace {
 
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 enum : std::int32_t {
   kPrologue,
   kBody,

@@ -5,13 +5,12 @@
 #include <tuple>
 
 #include "pipewright/base/check.h"
+#include "pipewright/base/index.h"
 
 namespace pipewright {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
 }  // namespace
 
 double OrderedWires::Active::end() const {

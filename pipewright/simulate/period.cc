@@ -12,6 +12,7 @@
 #include <map>
 #include <tuple>
 
+#include "pipewright/base/index.h"
 #include "pipewright/simulate/cycle_ratio.h"
 #include "pipewright/simulate/engine.h"
 #include "pipewright/simulate/simulate.h"
@@ -19,8 +20,6 @@
 
 namespace pipewright {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Nodes are the body's ops (when its worker is done with one), and after them
 // one for each message (when it starts) and each reduction (likewise).

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 namespace {
 
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 using Order = MemoryLog::Order;
 constexpr int kOwnStream = 0;
 

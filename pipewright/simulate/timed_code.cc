@@ -9,11 +9,10 @@
 #include <tuple>
 
 #include "pipewright/base/check.h"
+#include "pipewright/base/index.h"
 
 namespace pipewright {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 std::int32_t minibatch_of(std::int32_t microbatch, int per_minibatch) {
   const std::int32_t quotient = microbatch / per_minibatch;

@@ -3,16 +3,15 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <string>
 
 #include "pipewright/base/json.h"
 #include "pipewright/planners/planner.h"
+#include "tests/answer.h"
 
 namespace pipewright::cli {
 namespace {
@@ -23,28 +22,15 @@ const std::string kGnmt = " --profile " + kProfiles +
                           "gnmt-v100.json --cluster 4xV100@1GB/s "
                           "--minibatch 256 ";
 
-struct Run {
-  std::string printed;
-  int code = 0;
-};
-
-Run run(const std::string& arguments, const std::string& redirection = "2>&1") {
-  const std::string command =
-      std::string(PIPEWRIGHT_BINARY) + " " + arguments + " " + redirection;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  Run result;
-  std::array<char, 4096> buffer;
-  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    result.printed.append(buffer.data(), n);
-  result.code = WEXITSTATUS(::pclose(pipe));
-  return result;
+Answer run(const std::string& arguments,
+           const std::string& redirection = "2>&1") {
+  return answer_of(PIPEWRIGHT_BINARY " " + arguments + " " + redirection);
 }
 
 Json json_of(const std::string& arguments) {
-  const Run answer = run(arguments + " --json", "2>/dev/null");
+  const Answer answer = run(arguments + " --json", "2>/dev/null");
   CHECK(answer.code == 0);
-  auto json = parse_json(answer.printed, "stdout");
+  auto json = parse_json(answer.text, "stdout");
   REQUIRE(json);
   return *json;
 }
@@ -56,10 +42,6 @@ double number(const Json& json, const char* key) {
   const auto* whole = std::get_if<std::int64_t>(&value->value());
   REQUIRE(whole);
   return static_cast<double>(*whole);
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace
@@ -77,20 +59,20 @@ TEST_CASE("compare ranks every planner and says why the first is first") {
     CHECK(number(plan, "speedup") > 0);
     before = step;
   }
-  CHECK(has(*json.find("why")->if_string(), " is first, "));
+  CHECK(contains(*json.find("why")->if_string(), " is first, "));
 }
 
 TEST_CASE("compare prints a table for people") {
-  const Run answer = run("compare --budget 2 --microbatch 32" + kGnmt);
+  const Answer answer = run("compare --budget 2 --microbatch 32" + kGnmt);
   CHECK(answer.code == 0);
   for (const auto& planner : planners())
-    CHECK(has(answer.printed, planner->name()));
-  CHECK(has(answer.printed, "No plan can be faster than "));
+    CHECK(contains(answer.text, planner->name()));
+  CHECK(contains(answer.text, "No plan can be faster than "));
   // Asynchronous methods beside them, with what they cost.
-  CHECK(has(answer.printed, "Asynchronous: "));
+  CHECK(contains(answer.text, "Asynchronous: "));
   for (const char* method : {"stash", "2bw", "pipemare"})
-    CHECK(has(answer.printed, method));
-  CHECK(has(answer.printed, "stale"));
+    CHECK(contains(answer.text, method));
+  CHECK(contains(answer.text, "stale"));
 }
 
 TEST_CASE("plan answers with what the design names, and simulate agrees") {
@@ -140,13 +122,13 @@ TEST_CASE("questions that cannot be answered end with their own code") {
   CHECK(run("plan --microbatch 3" + two).code == 78);
   CHECK(run("plan --profile /no/such --cluster 2xV100 --minibatch 8").code ==
         66);
-  const Run planner = run("plan --planner pipdream" + two);
+  const Answer planner = run("plan --planner pipdream" + two);
   CHECK(planner.code == 78);
-  CHECK(has(planner.printed, "did you mean \"pipedream\"?"));
+  CHECK(contains(planner.text, "did you mean \"pipedream\"?"));
   CHECK(run("plan --method stach" + two).code == 78);
-  const Run memory = run("plan --planner balanced --memory 1KB" + two);
+  const Answer memory = run("plan --planner balanced --memory 1KB" + two);
   CHECK(memory.code == 78);
-  CHECK(has(memory.printed, "no plan of balanced fits 1 kB: stage "));
+  CHECK(contains(memory.text, "no plan of balanced fits 1 kB: stage "));
   CHECK(run("plan --memory much" + two).code == 2);
   CHECK(run("compare --memory 1KB" + two).code == 78);
   CHECK(run("plan -o /no/such/folder/p.json" + two).code == 73);

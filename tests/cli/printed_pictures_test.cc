@@ -3,14 +3,13 @@
 
 #include <doctest/doctest.h>
 
-#include <array>
-#include <cstdio>
 #include <set>
 #include <string>
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/schedules/generator.h"
+#include "tests/answer.h"
 
 namespace pipewright {
 namespace {
@@ -41,15 +40,9 @@ std::vector<Shown> shown_in(const std::string& file) {
 }
 
 std::string printed(const std::string& arguments) {
-  const std::string command =
-      "COLUMNS=80 '" PIPEWRIGHT_BINARY "' " + arguments + " 2>&1";
-  FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  std::string text;
-  std::array<char, 4096> buffer;
-  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    text.append(buffer.data(), n);
-  REQUIRE(::pclose(pipe) == 0);
+  auto [text, code] =
+      answer_of("COLUMNS=80 '" PIPEWRIGHT_BINARY "' " + arguments + " 2>&1");
+  REQUIRE(code == 0);
   text.erase(text.find_last_not_of('\n') + 1);
   return text;
 }

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <random>
@@ -15,31 +14,14 @@
 #include "pipewright/base/text_table.h"
 #include "pipewright/schedules/generator.h"
 #include "pipewright/schedules/makespan.h"
+#include "tests/answer.h"
 
 namespace pipewright {
 namespace {
 
-struct Answer {
-  int code = 0;
-  std::string text;  // standard output and error
-};
-
 Answer answer_to(const std::string& arguments) {
-  const std::string command =
-      "COLUMNS=80 '" PIPEWRIGHT_BINARY "' schedule " + arguments + " 2>&1";
-  FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  Answer answer;
-  std::array<char, 4096> buffer;
-  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    answer.text.append(buffer.data(), n);
-  answer.code = ::pclose(pipe) / 256;
-  return answer;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
+  return answer_of("COLUMNS=80 '" PIPEWRIGHT_BINARY "' schedule " + arguments +
+                   " 2>&1");
 }
 
 std::string temporary(const std::string& name) {

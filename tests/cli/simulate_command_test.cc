@@ -3,40 +3,21 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <string>
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/json.h"
+#include "tests/answer.h"
 
 namespace pipewright {
 namespace {
 
-struct Answer {
-  int code = 0;
-  std::string text;  // standard output, and error if asked for
-};
-
 Answer answer_to(const std::string& arguments, bool with_errors = true) {
-  const std::string command =
-      "cd '" PIPEWRIGHT_SOURCE_DIR "' && COLUMNS=80 '" PIPEWRIGHT_BINARY
-      "' simulate " +
-      arguments + (with_errors ? " 2>&1" : " 2>/dev/null");
-  FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  Answer answer;
-  std::array<char, 4096> buffer;
-  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    answer.text.append(buffer.data(), n);
-  answer.code = ::pclose(pipe) / 256;
-  return answer;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
+  return answer_of("cd '" PIPEWRIGHT_SOURCE_DIR
+                   "' && COLUMNS=80 '" PIPEWRIGHT_BINARY "' simulate " +
+                   arguments + (with_errors ? " 2>&1" : " 2>/dev/null"));
 }
 
 const std::string kPlan = "examples/simulate/plan.json ";

@@ -1,16 +1,15 @@
 // pipewright validate, from outside: what it prints and its exit code.
 
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <string>
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/json.h"
+#include "tests/answer.h"
 
 namespace pipewright::cli {
 namespace {
@@ -18,39 +17,22 @@ namespace {
 namespace fs = std::filesystem;
 const std::string kSamples = PIPEWRIGHT_SOURCE_DIR "/fuzz/samples/";
 
-struct Run {
-  std::string printed;
-  int code = 0;
-};
-
 // Both streams, unless `redirection` says otherwise.
-Run run(const std::string& arguments, const std::string& redirection = "2>&1") {
-  const std::string command =
-      std::string(PIPEWRIGHT_BINARY) + " " + arguments + " " + redirection;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  Run result;
-  std::array<char, 4096> buffer;
-  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    result.printed.append(buffer.data(), n);
-  result.code = WEXITSTATUS(::pclose(pipe));
-  return result;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+Answer run(const std::string& arguments,
+           const std::string& redirection = "2>&1") {
+  return answer_of(PIPEWRIGHT_BINARY " " + arguments + " " + redirection);
 }
 
 }  // namespace
 
 TEST_CASE("good files: one line each, exit code 0") {
-  const Run answer = run("validate " + kSamples + "plan/two_stages.json " +
-                         kSamples + "schedule/1f1b.txt");
+  const Answer answer = run("validate " + kSamples + "plan/two_stages.json " +
+                            kSamples + "schedule/1f1b.txt");
   CHECK(answer.code == 0);
-  CHECK(has(answer.printed,
-            "plan/two_stages.json: ok, plan of mlp: 2 stages, "
-            "2 workers, 3 microbatches\n"));
-  CHECK(has(answer.printed, "1f1b.txt: ok, schedule: 2 stages"));
+  CHECK(contains(answer.text,
+                 "plan/two_stages.json: ok, plan of mlp: 2 stages, "
+                 "2 workers, 3 microbatches\n"));
+  CHECK(contains(answer.text, "1f1b.txt: ok, schedule: 2 stages"));
 }
 
 TEST_CASE("missing is 66, malformed 65, usage 2; the worst counts") {
@@ -59,9 +41,9 @@ TEST_CASE("missing is 66, malformed 65, usage 2; the worst counts") {
   CHECK(run("validate --nonsense " + good).code == 2);
   CHECK(run("validate /no/such/file").code == 66);
   CHECK(run("validate " + good + "/no/such/file").code == 66);
-  const Run empty = run("validate /dev/null");
+  const Answer empty = run("validate /dev/null");
   CHECK(empty.code == 65);
-  CHECK(empty.printed == "/dev/null:1:1: the file is empty\n");
+  CHECK(empty.text == "/dev/null:1:1: the file is empty\n");
   CHECK(run("validate " + std::string(PIPEWRIGHT_BINARY)).code == 65);
   CHECK(run("validate / " + good).code == 66);
 }
@@ -73,14 +55,15 @@ TEST_CASE("all errors of a file at once") {
   const fs::path file = fs::temp_directory_path() /
                         ("validate_test." + std::to_string(::getpid()));
   REQUIRE(write_file(file, text).ok());
-  const Run people = run("validate " + file.string());
+  const Answer people = run("validate " + file.string());
   CHECK(people.code == 65);
-  CHECK(has(people.printed, file.string() + ":4: unknown key \"xminibatch\""));
   CHECK(
-      has(people.printed, file.string() + ":5: unknown key \"xreplication\""));
-  const Run machine = run("validate --json " + file.string(), "2>/dev/null");
+      contains(people.text, file.string() + ":4: unknown key \"xminibatch\""));
+  CHECK(contains(people.text,
+                 file.string() + ":5: unknown key \"xreplication\""));
+  const Answer machine = run("validate --json " + file.string(), "2>/dev/null");
   fs::remove(file);
-  const auto json = parse_json(machine.printed, "answer");
+  const auto json = parse_json(machine.text, "answer");
   REQUIRE(json);
   const Json& first = json->find("files")->if_array()->at(0);
   CHECK(*std::get_if<bool>(&first.find("ok")->value()) == false);
@@ -91,10 +74,10 @@ TEST_CASE("an unknown format offers the nearest") {
   const fs::path file =
       fs::temp_directory_path() / ("format_test." + std::to_string(::getpid()));
   REQUIRE(write_file(file, "{\"format\": \"pipewright/plam\"}").ok());
-  const Run answer = run("validate " + file.string());
+  const Answer answer = run("validate " + file.string());
   fs::remove(file);
   CHECK(answer.code == 65);
-  CHECK(has(answer.printed, "did you mean \"pipewright/plan\"?"));
+  CHECK(contains(answer.text, "did you mean \"pipewright/plan\"?"));
 }
 
 }  // namespace pipewright::cli

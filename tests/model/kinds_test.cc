@@ -134,7 +134,7 @@ TEST_CASE("pools keep what ATen's backward takes") {
   const Trial max =
       trial(LayerKind::MaxPool, {kImage}, {{"kernel", number(2)}});
   CHECK(max.layer.output == Shape{3, 4, 4});  // the stride is the kernel
-  CHECK(max.cost.keeps_input[0]);
+  CHECK_FALSE(max.cost.keeps_input[0]);
   CHECK(max.cost.keeps_private == Size{Bytes(0), Bytes(8 * 3 * 4 * 4)});
   CHECK(max.cost.backward_weight.value() == 0);
   const Trial avg =

@@ -1,38 +1,23 @@
 // The command `pipewright models`, as a person meets it.
 
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <string>
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/json.h"
 #include "pipewright/model/model_file.h"
 #include "pipewright/model/zoo/zoo.h"
+#include "tests/answer.h"
 
 namespace pipewright {
 namespace {
 
-struct Answer {
-  std::string text;  // of both streams
-  int code = 0;
-};
-
 Answer run(const std::string& arguments) {
-  const std::string line = "cd " PIPEWRIGHT_SOURCE_DIR
-                           " && COLUMNS=100 " PIPEWRIGHT_BINARY " " +
-                           arguments + " 2>&1";
-  FILE* pipe = ::popen(line.c_str(), "r");
-  REQUIRE(pipe);
-  Answer answer;
-  std::array<char, 4096> buffer{};
-  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    answer.text.append(buffer.data(), n);
-  answer.code = WEXITSTATUS(::pclose(pipe));
-  return answer;
+  return answer_of("cd " PIPEWRIGHT_SOURCE_DIR
+                   " && COLUMNS=100 " PIPEWRIGHT_BINARY " " +
+                   arguments + " 2>&1");
 }
 
 }  // namespace

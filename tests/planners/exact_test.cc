@@ -7,12 +7,11 @@
 #include <functional>
 #include <random>
 
+#include "pipewright/base/index.h"
 #include "pipewright/planners/exact_placement.h"
 
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 struct Sizes {
   int nodes, accelerators, cpus;

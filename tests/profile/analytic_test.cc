@@ -4,17 +4,16 @@
 #include "pipewright/profile/analytic.h"
 
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <set>
 
 #include "pipewright/cluster/presets.h"
 #include "pipewright/profile/profile_table.h"
 #include "pipewright/profile/tiers.h"
+#include "tests/answer.h"
 
 using namespace pipewright;
 
@@ -42,21 +41,8 @@ Seconds total_forward(const std::vector<LayerTimes>& rows) {
   return sum;
 }
 
-struct Answer {
-  int code;
-  std::string output;
-};
-
 Answer run(const std::string& arguments) {
-  FILE* pipe =
-      ::popen((PIPEWRIGHT_BINARY " " + arguments + " 2>&1").c_str(), "r");
-  REQUIRE(pipe);
-  std::string output;
-  char buffer[4096];
-  while (std::size_t count = std::fread(buffer, 1, sizeof buffer, pipe))
-    output.append(buffer, count);
-  const int status = ::pclose(pipe);
-  return {WEXITSTATUS(status), output};
+  return answer_of(PIPEWRIGHT_BINARY " " + arguments + " 2>&1");
 }
 
 }  // namespace
@@ -188,11 +174,11 @@ TEST_CASE("the command prints a table, a file, or why not") {
   const std::string asked = "profile lenet --microbatch 4,8 ";
   const Answer table = run(asked + "--analytic --device V100");
   CHECK(table.code == 0);
-  CHECK(table.output.find("microbatch 8 (analytic)") != std::string::npos);
-  CHECK(table.output.find("roofline estimate") != std::string::npos);
+  CHECK(table.text.find("microbatch 8 (analytic)") != std::string::npos);
+  CHECK(table.text.find("roofline estimate") != std::string::npos);
   const Answer json = run(asked + "--analytic --device V100,T4 --json");
   CHECK(json.code == 0);
-  const auto profile = parse_profile(json.output, "stdout");
+  const auto profile = parse_profile(json.text, "stdout");
   REQUIRE(profile);
   CHECK(profile->model == "lenet");
   CHECK(profile->times.size() == 2);
@@ -204,6 +190,6 @@ TEST_CASE("the command prints a table, a file, or why not") {
   CHECK(run("profile --show no_such_file").code == 66);
   const Answer shown = run("cluster 2x4xV100@nvlink/10GbE");
   CHECK(shown.code == 0);
-  CHECK(shown.output.find("4 x V100 per host") != std::string::npos);
+  CHECK(shown.text.find("4 x V100 per host") != std::string::npos);
   CHECK(run("cluster 4xV1000").code == 78);
 }

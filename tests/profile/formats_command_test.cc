@@ -2,16 +2,15 @@
 // with.
 
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <filesystem>
 
 #include "formats_samples.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/json.h"
+#include "tests/answer.h"
 
 namespace pipewright {
 namespace {
@@ -41,22 +40,8 @@ class Folder {
   fs::path path_;
 };
 
-struct Answer {
-  int code = 0;
-  std::string text;
-};
-
 Answer import_with(const std::string& arguments) {
-  const std::string command =
-      std::string(PIPEWRIGHT_BINARY) + " import " + arguments + " 2>&1";
-  Answer answer;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  std::array<char, 4096> buffer;
-  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    answer.text.append(buffer.data(), n);
-  answer.code = WEXITSTATUS(::pclose(pipe));
-  return answer;
+  return answer_of(PIPEWRIGHT_BINARY " import " + arguments + " 2>&1");
 }
 
 bool says(const Answer& answer, const std::string& part) {
@@ -112,6 +97,17 @@ TEST_CASE("import fails with the right code and place") {
   CHECK(says(answer, "did you mean \"pipedream\"?"));
   CHECK(import_with("").code == 2);
   CHECK(import_with((folder / "toy/graph.txt") + " --samples 0").code == 2);
+}
+
+TEST_CASE("whatever kind is named, missing is 66 and empty 65") {
+  for (const Importer& importer : importers()) {
+    CAPTURE(importer.name);
+    const std::string from = " --from " + importer.name;
+    CHECK(import_with("/no/such/file" + from).code == 66);
+    const Answer empty = import_with("/dev/null" + from);
+    CHECK(empty.code == 65);
+    CHECK(says(empty, "/dev/null"));
+  }
 }
 
 }  // namespace pipewright

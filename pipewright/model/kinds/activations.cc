@@ -6,8 +6,6 @@
 namespace pipewright {
 namespace {
 
-using Inputs = std::vector<TensorForm>;
-
 Result<LayerForm> same_form(const Attributes&, const Inputs& inputs) {
   return LayerForm{inputs[0].shape, {}};
 }

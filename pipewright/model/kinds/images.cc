@@ -7,8 +7,6 @@
 namespace pipewright {
 namespace {
 
-using Inputs = std::vector<TensorForm>;
-
 Result<void> check_image(const Shape& in) {
   if (in.size() == 3) return {};
   return malformed("wants an input of shape channelsxheightxwidth, not " +
@@ -118,7 +116,6 @@ void max_pool_cost(const LayerFacts& facts, LayerCost& cost) {
   cost.forward = Flops(out * window_elements(facts));
   cost.backward_input = Flops(out);
   cost.traffic.per_sample += indices;
-  cost.keeps_input[0] = true;
   cost.keeps_private.per_sample = indices;
 }
 
@@ -189,7 +186,8 @@ KindRule conv2d_kind() {
           .cost = conv2d_cost};
 }
 
-// Keeps its input and where in it each maximum lay (int64).
+// Keeps where in its input each maximum lay (int64); of the input itself
+// backward asks only the shape.
 KindRule max_pool_kind() {
   return {.kind = LayerKind::MaxPool,
           .name = "max_pool",

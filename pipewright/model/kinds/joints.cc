@@ -6,8 +6,6 @@
 namespace pipewright {
 namespace {
 
-using Inputs = std::vector<TensorForm>;
-
 constexpr int kMostInputs = 1000;
 
 Result<LayerForm> flatten_form(const Attributes&, const Inputs& inputs) {

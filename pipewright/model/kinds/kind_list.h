@@ -1,10 +1,13 @@
-// Every kind's rule, by the file that holds it. Only kinds.cc reads this.
+// Every kind's rule, by the file that holds it. For kinds.cc, which lists them,
+// and those files.
 
 #pragma once
 
 #include "pipewright/model/kinds.h"
 
 namespace pipewright {
+
+using Inputs = std::vector<TensorForm>;  // what a layer is given
 
 // tables.cc: products with a weight, and look-ups
 KindRule linear_kind();

@@ -7,8 +7,6 @@
 namespace pipewright {
 namespace {
 
-using Inputs = std::vector<TensorForm>;
-
 Result<LayerForm> cross_entropy_form(const Attributes&, const Inputs& inputs) {
   const Shape& in = inputs[0].shape;
   const Shape& target = inputs[1].shape;

@@ -11,8 +11,6 @@
 namespace pipewright {
 namespace {
 
-using Inputs = std::vector<TensorForm>;
-
 void norm_flops(const LayerFacts& facts, LayerCost& cost) {
   const auto elements = static_cast<double>(facts.output_elements());
   cost.forward = Flops(8 * elements);

@@ -5,8 +5,6 @@
 namespace pipewright {
 namespace {
 
-using Inputs = std::vector<TensorForm>;
-
 // Positions and features of query, key and value, however they are packed.
 struct AttentionSizes {
   std::int64_t queries = 0;

@@ -6,8 +6,6 @@
 namespace pipewright {
 namespace {
 
-using Inputs = std::vector<TensorForm>;
-
 Result<LayerForm> linear_form(const Attributes& attributes,
                               const Inputs& inputs) {
   const Shape& in = inputs[0].shape;

@@ -14,7 +14,7 @@ Source conv_relu(Sketch& sketch, int number, Source x, std::int64_t channels,
   return sketch.relu("relu" + digit, x);
 }
 
-void draw(Sketch& sketch, const Attributes& settings) {
+void draw_alexnet(Sketch& sketch, const Attributes& settings) {
   const double dropout = real(settings, "dropout");
   Source x = image_input(sketch, settings);
   x = conv_relu(sketch, 1, x, 64, square(11, 4, 2));
@@ -40,7 +40,7 @@ void draw(Sketch& sketch, const Attributes& settings) {
 std::vector<ZooEntry> alexnet_family() {
   std::vector<SettingRule> settings = image_settings(224);
   settings.push_back(dropout_setting(0.5));
-  return {{"alexnet", "AlexNet (2014, one column)", settings, draw}};
+  return {{"alexnet", "AlexNet (2014, one column)", settings, draw_alexnet}};
 }
 
 }  // namespace pipewright

@@ -39,7 +39,7 @@ Source embed(Sketch& sketch, const Attributes& settings,
   return sketch.dropout("embedding_dropout", x, sizes.dropout);
 }
 
-void draw(Sketch& sketch, const Attributes& settings) {
+void draw_bert(Sketch& sketch, const Attributes& settings) {
   const TransformerSizes sizes = transformer_sizes(settings);
   Source x = embed(sketch, settings, sizes);
   for (std::int64_t i = 0; i < sizes.layers; ++i)
@@ -61,7 +61,7 @@ ZooEntry entry(const std::string& name, const std::string& meaning,
                std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
   ZooEntry made{name, meaning,
                 transformer_settings({layers, hidden, heads, 30522, 512, 0.1}),
-                draw};
+                draw_bert};
   made.settings.push_back(count_setting("positions", 512));
   made.settings.push_back({.name = "labels",
                            .fallback = std::int64_t{0},

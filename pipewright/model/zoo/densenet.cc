@@ -33,7 +33,7 @@ Source transition(Sketch& sketch, const std::string& name, Source x,
                     {{"kernel", Shape{2, 2}}});
 }
 
-void draw(Sketch& sketch, const Attributes& settings) {
+void draw_densenet(Sketch& sketch, const Attributes& settings) {
   Source x = image_input(sketch, settings);
   x = sketch.conv("conv0", x, 2 * kGrowth, square(7, 2, 3), false);
   x = sketch.max_pool("pool0", norm_relu(sketch, "norm0", x), square(3, 2, 1));
@@ -55,7 +55,8 @@ void draw(Sketch& sketch, const Attributes& settings) {
 }  // namespace
 
 std::vector<ZooEntry> densenet_family() {
-  return {{"densenet121", "DenseNet-121 (2017)", image_settings(224), draw}};
+  return {{"densenet121", "DenseNet-121 (2017)", image_settings(224),
+           draw_densenet}};
 }
 
 }  // namespace pipewright

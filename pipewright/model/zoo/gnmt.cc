@@ -71,7 +71,7 @@ Source draw_decoder(Sketch& sketch, Source x, Source memory,
   return x;
 }
 
-void draw(Sketch& sketch, const Attributes& settings) {
+void draw_gnmt(Sketch& sketch, const Attributes& settings) {
   const Sizes sizes{integer(settings, "layers"), integer(settings, "hidden"),
                     integer(settings, "vocab"), integer(settings, "seq"),
                     real(settings, "dropout")};
@@ -92,7 +92,7 @@ std::vector<ZooEntry> gnmt_family() {
            {layers, count_setting("hidden", 1024),
             count_setting("vocab", 32320, 1 << 28), count_setting("seq", 50),
             dropout_setting(0.2)},
-           draw}};
+           draw_gnmt}};
 }
 
 }  // namespace pipewright

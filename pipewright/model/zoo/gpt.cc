@@ -19,7 +19,7 @@ Source draw_block(Sketch& sketch, const std::string& prefix, Source x,
   return sketch.sum(prefix + "add2", x, y);
 }
 
-void draw(Sketch& sketch, const Attributes& settings) {
+void draw_gpt(Sketch& sketch, const Attributes& settings) {
   const TransformerSizes sizes = transformer_sizes(settings);
   Source x = sketch.tokens("tokens", {sizes.seq});
   x = sketch.add("embedding", LayerKind::Embedding, {x},
@@ -41,7 +41,7 @@ ZooEntry entry(const std::string& name, const std::string& meaning,
                std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
   ZooEntry made{name, meaning,
                 transformer_settings({layers, hidden, heads, 50257, 1024, 0.1}),
-                draw};
+                draw_gpt};
   made.settings.push_back(count_setting("positions", 1024));
   made.settings.push_back(
       {.name = "tied", .type = SettingType::Flag, .fallback = true});

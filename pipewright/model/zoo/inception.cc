@@ -96,7 +96,7 @@ Source block_e(Sketch& sketch, const std::string& name, Source x) {
               {one, three_wide, three_tall, deep_wide, deep_tall, pool});
 }
 
-void draw(Sketch& sketch, const Attributes& settings) {
+void draw_inception(Sketch& sketch, const Attributes& settings) {
   Source x = image_input(sketch, settings);
   x = unit(sketch, "conv1", x, 32, square(3, 2));
   x = unit(sketch, "conv2", x, 32, square(3));
@@ -128,7 +128,7 @@ std::vector<ZooEntry> inception_family() {
   std::vector<SettingRule> settings = image_settings(299);
   settings.push_back(dropout_setting(0.5));
   return {{"inception_v3", "Inception v3 (2016), no auxiliary head", settings,
-           draw}};
+           draw_inception}};
 }
 
 }  // namespace pipewright

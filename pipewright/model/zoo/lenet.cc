@@ -8,7 +8,7 @@
 namespace pipewright {
 namespace {
 
-void draw(Sketch& sketch, const Attributes& settings) {
+void draw_lenet(Sketch& sketch, const Attributes& settings) {
   Source x = image_input(sketch, settings);
   x = sketch.relu("relu1", sketch.conv("conv1", x, 6, square(5, 1, 2)));
   x = sketch.max_pool("pool1", x, square(2, 2));
@@ -24,7 +24,7 @@ void draw(Sketch& sketch, const Attributes& settings) {
 
 std::vector<ZooEntry> lenet_family() {
   return {{"lenet", "LeNet-5 (1998), relu and max pooling",
-           image_settings(28, 10, 1), draw}};
+           image_settings(28, 10, 1), draw_lenet}};
 }
 
 }  // namespace pipewright

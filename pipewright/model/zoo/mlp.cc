@@ -6,7 +6,7 @@
 namespace pipewright {
 namespace {
 
-void draw(Sketch& sketch, const Attributes& settings) {
+void draw_mlp(Sketch& sketch, const Attributes& settings) {
   Source x = sketch.input("features", {integer(settings, "features")});
   for (std::int64_t i = 0; i < integer(settings, "layers"); ++i) {
     const std::string block = "hidden" + std::to_string(i);
@@ -24,7 +24,7 @@ std::vector<ZooEntry> mlp_family() {
            "perceptron with relu",
            {count_setting("layers", 4, 10'000), count_setting("hidden", 256),
             count_setting("features", 784), count_setting("classes", 10)},
-           draw}};
+           draw_mlp}};
 }
 
 }  // namespace pipewright

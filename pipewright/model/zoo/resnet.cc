@@ -50,7 +50,8 @@ Source draw_block(Sketch& sketch, const Block& block, Source x) {
   return sketch.relu(name + ".relu", sketch.sum(name + ".add", y, x));
 }
 
-void draw(Sketch& sketch, const Attributes& settings, const Depth& depth) {
+void draw_resnet(Sketch& sketch, const Attributes& settings,
+                 const Depth& depth) {
   Source x = image_input(sketch, settings);
   x = conv_norm(sketch, "conv1", x, 64, square(7, 2, 3));
   x = sketch.max_pool("pool1", sketch.relu("relu1", x), square(3, 2, 1));
@@ -75,7 +76,7 @@ template <int A, int B, int C, int D, bool bottleneck>
 ZooEntry entry(const std::string& layers) {
   return {"resnet" + layers, "ResNet-" + layers + " (2016)",
           image_settings(224), [](Sketch& sketch, const Attributes& settings) {
-            draw(sketch, settings, {{A, B, C, D}, bottleneck});
+            draw_resnet(sketch, settings, {{A, B, C, D}, bottleneck});
           }};
 }
 

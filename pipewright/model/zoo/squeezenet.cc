@@ -22,7 +22,7 @@ Source fire(Sketch& sketch, int number, Source x, std::int64_t squeeze,
   return sketch.add(name + ".concat", LayerKind::Concat, {one, three});
 }
 
-void draw(Sketch& sketch, const Attributes& settings) {
+void draw_squeezenet(Sketch& sketch, const Attributes& settings) {
   Source x = image_input(sketch, settings);
   x = conv_relu(sketch, "conv1", x, 96, square(7, 2));
   x = sketch.max_pool("pool1", x, square(3, 2), /*ceil=*/true);
@@ -44,7 +44,7 @@ void draw(Sketch& sketch, const Attributes& settings) {
 ZooEntry entry(const std::string& name) {
   std::vector<SettingRule> settings = image_settings(224);
   settings.push_back(dropout_setting(0.5));
-  return {name, "SqueezeNet 1.0 (2016)", std::move(settings), draw};
+  return {name, "SqueezeNet 1.0 (2016)", std::move(settings), draw_squeezenet};
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ Source decoder_block(Sketch& sketch, const std::string& prefix, Source x,
                 feed_forward(sketch, prefix, x, sizes, LayerKind::Relu));
 }
 
-void draw(Sketch& sketch, const Attributes& settings) {
+void draw_transformer(Sketch& sketch, const Attributes& settings) {
   const TransformerSizes sizes = transformer_sizes(settings);
   const Source source = sketch.tokens("source", {sizes.seq});
   const Source tokens = sketch.tokens("tokens", {sizes.seq});
@@ -85,10 +85,11 @@ void draw(Sketch& sketch, const Attributes& settings) {
 }  // namespace
 
 std::vector<ZooEntry> transformer_family() {
-  return {{"transformer", "encoder-decoder, base (2017)",
-           transformer_settings({6, 512, 8, 37000, 128, 0.1}), draw},
-          {"transformer-big", "encoder-decoder, big (2017)",
-           transformer_settings({6, 1024, 16, 37000, 128, 0.3}), draw}};
+  return {
+      {"transformer", "encoder-decoder, base (2017)",
+       transformer_settings({6, 512, 8, 37000, 128, 0.1}), draw_transformer},
+      {"transformer-big", "encoder-decoder, big (2017)",
+       transformer_settings({6, 1024, 16, 37000, 128, 0.3}), draw_transformer}};
 }
 
 }  // namespace pipewright

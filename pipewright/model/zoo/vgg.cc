@@ -25,8 +25,8 @@ Source conv_step(Sketch& sketch, int step, int convs, Source x,
   return sketch.max_pool("pool" + std::to_string(step + 1), x, square(2, 2));
 }
 
-void draw(Sketch& sketch, const Attributes& settings,
-          const ConvsPerStep& convs) {
+void draw_vgg(Sketch& sketch, const Attributes& settings,
+              const ConvsPerStep& convs) {
   Source x = image_input(sketch, settings);
   for (int step = 0; step < 5; ++step)
     x = conv_step(sketch, step, convs[static_cast<std::size_t>(step)], x,
@@ -51,7 +51,7 @@ ZooEntry entry(const std::string& name, const std::string& letter) {
       {.name = "batch_norm", .type = SettingType::Flag, .fallback = false});
   return {name, "VGG (2015), configuration " + letter, std::move(settings),
           [](Sketch& sketch, const Attributes& given) {
-            draw(sketch, given, {A, B, C, D, E});
+            draw_vgg(sketch, given, {A, B, C, D, E});
           }};
 }
 

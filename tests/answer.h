@@ -1,0 +1,36 @@
+// What a command prints and its exit code, for tests that meet pipewright from
+// outside, as a person does.
+
+#pragma once
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+namespace pipewright {
+
+struct Answer {
+  std::string text;  // what went to standard output
+  int code = 0;
+};
+
+// Runs a line of shell.
+inline Answer answer_of(const std::string& line) {
+  FILE* pipe = ::popen(line.c_str(), "r");
+  REQUIRE(pipe);
+  Answer answer;
+  std::array<char, 4096> buffer;
+  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    answer.text.append(buffer.data(), n);
+  answer.code = WEXITSTATUS(::pclose(pipe));
+  return answer;
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace pipewright
