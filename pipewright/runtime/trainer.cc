@@ -119,7 +119,8 @@ class Trainer {
     result.rescheduling_steps =
         method.rescheduling_steps >= 0
             ? method.rescheduling_steps
-            : std::max<std::int64_t>(1, (milestones_.total - warm_up_steps()) / 4);
+            : std::max<std::int64_t>(1,
+                                     (milestones_.total - warm_up_steps()) / 4);
     result.correction_decay = method.correction_decay;
     return result;
   }
@@ -226,7 +227,8 @@ class Trainer {
   Result<void> evaluate_if_due(bool ends) {
     if (!evaluator_) return {};
     if (!ends && !milestones_.passes_evaluation(evaluated_, done_)) return {};
-    PIPEWRIGHT_TRY(Evaluation evaluation, evaluator_->run(executor_->trained()));
+    PIPEWRIGHT_TRY(Evaluation evaluation,
+                   evaluator_->run(executor_->trained()));
     evaluation.step = evaluated_ = done_;
     report_.evaluation = evaluation;
     if (hooks_.on_evaluation) hooks_.on_evaluation(evaluation);

@@ -225,8 +225,8 @@ void Worker::step(const Action& action) {
   Gradients gradients = std::move(reduced_);
   reduced_.clear();
   const std::int32_t own = minibatch(action.microbatch);
-  gradients.merge(own_gradients(network_.model, operation,
-                                gradients_.of_minibatch(own)));
+  gradients.merge(
+      own_gradients(network_.model, operation, gradients_.of_minibatch(own)));
   for (const LayerId layer : operation.backward) gradients_.drop(layer, own);
   clip(gradients, norm_, settings_.most_norm);
   weights_.step(action.stage, action.version, done_ + action.version - 1,
