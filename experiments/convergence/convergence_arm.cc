@@ -134,7 +134,7 @@ Result<Outcome> outcome_of(const Task& task, const Arm& arm, int stages,
   PIPEWRIGHT_TRY(const Program program, program_of(task, arm, plan));
   PIPEWRIGHT_TRY(const TrainingSettings settings, settings_of(task, arm, seed));
   const MicrobatchSource source =
-      microbatches_of(task.train, {seed, task.minibatch, task.microbatch});
+      microbatches_of(task.train, {seed, task.microbatch});
   const int warm_up = static_cast<int>(settings.rescheduling_start);
   Outcome outcome;
   TrainingState state;

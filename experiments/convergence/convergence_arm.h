@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/convergence/convergence_task.h"
+#include "pipewright/plan/method.h"
 #include "pipewright/plan/program.h"
 
 namespace pipewright {

@@ -19,7 +19,7 @@ struct Task {
   int minibatch = 64;
   int microbatch = 8;
   int steps = 0;
-  OptimizerChoice optimizer;
+  OptimizerChoice optimizer = {};
   double rate = 0.05;
   bool counts_right_answers = true;  // else the test's loss is the result
 

@@ -3,35 +3,13 @@
 #include <algorithm>
 
 #include "pipewright/plan/action_cursor.h"
+#include "pipewright/plan/operation_progress.h"
 #include "pipewright/plan/program_fault.h"
 #include "pipewright/plan/program_messages.h"
 #include "pipewright/plan/version_ledger.h"
 
 namespace pipewright {
-
 namespace {
-
-enum Done : std::uint8_t {
-  kForward = 1,
-  kRecompute = 2,
-  kBackward = 4,  // B or I: the gradient has gone on
-  kWeight = 8,    // B or W: the weight gradient is there
-};
-
-std::uint8_t bits(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::Forward:
-      return kForward;
-    case ActionKind::Recompute:
-      return kRecompute;
-    case ActionKind::Backward:
-      return kBackward | kWeight;
-    case ActionKind::BackwardInput:
-      return kBackward;
-    default:
-      return kWeight;
-  }
-}
 
 // Messages of one pair of workers and one kind.
 struct Channel {
