@@ -125,6 +125,7 @@ Result<Executed> Executor::run(const MicrobatchSource& source,
       workers_[w]->prepare(minibatches, minibatches_done_, trained_);
     });
   });
+  if (failure.error()) return *failure.error();
   const Clock::time_point start = Clock::now();
   threads_->run([&](std::size_t w) {
     guarded(

@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "pipewright/base/check.h"
 #include "pipewright/runtime/training.h"
 
 namespace pipewright {
@@ -78,6 +79,10 @@ std::size_t WorkerCode::window_position(std::int64_t position) const {
 }
 
 void WorkerCode::prepare(int repetitions) {
+  PIPEWRIGHT_CHECK(repetitions >= 0,
+                   "too few minibatches to fill and drain the pipeline, it "
+                   "takes at least " +
+                       std::to_string(program_.minibatches_outside));
   const int window = std::min(repetitions, 2 * reach_ + 1);
   repetitions_ = repetitions;
   if (window == window_) return;

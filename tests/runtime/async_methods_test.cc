@@ -9,7 +9,7 @@ namespace {
 
 using namespace testing;
 
-constexpr int kSteps = 8;
+constexpr int kSteps = 12;
 
 TEST_CASE("every method on 2 to 4 workers equals the delay model") {
   int cases = 0;
@@ -45,7 +45,9 @@ TEST_CASE("many stages on two workers have the delays of many workers") {
         CAPTURE(microbatches);
         const Plan plan =
             async_plan(model, method, model.num_layers(), 2, microbatches);
-        const TrainingSettings settings = async_settings();
+        // At this depth larger steps diverge, and no NaN equals another.
+        TrainingSettings settings = async_settings();
+        settings.learning_rate = [](std::int64_t) { return 1e-3; };
         const Program program = lowered(model, plan);
         const int steps = program.minibatches_outside + 2;
         CHECK(is_identical(

@@ -116,7 +116,8 @@ TEST_CASE("pipelines train it to the bits of sequential training") {
   const TrainingSettings settings = settings_for_tests();
   const Trained expected =
       train_sequentially(model, settings, source, {4, 4}, 4);
-  CHECK(expected.losses.back() < expected.losses.front());
+  CHECK(!at::equal(expected.parameters[0],
+                   initial_parameters(model, settings.seed)[0]));
   for (const char* name : {"1f1b", "zb-h1", "interleaved"}) {
     ScheduleRequest request;
     request.workers = 2;

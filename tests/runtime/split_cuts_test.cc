@@ -14,7 +14,7 @@ namespace {
 using namespace testing;
 
 constexpr int kMicrobatches = 4;
-constexpr int kSteps = 4;
+constexpr int kSteps = 8;
 
 std::vector<int> random_cuts(std::mt19937& random, int layers, int stages) {
   std::set<int> cuts;

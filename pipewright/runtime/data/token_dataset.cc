@@ -42,8 +42,9 @@ Result<Dataset> token_dataset(const Tokens& tokens, const Model& model) {
                              " takes " + std::to_string(length + 1));
   const std::int64_t bound =
       std::min(index_bound(model, 0), index_bound(model, 1));
-  const at::Tensor outside = tokens.values.ge(bound);
-  if (outside.any().item<bool>()) {
+  // Bytes are not compared with a bound that is none.
+  if (tokens.values.max().item<std::int64_t>() >= bound) {
+    const at::Tensor outside = tokens.values.ge(bound);
     const auto first = outside.to(at::kByte).argmax().item<std::int64_t>();
     return malformed(
         tokens.unit + " " + std::to_string(first) + " (sample " +
