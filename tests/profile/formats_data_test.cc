@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <iostream>
 
@@ -291,13 +291,14 @@ TEST_CASE("the largest file takes under 50 ms") {
         "pipedream/profiler/image_classification/profiles/densenet121/"
         "graph.txt"}) {
     const SourceFile file = source(data / name);
-    double best = 1e9;  // other work on the machine only adds to it
+    // Of the processor's time, and the best of five: other work on the machine
+    // only adds to it.
+    double best = 1e9;
     for (int i = 0; i < 5; ++i) {
-      const auto start = std::chrono::steady_clock::now();
+      const std::clock_t start = std::clock();
       CHECK(import_files(std::span(&file, 1), "", {}).ok());
-      const std::chrono::duration<double, std::milli> took =
-          std::chrono::steady_clock::now() - start;
-      best = std::min(best, took.count());
+      const auto took = static_cast<double>(std::clock() - start);
+      best = std::min(best, 1000 * took / CLOCKS_PER_SEC);
     }
     MESSAGE(file.name.substr(data.string().size() + 1)
             << ": " << to_text(best) << " ms");
