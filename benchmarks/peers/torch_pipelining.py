@@ -117,8 +117,11 @@ class Pipeline:
         modules = pieces(kind, width, layers, num_stages)
         self.modules = [modules[i] for i in self.indices]
         stages = [
-            pipelining.PipelineStage(module, i, num_stages, device)
+            pipelining.PipelineStage(
+                module, i, num_stages, device,
+                input_args=(example,), output_args=module(example))
             for module, i in zip(self.modules, self.indices)
+            for example in [example_of(case, i)]
         ]
         if name in self.SINGLE:
             self.schedule = self.SINGLE[name](stages[0], microbatches, loss_of(kind))
@@ -146,6 +149,15 @@ def batch_of(case):
         return torch.randn(count, width), torch.randn(count, width)
     tokens = torch.randint(VOCABULARY, (count, SEQUENCE))
     return tokens, torch.randint(VOCABULARY, (count, SEQUENCE))
+
+
+def example_of(case, stage):
+    """A microbatch as that stage gets it."""
+    kind, width, _, _, samples, _ = case
+    if stage == 0:
+        return batch_of(case)[0][:samples]
+    shape = (samples, width) if kind == "residual" else (samples, SEQUENCE, width)
+    return torch.zeros(shape, requires_grad=True)
 
 
 def worker(rank, case, orders, answers):

@@ -6,20 +6,26 @@
 //                   own time, with nothing else) / compute actions on the way
 //                   through the pipeline
 //
-// The kernels' own time is measured layer by layer, as the profiler does. Goal:
-// at most 10 us an action. Sends and receives count with the actions they
-// belong to.
+// The kernels' own time is that of calling each layer's functions again and
+// again, with nothing around. Goal: at most 10 us an action. Sends and receives
+// count with the actions they belong to.
 
+#include <c10/core/InferenceMode.h>
+
+#include <functional>
 #include <iostream>
 
 #include "benchmarks/runtime/pipelines.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
-#include "pipewright/cluster/cluster.h"
 #include "pipewright/model/builder.h"
+#include "pipewright/profile/analytic.h"
+#include "pipewright/runtime/data/random_inputs.h"
+#include "pipewright/runtime/initial_parameters.h"
+#include "pipewright/runtime/network.h"
 #include "pipewright/runtime/profiler.h"
 #include "pipewright/runtime/worker_threads.h"
-#include "pipewright/simulate/simulate.h"
+#include "pipewright/simulate/in_process_costs.h"
 
 namespace pipewright::bench {
 namespace {
@@ -44,6 +50,56 @@ Model nearly_empty(int layers) {
   return *std::move(builder).build();
 }
 
+Seconds each(const std::function<void()>& work) {
+  constexpr int kTimes = 2000;
+  return measured(
+             [&] {
+               for (int i = 0; i < kTimes; ++i) work();
+             },
+             Seconds(0.01))
+             .median /
+         kTimes;
+}
+
+// Calls of the layer's functions alone.
+LayerTimes kernel_times(const Network& network, LayerId id) {
+  const Layer& layer = network.model.layer(id);
+  const LayerFunction& function = *network.functions[id.index()];
+  const RandomStream stream(1, layer.name);
+  Tensors inputs, weights, carried;
+  for (const Source& source : layer.inputs)
+    inputs.push_back(random_samples(network.model, source, 1, stream));
+  for (const ParameterId parameter : layer.parameters)
+    weights.push_back(initial_parameter(network.model, parameter, 1));
+  const ForwardContext context{1, 0, 0, 1, true, nullptr};
+  LayerTimes times;
+  Forwarded done;
+  times.forward =
+      each([&] { done = function.forward(inputs, weights, context); });
+  const KeptTensors kept{inputs, done.output, done.kept_private};
+  const at::Tensor gradient = at::ones_like(done.output);
+  times.backward_input = each([&] {
+    carried.clear();
+    function.backward_input(kept, weights, gradient, &carried);
+  });
+  if (layer.parameters.empty()) return times;
+  Tensors sums = function.backward_weight(kept, gradient, carried);
+  times.backward_weight = each(
+      [&] { function.add_backward_weight(kept, gradient, carried, sums); });
+  return times;
+}
+
+Profile kernel_profile(const Model& model) {
+  const c10::InferenceMode guard;
+  const SingleThreaded single;
+  const Network network(model);
+  Profile profile = profile_graph(model);
+  profile.sizes[1] = model_sizes(model, 1);
+  for (int l = 0; l < model.num_layers(); ++l)
+    profile.times["cpu"][1].push_back(kernel_times(network, LayerId(l)));
+  return profile;
+}
+
 struct Measured {
   Seconds step, kernels;
   int actions = 0;  // computing, of the worker with the most
@@ -51,10 +107,7 @@ struct Measured {
 
 Measured measured_case(const std::string& name, int workers) {
   const Model model = nearly_empty(2 * workers + 2);
-  const int sizes[] = {1};
-  ProfilerOptions options;
-  options.budget = Seconds(0.5);
-  const Profile profile = *measured_profile(model, sizes, options);
+  const Profile profile = kernel_profile(model);
   const Schedule schedule =
       schedule_for(name, profile, workers, kMicrobatches, 1);
   const Program program =
@@ -62,13 +115,9 @@ Measured measured_case(const std::string& name, int workers) {
   Executor executor(model, program, plain_sgd());
   Measured result;
   result.step = step_time(executor, steady_source(model, 1), 50, 5);
-  Costs costs = *costs_of(program, profile,
-                          *load_cluster(std::to_string(workers) + "xcpu"));
-  for (auto& transfer : costs.transfers) {
-    transfer = {};
-    transfer.bandwidth = BytesPerSecond(1e30);
-  }
-  result.kernels = simulate(program, costs).step_seconds;
+  result.kernels =
+      simulate(program, *in_process_costs(program, profile, {Seconds(0), 0}))
+          .step_seconds;
   for (const WorkerProgram& worker : program.workers) {
     int count = 0;
     for (const Action& action : worker.body) count += is_compute(action.kind);

@@ -30,7 +30,7 @@ struct Case {
 
 const char* const kGpt = "gpt:layers=4,hidden=128,heads=4,vocab=256,seq=64";
 const char* const kMlp = "mlp:layers=8,hidden=512";
-const char* const kCnn = "lenet5";
+const char* const kCnn = "lenet";
 const char* const kBlocks = "residual-256";
 
 std::vector<Case> cases() {

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "pipewright/runtime/executor.h"
@@ -110,6 +111,40 @@ TEST_CASE("every synchronous schedule on 1 to 4 workers") {
           " of them also equal to sequential training");
   CHECK(counts.cases > 150);
   CHECK(counts.against_sequential > 100);
+}
+
+// Stages of very different sizes, down to a single layer.
+TEST_CASE("uneven partitions") {
+  Counts counts;
+  std::uint64_t draw = 0;
+  for (const std::string generator : {"gpipe", "1f1b", "zb-h1", "zb-v"})
+    for (const int workers : {2, 3})
+      for (const auto& [name, model] : models()) {
+        const Result<Schedule> schedule = generated(generator, workers);
+        REQUIRE(schedule.ok());
+        const int stages = schedule->num_stages(), layers = model.num_layers();
+        if (stages > layers) continue;
+        Plan plan = plan_of(model, *schedule, kMicrobatch);
+        std::set<int> cuts;
+        const RandomStream stream(11, generator);
+        while (static_cast<int>(cuts.size()) < stages - 1)
+          cuts.insert(1 + static_cast<int>(stream.bits(draw++) %
+                                           static_cast<unsigned>(layers - 1)));
+        cuts.insert(layers);
+        int layer = 0, s = 0;
+        for (const int cut : cuts) {
+          Stage& stage = plan.stages[static_cast<std::size_t>(s++)];
+          stage.forward.clear();
+          while (layer < cut) stage.forward.push_back(LayerId(layer++));
+          stage.backward = stage.forward;
+        }
+        CAPTURE(generator);
+        CAPTURE(workers);
+        CAPTURE(name);
+        check(name, plan, counts);
+      }
+  CHECK(counts.cases == 32);
+  CHECK(counts.against_sequential >= 24);
 }
 
 TEST_CASE("recomputation changes no bit") {

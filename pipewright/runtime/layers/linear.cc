@@ -2,6 +2,7 @@
 // backward keeps the input.
 
 #include "pipewright/runtime/layers/layer_description.h"
+#include "pipewright/runtime/layers/row_sums.h"
 
 namespace pipewright {
 namespace {
@@ -31,7 +32,10 @@ class Linear final : public LayerFunction {
                           const Tensors&) const override {
     const at::Tensor rows = as_rows(gradient);
     Tensors gradients = {at::mm(rows.t(), as_rows(kept.inputs[0]))};
-    if (has_bias_) gradients.push_back(rows.sum(0));
+    if (has_bias_) {
+      gradients.push_back(at::zeros({rows.size(1)}, rows.options()));
+      add_row_sums(gradients[1], rows);
+    }
     return gradients;
   }
 
@@ -39,7 +43,7 @@ class Linear final : public LayerFunction {
                            const Tensors&, Tensors& sums) const override {
     const at::Tensor rows = as_rows(gradient);
     sums[0].addmm_(rows.t(), as_rows(kept.inputs[0]));
-    if (has_bias_) sums[1].add_(rows.sum(0));
+    if (has_bias_) add_row_sums(sums[1], rows);
   }
 
  private:
