@@ -92,7 +92,7 @@ const Profile& profile_of(const Model& model, const Case& one) {
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   ProfilerOptions options;
-  options.budget = Seconds(2);
+  options.budget = Seconds(1);
   options.workers = num_workers(one);
   const std::string key = one.model + " " + std::to_string(options.workers) +
                           " " + std::to_string(sizes.front());
@@ -143,6 +143,9 @@ void print_table(int most_workers) {
     const Seconds measured = step_time(executor, source, steps, 7);
     const double error = (predicted - measured) / measured * 100;
     errors.push_back(std::abs(error));
+    std::cerr << one.model << " " << one.schedule << " " << num_workers(one)
+              << ": " << to_text(predicted) << ", " << to_text(measured) << ", "
+              << to_text(error) << " %\n";
     table.add_row({one.model.substr(0, one.model.find(':')), one.schedule,
                    std::to_string(num_workers(one)), text(one.replicas),
                    one.balanced ? "balanced" : "even", to_text(predicted),

@@ -244,6 +244,13 @@ void Executor::time_layers(LayerStopwatch* stopwatch) {
   for (const auto& worker : workers_) worker->time_layers(stopwatch);
 }
 
+Bytes Executor::reserved() const {
+  Bytes bytes;
+  for (std::size_t w = 0; threads_ && w < workers_.size(); ++w)
+    bytes += threads_->heap(w).reserved();
+  return bytes;
+}
+
 std::size_t Executor::num_values_held() const {
   std::size_t count = 0;
   for (const auto& worker : workers_) count += worker->num_values_held();

@@ -64,6 +64,9 @@ class Executor {
   // Times every layer from now on; see Worker. Null: none.
   void time_layers(LayerStopwatch* stopwatch);
 
+  // Memory asked of the system for tensors of the workers, so far.
+  Bytes reserved() const;
+
   // Values still held by workers after a run: 0, or lifetimes are wrong.
   std::size_t num_values_held() const;
 

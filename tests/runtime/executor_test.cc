@@ -204,6 +204,28 @@ TEST_CASE("a long run of a program that fills and drains") {
         settings_for_tests(), 40);
 }
 
+// With one worker to the byte; with several a tensor may be handed back later
+// than before, and another one be needed meanwhile.
+TEST_CASE("a steady state asks the system for no memory for tensors") {
+  for (const Model& model : {small_mlp(), small_cnn(), small_gpt()})
+    for (const int workers : {1, 2}) {
+      CAPTURE(model.name());
+      CAPTURE(workers);
+      Executor executor(
+          model,
+          lowered(model,
+                  plan_of(model, generated("1f1b", workers, 4), kMicrobatch)),
+          settings_for_tests());
+      const MicrobatchSource source = random_source(model, kMicrobatch);
+      for (int i = 0; i < 2; ++i) REQUIRE(executor.run(source, 5).ok());
+      const Bytes before = executor.reserved();
+      CHECK(before > Bytes(0));
+      REQUIRE(executor.run(source, 10).ok());
+      const Bytes more = executor.reserved() - before;
+      CHECK(more <= (workers == 1 ? Bytes(0) : before / std::int64_t{4}));
+    }
+}
+
 TEST_CASE("the allocator measures what a worker's tensors take") {
   const Model model = small_mlp();
   Executor executor(

@@ -65,6 +65,18 @@ class Activation final : public LayerFunction {
   bool wants_gradient_;
 };
 
+// oneDNN, which ATen asks for contiguous tensors, takes longer to be asked than
+// this many elements take to compute; ATen's own kernel takes a transposed
+// tensor, too, and does not mind.
+constexpr std::int64_t kSmall = 1 << 15;
+
+at::Tensor turned(const at::Tensor& tensor) {
+  return tensor.view({-1, tensor.size(-1)}).t();
+}
+bool is_better_turned(const at::Tensor& tensor) {
+  return tensor.numel() < kSmall && tensor.dim() > 1 && tensor.is_contiguous();
+}
+
 class Gelu final : public LayerFunction {
  public:
   explicit Gelu(const LayerDescription& description)
@@ -73,12 +85,19 @@ class Gelu final : public LayerFunction {
 
   Forwarded forward(const Tensors& inputs, const Tensors&,
                     const ForwardContext&) const override {
-    return {at::gelu(inputs[0], approximate_), {}};
+    const at::Tensor& input = inputs[0];
+    if (!is_better_turned(input)) return {at::gelu(input, approximate_), {}};
+    return {at::gelu(turned(input), approximate_).t().view(input.sizes()), {}};
   }
   Tensors backward_input(const KeptTensors& kept, const Tensors&,
                          const at::Tensor& gradient, Tensors*) const override {
     if (!wants_gradient_) return {at::Tensor()};
-    return {at::gelu_backward(gradient, kept.inputs[0], approximate_)};
+    const at::Tensor& input = kept.inputs[0];
+    if (!is_better_turned(input) || !gradient.is_contiguous())
+      return {at::gelu_backward(gradient, input, approximate_)};
+    return {at::gelu_backward(turned(gradient), turned(input), approximate_)
+                .t()
+                .view(input.sizes())};
   }
 
  private:

@@ -22,14 +22,20 @@ class Attention final : public LayerFunction {
       : description_(std::move(description)),
         heads_(integer(description_.attributes(), "heads")),
         causal_(flag(description_.attributes(), "causal")),
-        dropout_(real(description_.attributes(), "dropout")) {}
+        dropout_(real(description_.attributes(), "dropout")) {
+    if (causal_)
+      future_ = at::ones({description_.input_shapes[0][0],
+                          description_.input_shapes.back()[0]},
+                         at::kBool)
+                    .triu(1);
+  }
 
   Forwarded forward(const Tensors& inputs, const Tensors&,
                     const ForwardContext& context) const override {
     const Heads heads = split_heads(inputs);
     at::Tensor scores = at::matmul(heads.query, heads.key.transpose(2, 3));
     scores.mul_(scale(heads));
-    if (causal_) scores.masked_fill_(future(scores), kMinusInfinity);
+    if (causal_) scores.masked_fill_(future_, kMinusInfinity);
     at::Tensor probabilities = at::_softmax(scores, -1, false);
     if (dropout_ == 0 || !context.training)
       return {joined(at::matmul(probabilities, heads.value)), {probabilities}};
@@ -100,9 +106,6 @@ class Attention final : public LayerFunction {
     return result;
   }
 
-  static at::Tensor future(const at::Tensor& scores) {
-    return at::ones({scores.size(2), scores.size(3)}, at::kBool).triu(1);
-  }
   at::Tensor dropped(const at::Tensor& tensor, const at::Tensor& mask) const {
     return at::native_dropout_backward(tensor, mask, 1 / (1 - dropout_));
   }
@@ -125,6 +128,7 @@ class Attention final : public LayerFunction {
   std::int64_t heads_;
   bool causal_;
   double dropout_;
+  at::Tensor future_;  // positions x positions that causal attention leaves out
 };
 
 }  // namespace

@@ -16,9 +16,10 @@ class Linear final : public LayerFunction {
   Forwarded forward(const Tensors& inputs, const Tensors& weights,
                     const ForwardContext&) const override {
     const at::Tensor& input = inputs[0];
-    at::Tensor output =
-        has_bias_ ? at::addmm(weights[1], as_rows(input), weights[0].t())
-                  : at::mm(as_rows(input), weights[0].t());
+    const at::Tensor rows = as_rows(input);
+    if (!has_bias_) return {like(input, at::mm(rows, weights[0].t())), {}};
+    at::Tensor output = repeated_row(weights[1], rows.size(0));
+    output.addmm_(rows, weights[0].t());
     return {like(input, std::move(output)), {}};
   }
 

@@ -1,10 +1,12 @@
-// See row_sums.h. A reduction of ATen takes microseconds before it adds the
-// first number, and allocates; for rows this small that is most of the time.
+// See row_sums.h. A reduction or a broadcast of ATen takes microseconds before
+// it comes to the first number; for few rows that is most of the time.
 
 #include "pipewright/runtime/layers/row_sums.h"
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstring>
 
 namespace pipewright {
 namespace {
@@ -39,6 +41,16 @@ void add_all(const at::Tensor& rows, at::Tensor& sum) {
 }
 
 }  // namespace
+
+at::Tensor repeated_row(const at::Tensor& row, std::int64_t num_rows) {
+  at::Tensor rows = at::empty({num_rows, row.size(0)}, row.options());
+  if (!row.is_contiguous()) return rows.copy_(row);
+  const auto bytes = static_cast<std::size_t>(row.nbytes());
+  auto* to = static_cast<std::byte*>(rows.mutable_data_ptr());
+  for (std::int64_t r = 0; r < num_rows; ++r, to += bytes)
+    std::memcpy(to, row.const_data_ptr(), bytes);
+  return rows;
+}
 
 void add_row_sums(at::Tensor& sum, const at::Tensor& rows) {
   const bool is_plain = rows.is_contiguous() && sum.is_contiguous() &&

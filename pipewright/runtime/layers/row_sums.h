@@ -1,4 +1,5 @@
-// The gradient of a bias: rows added up, onto what is there.
+// A bias and its gradient: a row repeated, and rows added up onto what is
+// there.
 
 #pragma once
 
@@ -10,5 +11,8 @@ namespace pipewright {
 // rows are added up before they are added on, so that the error of many rows
 // grows with their blocks.
 void add_row_sums(at::Tensor& sum, const at::Tensor& rows);
+
+// A new tensor of that many rows, each the same.
+at::Tensor repeated_row(const at::Tensor& row, std::int64_t num_rows);
 
 }  // namespace pipewright
