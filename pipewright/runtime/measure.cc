@@ -38,9 +38,17 @@ Program there_and_back() {
 Sample summary(std::vector<Seconds> times) {
   std::sort(times.begin(), times.end());
   const std::size_t n = times.size();
-  Sample sample{times[n / 2], 0};
+  Sample sample{times[n / 2], times[n / 2], 0};
   if (sample.median > Seconds(0))
     sample.spread = (times[3 * n / 4] - times[n / 4]) / sample.median;
+  Seconds sum;
+  int count = 0;
+  for (const Seconds time : times) {
+    if (time > sample.median * 2.0) break;
+    sum += time;
+    ++count;
+  }
+  sample.mean = sum / count;
   return sample;
 }
 
@@ -84,7 +92,7 @@ Sample channel_latency(Seconds budget) {
       budget);
   channels[0]->send(TransferId(0), key, {{at::Tensor()}});  // the end
   answers.join();
-  return {both_ways.median / 2, both_ways.spread};
+  return {both_ways.median / 2, both_ways.mean / 2, both_ways.spread};
 }
 
 double reduction_rate(Seconds budget) {

@@ -106,7 +106,7 @@ class Profiler {
     ++num_measured_;
     if (sample.spread > options_.most_spread)
       noisy_.push_back(name + " (" + to_text(sample.spread * 100) + " %)");
-    return sample.median;
+    return sample.mean;
   }
 
   const Model& model_;
@@ -120,7 +120,8 @@ class Profiler {
 
 std::string description(const ProfilerOptions& options,
                         const std::string& noise, const Sample& latency) {
-  return "medians over training steps of " + std::to_string(options.workers) +
+  return "means over training steps, without what took twice the median, of " +
+         std::to_string(options.workers) +
          (options.workers == 1 ? " worker" : " workers at once") + " on " +
          std::to_string(std::thread::hardware_concurrency()) +
          " cores, one thread each; update is sgd with momentum; the "

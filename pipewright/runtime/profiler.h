@@ -41,6 +41,9 @@ Result<Profile> measured_profile(const Model& model,
 // One repeated measurement: how long `work` takes.
 struct Sample {
   Seconds median;
+  // Of all within twice the median: what many in a row take, each; beyond lies
+  // what interrupted them.
+  Seconds mean;
   double spread = 0;  // upper less lower quartile, over the median
 };
 Sample summary(std::vector<Seconds> times);

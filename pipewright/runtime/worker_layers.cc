@@ -8,6 +8,11 @@
 namespace pipewright {
 namespace {
 
+bool is_ours_alone(const at::Tensor& tensor) {
+  return tensor.use_count() == 1 && tensor.storage().use_count() == 1 &&
+         tensor.is_non_overlapping_and_dense();
+}
+
 // Tells a stopwatch, if there is one, how long it lived.
 class LayerTimer {
  public:
@@ -209,10 +214,15 @@ void Worker::backward_inputs(const LayerCode& layer, const Action& action,
 }
 
 // A running sum over the users so far, possibly begun by another worker, whose
-// tensor is not ours to write to.
+// tensor is not ours to write to; nor is one that is another layer's, too.
 void Worker::add_gradient(LayerId layer, std::int32_t microbatch,
                           Samples samples, at::Tensor gradient) {
   const Value value{ValueKind::Gradient, layer};
+  const Tensors* sum = values_.whole(value, microbatch, samples);
+  if (sum && is_ours_alone(sum->front())) {
+    sum->front().add_(gradient);
+    return;
+  }
   if (values_.has(value, microbatch))
     gradient = first_of(value, microbatch, samples).add(gradient);
   values_.replace(value, microbatch, samples, {std::move(gradient)});

@@ -7,8 +7,9 @@
 namespace pipewright {
 namespace {
 
-// About what it takes to put a thread to sleep and wake it, several times over.
-constexpr std::chrono::microseconds kPatience{300};
+// Waking a thread takes up to a tenth of a millisecond on a virtual machine.
+// Whoever waits longer than this loses little by it.
+constexpr std::chrono::milliseconds kPatience{2};
 constexpr int kLooksPerClock = 64;
 
 void relax() {
