@@ -160,10 +160,10 @@ void DelayModel::backward(int layer, int m) {
     if (of_inputs[i].defined())
       add(gradients_[described.inputs[i].layer.index()], of_inputs[i]);
   if (described.parameters.empty()) return;
-  const Tensors parts =
-      functions_[l]->backward_weight(kept, gradients_[l], carried);
-  sums_[l].resize(parts.size());
-  for (std::size_t i = 0; i < parts.size(); ++i) add(sums_[l][i], parts[i]);
+  if (sums_[l].empty())
+    sums_[l] = functions_[l]->backward_weight(kept, gradients_[l], carried);
+  else
+    functions_[l]->add_backward_weight(kept, gradients_[l], carried, sums_[l]);
 }
 
 void DelayModel::step(int stage, const std::map<int, at::Tensor>& gradients) {
