@@ -122,6 +122,7 @@ Result<TrainReport> trained(Options& options, Result<Timeline>& predicted) {
 void run(Options& options, Exit& exit) {
   Result<Timeline> predicted = bad_configuration("no prediction");
   const Result<TrainReport> report = trained(options, predicted);
+  end_progress();
   if (!report) return cli::report(report.error(), exit);
   print(options, *report, predicted);
   if (report->signal != 0) exit.code = exit_code_of(report->signal);

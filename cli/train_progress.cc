@@ -15,6 +15,7 @@ namespace {
 constexpr const char* kClearLine = "\r\x1b[K";
 
 std::atomic<int> received = 0;
+bool is_line_open = false;  // on a terminal: one that changes still
 
 void on_signal(int signal) {
   if (received.exchange(signal) != 0) ::_exit(exit_code_of(signal));
@@ -34,8 +35,9 @@ std::string step_text(const StepReport& step) {
 void show_step(const StepReport& step) {
   const bool is_last = step.step == step.steps;
   if (is_terminal()) {
-    std::cerr << kClearLine << step_text(step) << (is_last ? "\n" : "")
-              << std::flush;
+    std::cerr << kClearLine << step_text(step) << std::flush;
+    is_line_open = true;
+    if (is_last) end_progress();
     return;
   }
   const std::int64_t every = std::max<std::int64_t>(step.steps / 20, 1);
@@ -54,6 +56,12 @@ std::string evaluation_text(const Evaluation& evaluation) {
 void show_evaluation(const Evaluation& evaluation) {
   std::cerr << (is_terminal() ? kClearLine : "") << "step " << evaluation.step
             << "  held out: " << evaluation_text(evaluation) << "\n";
+  is_line_open = false;
+}
+
+void end_progress() {
+  if (is_line_open) std::cerr << "\n";
+  is_line_open = false;
 }
 
 void listen_for_signals() {

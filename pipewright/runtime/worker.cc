@@ -56,6 +56,7 @@ void Worker::prepare(int minibatches, std::int64_t done,
   values_.clear();
   gradients_.clear();
   reduced_.clear();
+  summed_.clear();
   losses_.clear();
   losses_.reserve(static_cast<std::size_t>(minibatches) *
                   static_cast<std::size_t>(program_.num_microbatches));
@@ -79,6 +80,7 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
     current_layer_ = LayerId();
     if (is_compute(action.kind)) wait_for_reads(action, code);
     if (action.kind == ActionKind::Step) wait_for_reductions(action);
+    if (action.kind == ActionKind::Reduce) wait_for_sums(action);
     if (action.stage.is_none()) {
       execute(action, code);
       continue;
@@ -160,6 +162,14 @@ void Worker::wait_for_reductions(const Action& action) {
       reduced_.merge(reduced_gradients(r, action.microbatch));
 }
 
+// Those that a norm is about.
+void Worker::wait_for_sums(const Action& action) {
+  const Reduction& reduction =
+      program_.reductions[static_cast<std::size_t>(action.index)];
+  for (const std::int32_t r : sums_read(reduction, id_, program_))
+    summed_.merge(reduced_gradients(r, action.microbatch));
+}
+
 Gradients Worker::reduced_gradients(std::int32_t reduction,
                                     std::int32_t microbatch) {
   const auto& parameters =
@@ -199,9 +209,8 @@ void Worker::send(const Action& action) {
 void Worker::reduce_norm(const Action& action) {
   const Reduction& norm =
       program_.reductions[static_cast<std::size_t>(action.index)];
-  Gradients gradients;
-  for (const std::int32_t r : sums_read(norm, id_, program_))
-    gradients.merge(reduced_gradients(r, action.microbatch));
+  Gradients gradients = std::move(summed_);
+  summed_.clear();
   const LayerGradients own =
       gradients_.of_minibatch(minibatch(action.microbatch));
   for (const StageId stage : norm.stages)

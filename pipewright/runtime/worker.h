@@ -82,6 +82,7 @@ class Worker {
   void execute(const Action& action, const ActionCode& code);
   void wait_for_reads(const Action& action, const ActionCode& code);
   void wait_for_reductions(const Action& action);
+  void wait_for_sums(const Action& action);
   Gradients reduced_gradients(std::int32_t reduction, std::int32_t microbatch);
   void forward(const Action& action, const ActionCode& code);
   void keep_statistics(std::int32_t minibatch);
@@ -130,6 +131,7 @@ class Worker {
   std::int32_t statistics_minibatch_ = -1;
   Gradients reduced_;  // for the Step that comes now
   double norm_ = 0;    // likewise
+  Gradients summed_;   // for the Reduce of a norm that comes now
   std::vector<PartialLoss> losses_;
   std::vector<Span> spans_;
 
