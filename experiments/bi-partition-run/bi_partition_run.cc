@@ -30,7 +30,7 @@ Result<Model> lopsided_net(std::int64_t width) {
   Sketch sketch("lopsided", NumberType::Float32);
   Source x = sketch.input("image", {1, 8, 8});
   x = sketch.add("flatten", LayerKind::Flatten, {x});
-  x = sketch.relu("relu0", sketch.linear("in", x, width));
+  x = sketch.relu("relu0", sketch.linear("first", x, width));
   x = sketch.relu("relu1", sketch.linear("heavy", x, width));
   sketch.cross_entropy(sketch.linear("out", x, 10));
   return std::move(sketch).build();

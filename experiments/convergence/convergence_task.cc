@@ -31,6 +31,22 @@ Result<Model> residual_net(std::int64_t side, bool pools, int blocks,
   return std::move(sketch).build();
 }
 
+Result<Model> residual_chain(int blocks, int features) {
+  Sketch sketch("chain" + std::to_string(blocks), NumberType::Float32);
+  Source x = sketch.input("image", {1, 8, 8});
+  x = sketch.add("flatten", LayerKind::Flatten, {x});
+  x = sketch.linear("first", x, features);
+  for (int i = 0; i < blocks; ++i) {
+    const std::string name = "block" + std::to_string(i);
+    Source y = sketch.layer_norm(name + ".norm", x);
+    y = sketch.relu(name + ".relu", sketch.linear(name + ".fc1", y, features));
+    x = sketch.sum(name + ".add", x, sketch.linear(name + ".fc2", y, features));
+  }
+  x = sketch.layer_norm("norm", x);
+  sketch.cross_entropy(sketch.linear("fc", x, 10));
+  return std::move(sketch).build();
+}
+
 Dataset part(const Dataset& all, std::int64_t first, std::int64_t count) {
   Dataset result = all;
   result.num_samples = count;
@@ -86,6 +102,13 @@ int Task::num_weighted() const {
 Result<Task> digits_task(int blocks, int channels, int steps) {
   PIPEWRIGHT_TRY(Model model, residual_net(8, false, blocks, channels));
   return task_of("digits", "digits", std::move(model), steps);
+}
+
+Result<Task> deep_task(int blocks, int features, int steps) {
+  PIPEWRIGHT_TRY(Model model, residual_chain(blocks, features));
+  PIPEWRIGHT_TRY(Task task, task_of("deep", "digits", std::move(model), steps));
+  task.rate = 0.01;
+  return task;
 }
 
 Result<Task> fashion_task(int blocks, int channels, int steps) {
