@@ -4,8 +4,8 @@
 
 #include <doctest/doctest.h>
 
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <random>
 
 #include "pipewright/cluster/link_text.h"
@@ -184,12 +184,12 @@ TEST_CASE("every preset has a source and a default link that exists") {
 }
 
 TEST_CASE("1,024 devices come in milliseconds and a table of few links") {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of this process alone
   const Cluster cluster = cluster_of("128x8xA100-80@nvlink/ib-hdr");
-  const std::chrono::duration<double> seconds =
-      std::chrono::steady_clock::now() - start;
-  MESSAGE("1,024 devices in ", seconds.count() * 1e3, " ms");
-  CHECK(seconds.count() < 0.5);  // leaves room for a busy machine
+  const double seconds =
+      static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  MESSAGE("1,024 devices in ", seconds * 1e3, " ms");
+  CHECK(seconds < 0.5);  // sanitizers included
   CHECK(cluster.links().size() == 1 + 128 * 127);
   CHECK(cluster.resources().size() == 128);
 }
