@@ -61,19 +61,20 @@ class Profiler {
   }
 
  private:
-  // The first run warms up allocators, caches and pages.
+  // The first run warms up allocators, caches and pages; of a model that takes
+  // most of the budget for it, it is all there is.
   Result<void> measure(ProfilingPipeline& pipeline) {
     const Clock::time_point start = Clock::now();
     if (auto warmed = pipeline.run(); !warmed) return warmed;
-    const Seconds once = since(start);
-    if (once < budget_) pipeline.forget();
-    do {
-      if (auto ran = pipeline.run(); !ran) return ran;
-      tell(std::min(since(start) / budget_, 1.0));
-    } while (pipeline.num_samples() < kEnoughSamples &&
-             (pipeline.num_samples() < kFewestSamples
-                  ? since(start) < budget_ * 2
-                  : since(start) < budget_));
+    if (since(start) * 2.0 < budget_) {
+      pipeline.forget();
+      do {
+        if (auto ran = pipeline.run(); !ran) return ran;
+        tell(std::min(since(start) / budget_, 1.0));
+      } while (
+          pipeline.num_samples() < kFewestSamples ||
+          (pipeline.num_samples() < kEnoughSamples && since(start) < budget_));
+    }
     tell(1);
     return {};
   }
