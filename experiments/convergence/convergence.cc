@@ -79,8 +79,10 @@ std::vector<ArmResult> results_of(const Study& study, const Options& options) {
     for (const Arm& arm : arms(study.with_warm_up)) {
       ArmResult& result = results.emplace_back();
       result.arm = arm;
-      result.stages = stages;
-      const Result<ArmFacts> facts = facts_of(study.task, arm, stages);
+      result.depth = result.stages = stages;
+      if (arm.method == Method::TwoBw)
+        result.stages = std::min(stages, study.task.microbatches());
+      const Result<ArmFacts> facts = facts_of(study.task, arm, result.stages);
       if (facts)
         result.facts = *facts;
       else
@@ -116,11 +118,11 @@ Result<void> write_plots(const Study& study, const Options& options,
 Result<std::vector<Study>> studies(const Options& options) {
   std::vector<Study> all;
   if (options.quick) {
-    PIPEWRIGHT_TRY(Task digits, digits_task(4, 6, 240));
-    all.push_back({std::move(digits), {19}});
+    PIPEWRIGHT_TRY(Task digits, digits_task(2, 6, 200));
+    all.push_back({std::move(digits), {11}});
     return all;
   }
-  PIPEWRIGHT_TRY(Task digits, digits_task(8, 8, 480));
+  PIPEWRIGHT_TRY(Task digits, digits_task(8, 8, 400));
   const int of_digits = digits.num_weighted();
   all.push_back({std::move(digits), {of_digits}});
   PIPEWRIGHT_TRY(Task deep, deep_task(49, 32, 400));

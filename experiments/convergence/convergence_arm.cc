@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 
 #include "pipewright/plan/lower.h"
@@ -71,7 +72,13 @@ Result<TrainingSettings> settings_of(const Task& task, const Arm& arm,
   settings.seed = seed;
   PIPEWRIGHT_TRY(settings.optimizer, make_optimizer(task.optimizer));
   const double rate = task.rate * arm.rate_factor;
-  settings.learning_rate = [rate](std::int64_t) { return rate; };
+  // Down to nothing along a cosine, so that the end is no accident.
+  settings.learning_rate = [rate, steps = task.steps](std::int64_t step) {
+    return rate *
+           (1 +
+            std::cos(std::numbers::pi * static_cast<double>(step) / steps)) /
+           2;
+  };
   settings.rescheduling_start = std::llround(arm.warm_up * task.steps);
   if (arm.rescheduling)
     settings.rescheduling_steps =

@@ -12,17 +12,17 @@ namespace {
 constexpr int kWindow = 20;
 
 const ArmResult* found(const std::vector<ArmResult>& results,
-                       const std::string& name, int stages) {
+                       const std::string& name, int depth) {
   for (const ArmResult& result : results)
-    if (result.arm.name == name && result.stages == stages &&
+    if (result.arm.name == name && result.depth == depth &&
         result.refusal.empty())
       return &result;
   return nullptr;
 }
 
 // Synchronous training is the same at every depth; its time is not.
-const ArmResult& sync_at(const std::vector<ArmResult>& results, int stages) {
-  const ArmResult* at = found(results, "sync", stages);
+const ArmResult& sync_at(const std::vector<ArmResult>& results, int depth) {
+  const ArmResult* at = found(results, "sync", depth);
   return at ? *at : results.front();
 }
 
@@ -42,7 +42,9 @@ std::string time_text(const ArmResult& result, const ArmResult& sync) {
   const double target = synchronous_level(sync);
   const double steps = steps_to(result, target);
   if (steps < 0) return "never";
-  const double own = steps * result.facts.step.value();
+  // Fewer stages for the same layers take longer each.
+  const double share = static_cast<double>(result.depth) / result.stages;
+  const double own = steps * result.facts.step.value() * share;
   const double reference = steps_to(sync, target) * sync.facts.step.value();
   return to_text(own / reference, 3) + "x";
 }
@@ -50,8 +52,8 @@ std::string time_text(const ArmResult& result, const ArmResult& sync) {
 std::vector<int> depths(const std::vector<ArmResult>& results) {
   std::vector<int> all;
   for (const ArmResult& result : results)
-    if (std::find(all.begin(), all.end(), result.stages) == all.end())
-      all.push_back(result.stages);
+    if (std::find(all.begin(), all.end(), result.depth) == all.end())
+      all.push_back(result.depth);
   return all;
 }
 
@@ -98,7 +100,7 @@ double synchronous_level(const ArmResult& sync) {
   for (const Outcome& outcome : sync.outcomes) {
     const auto losses = smoothed(outcome.losses, kWindow);
     if (losses.empty()) return 0;
-    sum += losses[losses.size() * 9 / 10];
+    sum += losses[losses.size() * 2 / 3];
   }
   return sum / static_cast<double>(sync.outcomes.size());
 }
@@ -117,7 +119,7 @@ std::string report_text(const Task& task,
        {"time to sync", Align::Right}});
   for (std::size_t i = 0; i < results.size(); ++i) {
     const ArmResult& result = results[i];
-    if (i > 0 && result.stages != results[i - 1].stages) table.add_rule();
+    if (i > 0 && result.depth != results[i - 1].depth) table.add_rule();
     if (!result.refusal.empty()) {
       table.add_row({result.arm.name, std::to_string(result.stages), "", "-"});
       continue;
@@ -127,7 +129,7 @@ std::string report_text(const Task& task,
                    to_text(result.facts.utilisation * 100) + " %",
                    to_text(result.facts.weights),
                    to_text(result.facts.activations),
-                   time_text(result, sync_at(results, result.stages))});
+                   time_text(result, sync_at(results, result.depth))});
   }
   return task.name + ": " + std::to_string(task.model.num_layers()) +
          " layers, " + std::to_string(task.num_weighted()) + " with weights, " +
@@ -143,13 +145,13 @@ std::string verdict_text(const Task& task,
   const double unit = task.counts_right_answers ? 100 : 1;
   const std::string points = task.counts_right_answers ? " points" : "";
   std::string text;
-  for (const int stages : depths(results)) {
-    const ArmResult& sync = sync_at(results, stages);
-    const ArmResult* both = found(results, "pipemare T1+T2", stages);
-    const ArmResult* naive = found(results, "naive", stages);
-    const ArmResult* stash = found(results, "stash", stages);
+  for (const int depth : depths(results)) {
+    const ArmResult& sync = sync_at(results, depth);
+    const ArmResult* both = found(results, "pipemare T1+T2", depth);
+    const ArmResult* naive = found(results, "naive", depth);
+    const ArmResult* stash = found(results, "stash", depth);
     if (!both || !naive) continue;
-    text += "P = " + std::to_string(stages) + ": pipemare T1+T2 ";
+    text += "P = " + std::to_string(depth) + ": pipemare T1+T2 ";
     text += both->num_diverged() > 0
                 ? "diverges"
                 : "is " + to_text((both->mean() - sync.mean()) * unit, 2) +
@@ -170,13 +172,14 @@ std::string verdict_text(const Task& task,
 }
 
 std::string plot_text(const Task& task, const std::vector<ArmResult>& results,
-                      int stages) {
+                      int depth) {
   std::vector<LossLine> lines;
   for (const ArmResult& result : results)
-    if (result.stages == stages && result.refusal.empty())
-      lines.push_back({result.arm.name, result.outcomes.front().losses,
-                       result.facts.step.value()});
-  return loss_plot(task.name + ", " + std::to_string(stages) + " stages", lines,
+    if (result.depth == depth && result.refusal.empty())
+      lines.push_back(
+          {result.arm.name, result.outcomes.front().losses,
+           result.facts.step.value() * result.depth / result.stages});
+  return loss_plot(task.name + ", " + std::to_string(depth) + " stages", lines,
                    kWindow);
 }
 

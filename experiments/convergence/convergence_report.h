@@ -13,7 +13,8 @@ namespace pipewright {
 
 struct ArmResult {
   Arm arm;
-  int stages = 1;
+  int depth = 1;   // it is compared at
+  int stages = 1;  // it has: 2bw takes no more than microbatches
   ArmFacts facts;
   std::vector<Outcome> outcomes;  // one a seed
   std::string refusal;            // why there is none
@@ -27,7 +28,7 @@ struct ArmResult {
 // negative where a seed does not get there.
 double steps_to(const ArmResult& result, double target);
 
-// Where synchronous training is after nine tenths of its steps.
+// Where synchronous training is after two thirds of its steps.
 double synchronous_level(const ArmResult& sync);
 
 // The table, and a sentence for each claim of the paper: what holds here.
@@ -36,8 +37,8 @@ std::string report_text(const Task& task,
 std::string verdict_text(const Task& task,
                          const std::vector<ArmResult>& results);
 
-// The picture of the arms that have so many stages, and of sync.
+// The picture of the arms at one depth.
 std::string plot_text(const Task& task, const std::vector<ArmResult>& results,
-                      int stages);
+                      int depth);
 
 }  // namespace pipewright

@@ -27,7 +27,8 @@ Result<Model> residual_net(std::int64_t side, bool pools, int blocks,
                   channels);
     x = sketch.relu(name + ".relu2", sketch.sum(name + ".add", x, y));
   }
-  sketch.cross_entropy(sketch.linear("fc", sketch.pool_to_features(x), 10));
+  x = sketch.add("flatten", LayerKind::Flatten, {x});
+  sketch.cross_entropy(sketch.linear("fc", x, 10));
   return std::move(sketch).build();
 }
 
@@ -123,7 +124,7 @@ Result<Task> text_task(const std::string& file, int blocks, int steps) {
   PIPEWRIGHT_TRY(Task task,
                  task_of("text", "text:" + file, std::move(model), steps));
   task.minibatch = 32;
-  task.microbatch = 4;
+  task.microbatch = 8;
   task.optimizer.name = "adam";
   task.rate = 2e-3;
   task.counts_right_answers = false;

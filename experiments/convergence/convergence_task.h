@@ -17,7 +17,7 @@ struct Task {
   Model model;
   Dataset train, test;
   int minibatch = 64;
-  int microbatch = 8;
+  int microbatch = 16;
   int steps = 0;
   OptimizerChoice optimizer = {};
   double rate = 0.05;
