@@ -33,4 +33,10 @@ Result<TrainReport> run_training(const Model&, const TrainRequest&,
   return no_training();
 }
 
+Result<std::unique_ptr<Launch>> start_launch(const LaunchRequest&) {
+  return no_training();
+}
+
+LastWord follow_run(const Model&, const TrainRequest&) { return {}; }
+
 }  // namespace pipewright::cli

@@ -9,6 +9,7 @@
 #include "pipewright/base/result.h"
 #include "pipewright/model/model.h"
 #include "pipewright/profile/profile.h"
+#include "pipewright/runtime/ranks/launch.h"
 #include "pipewright/runtime/trainer.h"
 #include "pipewright/simulate/in_process_costs.h"
 
@@ -26,5 +27,8 @@ Result<LearningRate> learning_rate(const std::string& text, double rate,
 Result<TrainReport> run_training(const Model& model,
                                  const TrainRequest& request,
                                  const TrainHooks& hooks);
+
+Result<std::unique_ptr<Launch>> start_launch(const LaunchRequest& request);
+LastWord follow_run(const Model& model, const TrainRequest& request);
 
 }  // namespace pipewright::cli

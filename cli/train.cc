@@ -8,6 +8,7 @@
 #include "cli/runtime_link.h"
 #include "cli/train_method.h"
 #include "cli/train_progress.h"
+#include "cli/train_ranks.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/this_machine.h"
@@ -21,6 +22,7 @@ struct Options {
   std::int64_t warm_up = 0;
   MethodOptions method;
   TrainRequest request;
+  RankOptions ranks;
   Output output;
 };
 
@@ -98,33 +100,48 @@ Result<Plan> plan_for(const Options& options) {
   return parse_plan(text, options.plan);
 }
 
-Result<TrainReport> trained(Options& options, Result<Timeline>& predicted) {
+// Makes or reads the plan and lowers it, into the request.
+Result<Model> prepared(Options& options) {
   TrainRequest& request = options.request;
   PIPEWRIGHT_TRY(request.plan, plan_for(options));
-  PIPEWRIGHT_TRY(const Model model, load_model(request.plan.model));
+  PIPEWRIGHT_TRY(Model model, load_model(request.plan.model));
   PIPEWRIGHT_TRY(request.rate, learning_rate(options.schedule, options.rate,
                                              options.warm_up));
   if (auto lowered = lower_with_method(options.method, model, request);
       !lowered)
     return lowered.error();
-  warn_of_cores(request.plan);
-  listen_for_signals();
-  const TrainHooks hooks{show_step, show_evaluation, received_signal};
-  PIPEWRIGHT_TRY(TrainReport report, run_training(model, request, hooks));
-  if (report.signal != 0) return report;
+  return model;
+}
+
+Result<TrainReport> trained(const Options& options, const Model& model,
+                            const Launch& launch) {
+  warn_of_cores(options.request.plan);
+  const TrainHooks hooks{show_step, show_evaluation,
+                         [&launch] { return launch.signal(); }};
+  return run_training(model, options.request, hooks);
+}
+
+Result<Timeline> predicted(const Options& options, const Model& model) {
+  const TrainRequest& request = options.request;
   PIPEWRIGHT_TRY(const Profile profile,
                  profile_for(options, model, request.plan));
   PIPEWRIGHT_TRY(const InProcessChannelCosts channel, measure_channel());
-  predicted = predicted_timeline(request.program, profile, channel);
-  return report;
+  return predicted_timeline(request.program, profile, channel);
 }
 
 void run(Options& options, Exit& exit) {
-  Result<Timeline> predicted = bad_configuration("no prediction");
-  const Result<TrainReport> report = trained(options, predicted);
+  listen_for_signals();
+  const auto launch =
+      joined_launch(options.ranks, options.request.run, received_signal, exit);
+  if (!launch) return;
+  const Result<Model> model = prepared(options);
+  if (!is_to_lead(*launch, options.ranks, model, options.request, exit)) return;
+  const Result<TrainReport> report = trained(options, *model, *launch);
   end_progress();
-  if (!report) return cli::report(report.error(), exit);
-  print(options, *report, predicted);
+  if (!has_ended_well(*launch, report, exit)) return;
+  Result<Timeline> expected = bad_configuration("no prediction");
+  if (report->signal == 0) expected = predicted(options, *model);
+  print(options, *report, expected);
   if (report->signal != 0) exit.code = exit_code_of(report->signal);
 }
 
@@ -197,8 +214,10 @@ void add_train(CLI::App& app, Exit& exit) {
                     "Goes on from the run's newest checkpoint");
   add_optimizer_options(*command, *options);
   add_method_options(*command, options->method, plan);
+  add_rank_options(*command, options->ranks);
   add_output_options(*command, options->output);
-  command->callback([options, steps, epochs, &exit] {
+  command->callback([options, command, steps, epochs, &exit] {
+    note_options(*command, options->ranks);
     if (steps->count() + epochs->count() == 0) options->request.epochs = 1;
     run(*options, exit);
   });

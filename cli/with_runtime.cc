@@ -33,4 +33,12 @@ Result<TrainReport> run_training(const Model& model,
   return train(model, request, hooks);
 }
 
+Result<std::unique_ptr<Launch>> start_launch(const LaunchRequest& request) {
+  return Launch::start(request);
+}
+
+LastWord follow_run(const Model& model, const TrainRequest& request) {
+  return follow_training(model, request);
+}
+
 }  // namespace pipewright::cli

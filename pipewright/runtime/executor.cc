@@ -5,13 +5,18 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <utility>
 
-#include "pipewright/runtime/channels/in_process.h"
+#include "pipewright/runtime/channels/transport.h"
 #include "pipewright/runtime/initial_parameters.h"
+#include "pipewright/runtime/ranks/commands.h"
+#include "pipewright/runtime/ranks/packing.h"
+#include "pipewright/runtime/ranks/run_report.h"
 #include "pipewright/runtime/worker.h"
 #include "pipewright/runtime/worker_threads.h"
 
@@ -82,25 +87,83 @@ Timeline measured_timeline(const Program& program, int minibatches,
   return timeline;
 }
 
+// A weight of the run's last step that is no number; one of an earlier step has
+// shown in the loss.
+std::optional<Error> not_finite(const Network& network, const Worker& worker) {
+  for (const auto& [id, tensor] : worker.weights().newest())
+    if (!std::isfinite(tensor.sum(at::kDouble).item<double>()))
+      return Error{ErrorCode::LossNotFinite,
+                   "the gradient of " + network.model.parameter(id).name +
+                       " is not finite",
+                   worker.activity(),
+                   "",
+                   {}};
+  return std::nullopt;
+}
+
 }  // namespace
 
-Executor::Executor(Model model, Program program, TrainingSettings settings)
-    : settings_(std::move(settings)), program_(std::move(program)) {
+Executor::Executor(Model model, Program program, TrainingSettings settings,
+                   Transport* transport)
+    : settings_(std::move(settings)),
+      program_(std::move(program)),
+      own_transport_(transport ? nullptr : in_process_transport()),
+      transport_(transport ? transport : own_transport_.get()) {
   const c10::InferenceMode guard;
   trained_.parameters = initial_parameters(model, settings_.seed);
   network_ = std::make_unique<const Network>(std::move(model));
   for (const auto& function : network_->functions)
     trained_.statistics.push_back(function->initial_statistics());
   for (int i = 0; i < program_.num_workers(); ++i)
-    workers_.push_back(
-        std::make_unique<Worker>(*network_, program_, WorkerId(i), settings_));
+    if (transport_->is_here(WorkerId(i)))
+      workers_.push_back(std::make_unique<Worker>(*network_, program_,
+                                                  WorkerId(i), settings_));
 }
 
 Executor::~Executor() = default;
 
 Result<Executed> Executor::run(const MicrobatchSource& source,
                                int minibatches) {
-  auto channels = in_process_channels(program_);
+  Packer argument;
+  argument.number(minibatches);
+  lead(*transport_, Command::Run, argument.take());
+  return run_here(source, minibatches);
+}
+
+Result<Executed> Executor::run_here(const Result<MicrobatchSource>& source,
+                                    int minibatches) {
+  RunReport report;
+  if (source)
+    report = run_workers(*source, minibatches);
+  else
+    report.failure = source.error();
+  report = joined(*transport_, std::move(report));
+  if (report.failure) {
+    if (report.failure->code == ErrorCode::LossNotFinite && !report.not_finite)
+      keep_last_step(report.last_version, std::move(report.losses));
+    return *report.failure;
+  }
+  if (report.not_finite) return *report.not_finite;
+
+  Executed executed;
+  std::vector<std::vector<Span>> spans(program_.workers.size());
+  std::vector<Bytes> memory(program_.workers.size());
+  for (const Span& span : report.spans)
+    spans[span.worker.index()].push_back(span);
+  for (const auto& [worker, peak] : report.memory)
+    memory[worker.index()] = peak;
+  join_losses(std::move(report.losses), program_.microbatch, executed);
+  executed.timeline = measured_timeline(program_, minibatches, std::move(spans),
+                                        memory, report.duration);
+  trained_.losses.insert(trained_.losses.end(), executed.losses.begin(),
+                         executed.losses.end());
+  collect(minibatches);
+  return executed;
+}
+
+RunReport Executor::run_workers(const MicrobatchSource& source,
+                                int minibatches) {
+  auto channels = transport_->connect(program_);
   FirstFailure failure;
   const auto guarded = [&](std::size_t w, const std::function<void()>& work) {
     try {
@@ -125,35 +188,28 @@ Result<Executed> Executor::run(const MicrobatchSource& source,
       workers_[w]->prepare(minibatches, minibatches_done_, trained_);
     });
   });
-  if (failure.error()) return *failure.error();
+  RunReport report;
+  report.failure = failure.error();
+  if (report.failure) return report;
   const Clock::time_point start = Clock::now();
   threads_->run([&](std::size_t w) {
     guarded(
         w, [&] { workers_[w]->run(minibatches, source, *channels[w], start); });
   });
-  const Seconds duration(
-      std::chrono::duration<double>(Clock::now() - start).count());
-  if (failure.error()) {
-    if (failure.error()->code == ErrorCode::LossNotFinite) keep_last_step();
-    return *failure.error();
-  }
-
-  Executed executed;
-  std::vector<PartialLoss> losses;
-  std::vector<std::vector<Span>> spans;
-  std::vector<Bytes> memory;
+  report.duration =
+      Seconds(std::chrono::duration<double>(Clock::now() - start).count());
+  report.failure = failure.error();
   for (std::size_t w = 0; w < workers_.size(); ++w) {
-    for (PartialLoss& loss : workers_[w]->take_losses()) losses.push_back(loss);
-    spans.push_back(workers_[w]->take_spans());
-    memory.push_back(threads_->heap(w).peak());
+    Worker& worker = *workers_[w];
+    if (!report.not_finite) report.not_finite = not_finite(*network_, worker);
+    for (const auto& [id, version] : worker.weights().newest_versions())
+      report.last_version = std::max(report.last_version, version);
+    for (PartialLoss& loss : worker.take_losses())
+      report.losses.push_back(loss);
+    for (Span& span : worker.take_spans()) report.spans.push_back(span);
+    report.memory.emplace_back(worker.id(), threads_->heap(w).peak());
   }
-  join_losses(std::move(losses), program_.microbatch, executed);
-  executed.timeline = measured_timeline(program_, minibatches, std::move(spans),
-                                        memory, duration);
-  trained_.losses.insert(trained_.losses.end(), executed.losses.begin(),
-                         executed.losses.end());
-  collect(minibatches);
-  return executed;
+  return report;
 }
 
 // Of what several workers hold (replicas, tied parameters) the first one's
@@ -166,29 +222,32 @@ void Executor::collect(int minibatches) {
     for (const auto& [layer, tensors] : (*worker)->statistics())
       trained_.statistics[layer.index()] = tensors;
   }
+  share();
   minibatches_done_ += minibatches;
 }
 
 // After a loss that is no number. Gradients of that minibatch are incomplete
 // everywhere, so nobody has made its step; whoever had yet to make the one
-// before is a replica of somebody who has.
-void Executor::keep_last_step() {
+// before is a replica of somebody who has. Of several processes each keeps what
+// it has of step `last`.
+void Executor::keep_last_step(std::int32_t last,
+                              std::vector<PartialLoss> losses) {
   const bool is_synchronous = program_.minibatches_outside == 0;
-  std::int32_t last = 0;
-  for (const auto& worker : workers_)
-    for (const auto& [id, version] : worker->weights().newest_versions())
-      last = std::max(last, version);
   if (!is_synchronous || last == 0) return;
   const c10::InferenceMode guard;
-  std::vector<PartialLoss> losses;
   const std::int64_t end =
       (minibatches_done_ + last) * program_.num_microbatches;
+  std::erase_if(losses, [end](const PartialLoss& loss) {
+    return loss.microbatch >= end;
+  });
   std::map<ParameterId, WeightStore::StepState> steps;
+  stale_.assign(trained_.parameters.size(), true);
   for (const auto& worker : workers_) {
     const auto newest = worker->weights().newest();
     const auto states = worker->weights().step_states();
     for (const auto& [id, version] : worker->weights().newest_versions()) {
       if (version != last) continue;
+      stale_[id.index()] = false;
       trained_.parameters[id.index()] = newest.at(id).clone();
       if (const auto state = states.find(id); state != states.end())
         steps[id] = state->second;
@@ -198,8 +257,6 @@ void Executor::keep_last_step() {
       for (std::size_t i = 0; i < kept.size(); ++i)
         kept[i] = tensors[i].clone();
     }
-    for (const PartialLoss& loss : worker->take_losses())
-      if (loss.microbatch < end) losses.push_back(loss);
   }
   for (const auto& worker : workers_) worker->weights().restore(steps);
   Executed kept;
@@ -207,37 +264,6 @@ void Executor::keep_last_step() {
   trained_.losses.insert(trained_.losses.end(), kept.losses.begin(),
                          kept.losses.end());
   minibatches_done_ += last;
-}
-
-TrainingState Executor::state() const {
-  const c10::InferenceMode guard;
-  TrainingState state;
-  state.minibatches = minibatches_done_;
-  for (const at::Tensor& tensor : trained_.parameters)
-    state.parameters.push_back(tensor.clone());
-  for (const Tensors& tensors : trained_.statistics) {
-    Tensors& copies = state.statistics.emplace_back();
-    for (const at::Tensor& tensor : tensors) copies.push_back(tensor.clone());
-  }
-  state.optimizer.resize(state.parameters.size());
-  state.velocity.resize(state.parameters.size());
-  for (auto worker = workers_.rbegin(); worker != workers_.rend(); ++worker)
-    for (auto& [id, step] : (*worker)->weights().step_states()) {
-      state.optimizer[id.index()] = step.optimizer;
-      state.velocity[id.index()] = step.velocity;
-    }
-  return state;
-}
-
-void Executor::resume(const TrainingState& state) {
-  const c10::InferenceMode guard;
-  minibatches_done_ = state.minibatches;
-  trained_.parameters = state.parameters;
-  trained_.statistics = state.statistics;
-  std::map<ParameterId, WeightStore::StepState> steps;
-  for (std::size_t i = 0; i < state.optimizer.size(); ++i)
-    steps[ParameterId(i)] = {state.optimizer[i], state.velocity[i]};
-  for (const auto& worker : workers_) worker->weights().restore(steps);
 }
 
 void Executor::time_layers(LayerStopwatch* stopwatch) {

@@ -3,6 +3,10 @@
 //   Executor executor(model, program, settings);
 //   Result<Executed> done = executor.run(source, 100);
 //
+// Over a transport of several processes each runs its own workers. The leader's
+// executor is used as if it were alone; the others are in follow() and do what
+// it does.
+//
 // Any program lower() makes is run; nothing here knows a schedule, a planner or
 // a method by name. When a worker fails all stop, and the error names worker,
 // stage, action, microbatch and layer.
@@ -10,6 +14,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "pipewright/base/result.h"
@@ -20,7 +25,11 @@
 namespace pipewright {
 
 struct Network;
+struct Order;
 class LayerStopwatch;
+struct PartialLoss;
+struct RunReport;
+class Transport;
 class Worker;
 class WorkerThreads;
 
@@ -44,7 +53,9 @@ struct TrainingState {
 
 class Executor {
  public:
-  Executor(Model model, Program program, TrainingSettings settings);
+  // `transport` outlives the executor; without one all workers are here.
+  Executor(Model model, Program program, TrainingSettings settings,
+           Transport* transport = nullptr);
   ~Executor();
 
   // Trains on, from where the last run ended: microbatches count from the start
@@ -54,12 +65,18 @@ class Executor {
   // or with WorkerLost: trained() is then as before the run.
   Result<Executed> run(const MicrobatchSource& source, int minibatches);
 
-  // After the last run that went well.
+  // After the last run that went well; of several processes what is here.
   const Trained& trained() const { return trained_; }
 
-  // Copies; not after WorkerLost. How many minibatches it has seen is in it.
-  TrainingState state() const;
+  // Copies; not after WorkerLost. How many minibatches it has seen is in it. Of
+  // several processes the leader's is whole.
+  TrainingState state();
   void resume(const TrainingState& state);
+
+  // Does what the leader's executor does, until an order comes that is not for
+  // an executor. If `source` is an error every run fails with it, on all
+  // processes.
+  Order follow(const Result<MicrobatchSource>& source);
 
   // Times every layer from now on; see Worker. Null: none.
   void time_layers(LayerStopwatch* stopwatch);
@@ -71,15 +88,26 @@ class Executor {
   std::size_t num_values_held() const;
 
  private:
+  Result<Executed> run_here(const Result<MicrobatchSource>& source,
+                            int minibatches);
+  RunReport run_workers(const MicrobatchSource& source, int minibatches);
+  TrainingState state_here();
+  void resume_here(const TrainingState& state);
   void collect(int minibatches);
-  void keep_last_step();
+  void keep_last_step(std::int32_t last, std::vector<PartialLoss> losses);
+  void share();
 
   TrainingSettings settings_;
   Program program_;
+  std::unique_ptr<Transport> own_transport_;  // where none is given
+  Transport* transport_;
   std::unique_ptr<const Network> network_;
-  std::vector<std::unique_ptr<Worker>> workers_;
-  std::unique_ptr<WorkerThreads> threads_;  // from the first run on
+  std::vector<std::unique_ptr<Worker>> workers_;  // those here
+  std::unique_ptr<WorkerThreads> threads_;        // from the first run on
   Trained trained_;
+  // By ParameterId, after a loss that is no number: another process has it
+  // newer. Else empty.
+  std::vector<bool> stale_;
   std::int64_t minibatches_done_ = 0;
 };
 

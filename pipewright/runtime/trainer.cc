@@ -15,6 +15,7 @@
 #include "pipewright/runtime/evaluator.h"
 #include "pipewright/runtime/executor.h"
 #include "pipewright/runtime/milestones.h"
+#include "pipewright/runtime/ranks/commands.h"
 #include "pipewright/runtime/run_folder.h"
 
 namespace pipewright {
@@ -54,6 +55,31 @@ Result<SampleSets> open_samples(const Model& model,
   return samples;
 }
 
+std::int64_t warm_up_steps(const TrainRequest& request, std::int64_t total) {
+  return std::min(request.method.warm_up_steps, total);
+}
+
+TrainingSettings settings_of(const TrainRequest& request,
+                             std::shared_ptr<const Optimizer> optimizer,
+                             std::int64_t total) {
+  TrainingSettings result;
+  result.seed = request.seed;
+  result.optimizer = std::move(optimizer);
+  result.most_norm = request.most_norm;
+  result.learning_rate = [rate = request.rate, total](std::int64_t step) {
+    return rate.at(step, total);
+  };
+  const MethodSettings& method = request.method;
+  const std::int64_t warm_up = warm_up_steps(request, total);
+  result.rescheduling_start = warm_up;
+  result.rescheduling_steps =
+      method.rescheduling_steps >= 0
+          ? method.rescheduling_steps
+          : std::max<std::int64_t>(1, (total - warm_up) / 4);
+  result.correction_decay = method.correction_decay;
+  return result;
+}
+
 class Trainer {
  public:
   Trainer(const Model& model, const TrainRequest& request,
@@ -73,7 +99,7 @@ class Trainer {
                     request.program.minibatches_outside,
                     request.method.warm_up_steps},
         memory_before_(process_memory("VmRSS")),
-        settings_(settings(std::move(optimizer))) {
+        settings_(settings_of(request, std::move(optimizer), steps)) {
     if (samples.held_out)
       evaluator_.emplace(model, request.program, *std::move(samples.held_out));
   }
@@ -105,28 +131,8 @@ class Trainer {
   }
 
  private:
-  TrainingSettings settings(std::shared_ptr<const Optimizer> optimizer) const {
-    TrainingSettings result;
-    result.seed = request_.seed;
-    result.optimizer = std::move(optimizer);
-    result.most_norm = request_.most_norm;
-    result.learning_rate = [rate = request_.rate,
-                            total = milestones_.total](std::int64_t step) {
-      return rate.at(step, total);
-    };
-    const MethodSettings& method = request_.method;
-    result.rescheduling_start = warm_up_steps();
-    result.rescheduling_steps =
-        method.rescheduling_steps >= 0
-            ? method.rescheduling_steps
-            : std::max<std::int64_t>(1,
-                                     (milestones_.total - warm_up_steps()) / 4);
-    result.correction_decay = method.correction_decay;
-    return result;
-  }
-
   std::int64_t warm_up_steps() const {
-    return std::min(request_.method.warm_up_steps, milestones_.total);
+    return pipewright::warm_up_steps(request_, milestones_.total);
   }
   bool is_warm_up_over() const {
     return program_ == &request_.method.warm_up && done_ >= warm_up_steps();
@@ -136,7 +142,11 @@ class Trainer {
   void start_executor(const TrainingState* state) {
     program_ =
         done_ < warm_up_steps() ? &request_.method.warm_up : &request_.program;
-    executor_ = std::make_unique<Executor>(model_, *program_, settings_);
+    executor_.reset();
+    if (request_.transport)
+      begin(*request_.transport, program_ == &request_.method.warm_up);
+    executor_ = std::make_unique<Executor>(model_, *program_, settings_,
+                                           request_.transport);
     if (state) executor_->resume(*state);
   }
 
@@ -227,8 +237,11 @@ class Trainer {
   Result<void> evaluate_if_due(bool ends) {
     if (!evaluator_) return {};
     if (!ends && !milestones_.passes_evaluation(evaluated_, done_)) return {};
-    PIPEWRIGHT_TRY(Evaluation evaluation,
-                   evaluator_->run(executor_->trained()));
+    TrainingState state = executor_->state();
+    PIPEWRIGHT_TRY(
+        Evaluation evaluation,
+        evaluator_->run(
+            {std::move(state.parameters), std::move(state.statistics), {}}));
     evaluation.step = evaluated_ = done_;
     report_.evaluation = evaluation;
     if (hooks_.on_evaluation) hooks_.on_evaluation(evaluation);
@@ -285,6 +298,12 @@ class Trainer {
   TrainReport report_;
 };
 
+std::int64_t steps_of(const TrainRequest& request, const SampleSets& samples) {
+  if (request.steps > 0) return request.steps;
+  return steps_of_epochs(samples.training, request.plan.minibatch,
+                         request.epochs);
+}
+
 // What a checkpoint takes on disk, nearly.
 Bytes checkpoint_bytes(const Model& model, const Optimizer& optimizer) {
   Bytes bytes;
@@ -295,15 +314,35 @@ Bytes checkpoint_bytes(const Model& model, const Optimizer& optimizer) {
 
 }  // namespace
 
+LastWord follow_training(const Model& model, const TrainRequest& request) {
+  const auto optimizer = make_optimizer(request.optimizer);
+  const Result<SampleSets> samples = open_samples(model, request);
+  const std::int64_t steps = samples ? steps_of(request, *samples) : 1;
+  // The leader has refused an unknown optimizer, too: it only dismisses.
+  const TrainingSettings settings =
+      settings_of(request, optimizer ? *optimizer : nullptr, steps);
+  Result<MicrobatchSource> source = bad_configuration("no samples");
+  if (samples)
+    source = microbatches_of(samples->training,
+                             {request.seed, request.plan.microbatch});
+  else
+    source = samples.error();
+  Order order = next_order(*request.transport);
+  while (order.command == Command::Begin) {
+    const bool is_warm_up = is_of_warm_up(order);
+    Executor executor(model,
+                      is_warm_up ? request.method.warm_up : request.program,
+                      settings, request.transport);
+    order = executor.follow(source);
+  }
+  return last_word(order);
+}
+
 Result<TrainReport> train(const Model& model, const TrainRequest& request,
                           const TrainHooks& hooks) {
   PIPEWRIGHT_TRY(auto optimizer, make_optimizer(request.optimizer));
   PIPEWRIGHT_TRY(SampleSets samples, open_samples(model, request));
-  const std::int64_t steps =
-      request.steps > 0
-          ? request.steps
-          : steps_of_epochs(samples.training, request.plan.minibatch,
-                            request.epochs);
+  const std::int64_t steps = steps_of(request, samples);
   if (steps < 1) return bad_configuration("no step to train", "as --steps 100");
   PIPEWRIGHT_TRY(RunFolder folder,
                  RunFolder::open(request, checkpoint_bytes(model, *optimizer)));

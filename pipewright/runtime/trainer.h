@@ -21,6 +21,7 @@
 #include "pipewright/runtime/evaluation.h"
 #include "pipewright/runtime/learning_rate.h"
 #include "pipewright/runtime/optimizers/optimizer_choice.h"
+#include "pipewright/runtime/ranks/last_word.h"
 #include "pipewright/timeline/timeline.h"
 
 namespace pipewright {
@@ -37,6 +38,7 @@ struct MethodSettings {
   std::int64_t warm_up_steps = 0;
   Program warm_up;
 };
+class Transport;
 
 struct TrainRequest {
   Plan plan;
@@ -58,6 +60,7 @@ struct TrainRequest {
   std::uint64_t seed = 1;
   std::int64_t checkpoint_every = 0;  // 0: at the end alone
   bool resume = false;
+  Transport* transport = nullptr;  // to other processes; none: all workers here
 };
 
 struct StepReport {
@@ -100,5 +103,10 @@ struct TrainReport {
 // step is the last at which it had drained.
 Result<TrainReport> train(const Model& model, const TrainRequest& request,
                           const TrainHooks& hooks = {});
+
+// The part of a process that does not lead: runs its workers as the leader's
+// train() says, until that dismisses it. Data that cannot be read here ends
+// training everywhere.
+LastWord follow_training(const Model& model, const TrainRequest& request);
 
 }  // namespace pipewright

@@ -78,6 +78,7 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
     const ActionCode& code = code_.at(cursor.position());
     current_ = action;
     current_layer_ = LayerId();
+    channel.before(action, absolute(action.microbatch));
     if (is_compute(action.kind)) wait_for_reads(action, code);
     if (action.kind == ActionKind::Step) wait_for_reductions(action);
     if (action.kind == ActionKind::Reduce) wait_for_sums(action);

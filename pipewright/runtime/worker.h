@@ -64,6 +64,7 @@ class Worker {
   // 3, layer fc1".
   std::string activity() const;
 
+  WorkerId id() const { return id_; }
   std::vector<PartialLoss> take_losses() { return std::move(losses_); }
   std::vector<Span> take_spans() { return std::move(spans_); }
   const WeightStore& weights() const { return weights_; }

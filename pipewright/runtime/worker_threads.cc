@@ -41,7 +41,8 @@ WorkerThreads::WorkerThreads(int count) {
   heaps_.resize(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
     threads_.emplace_back([this, i] { live(i); });
-    if (cores.size() >= static_cast<std::size_t>(count))
+    // One alone may be one of several processes, which share the cores.
+    if (count > 1 && cores.size() >= static_cast<std::size_t>(count))
       pin(threads_.back(), cores[i]);
   }
 }

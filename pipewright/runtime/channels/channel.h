@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "pipewright/base/ids.h"
+#include "pipewright/plan/program.h"
 
 namespace pipewright {
 
@@ -38,6 +39,12 @@ struct Contribution {
 class Channel {
  public:
   virtual ~Channel() = default;
+
+  // The worker comes to this action, whose microbatch counts from the start of
+  // training: a chance to move messages on, or to note where the worker is.
+  virtual void before(const Action& action, std::int64_t microbatch) {
+    static_cast<void>(action), static_cast<void>(microbatch);
+  }
 
   // `key` is the microbatch, or the version if the transfer carries weights;
   // one list of tensors per value of the transfer.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "pipewright/runtime/channels/reduction.h"
+#include "pipewright/runtime/channels/transport.h"
 #include "pipewright/runtime/channels/waiting.h"
 #include "pipewright/runtime/worker_threads.h"
 
@@ -167,7 +168,26 @@ class InProcessChannel final : public Channel {
   WorkerId worker_;
 };
 
+class InProcessTransport final : public Transport {
+ public:
+  int process() const override { return 0; }
+  int num_processes() const override { return 1; }
+  bool is_here(WorkerId) const override { return true; }
+  std::vector<std::unique_ptr<Channel>> connect(
+      const Program& program) override {
+    return in_process_channels(program);
+  }
+  std::vector<std::string> gathered(std::string mine) override {
+    return {std::move(mine)};
+  }
+  std::string broadcast(std::string leaders) override { return leaders; }
+};
+
 }  // namespace
+
+std::unique_ptr<Transport> in_process_transport() {
+  return std::make_unique<InProcessTransport>();
+}
 
 std::vector<std::unique_ptr<Channel>> in_process_channels(
     const Program& program) {

@@ -1,0 +1,135 @@
+// Transfers over MPI; see mpi_channel.h. Reductions are in mpi_reduction.cc.
+
+#include "pipewright/runtime/channels/mpi_channel.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace pipewright {
+namespace {
+
+Priority priority_of(const Transfer& transfer) {
+  if (transfer.kind == TransferKind::Saved) return Priority::Saved;
+  if (transfer.kind == TransferKind::Weights) return Priority::Weights;
+  return Priority::High;
+}
+
+int largest_tag(MPI_Comm comm) {
+  int* value = nullptr;
+  int found = 0;
+  MPI_Comm_get_attr(comm, MPI_TAG_UB, &value, &found);
+  return found ? *value : 32767;  // the least that MPI promises
+}
+
+}  // namespace
+
+MpiChannel::MpiChannel(MpiEngine& engine, const Program& program,
+                       WorkerId worker,
+                       const std::vector<ReductionRanks>& reductions)
+    : engine_(engine), program_(program), worker_(worker), ranks_(reductions) {
+  const auto indices = static_cast<int>(program.transfers.size() +
+                                        program.reductions.size() + 1);
+  window_ = std::clamp(largest_tag(engine.communicator()) / indices, 1, 65536);
+}
+
+MpiChannel::~MpiChannel() {
+  try {
+    engine_.wait_until([this] { return engine_.is_idle(); });
+  } catch (const std::exception&) {  // cancelled: nobody waits for it any more
+  }
+}
+
+// Keys that are under way at the same time lie close together.
+int MpiChannel::tag(std::int32_t index, std::int32_t key,
+                    bool of_reduction) const {
+  if (of_reduction)
+    index += static_cast<std::int32_t>(program_.transfers.size());
+  return index * window_ + (key % window_ + window_) % window_;
+}
+
+void MpiChannel::before(const Action&, std::int64_t) {
+  const std::lock_guard lock(engine_.mutex());
+  engine_.move_on();
+}
+
+void MpiChannel::send(TransferId transfer, std::int32_t key,
+                      std::vector<std::vector<at::Tensor>> values) {
+  const Transfer& description = program_.transfers[transfer.index()];
+  for (auto& tensors : values)
+    for (at::Tensor& tensor : tensors) tensor = without_gaps(tensor);
+  MessageLayout layout = layout_of(values);
+  const std::lock_guard lock(engine_.mutex());
+  if (engine_.is_cancelled()) throw Cancelled();
+  const auto [known, is_new] =
+      sent_layouts_.try_emplace(transfer.value, layout);
+  if (is_new)
+    engine_.send_text(description.to.value, tag(transfer.value, 0, false),
+                      packed(layout));
+  else if (known->second != layout)
+    throw std::runtime_error("transfer " + std::to_string(transfer.value) +
+                             " has another shape than before");
+  engine_.send(description.to.value, tag(transfer.value, key, false), values,
+               priority_of(description));
+  engine_.move_on();
+}
+
+const std::shared_ptr<MpiEngine::Receive>& MpiChannel::posted(
+    TransferId transfer, std::int32_t key) {
+  auto& receive = receives_[Key(transfer.value, key)];
+  if (receive) return receive;
+  receive = std::make_shared<Receive>();
+  const Transfer& description = program_.transfers[transfer.index()];
+  const int from = description.from.value;
+  const Priority priority = priority_of(description);
+  Incoming& incoming = incoming_[transfer.value];
+  const auto start = [this, transfer, from, priority, &incoming](
+                         std::int32_t which,
+                         const std::shared_ptr<Receive>& into) {
+    engine_.receive(from, tag(transfer.value, which, false), *incoming.layout,
+                    priority, into);
+  };
+  if (incoming.layout) {
+    start(key, receive);
+    return receive;
+  }
+  receive->outstanding = 1;  // for the layout
+  incoming.posted.emplace_back(key, receive);
+  if (std::exchange(incoming.is_expected, true)) return receive;
+  engine_.expect_text(from, tag(transfer.value, 0, false),
+                      [&incoming, start](const std::string& text) {
+                        incoming.layout = unpacked_layout(text);
+                        for (const auto& [which, into] : incoming.posted) {
+                          --into->outstanding;
+                          start(which, into);
+                        }
+                        incoming.posted.clear();
+                      });
+  return receive;
+}
+
+void MpiChannel::post(TransferId transfer, std::int32_t key) {
+  const std::lock_guard lock(engine_.mutex());
+  if (engine_.is_cancelled()) throw Cancelled();
+  posted(transfer, key);
+}
+
+std::vector<std::vector<at::Tensor>> MpiChannel::take(TransferId transfer,
+                                                      std::int32_t key) {
+  std::shared_ptr<Receive> receive;
+  {
+    const std::lock_guard lock(engine_.mutex());
+    if (engine_.is_cancelled()) throw Cancelled();
+    receive = posted(transfer, key);
+  }
+  engine_.wait_until([&] { return receive->outstanding == 0; });
+  const std::lock_guard lock(engine_.mutex());
+  receives_.erase(Key(transfer.value, key));
+  return std::move(receive->values);
+}
+
+void MpiChannel::cancel() {
+  const std::lock_guard lock(engine_.mutex());
+  engine_.tell_cancelled();
+}
+
+}  // namespace pipewright

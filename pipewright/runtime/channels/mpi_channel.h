@@ -1,0 +1,96 @@
+// A worker's channel over MPI. For channels/mpi_*.cc alone.
+//
+// A transfer's tag is made of its index and key, so that receives find their
+// messages whatever the order in which keys are taken. Layouts are learned anew
+// in every run: the first message of a transfer goes with its layout.
+
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "pipewright/plan/program.h"
+#include "pipewright/runtime/channels/channel.h"
+#include "pipewright/runtime/channels/mpi_engine.h"
+#include "pipewright/runtime/channels/reduction.h"
+
+namespace pipewright {
+
+// Which ranks give to and read from a reduction; worker i is on rank i.
+struct ReductionRanks {
+  std::set<int> givers, readers;
+  int readers_here = 0;  // stages of this rank's worker that read the sums
+  MPI_Comm all = MPI_COMM_NULL;  // for MPI's own sums, where they may be used
+};
+std::vector<ReductionRanks> reduction_ranks(const Program& program, int rank);
+
+class MpiChannel final : public Channel {
+ public:
+  // All outlive the channel.
+  MpiChannel(MpiEngine& engine, const Program& program, WorkerId worker,
+             const std::vector<ReductionRanks>& reductions);
+  // Waits until everything has left and arrived, unless cancelled.
+  ~MpiChannel() override;
+
+  void before(const Action& action, std::int64_t microbatch) override;
+  void send(TransferId transfer, std::int32_t key,
+            std::vector<std::vector<at::Tensor>> values) override;
+  void post(TransferId transfer, std::int32_t key) override;
+  std::vector<std::vector<at::Tensor>> take(TransferId transfer,
+                                            std::int32_t key) override;
+  void contribute(std::int32_t reduction, std::int32_t microbatch,
+                  std::vector<Contribution> contributions) override;
+  std::vector<at::Tensor> reduced(std::int32_t reduction,
+                                  std::int32_t microbatch) override;
+  void cancel() override;
+
+ private:
+  using Key = std::pair<std::int32_t, std::int32_t>;  // index, key
+  using Receive = MpiEngine::Receive;
+
+  // A transfer to this worker: its layout, once that is known, and what was
+  // posted before.
+  struct Incoming {
+    std::optional<MessageLayout> layout;
+    bool is_expected = false;
+    std::vector<std::pair<std::int32_t, std::shared_ptr<Receive>>> posted;
+  };
+  // Another worker's part of a reduction.
+  struct Part {
+    std::vector<Contribution> contributions;  // without gradients
+    std::shared_ptr<Receive> gradients;
+  };
+  struct Running {
+    bool is_begun = false;
+    std::vector<WorkerContributions> mine;
+    std::map<int, Part> parts;  // by rank
+    std::vector<at::Tensor> sums;
+    at::Tensor flat;  // of MPI's own sums
+    bool is_flat_done = false;
+    int read = 0;
+  };
+
+  int tag(std::int32_t index, std::int32_t key, bool of_reduction) const;
+  const std::shared_ptr<Receive>& posted(TransferId transfer, std::int32_t key);
+  void begin(Running& running, std::int32_t reduction, std::int32_t microbatch);
+  void contribute_flat(Running& running, std::int32_t reduction,
+                       std::vector<Contribution> contributions);
+  bool is_complete(const Running& running, const ReductionRanks& ranks) const;
+  void add_up(Running& running, const Reduction& reduction) const;
+
+  MpiEngine& engine_;
+  const Program& program_;
+  const WorkerId worker_;
+  const std::vector<ReductionRanks>& ranks_;
+  int window_ = 1;
+  std::map<std::int32_t, MessageLayout> sent_layouts_;  // by transfer
+  std::map<std::int32_t, Incoming> incoming_;           // by transfer
+  std::map<Key, std::shared_ptr<Receive>> receives_;
+  std::map<Key, Running> running_;
+};
+
+}  // namespace pipewright

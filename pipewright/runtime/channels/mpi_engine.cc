@@ -1,0 +1,290 @@
+// Requests and their progress; see mpi_engine.h.
+
+#include "pipewright/runtime/channels/mpi_engine.h"
+
+#include <sys/prctl.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "pipewright/runtime/channels/channel.h"
+
+namespace pipewright {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// MPI counts in int. What has low priority goes in small pieces, so that what
+// comes behind it with a higher one waits for a piece at most.
+constexpr std::size_t kPiece = std::size_t{1} << 30;
+constexpr std::size_t kLowPiece = std::size_t{1} << 20;
+// A receiver may need a piece of low priority before it gets to what has a
+// higher one, or one from further behind: no piece waits longer than this.
+constexpr auto kLongestYield = std::chrono::milliseconds(2);
+
+constexpr int kCancelTag = 1;
+
+// Waking up takes tens of microseconds: most messages are there before.
+constexpr auto kLongSpin = std::chrono::microseconds(200);
+constexpr auto kShortSpin = std::chrono::microseconds(5);
+// After that nobody minds a millisecond.
+constexpr auto kLongWait = std::chrono::seconds(1);
+std::atomic<bool> cores_are_shared{false};
+
+std::size_t piece_size(Priority priority) {
+  return priority == Priority::High ? kPiece : kLowPiece;
+}
+
+void sleep_for_ns(long ns) {
+  const timespec time{0, ns};
+  ::nanosleep(&time, nullptr);
+}
+
+}  // namespace
+
+void Patience::pause() {
+  if (++rounds_ == 1) since_ = Clock::now();
+  const auto waited = Clock::now() - since_;
+  if (waited < (cores_are_shared ? kShortSpin : kLongSpin)) return;
+  sleep_for_ns(waited < kLongWait ? 20'000 : 1'000'000);
+}
+
+void Patience::set_cores_shared(bool are_shared) {
+  cores_are_shared = are_shared;
+}
+
+MpiEngine::MpiEngine(MPI_Comm world) {
+  for (MPI_Comm* comm : {&data_, &texts_comm_, &control_}) {
+    check_mpi(MPI_Comm_dup(world, comm), "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+  }
+  MPI_Comm_rank(world, &rank_);
+  MPI_Comm_size(world, &size_);
+  peers_.resize(static_cast<std::size_t>(size_));
+  post_cancel_receive();
+  ::prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);  // short sleeps stay short
+}
+
+// Requests of a cancelled run stay with MPI: their memory must stay, too.
+MpiEngine::~MpiEngine() {
+  ends_ = true;
+  if (thread_.joinable()) thread_.join();
+  if (!active_.empty()) {
+    static auto* const abandoned =
+        new std::vector<std::vector<std::function<void()>>>;
+    abandoned->push_back(std::move(done_));
+    return;
+  }
+  if (cancel_request_ != MPI_REQUEST_NULL) {
+    MPI_Cancel(&cancel_request_);
+    MPI_Wait(&cancel_request_, MPI_STATUS_IGNORE);
+  }
+  if (cancelled_) return;
+  for (MPI_Comm* comm : {&data_, &texts_comm_, &control_}) MPI_Comm_free(comm);
+}
+
+void MpiEngine::post_cancel_receive() {
+  check_mpi(MPI_Irecv(&cancel_word_, 1, MPI_INT, MPI_ANY_SOURCE, kCancelTag,
+                      control_, &cancel_request_),
+            "MPI_Irecv");
+}
+
+void MpiEngine::add_request(MPI_Request request, std::function<void()> done) {
+  active_.push_back(request);
+  done_.push_back(std::move(done));
+}
+
+void MpiEngine::send(int to, int tag,
+                     const std::vector<std::vector<at::Tensor>>& values,
+                     Priority priority) {
+  Peer& peer = peers_[static_cast<std::size_t>(to)];
+  for (const auto& tensors : values)
+    for (const at::Tensor& each : tensors) {
+      const at::Tensor tensor = without_gaps(each);
+      const std::size_t bytes = tensor.defined() ? tensor.nbytes() : 0;
+      for (std::size_t at = 0; at < bytes; at += piece_size(priority)) {
+        const auto size =
+            static_cast<int>(std::min(piece_size(priority), bytes - at));
+        const auto* from =
+            static_cast<const char*>(tensor.const_data_ptr()) + at;
+        if (priority != Priority::High) {
+          queue_of(peer, priority)
+              .waiting.push_back({tensor, from, size, tag, Clock::now()});
+          continue;
+        }
+        MPI_Request request = MPI_REQUEST_NULL;
+        check_mpi(MPI_Isend(from, size, MPI_BYTE, to, tag, data_, &request),
+                  "MPI_Isend");
+        ++peer.high;
+        add_request(request, [&peer, tensor] { --peer.high; });
+      }
+    }
+  if (priority != Priority::High) start_low(to, peer, queue_of(peer, priority));
+}
+
+MpiEngine::Queue& MpiEngine::queue_of(Peer& peer, Priority priority) {
+  return peer.queues[priority == Priority::Saved ? 0 : 1];
+}
+
+void MpiEngine::start_low(int to, Peer& peer, Queue& queue) {
+  while (!queue.waiting.empty()) {
+    const Clock::time_point now = Clock::now();
+    if (queue.under_way > 0 && now - queue.last_start < kLongestYield) return;
+    Outgoing& next = queue.waiting.front();
+    if (peer.high > 0 && now - next.since < kLongestYield) return;
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Isend(next.from, next.bytes, MPI_BYTE, to, next.tag, data_,
+                        &request),
+              "MPI_Isend");
+    ++queue.under_way;
+    queue.last_start = now;
+    add_request(request, [&queue, tensor = next.tensor] { --queue.under_way; });
+    queue.waiting.pop_front();
+    if (!queue.waiting.empty()) queue.waiting.front().since = now;
+  }
+}
+
+void MpiEngine::send_text(int to, int tag, std::string text) {
+  auto kept = std::make_shared<const std::string>(std::move(text));
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Isend(kept->data(), static_cast<int>(kept->size()), MPI_BYTE,
+                      to, tag, texts_comm_, &request),
+            "MPI_Isend");
+  add_request(request, [kept] {});
+}
+
+void MpiEngine::receive(int from, int tag, const MessageLayout& layout,
+                        Priority priority,
+                        const std::shared_ptr<Receive>& into) {
+  for (const auto& of_value : layout) {
+    auto& tensors = into->values.emplace_back();
+    for (const TensorLayout& form : of_value) {
+      tensors.push_back(buffer_of(form));
+      const std::size_t bytes = form.is_defined ? form.bytes : 0;
+      for (std::size_t at = 0; at < bytes; at += piece_size(priority)) {
+        const auto size =
+            static_cast<int>(std::min(piece_size(priority), bytes - at));
+        auto* to = static_cast<char*>(tensors.back().mutable_data_ptr()) + at;
+        MPI_Request request = MPI_REQUEST_NULL;
+        check_mpi(MPI_Irecv(to, size, MPI_BYTE, from, tag, data_, &request),
+                  "MPI_Irecv");
+        ++into->outstanding;
+        add_request(request, [into] { --into->outstanding; });
+      }
+    }
+  }
+}
+
+void MpiEngine::expect_text(int from, int tag,
+                            std::function<void(const std::string&)> arrived) {
+  texts_.push_back({from, tag, std::move(arrived)});
+}
+
+bool MpiEngine::is_queue_empty() const {
+  return std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
+    return peer.queues[0].waiting.empty() && peer.queues[1].waiting.empty();
+  });
+}
+
+void MpiEngine::test_requests() {
+  int flag = 0;
+  if (!cancelled_ && cancel_request_ != MPI_REQUEST_NULL) {
+    check_mpi(MPI_Test(&cancel_request_, &flag, MPI_STATUS_IGNORE), "MPI_Test");
+    if (flag) cancelled_ = true;
+  }
+  if (active_.empty()) return;
+  completed_.resize(active_.size());
+  int count = 0;
+  check_mpi(MPI_Testsome(static_cast<int>(active_.size()), active_.data(),
+                         &count, completed_.data(), MPI_STATUSES_IGNORE),
+            "MPI_Testsome");
+  if (count == MPI_UNDEFINED || count == 0) return;
+  std::sort(completed_.begin(), completed_.begin() + count);
+  for (int i = 0; i < count; ++i)
+    done_[static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)])]();
+  for (int i = count - 1; i >= 0; --i) {
+    const auto at =
+        static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]);
+    active_[at] = active_.back();
+    done_[at] = std::move(done_.back());
+    active_.pop_back();
+    done_.pop_back();
+  }
+}
+
+void MpiEngine::probe_texts() {
+  for (std::size_t i = 0; i < texts_.size();) {
+    int flag = 0;
+    MPI_Message message = MPI_MESSAGE_NULL;
+    MPI_Status status;
+    check_mpi(MPI_Improbe(texts_[i].from, texts_[i].tag, texts_comm_, &flag,
+                          &message, &status),
+              "MPI_Improbe");
+    if (!flag) {
+      ++i;
+      continue;
+    }
+    int size = 0;
+    MPI_Get_count(&status, MPI_BYTE, &size);
+    std::string text(static_cast<std::size_t>(size), '\0');
+    check_mpi(MPI_Mrecv(text.data(), size, MPI_BYTE, &message, &status),
+              "MPI_Mrecv");
+    const Expected expected = std::move(texts_[i]);
+    texts_.erase(texts_.begin() + static_cast<std::ptrdiff_t>(i));
+    expected.arrived(text);
+  }
+}
+
+void MpiEngine::move_on() {
+  test_requests();
+  probe_texts();
+  for (int to = 0; to < size_; ++to)
+    for (Queue& queue : peers_[static_cast<std::size_t>(to)].queues)
+      if (!queue.waiting.empty())
+        start_low(to, peers_[static_cast<std::size_t>(to)], queue);
+}
+
+void MpiEngine::tell_cancelled() {
+  if (std::exchange(cancelled_, true)) return;
+  static const int word = 1;
+  for (int to = 0; to < size_; ++to) {
+    if (to == rank_) continue;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Isend(&word, 1, MPI_INT, to, kCancelTag, control_, &request);
+    add_request(request, [] {});
+  }
+}
+
+void MpiEngine::wait_until(const std::function<bool()>& done) {
+  for (Patience patience;; patience.pause()) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) throw std::runtime_error(failure_);
+    if (cancelled_) throw Cancelled();
+    if (done()) return;
+    move_on();
+    if (cancelled_) throw Cancelled();
+    if (done()) return;
+  }
+}
+
+void MpiEngine::start_thread() {
+  thread_ = std::thread([this] {
+    ::prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
+    while (!ends_) {
+      bool idle = false;
+      {
+        const std::lock_guard lock(mutex_);
+        idle = active_.empty() && texts_.empty();
+        try {
+          if (!idle && !cancelled_) move_on();
+        } catch (const std::exception& error) {
+          failure_ = error.what();  // for who waits next
+          return;
+        }
+      }
+      sleep_for_ns(idle ? 200'000 : 50'000);
+    }
+  });
+}
+
+}  // namespace pipewright

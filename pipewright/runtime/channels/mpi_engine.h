@@ -1,0 +1,132 @@
+// Messages between ranks: nonblocking sends and receives of tensors, moved on
+// whenever someone asks, or by a thread of its own. For channels/mpi_*.cc
+// alone; transfers, reductions and programs are not known here.
+//
+// Who waits polls: first without giving up the core, unless ranks share cores,
+// then sleeping for short times.
+
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pipewright/runtime/channels/message_layout.h"
+#include "pipewright/runtime/channels/mpi_include.h"
+
+namespace pipewright {
+
+// One pause of a loop that waits for something to change elsewhere.
+class Patience {
+ public:
+  void pause();
+  // Whether ranks of this host have a core each; they have until it is said.
+  static void set_cores_shared(bool are_shared);
+
+ private:
+  std::chrono::steady_clock::time_point since_;
+  int rounds_ = 0;
+};
+
+// What is not High goes in pieces, in turn within its own kind, when nothing of
+// high priority goes to the same rank.
+enum class Priority {
+  High,
+  Saved,
+  Weights
+};
+
+class MpiEngine {
+ public:
+  // A receive: complete when nothing is outstanding.
+  struct Receive {
+    std::vector<std::vector<at::Tensor>> values;
+    int outstanding = 0;
+  };
+
+  // Duplicates the communicator: every rank constructs at the same time.
+  explicit MpiEngine(MPI_Comm world);
+  ~MpiEngine();
+
+  std::mutex& mutex() { return mutex_; }
+
+  // All below: with mutex() held. A tensor is kept until it has left.
+  void send(int to, int tag, const std::vector<std::vector<at::Tensor>>& values,
+            Priority priority);
+  void send_text(int to, int tag, std::string text);
+  void receive(int from, int tag, const MessageLayout& layout,
+               Priority priority, const std::shared_ptr<Receive>& into);
+  // Calls `arrived` once with the text of that tag, while moving on.
+  void expect_text(int from, int tag,
+                   std::function<void(const std::string&)> arrived);
+  // Counts as outstanding until done.
+  void add_request(MPI_Request request, std::function<void()> done);
+  void move_on();
+  bool is_idle() const {
+    return active_.empty() && texts_.empty() && is_queue_empty();
+  }
+  void tell_cancelled();
+  bool is_cancelled() const { return cancelled_; }
+
+  // Without the mutex: moves on until `done`, or throws Cancelled. `done` is
+  // asked with the mutex held.
+  void wait_until(const std::function<bool()>& done);
+
+  void start_thread();
+  MPI_Comm communicator() const { return data_; }
+
+ private:
+  struct Outgoing {
+    at::Tensor tensor;  // keeps the memory
+    const char* from = nullptr;
+    int bytes = 0, tag = 0;
+    std::chrono::steady_clock::time_point since;
+  };
+  struct Expected {
+    int from, tag;
+    std::function<void(const std::string&)> arrived;
+  };
+  // Of one kind of low priority: receivers take them in this order.
+  struct Queue {
+    int under_way = 0;
+    std::chrono::steady_clock::time_point last_start;
+    std::deque<Outgoing> waiting;
+  };
+  struct Peer {
+    int high = 0;  // sends under way
+    Queue queues[2];
+  };
+
+  static Queue& queue_of(Peer& peer, Priority priority);
+  void start_low(int to, Peer& peer, Queue& queue);
+  void test_requests();
+  void probe_texts();
+  void post_cancel_receive();
+  bool is_queue_empty() const;
+
+  std::mutex mutex_;
+  MPI_Comm data_ = MPI_COMM_NULL, texts_comm_ = MPI_COMM_NULL,
+           control_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1;
+  std::vector<MPI_Request> active_;
+  std::vector<std::function<void()>> done_;  // beside active_
+  std::vector<int> completed_;
+  std::vector<Expected> texts_;
+  std::vector<Peer> peers_;
+  MPI_Request cancel_request_ = MPI_REQUEST_NULL;
+  int cancel_word_ = 0;
+  bool cancelled_ = false;
+  std::string failure_;  // of the thread
+  std::atomic<bool> ends_{false};
+  std::thread thread_;
+};
+
+}  // namespace pipewright

@@ -1,0 +1,216 @@
+// Ranks and what they say between runs; see mpi_transport.h.
+
+#include "pipewright/runtime/channels/mpi_transport.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "pipewright/runtime/channels/mpi_channel.h"
+#include "pipewright/runtime/channels/mpi_engine.h"
+
+namespace pipewright {
+namespace {
+
+constexpr int kTextTag = 2;
+constexpr std::size_t kLargestPiece = std::size_t{1} << 30;
+
+// Gives up the core while it waits: a checkpoint may take the leader minutes.
+void wait_for(MPI_Request& request) {
+  int done = 0;
+  for (Patience patience;; patience.pause()) {
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done) return;
+  }
+}
+
+void send_bytes(const std::string& bytes, int to, MPI_Comm comm) {
+  const std::uint64_t size = bytes.size();
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(
+      MPI_Isend(&size, sizeof(size), MPI_BYTE, to, kTextTag, comm, &request),
+      "MPI_Isend");
+  wait_for(request);
+  for (std::size_t at = 0; at < bytes.size(); at += kLargestPiece) {
+    const auto piece =
+        static_cast<int>(std::min(kLargestPiece, bytes.size() - at));
+    check_mpi(MPI_Isend(bytes.data() + at, piece, MPI_BYTE, to, kTextTag, comm,
+                        &request),
+              "MPI_Isend");
+    wait_for(request);
+  }
+}
+
+std::string received_bytes(int from, MPI_Comm comm) {
+  std::uint64_t size = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(
+      MPI_Irecv(&size, sizeof(size), MPI_BYTE, from, kTextTag, comm, &request),
+      "MPI_Irecv");
+  wait_for(request);
+  std::string bytes(size, '\0');
+  for (std::size_t at = 0; at < size; at += kLargestPiece) {
+    const auto piece = static_cast<int>(
+        std::min<std::size_t>(kLargestPiece, bytes.size() - at));
+    check_mpi(MPI_Irecv(bytes.data() + at, piece, MPI_BYTE, from, kTextTag,
+                        comm, &request),
+              "MPI_Irecv");
+    wait_for(request);
+  }
+  return bytes;
+}
+
+int ranks_on_host() {
+  MPI_Comm host = MPI_COMM_NULL;
+  int count = 1;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
+                      &host);
+  MPI_Comm_size(host, &count);
+  MPI_Comm_free(&host);
+  return count;
+}
+
+int cores_of_host() {
+  return static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+class MpiTransport final : public Transport {
+ public:
+  MpiTransport(int rank, int size, const MpiOptions& options)
+      : rank_(rank), size_(size), options_(options), engine_(MPI_COMM_WORLD) {
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &texts_), "MPI_Comm_dup");
+    if (options.progress_thread) engine_.start_thread();
+  }
+  ~MpiTransport() override {
+    const std::lock_guard lock(engine_.mutex());
+    if (engine_.is_cancelled()) return;  // messages may still be under way
+    free_sums();
+    MPI_Comm_free(&texts_);
+  }
+
+  int process() const override { return rank_; }
+  int num_processes() const override { return size_; }
+  bool is_here(WorkerId worker) const override { return worker.value == rank_; }
+
+  std::vector<std::unique_ptr<Channel>> connect(
+      const Program& program) override {
+    if (!(program.reductions == reductions_)) {
+      free_sums();
+      reductions_ = program.reductions;
+    }
+    std::vector<ReductionRanks> ranks = reduction_ranks(program, rank_);
+    if (options_.fast_reduce) make_sums(ranks);
+    for (std::size_t r = 0; r < sums_.size(); ++r) ranks[r].all = sums_[r];
+    ranks_ = std::move(ranks);
+    wait_for_all();
+    std::vector<std::unique_ptr<Channel>> channels;
+    if (rank_ < program.num_workers())
+      channels.push_back(std::make_unique<MpiChannel>(engine_, program,
+                                                      WorkerId(rank_), ranks_));
+    return channels;
+  }
+
+  std::vector<std::string> gathered(std::string mine) override {
+    if (rank_ != 0) {
+      send_bytes(mine, 0, texts_);
+      return {};
+    }
+    std::vector<std::string> all = {std::move(mine)};
+    for (int from = 1; from < size_; ++from)
+      all.push_back(received_bytes(from, texts_));
+    return all;
+  }
+
+  std::string broadcast(std::string leaders) override {
+    if (rank_ != 0) return received_bytes(0, texts_);
+    for (int to = 1; to < size_; ++to) send_bytes(leaders, to, texts_);
+    return leaders;
+  }
+
+ private:
+  void wait_for_all() {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Ibarrier(texts_, &request), "MPI_Ibarrier");
+    wait_for(request);
+  }
+
+  // A communicator for each reduction to which all that read also give. The
+  // members of each make it, in the order of reductions.
+  void make_sums(const std::vector<ReductionRanks>& ranks) {
+    if (!sums_.empty()) return;
+    MPI_Group world = MPI_GROUP_NULL;
+    MPI_Comm_group(texts_, &world);
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      MPI_Comm comm = MPI_COMM_NULL;
+      if (!reductions_[r].is_norm && ranks[r].givers == ranks[r].readers &&
+          ranks[r].givers.count(rank_) > 0) {
+        const std::vector<int> members(ranks[r].givers.begin(),
+                                       ranks[r].givers.end());
+        MPI_Group group = MPI_GROUP_NULL;
+        MPI_Group_incl(world, static_cast<int>(members.size()), members.data(),
+                       &group);
+        check_mpi(
+            MPI_Comm_create_group(texts_, group, static_cast<int>(r), &comm),
+            "MPI_Comm_create_group");
+        MPI_Group_free(&group);
+      }
+      sums_.push_back(comm);
+    }
+    MPI_Group_free(&world);
+  }
+  void free_sums() {
+    for (MPI_Comm& comm : sums_)
+      if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
+    sums_.clear();
+  }
+
+  const int rank_, size_;
+  const MpiOptions options_;
+  MPI_Comm texts_ = MPI_COMM_NULL;
+  std::vector<Reduction> reductions_;  // that sums_ are for
+  std::vector<MPI_Comm> sums_;         // by reduction; empty unless wanted
+  std::vector<ReductionRanks> ranks_;
+  MpiEngine engine_;
+};
+
+}  // namespace
+
+bool is_launched_by_mpi() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"})
+    if (std::getenv(name) != nullptr) return true;
+  return false;
+}
+
+std::string mpi_version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string whole(text, static_cast<std::size_t>(length));
+  return whole.substr(0, whole.find_first_of(",\n"));
+}
+
+Result<std::unique_ptr<MpiSession>> MpiSession::start() {
+  int provided = MPI_THREAD_SINGLE;
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) !=
+      MPI_SUCCESS)
+    return bad_configuration("MPI does not start",
+                             "does mpirun -n 2 hostname work?");
+  std::unique_ptr<MpiSession> session(new MpiSession);
+  if (provided < MPI_THREAD_MULTIPLE)
+    return bad_configuration(
+        mpi_version() + " lets threads not use it at the same time",
+        "it must be built with MPI_THREAD_MULTIPLE");
+  MPI_Comm_rank(MPI_COMM_WORLD, &session->rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &session->size_);
+  Patience::set_cores_shared(ranks_on_host() > cores_of_host());
+  return session;
+}
+
+MpiSession::~MpiSession() { MPI_Finalize(); }
+
+std::unique_ptr<Transport> MpiSession::connect(const MpiOptions& options) {
+  return std::make_unique<MpiTransport>(rank_, size_, options);
+}
+
+}  // namespace pipewright

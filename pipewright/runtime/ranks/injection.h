@@ -1,0 +1,51 @@
+// Faults made on purpose, to see that the promises about them hold: off unless
+// asked for with --inject.
+//
+//   kill:rank=2,step=5,action=B3    the process dies (SIGKILL)
+//   stop:rank=1,step=5,seconds=2    it is stopped, here for 2 s; without: for
+//   ever loop:rank=1,step=5              its worker computes for ever
+//   nan:rank=1,step=5,action=F0     what it reads or makes there is no number
+//   throw:rank=1,step=5             a kernel fails
+//   missing:rank=1                  it never joins the others
+//
+// Steps count from 1. An action is F, B, I, W or R (or S for the optimizer's
+// step) with a microbatch of the step; without one it is the step's first.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "pipewright/base/result.h"
+#include "pipewright/base/units.h"
+#include "pipewright/runtime/ranks/progress.h"
+
+namespace pipewright {
+
+struct Injection {
+  enum class Kind {
+    Kill,
+    Stop,
+    Loop,
+    Nan,
+    Throw,
+    Missing
+  };
+  Kind kind = Kind::Kill;
+  int rank = 0;
+  std::int64_t step = 1;
+  std::optional<ActionKind> action;
+  std::int64_t microbatch = 0;
+  Seconds seconds;  // of a stop; 0: for ever
+
+  bool is_at(int here, const Place& place) const;
+};
+
+// Fails with BadConfiguration, saying what is known.
+Result<Injection> parse_injection(const std::string& text);
+
+// Does it to this process, in the calling thread. Nan is the caller's business.
+void inject(const Injection& injection);
+
+}  // namespace pipewright

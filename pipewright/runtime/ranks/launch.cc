@@ -1,0 +1,175 @@
+// Start and end of a rank; see launch.h.
+
+#include "pipewright/runtime/ranks/launch.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "pipewright/base/text.h"
+#include "pipewright/runtime/channels/mpi_transport.h"
+#include "pipewright/runtime/ranks/agreement.h"
+#include "pipewright/runtime/ranks/commands.h"
+#include "pipewright/runtime/ranks/failure_report.h"
+#include "pipewright/runtime/ranks/heartbeat.h"
+#include "pipewright/runtime/ranks/watched_transport.h"
+
+namespace pipewright {
+namespace {
+
+// Gives up if it still lives after the limit: MPI itself waits for ever for a
+// rank that does not come.
+class SetUpWatch {
+ public:
+  SetUpWatch(Seconds limit, std::function<void()> give_up)
+      : thread_([this, limit, give_up = std::move(give_up)] {
+          std::unique_lock lock(mutex_);
+          const bool done =
+              over_.wait_for(lock, std::chrono::duration<double>(limit.value()),
+                             [this] { return is_over_; });
+          if (!done) give_up();
+        }) {}
+  ~SetUpWatch() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    over_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable over_;
+  bool is_over_ = false;
+  std::thread thread_;
+};
+
+Error worker_lost(std::string message, std::string hint) {
+  return {ErrorCode::WorkerLost, std::move(message), "", std::move(hint), {}};
+}
+
+const char* const kGoOn = "start again with --resume";
+
+class RankLaunch final : public Launch {
+ public:
+  explicit RankLaunch(LaunchRequest request) : request_(std::move(request)) {
+    limits_.set_up = request_.set_up_limit;
+    limits_.least = request_.least_limit;
+  }
+
+  Result<void> join(std::optional<Injection> injection) {
+    std::unique_ptr<Transport> transport = in_process_transport();
+    if (is_launched_by_mpi()) {
+      const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+      if (injection && injection->kind == Injection::Kind::Missing &&
+          rank != nullptr && parse_integer(rank) == injection->rank)
+        inject(*injection);
+      set_up_ = std::make_unique<SetUpWatch>(limits_.set_up,
+                                             [this] { give_up(missing()); });
+      PIPEWRIGHT_TRY(session_, MpiSession::start());
+      transport =
+          session_->connect({request_.fast_reduce, request_.progress_thread});
+    }
+    transport_ = watched_transport(std::move(transport), progress_,
+                                   std::move(injection));
+    rank_ = transport_->process();
+    size_ = transport_->num_processes();
+    return {};
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  Transport* transport() override { return transport_.get(); }
+  int signal() const override {
+    if (heartbeat_) return heartbeat_->signal();
+    return request_.signal ? request_.signal() : 0;
+  }
+
+  Result<void> agree(const Result<Intentions>& mine, const Plan& plan,
+                     const Cluster* cluster) override {
+    if (auto same = pipewright::agree(*transport_, mine); !same) return same;
+    if (!session_) return {};
+    if (plan.num_workers() != size())
+      return bad_configuration(
+          "the plan has " + std::to_string(plan.num_workers()) +
+              " workers, and " + std::to_string(size()) +
+              (size() == 1 ? " rank was started" : " ranks were started"),
+          "mpirun -n " + std::to_string(plan.num_workers()) +
+              ", or no mpirun: all workers then share this process");
+    const std::vector<std::string> hosts = hosts_of_ranks(*transport_);
+    if (cluster != nullptr)
+      if (auto placed = check_hosts(*cluster, plan, hosts); !placed)
+        return placed;
+    PIPEWRIGHT_TRY(heartbeat_,
+                   Heartbeat::start(*transport_, progress_, limits_,
+                                    {[this, hosts](const Verdict& verdict) {
+                                       give_up(lost(verdict, hosts));
+                                     },
+                                     request_.signal}));
+    set_up_.reset();
+    return {};
+  }
+
+  void report(const Error& error) const override {
+    write_failure(request_.run, rank_, error, progress_);
+  }
+
+  void finish(int exit_code, const std::string& text,
+              bool ended_well) override {
+    if (heartbeat_ && leads()) dismiss(*transport_, {exit_code, text});
+    set_up_.reset();
+    if (heartbeat_) heartbeat_->finish();
+    if (!ended_well) return;
+    heartbeat_.reset();
+    transport_.reset();
+    session_.reset();
+  }
+
+ private:
+  Error missing() const {
+    return worker_lost("not all ranks have come together within " +
+                           to_text(limits_.set_up) +
+                           ": at least one is missing",
+                       "see which host does not start its rank");
+  }
+
+  static Error lost(const Verdict& verdict,
+                    const std::vector<std::string>& hosts) {
+    const auto rank = static_cast<std::size_t>(verdict.rank);
+    return worker_lost("rank " + std::to_string(verdict.rank) + " on " +
+                           (rank < hosts.size() ? hosts[rank] : "?") + " " +
+                           verdict.text,
+                       kGoOn);
+  }
+
+  void give_up(const Error& error) const {
+    report(error);
+    request_.give_up(error);
+  }
+
+  const LaunchRequest request_;
+  Limits limits_;
+  int rank_ = 0, size_ = 1;
+  Progress progress_;
+  std::unique_ptr<SetUpWatch> set_up_;
+  std::unique_ptr<MpiSession> session_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Heartbeat> heartbeat_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Launch>> Launch::start(const LaunchRequest& request) {
+  std::optional<Injection> injection;
+  if (!request.inject.empty()) {
+    PIPEWRIGHT_TRY(injection, parse_injection(request.inject));
+  }
+  auto launch = std::make_unique<RankLaunch>(request);
+  if (auto joined = launch->join(std::move(injection)); !joined)
+    return joined.error();
+  return std::unique_ptr<Launch>(std::move(launch));
+}
+
+}  // namespace pipewright

@@ -1,0 +1,71 @@
+// A process's place among the ranks of a training, from start to end: MPI, the
+// heartbeat, the comparison before step 0, and how it ends. For a process that
+// no launcher of MPI started the same without the others.
+//
+// No type of LibTorch or MPI is seen from outside. Nothing here prints: what is
+// to be said goes to the hook, for a lost rank ends the process from a thread
+// of its own.
+
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pipewright/base/result.h"
+#include "pipewright/base/units.h"
+#include "pipewright/cluster/cluster.h"
+#include "pipewright/plan/plan.h"
+
+namespace pipewright {
+
+class Transport;
+
+struct LaunchRequest {
+  bool fast_reduce = false;
+  bool progress_thread = true;
+  Seconds set_up_limit{120}, least_limit{10};
+  std::string inject;           // see injection.h; empty for none
+  std::filesystem::path run;    // for failure reports
+  std::function<int()> signal;  // that this process has got, or 0
+  // Says one line and ends the process with the error's code. Called from any
+  // thread.
+  std::function<void(const Error&)> give_up;
+};
+
+// Parameters of the comparison; see agreement.h.
+using Intentions = std::vector<std::pair<std::string, std::string>>;
+
+class Launch {
+ public:
+  // Fails with BadConfiguration (no MPI, unknown injection). A rank that is
+  // missing ends the process after the limit.
+  static Result<std::unique_ptr<Launch>> start(const LaunchRequest& request);
+  virtual ~Launch() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  bool leads() const { return rank() == 0; }
+  virtual Transport* transport() = 0;
+  // A signal that any rank has got.
+  virtual int signal() const = 0;
+
+  // Compares with the other ranks and checks their number and hosts; from then
+  // on they watch each other. The same failure on every rank. `cluster` may be
+  // null.
+  virtual Result<void> agree(const Result<Intentions>& mine, const Plan& plan,
+                             const Cluster* cluster) = 0;
+
+  // Writes failure_RANK.json.
+  virtual void report(const Error& error) const = 0;
+  // The leader lets the others go with this exit code, or a follower has been
+  // let go. If all `ended_well` MPI ends, too; after a failure it may not be
+  // able to, and the process is to end with _exit().
+  virtual void finish(int exit_code, const std::string& text,
+                      bool ended_well) = 0;
+};
+
+}  // namespace pipewright

@@ -1,0 +1,80 @@
+// The last actions of a process; see progress.h.
+
+#include "pipewright/runtime/ranks/progress.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pipewright {
+namespace {
+
+const char* name_of(ActionKind kind) {
+  static const char* const kNames[] = {
+      "forward",         "backward",  "input gradient",
+      "weight gradient", "recompute", "send",
+      "receive",         "reduce",    "step"};
+  return kNames[static_cast<int>(kind)];
+}
+
+}  // namespace
+
+std::string to_text(const Place& place) {
+  if (place.worker.is_none()) return "no action yet";
+  std::string text = "step " + std::to_string(place.step);
+  if (!place.stage.is_none())
+    text += ", stage " + std::to_string(place.stage.value);
+  return text + ", " + name_of(place.kind) + " of microbatch " +
+         std::to_string(place.microbatch);
+}
+
+Progress::Progress() : start_(Clock::now()), step_start_(start_) {}
+
+void Progress::begin(WorkerId worker, const Action& action,
+                     std::int64_t microbatch, int num_microbatches) {
+  const Place place{worker, action.stage, action.kind,
+                    microbatch / num_microbatches + 1,
+                    microbatch % num_microbatches};
+  const Clock::time_point time = Clock::now();
+  const std::lock_guard lock(mutex_);
+  if (!is_in_step_ || place.step > now_.place.step) {
+    end_step(time);
+    step_start_ = time;
+    is_in_step_ = true;
+  }
+  now_.phase = Phase::Computes;
+  now_.place = place;
+  ++now_.count;
+  ring_[num_actions_++ % kRemembered] = {
+      place, Seconds(std::chrono::duration<double>(time - start_).count())};
+}
+
+void Progress::end_step(Clock::time_point time) {
+  if (!std::exchange(is_in_step_, false)) return;
+  now_.longest_step = std::max(
+      now_.longest_step,
+      Seconds(std::chrono::duration<double>(time - step_start_).count()));
+}
+
+void Progress::enter(Phase phase) {
+  const std::lock_guard lock(mutex_);
+  // What comes between runs, a checkpoint perhaps, is no part of a step.
+  if (phase == Phase::Between) end_step(Clock::now());
+  now_.phase = phase;
+  ++now_.count;
+}
+
+Snapshot Progress::snapshot() const {
+  const std::lock_guard lock(mutex_);
+  return now_;
+}
+
+std::vector<PastAction> Progress::last_actions() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<PastAction> actions;
+  const std::size_t count = std::min(num_actions_, kRemembered);
+  for (std::size_t i = num_actions_ - count; i < num_actions_; ++i)
+    actions.push_back(ring_[i % kRemembered]);
+  return actions;
+}
+
+}  // namespace pipewright

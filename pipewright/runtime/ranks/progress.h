@@ -1,0 +1,76 @@
+// Where the workers of a process are: written by them at each action, read by
+// the heartbeat and by whoever reports a failure. Nothing here judges.
+
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "pipewright/base/ids.h"
+#include "pipewright/base/units.h"
+#include "pipewright/plan/program.h"
+
+namespace pipewright {
+
+enum class Phase : std::int32_t {
+  SetUp,    // before the first run
+  Between,  // runs: reports, checkpoints
+  Computes,
+  Waits,  // for what another worker has to give
+};
+
+// An action of a worker, with step and microbatch as a person counts them: the
+// step that is made, from 1, and the microbatch within it.
+struct Place {
+  WorkerId worker;
+  StageId stage;
+  ActionKind kind = ActionKind::Forward;
+  std::int64_t step = 0;
+  std::int64_t microbatch = 0;
+};
+std::string to_text(const Place& place);  // "step 5, stage 1, backward of ..."
+
+struct PastAction {
+  Place place;
+  Seconds since_start;
+};
+
+// What a heartbeat carries.
+struct Snapshot {
+  Phase phase = Phase::SetUp;
+  std::int64_t count = 0;  // actions begun and phases entered
+  Place place;             // of the last action begun
+  Seconds longest_step;    // so far
+};
+
+class Progress {
+ public:
+  static constexpr std::size_t kRemembered = 64;
+
+  Progress();
+
+  void begin(WorkerId worker, const Action& action, std::int64_t microbatch,
+             int num_microbatches);
+  void enter(Phase phase);
+  Snapshot snapshot() const;
+  std::vector<PastAction> last_actions() const;  // the oldest first
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void end_step(Clock::time_point time);
+
+  mutable std::mutex mutex_;
+  const Clock::time_point start_;
+  Clock::time_point step_start_;
+  bool is_in_step_ = false;
+  Snapshot now_;
+  std::array<PastAction, kRemembered> ring_;
+  std::size_t num_actions_ = 0;
+};
+
+}  // namespace pipewright

@@ -1,0 +1,87 @@
+// Reports of a run from all processes; see run_report.h.
+
+#include "pipewright/runtime/ranks/run_report.h"
+
+#include <algorithm>
+
+#include "pipewright/runtime/ranks/packing.h"
+
+namespace pipewright {
+namespace {
+
+void pack(Packer& packer, const std::optional<Error>& failure) {
+  packer.number(failure.has_value());
+  if (!failure) return;
+  packer.number(failure->code);
+  for (const auto* text : {&failure->message, &failure->where, &failure->hint})
+    packer.text(*text);
+}
+
+std::optional<Error> unpacked_failure(Unpacker& bytes) {
+  if (!bytes.number<bool>()) return std::nullopt;
+  Error error;
+  error.code = bytes.number<ErrorCode>();
+  error.message = bytes.text();
+  error.where = bytes.text();
+  error.hint = bytes.text();
+  return error;
+}
+
+// What all are told.
+void pack_verdict(Packer& packer, const RunReport& report) {
+  pack(packer, report.failure);
+  pack(packer, report.not_finite);
+  packer.number(report.last_version);
+  packer.number(report.duration);
+}
+
+void add_verdict(RunReport& all, Unpacker& bytes) {
+  std::optional<Error> failure = unpacked_failure(bytes);
+  if (!all.failure) all.failure = std::move(failure);
+  std::optional<Error> not_finite = unpacked_failure(bytes);
+  if (!all.not_finite) all.not_finite = std::move(not_finite);
+  all.last_version = std::max(all.last_version, bytes.number<std::int32_t>());
+  all.duration = std::max(all.duration, bytes.number<Seconds>());
+}
+
+std::string packed(const RunReport& report) {
+  Packer packer;
+  pack_verdict(packer, report);
+  packer.numbers(report.losses);
+  packer.numbers(report.spans);
+  packer.number(report.memory.size());
+  for (const auto& [worker, peak] : report.memory) {
+    packer.number(worker);
+    packer.number(peak);
+  }
+  return packer.take();
+}
+
+void add(RunReport& all, Unpacker bytes) {
+  add_verdict(all, bytes);
+  const auto losses = bytes.numbers<PartialLoss>();
+  all.losses.insert(all.losses.end(), losses.begin(), losses.end());
+  const auto spans = bytes.numbers<Span>();
+  all.spans.insert(all.spans.end(), spans.begin(), spans.end());
+  for (auto n = bytes.number<std::size_t>(); n > 0; --n) {
+    const auto worker = bytes.number<WorkerId>();
+    all.memory.emplace_back(worker, bytes.number<Bytes>());
+  }
+}
+
+}  // namespace
+
+RunReport joined(Transport& transport, RunReport mine) {
+  if (transport.is_alone()) return mine;
+  RunReport all;
+  for (const std::string& bytes : transport.gathered(packed(mine)))
+    add(all, Unpacker(bytes));
+  Packer verdict;
+  pack_verdict(verdict, all);
+  const std::string answer = transport.broadcast(verdict.take());
+  Unpacker bytes(answer);
+  add_verdict(all, bytes);
+  return all;
+}
+
+}  // namespace pipewright

@@ -1,0 +1,65 @@
+// Stream sockets for fixed-size messages between the processes of a run: just
+// what the heartbeat needs.
+
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pipewright/base/result.h"
+#include "pipewright/base/units.h"
+
+namespace pipewright {
+
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket() { close(); }
+  void close();
+  int fd() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+
+  // Never waits: false if it cannot be sent now or any more.
+  bool send(const void* bytes, std::size_t size) const;
+
+ private:
+  int fd_ = -1;
+};
+
+// Listens on all interfaces, on a port that is free.
+struct Listener {
+  Socket socket;
+  int port = 0;
+};
+Result<Listener> listening_socket();
+// The next connection within the time, or none.
+Socket accepted(const Socket& listener, Seconds within);
+
+// IPv4 addresses of this host, loopback last.
+std::vector<std::string> own_addresses();
+// The first of the addresses that answers within the time, or none.
+Socket connected(const std::vector<std::string>& addresses, int port,
+                 Seconds within);
+
+// What has arrived, in whole messages.
+class MessageReader {
+ public:
+  explicit MessageReader(std::size_t size) : size_(size) {}
+  // Reads what is there without waiting. False at the end of the stream.
+  bool read(const Socket& socket);
+  bool next(void* message);
+
+ private:
+  std::size_t size_;
+  std::string bytes_;
+};
+
+// Waits until one of the sockets has something, at most that long.
+void wait_for_any(const std::vector<const Socket*>& sockets, Seconds at_most);
+
+}  // namespace pipewright

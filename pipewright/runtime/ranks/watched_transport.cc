@@ -1,0 +1,156 @@
+// Channels with a witness; see watched_transport.h.
+
+#include "pipewright/runtime/ranks/watched_transport.h"
+
+#include <atomic>
+#include <limits>
+#include <utility>
+
+namespace pipewright {
+namespace {
+
+using Values = std::vector<std::vector<at::Tensor>>;
+
+// The first tensor of real numbers, replaced by one of no numbers. The original
+// may be someone else's.
+bool poison(Values& values) {
+  for (auto& tensors : values)
+    for (at::Tensor& tensor : tensors) {
+      if (!tensor.defined() || !tensor.is_floating_point()) continue;
+      tensor = at::full_like(tensor, std::numeric_limits<double>::quiet_NaN());
+      return true;
+    }
+  return false;
+}
+
+// Says for its lifetime that a worker waits.
+class Waiting {
+ public:
+  explicit Waiting(Progress& progress) : progress_(progress) {
+    progress_.enter(Phase::Waits);
+  }
+  ~Waiting() { progress_.enter(Phase::Computes); }
+
+ private:
+  Progress& progress_;
+};
+
+class WatchedChannel final : public Channel {
+ public:
+  WatchedChannel(std::unique_ptr<Channel> inner, Progress& progress,
+                 const std::optional<Injection>& injection, WorkerId worker,
+                 int rank, int num_microbatches)
+      : inner_(std::move(inner)),
+        progress_(progress),
+        injection_(injection),
+        worker_(worker),
+        rank_(rank),
+        num_microbatches_(num_microbatches) {}
+
+  // What is still under way is others' business.
+  ~WatchedChannel() override { progress_.enter(Phase::Waits); }
+
+  void before(const Action& action, std::int64_t microbatch) override {
+    progress_.begin(worker_, action, microbatch, num_microbatches_);
+    if (injection_ && !is_injected_) inject_here(action, microbatch);
+    inner_->before(action, microbatch);
+  }
+  void send(TransferId transfer, std::int32_t key, Values values) override {
+    if (is_poisoned_ && poison(values)) is_poisoned_ = false;
+    inner_->send(transfer, key, std::move(values));
+  }
+  void post(TransferId transfer, std::int32_t key) override {
+    inner_->post(transfer, key);
+  }
+  Values take(TransferId transfer, std::int32_t key) override {
+    const Waiting waiting(progress_);
+    Values values = inner_->take(transfer, key);
+    if (is_poisoned_ && poison(values)) is_poisoned_ = false;
+    return values;
+  }
+  void contribute(std::int32_t reduction, std::int32_t microbatch,
+                  std::vector<Contribution> contributions) override {
+    inner_->contribute(reduction, microbatch, std::move(contributions));
+  }
+  std::vector<at::Tensor> reduced(std::int32_t reduction,
+                                  std::int32_t microbatch) override {
+    const Waiting waiting(progress_);
+    return inner_->reduced(reduction, microbatch);
+  }
+  void cancel() override { inner_->cancel(); }
+
+ private:
+  void inject_here(const Action& action, std::int64_t microbatch) {
+    const Place place{worker_, action.stage, action.kind,
+                      microbatch / num_microbatches_ + 1,
+                      microbatch % num_microbatches_};
+    if (!injection_->is_at(rank_, place)) return;
+    is_injected_ = true;
+    if (injection_->kind == Injection::Kind::Nan) is_poisoned_ = true;
+    inject(*injection_);
+  }
+
+  const std::unique_ptr<Channel> inner_;
+  Progress& progress_;
+  const std::optional<Injection>& injection_;
+  const WorkerId worker_;
+  const int rank_, num_microbatches_;
+  bool is_injected_ = false, is_poisoned_ = false;
+};
+
+class WatchedTransport final : public Transport {
+ public:
+  WatchedTransport(std::unique_ptr<Transport> inner, Progress& progress,
+                   std::optional<Injection> injection)
+      : inner_(std::move(inner)),
+        progress_(progress),
+        injection_(std::move(injection)) {}
+
+  int process() const override { return inner_->process(); }
+  int num_processes() const override { return inner_->num_processes(); }
+  bool is_here(WorkerId worker) const override {
+    return inner_->is_here(worker);
+  }
+
+  std::vector<std::unique_ptr<Channel>> connect(
+      const Program& program) override {
+    progress_.enter(Phase::Between);
+    auto channels = inner_->connect(program);
+    std::size_t next = 0;
+    for (int w = 0; w < program.num_workers(); ++w) {
+      if (!is_here(WorkerId(w))) continue;
+      // Where all workers are in one process, a rank is a worker.
+      const int rank = inner_->is_alone() ? w : inner_->process();
+      auto& channel = channels[next++];
+      channel = std::make_unique<WatchedChannel>(std::move(channel), progress_,
+                                                 injection_, WorkerId(w), rank,
+                                                 program.num_microbatches);
+    }
+    return channels;
+  }
+
+  std::vector<std::string> gathered(std::string mine) override {
+    progress_.enter(Phase::Between);
+    return inner_->gathered(std::move(mine));
+  }
+  std::string broadcast(std::string leaders) override {
+    progress_.enter(Phase::Between);
+    return inner_->broadcast(std::move(leaders));
+  }
+
+ private:
+  const std::unique_ptr<Transport> inner_;
+  Progress& progress_;
+  const std::optional<Injection> injection_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> watched_transport(
+    std::unique_ptr<Transport> inner, Progress& progress,
+    std::optional<Injection> injection) {
+  return std::make_unique<WatchedTransport>(std::move(inner), progress,
+                                            std::move(injection));
+}
+
+}  // namespace pipewright

@@ -1,0 +1,20 @@
+// A transport that notes where its workers are, and where a fault is to be
+// injected lets it happen. Everything else is the inner transport's.
+
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "pipewright/runtime/channels/transport.h"
+#include "pipewright/runtime/ranks/injection.h"
+#include "pipewright/runtime/ranks/progress.h"
+
+namespace pipewright {
+
+// `progress` outlives the transport.
+std::unique_ptr<Transport> watched_transport(
+    std::unique_ptr<Transport> inner, Progress& progress,
+    std::optional<Injection> injection);
+
+}  // namespace pipewright

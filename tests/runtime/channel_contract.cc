@@ -1,0 +1,395 @@
+#include "tests/runtime/channel_contract.h"
+
+#include <doctest/doctest.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "pipewright/runtime/channels/reduction.h"
+
+namespace pipewright::testing {
+namespace {
+
+using Values = std::vector<std::vector<at::Tensor>>;
+
+// Transfers of every kind from each worker to the next and back; transfer
+// 8 * w + k goes from w onwards, 8 * w + 4 + k back to w.
+Program ring(int workers) {
+  Program program;
+  program.num_stages = workers;
+  program.workers.resize(static_cast<std::size_t>(workers));
+  for (int w = 0; w < workers; ++w)
+    for (const bool back : {false, true})
+      for (int kind = 0; kind < 4; ++kind) {
+        Transfer transfer;
+        transfer.from = WorkerId(back ? (w + 1) % workers : w);
+        transfer.to = WorkerId(back ? w : (w + 1) % workers);
+        transfer.kind = static_cast<TransferKind>(kind);
+        program.transfers.push_back(transfer);
+      }
+  return program;
+}
+TransferId onwards(int from, int kind = 1) {
+  return TransferId(8 * from + kind);
+}
+TransferId back_to(int to, int kind = 0) {
+  return TransferId(8 * to + 4 + kind);
+}
+
+// One reduction of two parameters; who reads and who gives as said.
+Program reducing(int workers, const std::vector<int>& givers,
+                 const std::vector<int>& readers) {
+  Program program = ring(workers);
+  Reduction reduction;
+  for (int w = 0; w < workers; ++w) reduction.workers.push_back(WorkerId(w));
+  reduction.parameters = {ParameterId(0), ParameterId(4)};
+  program.reductions.push_back(reduction);
+  program.read_sets.emplace_back().reductions = {0};
+  Action action;
+  action.index = 0;
+  for (const int w : givers) {
+    action.kind = ActionKind::Reduce;
+    action.stage = StageId(w);
+    program.workers[static_cast<std::size_t>(w)].body.push_back(action);
+  }
+  for (const int w : readers) {
+    action.kind = ActionKind::Step;
+    action.stage = StageId(w);
+    program.workers[static_cast<std::size_t>(w)].body.push_back(action);
+  }
+  return program;
+}
+
+std::vector<int> everyone(int workers) {
+  std::vector<int> all;
+  for (int w = 0; w < workers; ++w) all.push_back(w);
+  return all;
+}
+
+void any_order_of_keys(WorkerId self, Channel& channel) {
+  constexpr int kKeys = 50;
+  if (self == WorkerId(0))
+    for (int key = 0; key < kKeys; ++key) {
+      channel.send(onwards(0), key,
+                   {{at::full({3}, key), at::full({2}, -key)},
+                    {at::full({1}, 2 * key)}});
+      channel.send(onwards(0, 3), key, {{at::full({5000}, key)}});
+    }
+  if (self != WorkerId(1)) return;
+  for (int key = kKeys - 1; key >= 0; --key) {
+    channel.post(onwards(0), key);
+    const Values values = channel.take(onwards(0), key);
+    REQUIRE(values.size() == 2);
+    CHECK(values[0][0].equal(at::full({3}, key)));
+    CHECK(values[0][1].equal(at::full({2}, -key)));
+    CHECK(values[1][0].equal(at::full({1}, 2 * key)));
+    CHECK(channel.take(onwards(0, 3), key)[0][0].equal(at::full({5000}, key)));
+  }
+}
+
+// Every kind, both ways, round the ring, sizes from bytes to a megabyte.
+void order_per_pair_and_kind(WorkerId self, Channel& channel, int workers) {
+  const auto message = [](int from, int kind, int key) {
+    const std::int64_t sizes[] = {1, 100, 5000, 300000};
+    return at::full({sizes[key % 4]}, 1000 * from + 100 * kind + key);
+  };
+  const int me = self.value, next = (me + 1) % workers,
+            previous = (me + workers - 1) % workers;
+  // The size of a transfer's messages is its own.
+  for (int key = 0; key < 20; ++key)
+    for (int kind = 0; kind < 4; ++kind) {
+      channel.send(onwards(me, kind), key, {{message(me, kind, 4 + kind)}});
+      channel.send(back_to(previous, kind), key,
+                   {{message(me, kind, 8 + kind)}});
+    }
+  for (int key = 0; key < 20; ++key)
+    for (int kind = 3; kind >= 0; --kind) {
+      channel.post(onwards(previous, kind), key);
+      channel.post(back_to(me, kind), key);
+      const Values one = channel.take(onwards(previous, kind), key);
+      CHECK(one.at(0).at(0).equal(message(previous, kind, 4 + kind)));
+      const Values two = channel.take(back_to(me, kind), key);
+      CHECK(two.at(0).at(0).equal(message(next, kind, 8 + kind)));
+    }
+}
+
+void every_number_type(WorkerId self, Channel& channel) {
+  const at::ScalarType types[] = {
+      at::kBool,  at::kByte,   at::kChar,         at::kShort,
+      at::kInt,   at::kLong,   at::kHalf,         at::kBFloat16,
+      at::kFloat, at::kDouble, at::kComplexFloat, at::kComplexDouble};
+  const auto message = [&](int key) {
+    Values values(1);
+    for (const at::ScalarType type : types)
+      values[0].push_back(at::arange(7, at::kFloat).add(key).to(type));
+    return values;
+  };
+  for (int key = 0; key < 3; ++key) {
+    if (self == WorkerId(0)) channel.send(onwards(0), key, message(key));
+    if (self != WorkerId(1)) continue;
+    const Values got = channel.take(onwards(0), key), wanted = message(key);
+    REQUIRE(got.at(0).size() == wanted[0].size());
+    for (std::size_t i = 0; i < wanted[0].size(); ++i) {
+      CHECK((got[0][i].scalar_type() == wanted[0][i].scalar_type()));
+      CHECK(got[0][i].equal(wanted[0][i]));
+    }
+  }
+}
+
+void empty_ones(WorkerId self, Channel& channel) {
+  if (self == WorkerId(0)) {
+    channel.send(onwards(0), 0,
+                 {{at::empty({0}), at::empty({3, 0}), at::Tensor(),
+                   at::scalar_tensor(2.5)},
+                  {}});
+    channel.send(onwards(0, 0), 0, {});
+  }
+  if (self != WorkerId(1)) return;
+  const Values values = channel.take(onwards(0), 0);
+  REQUIRE(values.size() == 2);
+  REQUIRE(values[0].size() == 4);
+  CHECK((values[0][0].sizes() == at::IntArrayRef{0}));
+  CHECK((values[0][1].sizes() == at::IntArrayRef{3, 0}));
+  CHECK(!values[0][2].defined());
+  CHECK(values[0][3].dim() == 0);
+  CHECK(values[0][3].item<double>() == 2.5);
+  CHECK(values[1].empty());
+  CHECK(channel.take(onwards(0, 0), 0).empty());
+}
+
+void not_contiguous(WorkerId self, Channel& channel) {
+  const auto message = [] {
+    const at::Tensor grid = at::arange(2 * 3 * 4 * 5).reshape({2, 3, 4, 5});
+    return Values{{grid.transpose(1, 3), grid.narrow(2, 1, 2),
+                   grid.permute({0, 2, 3, 1}), grid.select(3, 2),
+                   at::ones({1, 4}).expand({3, 4}),
+                   grid.contiguous(at::MemoryFormat::ChannelsLast)}};
+  };
+  if (self == WorkerId(0)) channel.send(onwards(0), 0, message());
+  if (self != WorkerId(1)) return;
+  const Values got = channel.take(onwards(0), 0), wanted = message();
+  for (std::size_t i = 0; i < wanted[0].size(); ++i) {
+    CHECK(got[0][i].equal(wanted[0][i]));
+    // Where memory has no gaps kernels must see the same strides.
+    if (wanted[0][i].is_non_overlapping_and_dense())
+      CHECK((got[0][i].strides() == wanted[0][i].strides()));
+  }
+}
+
+// 64 MB; a gigabyte where asked for.
+void a_large_one(WorkerId self, Channel& channel) {
+  const std::int64_t numbers =
+      (std::getenv("PIPEWRIGHT_LARGE") ? 1LL << 30 : 64LL << 20) / 8;
+  if (self == WorkerId(0)) channel.send(onwards(0), 0, {{at::arange(numbers)}});
+  if (self != WorkerId(1)) return;
+  const at::Tensor got = channel.take(onwards(0), 0).at(0).at(0);
+  CHECK(got.numel() == numbers);
+  CHECK(got.equal(at::arange(numbers)));
+}
+
+void many_small_ones(WorkerId self, Channel& channel, int workers) {
+  constexpr int kMessages = 3000, kAhead = 8;
+  const int me = self.value, previous = (me + workers - 1) % workers;
+  int wrong = 0;
+  for (int key = 0; key < kMessages + kAhead; ++key) {
+    if (key < kMessages) {
+      channel.send(onwards(me), key, {{at::full({4}, key)}});
+      channel.send(back_to(previous), key, {{at::full({4}, -key)}});
+      channel.post(onwards(previous), key);
+      channel.post(back_to(me), key);
+    }
+    if (key < kAhead) continue;
+    const int old = key - kAhead;
+    const Values one = channel.take(onwards(previous), old);
+    const Values two = channel.take(back_to(me), old);
+    wrong += one[0][0][0].item<int>() != old;
+    wrong += two[0][0][3].item<int>() != -old;
+  }
+  CHECK(wrong == 0);
+}
+
+// Both send all before they take anything.
+void both_ways_at_once(WorkerId self, Channel& channel) {
+  if (self.value > 1) return;
+  constexpr int kMessages = 6;
+  constexpr std::int64_t kNumbers = 1 << 20;
+  const bool first = self == WorkerId(0);
+  const TransferId to = first ? onwards(0) : back_to(0);
+  const TransferId from = first ? back_to(0) : onwards(0);
+  for (int key = 0; key < kMessages; ++key)
+    channel.send(to, key, {{at::full({kNumbers}, key + self.value)}});
+  for (int key = 0; key < kMessages; ++key)
+    CHECK(channel.take(from, key)[0][0].equal(
+        at::full({kNumbers}, key + 1 - self.value)));
+}
+
+// What was taken stays what it is while others come in, also after the sender
+// has dropped its own.
+void taken_is_kept(WorkerId self, Channel& channel) {
+  constexpr int kMessages = 40;
+  std::vector<at::Tensor> kept;
+  for (int key = 0; key < kMessages; ++key) {
+    if (self == WorkerId(0))
+      channel.send(onwards(0), key, {{at::full({1000}, key)}});
+    if (self != WorkerId(1)) continue;
+    const Values values = channel.take(onwards(0), key);
+    if (key % 3 == 0) kept.push_back(values[0][0]);
+    if (key % 3 == 1) kept.push_back(values[0][0].narrow(0, 10, 20));
+    if (key % 3 == 2) kept.emplace_back();
+  }
+  for (std::size_t key = 0; key < kept.size(); ++key)
+    if (kept[key].defined()) {
+      CHECK(kept[key][0].item<int>() == static_cast<int>(key));
+      CHECK(kept[key][-1].item<int>() == static_cast<int>(key));
+    }
+}
+
+std::int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * 4096;
+}
+
+// 800 MB go through with two of 2 MB under way: memory does not grow with what
+// has gone through. (How tightly the system's allocator packs is another
+// matter.)
+void bounded_buffers(WorkerId self, Channel& channel) {
+  if (self.value > 1) return;
+  constexpr int kMessages = 400, kAhead = 2;
+  constexpr std::int64_t kNumbers = 1 << 18;
+  const bool sends = self == WorkerId(0);
+  std::int64_t before = 0, most = 0;
+  for (int key = 0; key < kMessages; ++key) {
+    if (key == 20) {
+      ::malloc_trim(0);
+      before = resident_bytes();
+    }
+    if (sends) {
+      channel.send(onwards(0), key, {{at::full({kNumbers}, key)}});
+      if (key >= kAhead) channel.take(back_to(0), key - kAhead);
+    } else {
+      channel.post(onwards(0), key);
+      CHECK(channel.take(onwards(0), key)[0][0][7].item<int>() == key);
+      channel.send(back_to(0), key, {{at::ones({1})}});
+    }
+    if (key > 20) most = std::max(most, resident_bytes() - before);
+  }
+  if (sends)
+    for (int key = kMessages - kAhead; key < kMessages; ++key)
+      channel.take(back_to(0), key);
+  CHECK(most < 200 << 20);
+}
+
+template <class Call>
+bool is_cancelled(Call call) {
+  try {
+    call();
+  } catch (const Cancelled&) {
+    return true;
+  }
+  return false;
+}
+
+// The last worker fails; the others wait for it, one way or another.
+void cancelled(WorkerId self, Channel& channel, int workers) {
+  if (self.value == workers - 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    channel.cancel();
+  } else if (self.value == 0) {
+    CHECK(is_cancelled([&] { channel.take(back_to(0), 0); }));
+  } else {
+    CHECK(is_cancelled([&] { channel.reduced(0, 0); }));
+  }
+  CHECK(is_cancelled([&] { channel.take(back_to(self.value), 3); }));
+  CHECK(is_cancelled(
+      [&] { channel.send(onwards(self.value), 3, {{at::ones({2})}}); }));
+  CHECK(is_cancelled([&] { channel.reduced(0, 8); }));
+}
+
+// Powers that absorb each other in float32: the order shows. A worker with an
+// even number has two uses of the second parameter.
+std::vector<Contribution> contributions_of(int worker, int minibatch) {
+  const float sizes[] = {1e8F, 1, -1e8F, 3};
+  const auto part = [&](int parameter, int layer) {
+    const float x = sizes[(worker + layer) % 4] + static_cast<float>(minibatch);
+    return Contribution{ParameterId(parameter), LayerId(layer),
+                        at::full({2, 3}, x, at::kFloat)};
+  };
+  std::vector<Contribution> all = {part(0, 1), part(4, 7)};
+  if (worker % 2 == 0) all.push_back(part(4, 2));
+  return all;
+}
+
+void reductions(WorkerId self, Channel& channel, const Program& program,
+                const std::vector<int>& givers,
+                const std::vector<int>& readers) {
+  const auto is_in = [&](const std::vector<int>& workers) {
+    return std::find(workers.begin(), workers.end(), self.value) !=
+           workers.end();
+  };
+  const auto check = [&](int minibatch) {
+    std::vector<WorkerContributions> all;
+    for (const int w : givers)
+      all.push_back({WorkerId(w), contributions_of(w, minibatch)});
+    const auto wanted = reduction_sums(program.reductions[0], all);
+    const auto got = channel.reduced(0, minibatch);
+    REQUIRE(got.size() == wanted.size());
+    for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i].equal(wanted[i]));
+  };
+  // One ahead: the next minibatch's is handed in before this one's is read.
+  for (const int minibatch : {0, 4, 8, 12}) {
+    if (is_in(givers))
+      channel.contribute(0, minibatch, contributions_of(self.value, minibatch));
+    if (minibatch > 0 && is_in(readers)) check(minibatch - 4);
+  }
+  if (is_in(readers)) check(12);
+}
+
+}  // namespace
+
+std::vector<ContractCase> channel_contract(int workers) {
+  const auto all = everyone(workers);
+  std::vector<ContractCase> cases;
+  const auto add = [&](const std::string& name, auto worker) {
+    cases.push_back({name, ring(workers), worker});
+  };
+  add("messages are taken in any order of keys", any_order_of_keys);
+  add("order per pair and kind", [workers](WorkerId self, Channel& channel) {
+    order_per_pair_and_kind(self, channel, workers);
+  });
+  add("every number type", every_number_type);
+  add("empty and missing tensors", empty_ones);
+  add("tensors with strides of their own", not_contiguous);
+  add("a large tensor", a_large_one);
+  add("many small messages", [workers](WorkerId self, Channel& channel) {
+    many_small_ones(self, channel, workers);
+  });
+  add("both ways at once", both_ways_at_once);
+  add("what was taken stays", taken_is_kept);
+  add("bounded buffers", bounded_buffers);
+  const auto add_reduction = [&](const std::string& name,
+                                 const std::vector<int>& givers,
+                                 const std::vector<int>& readers) {
+    const Program program = reducing(workers, givers, readers);
+    cases.push_back({name, program, [=](WorkerId self, Channel& channel) {
+                       reductions(self, channel, program, givers, readers);
+                     }});
+  };
+  add_reduction("sums are the same for all, in the fixed order", all, all);
+  add_reduction("one gives and does not read", all, {0});
+  add_reduction("one reads and does not give", {workers - 1}, all);
+  cases.push_back({"a cancelled channel lets nobody wait",
+                   reducing(workers, all, all),
+                   [workers](WorkerId self, Channel& channel) {
+                     cancelled(self, channel, workers);
+                   },
+                   true});
+  return cases;
+}
+
+}  // namespace pipewright::testing
