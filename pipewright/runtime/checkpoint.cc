@@ -1,8 +1,12 @@
 #include "pipewright/runtime/checkpoint.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
@@ -245,6 +249,18 @@ Result<void> write_files(const fs::path& part, const Model& model,
   return {};
 }
 
+// In one call, so that whenever the process dies there is the old one or the
+// new one. Where the file system cannot exchange, the old one goes first.
+bool takes_place(const fs::path& part, const fs::path& folder) {
+  if (::rename(part.c_str(), folder.c_str()) == 0) return true;
+  if (::renameat2(AT_FDCWD, part.c_str(), AT_FDCWD, folder.c_str(),
+                  RENAME_EXCHANGE) == 0)
+    return true;
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+  return ::rename(part.c_str(), folder.c_str()) == 0;
+}
+
 }  // namespace
 
 bool has_checkpoint(const fs::path& run) { return !checkpoints(run).empty(); }
@@ -266,15 +282,10 @@ Result<fs::path> write_checkpoint(const fs::path& run, const Model& model,
     fs::remove_all(part, failed);  // gives back what room there is
     return written.error();
   }
-  // One of the same step is there until the new one takes its place.
-  fs::path old = folder;
-  old += ".old";
-  fs::rename(folder, old, failed);
-  fs::rename(part, folder, failed);
-  if (failed)
+  if (!takes_place(part, folder))
     return Error{
-        ErrorCode::CannotWrite, failed.message(), folder.string(), "", {}};
-  fs::remove_all(old, failed);
+        ErrorCode::CannotWrite, std::strerror(errno), folder.string(), "", {}};
+  fs::remove_all(part, failed);  // one of the same step, if there was one
   const auto all = checkpoints(run);
   for (std::size_t i = kKept; i < all.size(); ++i)
     fs::remove_all(all[i].path, failed);

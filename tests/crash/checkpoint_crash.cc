@@ -110,7 +110,7 @@ bool survives_full_disk(const fs::path& run, const Model& model, int n) {
 
 void run_all(const fs::path& run) {
   const Model model = two_layers();
-  for (const std::int64_t step : {3}) {
+  for (const std::int64_t step : {3, 2}) {  // a new one; the same again
     int deaths = 0;
     while (survives_death(run, model, step, deaths + 1)) ++deaths;
     std::printf("step %d: died at each of %d calls\n", static_cast<int>(step),

@@ -70,6 +70,14 @@ int rename(const char* from, const char* to) {
   return real(from, to);
 }
 
+int renameat2(int from_folder, const char* from, int to_folder, const char* to,
+              unsigned flags) {
+  static const auto real =
+      next<int (*)(int, const char*, int, const char*, unsigned)>("renameat2");
+  counted(false);
+  return real(from_folder, from, to_folder, to, flags);
+}
+
 int unlink(const char* path) {
   static const auto real = next<int (*)(const char*)>("unlink");
   counted(false);
