@@ -30,6 +30,16 @@ Row row(const std::string& name, const std::string& key, Seconds predicted,
           to_text(measured)};
 }
 
+Row row(const std::string& name, const std::string& key, Bytes predicted,
+        Bytes measured) {
+  return {name,
+          key,
+          static_cast<double>(predicted.value()),
+          static_cast<double>(measured.value()),
+          to_text(predicted),
+          to_text(measured)};
+}
+
 Seconds busy_per_step(const Timeline& timeline, std::size_t worker) {
   return timeline.workers[worker].busy / std::max(timeline.minibatches, 1);
 }
@@ -68,10 +78,16 @@ std::vector<Row> rows(const Timeline& predicted, const TrainReport& measured) {
   all.push_back({"bubble", "bubble", predicted.bubble, seen.bubble,
                  to_text(predicted.bubble * 100) + " %",
                  to_text(seen.bubble * 100) + " %"});
-  all.push_back({"memory, whole process", "memory_bytes",
-                 static_cast<double>(memory.value()),
-                 static_cast<double>(measured.memory.value()), to_text(memory),
-                 to_text(measured.memory)});
+  for (std::size_t w = 0; w < predicted.workers.size(); ++w) {
+    if (w >= seen.workers.size()) continue;
+    const Bytes used = seen.workers[w].peak.total();
+    if (used == Bytes(0)) continue;  // its allocator was not watched
+    const std::string number = std::to_string(w);
+    all.push_back(row("memory, worker " + number, "memory_bytes_" + number,
+                      predicted.workers[w].peak.total(), used));
+  }
+  all.push_back(
+      row("memory, whole process", "memory_bytes", memory, measured.memory));
   return all;
 }
 
