@@ -78,8 +78,7 @@ class Comparison {
     settings.optimizer = sgd({});
     settings.learning_rate = [](std::int64_t) { return 0.01; };
     PIPEWRIGHT_TRY(const Dataset digits, open_dataset("digits", model_));
-    const MicrobatchSource source =
-        microbatches_of(digits, {1, kMicrobatch * kMicrobatches, kMicrobatch});
+    const MicrobatchSource source = microbatches_of(digits, {1, kMicrobatch});
     Executor executor(model_, program, settings);
     Seconds least(1e9);
     for (int round = 0; round <= rounds; ++round) {
