@@ -188,7 +188,9 @@ TEST_CASE("a loss that is no number: the last good step is saved") {
   const auto place = hint.find("the weights of step ");
   REQUIRE(place != std::string::npos);
   const int last = std::stoi(hint.substr(place + 20));
-  CHECK(last > 100);
+  // ... and where the weights themselves are no numbers any more, the run goes
+  // back to where its last piece began.
+  CHECK(last > 100 - 64);
   CHECK(last < 110);
   std::istringstream lines(read_file(request.run / "metrics.jsonl").value());
   int count = 0;
