@@ -10,8 +10,9 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 // How stages come back to the workers.
 enum class Fold {
   None,
-  Loop,   // stage s on worker s mod p
-  Zigzag  // 0 1 .. p-1 p-1 .. 1 0
+  Loop,    // stage s on worker s mod p
+  Zigzag,  // 0 1 .. p-1 p-1 .. 1 0
+  Run      // 0 0 .. 1 1 ..
 };
 
 struct ScheduleShape {
@@ -37,7 +38,7 @@ constexpr ScheduleShape kSynchronous[] = {
 };
 constexpr ScheduleShape kAsynchronous[] = {
     {"async-1f1b", 1, Fold::None},
-    {"async-chunks", 2, Fold::Loop},
+    {"async-chunks", 2, Fold::Run},
 };
 // Forward and backward share the device.
 constexpr ScheduleShape kStreaming[] = {{"fbp", 1, Fold::None}};
@@ -57,7 +58,9 @@ std::vector<ScheduleShape> schedules_of(const Problem& problem) {
   return list;
 }
 
-std::size_t worker_of(std::size_t stage, std::size_t workers, Fold fold) {
+std::size_t worker_of(std::size_t stage, std::size_t workers, int chunks,
+                      Fold fold) {
+  if (fold == Fold::Run) return stage / at(chunks);
   const std::size_t round = stage / workers, place = stage % workers;
   return fold == Fold::Zigzag && round % 2 == 1 ? workers - 1 - place : place;
 }
@@ -66,19 +69,25 @@ int workers_of(const Pipeline& pipeline) {
   return static_cast<int>(pipeline.stages.size()) / pipeline.chunks;
 }
 
-// Workers of a pipeline with any number of chunks, in the order of its first
-// stages.
+// The pipeline's workers, in the order in which a sample meets them first,
+// under another schedule. Cuts and recompute are left to the caller.
 Pipeline folded(const Pipeline& pipeline, const ScheduleShape& shape) {
+  std::vector<PipelineStage> workers;
+  for (const PipelineStage& stage : pipeline.stages) {
+    const auto same = [&](const PipelineStage& other) {
+      return other.devices == stage.devices;
+    };
+    if (std::none_of(workers.begin(), workers.end(), same))
+      workers.push_back(stage);
+  }
   Pipeline made = pipeline;
-  const auto workers = at(workers_of(pipeline));
   made.schedule = shape.name;
   made.chunks = shape.chunks;
   made.times.clear();
-  made.stages.resize(workers);
-  for (std::size_t s = workers; s < workers * at(shape.chunks); ++s) {
-    PipelineStage again = made.stages[worker_of(s, workers, shape.fold)];
-    made.stages.push_back(std::move(again));
-  }
+  made.stages.clear();
+  for (std::size_t s = 0; s < workers.size() * at(shape.chunks); ++s)
+    made.stages.push_back(
+        workers[worker_of(s, workers.size(), shape.chunks, shape.fold)]);
   return made;
 }
 
@@ -191,8 +200,10 @@ std::vector<Pipeline> with_other_schedule(const Pipeline& pipeline,
     other.schedule = shape.name;
     other.times.clear();
     if (pipeline.chunks > 1)
-      for (std::size_t s = 0; s < other.stages.size(); ++s)
+      for (std::size_t s = 0; s < other.stages.size(); ++s) {
         other.stages[s].end = pipeline.stages[s].end;
+        other.stages[s].recompute = pipeline.stages[s].recompute;
+      }
     if (shape.looks_at_times) costs.set_times(other);
     made.push_back(std::move(other));
   }

@@ -40,7 +40,9 @@ class BaPipePlanner : public Planner {
  public:
   std::string name() const override { return "bapipe"; }
   std::string summary() const override {
-    return "explores microbatch sizes, 1F1B schedules and balanced cuts";
+    return "explores microbatch sizes, 1F1B schedules and balanced cuts; "
+           "layers "
+           "split over two FPGAs are reported, not planned";
   }
   std::string source() const override {
     return "BaPipe: Exploration of Balanced Pipeline Parallelism for DNN "

@@ -6,6 +6,10 @@
 // separate cuts is the paper's. What must move between the workers, the search,
 // the memory model and the bound are ours.
 //
+// Replicas are not searched: a boundary's cost would depend on the replica
+// counts of both sides, which multiplies the states of the exact table. Beyond
+// 600 layers neighbours are merged, and the plan says so.
+//
 // A split costs traffic and rests on measured times, so one that gains less
 // than profile noise is refused and the best plan with equal cuts is returned.
 
@@ -81,7 +85,8 @@ class BiPartitionPlanner : public Planner {
 
   std::string name() const override { return "bi-partition"; }
   std::string summary() const override {
-    return "separate cuts for forward and backward, where that gains";
+    return "separate cuts for forward and backward, where that gains; one "
+           "device a stage, no replicas";
   }
   std::string source() const override {
     return "A bidirectional DNN partition mechanism for efficient pipeline "
@@ -188,12 +193,13 @@ class BiPartitionPlanner : public Planner {
                    BiPartitionCosts::create(problem, microbatch, split));
     const double bound = communication_free_bound(costs);
     const std::string at = "microbatch " + std::to_string(microbatch) + ": ";
+    const std::string merged = merged_text(costs);
     if (layer_wise && (!apart || !apart->cuts.is_split()))
       return told(*layer_wise, bound, at,
-                  "no split of forward and backward is faster");
+                  "no split of forward and backward is faster", merged);
     if (!layer_wise)
       return told(*apart, bound, at,
-                  "only with separate cuts does a plan fit the memory");
+                  "only with separate cuts does a plan fit the memory", merged);
     const double gain = gain_of(*layer_wise, *apart);
     const std::string gains =
         "separate cuts for forward and backward gain " + percent(gain);
@@ -201,12 +207,14 @@ class BiPartitionPlanner : public Planner {
       return told(*layer_wise, bound, at,
                   "separate cuts for forward and backward promise more, but "
                   "simulated they lose " +
-                      percent(-gain));
+                      percent(-gain),
+                  merged);
     if (gain < kNoise)
       return told(*layer_wise, bound, at,
                   gains + ", less than the " + percent(kNoise) +
-                      " that a profile may be off");
-    return told(*apart, bound, at, gains + " over the best equal cuts");
+                      " that a profile may be off",
+                  merged);
+    return told(*apart, bound, at, gains + " over the best equal cuts", merged);
   }
 
   // By both its own costs and the simulator, the smaller.
@@ -217,14 +225,23 @@ class BiPartitionPlanner : public Planner {
     return std::min(own, simulated);
   }
 
+  // What is said of a model whose layers are merged.
+  static std::string merged_text(const BiPartitionCosts& costs) {
+    if (costs.is_exact()) return "";
+    return "; of " + std::to_string(costs.layer_at(costs.num_units())) +
+           " layers neighbours are merged into " +
+           std::to_string(costs.num_units()) +
+           " units, inside which no cut is looked for";
+  }
+
   static Planned told(const Found& found, double bound, const std::string& at,
-                      const std::string& why) {
+                      const std::string& why, const std::string& merged) {
     Planned planned = found.planned;
-    planned.why = why;
+    planned.why = why + merged;
     planned.bottleneck = Seconds(found.cuts.bottleneck);
     planned.promised = Seconds(found.score);
     planned.notes = {
-        at + why,
+        at + why + merged,
         at + "bottleneck " + to_text(Seconds(found.cuts.bottleneck)) +
             ", no two cuts go below " + to_text(Seconds(bound)) + "; " +
             to_text(Bytes(static_cast<std::int64_t>(found.cuts.extra_bytes))) +

@@ -77,8 +77,9 @@ class Level {
       while (low < end && machines_for(least(low, end), limit) >= machines_)
         ++low;
       for (int begin = low; begin < end; ++begin)
-        extend(&cells[at(begin) * at(machines_ + 1)], last, begin, end, most,
-               limit, stages_only);
+        extend(&cells[at(begin) * at(machines_ + 1)], last, begin, end,
+               machines_for(least(first, begin), limit), most, limit,
+               stages_only);
     }
     return cells;
   }
@@ -113,18 +114,20 @@ class Level {
     return 4.0 * (m - 1) * bytes / (bandwidth_ * m);
   }
 
-  // Adds a last stage begin..end to every partition of what lies before it.
-  void extend(const Cell* before, Cell* last, int begin, int end, int most,
-              double limit, bool stages_only) const {
+  // Adds a last stage begin..end to every partition of what lies before it,
+  // which takes at least `front` machines.
+  void extend(const Cell* before, Cell* last, int begin, int end, int front,
+              int most, double limit, bool stages_only) const {
     const double time = work(begin, end);
     const double transfer =
         2.0 * static_cast<double>(costs_.crossing(begin).value()) / bandwidth_;
-    for (int r = machines_for(least(begin, end), limit); r < most; ++r) {
+    for (int r = machines_for(least(begin, end), limit); r + front <= most;
+         ++r) {
       const double stage = (time + sync(begin, end, r)) / r;
       const double part = std::max(stage, transfer / r);
       if (part > limit) continue;
       const double load = stages_only ? stage : part;
-      for (int m = r + 1; m <= most; ++m) {
+      for (int m = r + front; m <= most; ++m) {
         const double slowest = std::max(before[m - r].time, load);
         if (slowest < last[m].time) last[m] = {slowest, begin, r};
       }

@@ -1,5 +1,7 @@
 #include "pipewright/planners/pipeline.h"
 
+#include <set>
+
 namespace pipewright {
 namespace {
 
@@ -36,8 +38,19 @@ Result<Plan> plan_of(const Pipeline& pipeline, const Problem& problem,
                    "a schedule for another number of stages");
   std::vector<const PipelineStage*> on_worker(
       static_cast<std::size_t>(schedule.num_workers()));
-  for (std::size_t s = 0; s < pipeline.stages.size(); ++s)
-    on_worker[static_cast<std::size_t>(worker_of[s])] = &pipeline.stages[s];
+  std::set<DeviceId> taken;
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    const PipelineStage*& first =
+        on_worker[static_cast<std::size_t>(worker_of[s])];
+    if (!first) {
+      first = &pipeline.stages[s];
+      for (DeviceId device : first->devices)
+        if (!taken.insert(device).second)
+          return bad_configuration("two workers share a device");
+    }
+    if (first->devices != pipeline.stages[s].devices)
+      return bad_configuration("stages of one worker name different devices");
+  }
 
   Plan plan;
   plan.model = problem.profile->model;

@@ -32,8 +32,9 @@ struct Pipeline {
 };
 
 // The plan of a pipeline for a problem. Stage s of a schedule with chunks runs
-// where the schedule has it; stages of one worker name the same devices. Fails
-// as generate_schedule and check_plan do.
+// where the schedule has it. Fails as generate_schedule and check_plan do, and
+// with BadConfiguration unless stages of one worker name the same devices and
+// those of different workers different ones.
 Result<Plan> plan_of(const Pipeline& pipeline, const Problem& problem,
                      const std::string& planner);
 

@@ -35,8 +35,11 @@ struct StageMemory {
     const Bytes weights =
         costs.parameters(first, end) * (versions + 1 + problem.optimizer_words);
     const Bytes kept = costs.kept(first, end);
-    return weights + (recompute ? costs.crossing(first) * in_flight + kept
-                                : kept * in_flight);
+    // What has come or is leaving, one microbatch each way at both ends.
+    const Bytes buffers = (costs.crossing(first) + costs.crossing(end)) * 2;
+    return weights + buffers +
+           (recompute ? costs.crossing(first) * in_flight + kept
+                      : kept * in_flight);
   }
 };
 
@@ -51,9 +54,10 @@ std::string remedy(const Problem& problem) {
   const int now = problem.cluster->num_devices();
   std::vector<std::string> ways;
   if (frugal > now)
-    ways.push_back(std::to_string(frugal) + " devices with recompute");
+    ways.push_back("about " + std::to_string(frugal) +
+                   " devices with recompute");
   if (plain > now)
-    ways.push_back(std::to_string(plain) + " devices" +
+    ways.push_back("about " + std::to_string(plain) + " devices" +
                    (frugal > now ? " without" : ""));
   if (ways.empty() && frugal == 0)
     return "some layer alone is too large: smaller microbatches, or devices "

@@ -2,7 +2,7 @@
 // how much with recompute, and how many devices would do.
 //
 //   no plan of balanced fits 16 GB: stage 1 (V100.1) needs 19.2 GB at best,
-//   17.0 GB with recompute; hint: 5 devices would do
+//   17.0 GB with recompute; hint: about 5 devices would do
 
 #pragma once
 
@@ -24,8 +24,9 @@ struct Shortage {
 Shortage shortage_of(const Planned& planned, const Problem& problem);
 
 // The fewest devices, each with as much memory as the smallest of the cluster,
-// on which a pipeline of one stage a device fits, at the smallest microbatch:
-// weights, gradients and optimizer state, and what 1F1B keeps. 0 if some layer
+// on which a pipeline of one stage a device fits, at the smallest microbatch,
+// by a formula: weights, gradients and optimizer state, what 1F1B keeps, and
+// buffers. 0 if some layer
 // alone is too large.
 int devices_needed(const Problem& problem, bool recompute);
 

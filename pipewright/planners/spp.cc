@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "pipewright/base/text.h"
+#include "pipewright/planners/bounds.h"
 #include "pipewright/planners/list.h"
 #include "pipewright/planners/pipeline.h"
 #include "pipewright/planners/refusal.h"
@@ -182,7 +183,7 @@ class SppRun {
   }
 
   void explain() {
-    best_->lower_bound = work_bound();
+    best_->lower_bound = lower_bound(problem_);
     const int stages = static_cast<int>(chosen_->stages.size());
     best_->why = std::to_string(stages) + (stages == 1 ? " stage" : " stages") +
                  " of " + shape_of(*chosen_) +
@@ -207,14 +208,6 @@ class SppRun {
     for (const StageLoad& load : chosen_->loads)
       tail = std::max(tail, load.tail);
     return tail;
-  }
-
-  // All devices at work all the time, each layer at its best size and kind.
-  Seconds work_bound() const {
-    Seconds least = Seconds::max();
-    for (const SppCosts& costs : costs_)
-      least = std::min(least, costs.least_work());
-    return least;
   }
 
   Error refusal() const {

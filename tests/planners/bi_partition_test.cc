@@ -181,6 +181,19 @@ TEST_CASE("plans keep the memory limit in the simulation, or say the need") {
   CHECK(refused > 0);
 }
 
+TEST_CASE("merged layers are owned up to") {
+  std::mt19937 random(24);
+  for (int layers : {600, 700}) {
+    Setting setting(random_chain(layers, random, 10), "2xV100@1GB/s", 4,
+                    Method::Sync);
+    const Planned planned = *bi_partition_planner()->plan(setting.problem);
+    const bool said =
+        planned.why.find("700 layers neighbours are merged into ") !=
+        std::string::npos;
+    CHECK(said == (layers == 700));
+  }
+}
+
 TEST_CASE("methods without a rule for split layers are refused") {
   Setting setting(heavy_in_the_middle(10), "2xV100@10GB/s", 4,
                   Method::PipeMare);
