@@ -141,11 +141,6 @@ Result<void> SppCosts::add_ranges() {
       const LinkCost ring = links.ring(replicas);
       if (!(ring.per_byte < kNoPartition)) continue;
       PIPEWRIGHT_TRY(const Sums* sums, sums_of(replicas));
-      // The smaller slices, where they are not equal, count in least_work.
-      if (auto smaller =
-              table_at(microbatch_ / static_cast<int>(replicas.size()));
-          !smaller)
-        return smaller.error();
       const std::size_t index = partition_.range_index(first, end);
       sums_of_range_[index] = sums;
       rings_[index] = ring;
@@ -178,21 +173,6 @@ void SppCosts::add_channels() {
         partition_.channels[partition_.channel_index(a, b, c)] = {
             cost.per_byte * times, cost.fixed * times};
       }
-}
-
-Seconds SppCosts::least_work() const {
-  const int layers = tables_.begin()->second.num_layers();
-  const int kinds = static_cast<int>(problem_->cluster->kinds().size());
-  Seconds sum;
-  for (int l = 0; l < layers; ++l) {
-    Seconds least = Seconds::max();
-    for (const auto& [samples, table] : tables_)
-      for (int kind = 0; kind < kinds; ++kind)
-        least =
-            std::min(least, table.compute(kind, l, l + 1) / double(samples));
-    sum += least;
-  }
-  return sum * problem_->minibatch / static_cast<double>(order_.size());
 }
 
 std::vector<StageLoad> SppCosts::loads(

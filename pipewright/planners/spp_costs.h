@@ -45,9 +45,6 @@ class SppCosts {
   int end_layer(const PartitionStage& stage) const {
     return cuts_[static_cast<std::size_t>(stage.end_layer)];
   }
-  // A minibatch's compute shared by all devices without loss, each layer on
-  // the kind and at the slice size that suit it best: no plan is faster.
-  Seconds least_work() const;
   // What a device of the stage needs at least when it holds `held`
   // microbatches.
   Bytes memory(const PartitionStage& stage, int held) const;
