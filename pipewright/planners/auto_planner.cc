@@ -163,7 +163,8 @@ std::optional<GroupProblem> group_problem(const Problem& whole, int size) {
   return made;
 }
 
-std::optional<Planned> planned_in_copies(const Problem& whole, int size) {
+std::optional<Planned> planned_in_copies(const Problem& whole, int size,
+                                         std::optional<Error>& refusal) {
   std::optional<GroupProblem> group = group_problem(whole, size);
   if (!group) return {};
   group->problem.cluster = &group->cluster;
@@ -172,7 +173,10 @@ std::optional<Planned> planned_in_copies(const Problem& whole, int size) {
                                        ? kLeftOut
                                        : std::set<std::string>());
   Result<Planned> best = searched(group->problem, asked.plans, kGroup);
-  if (!best) return {};
+  if (!best) {
+    refusal = asked.refusal;
+    return {};
+  }
   const int copies = whole.cluster->num_devices() / size;
   Result<Plan> plan = copies_of(best->plan, copies, size);
   if (!plan) return {};
@@ -196,17 +200,19 @@ std::optional<Planned> planned_in_copies(const Problem& whole, int size) {
 Result<Planned> best_plan(const Problem& problem,
                           const std::vector<Planned>& starts) {
   std::vector<Planned> all;
+  std::optional<Error> refusal;
   const int devices = problem.cluster->num_devices();
   if (problem.estimate_copies && devices > kMostOfGroup)
     for (int size : equal_groups(*problem.cluster, kMostOfGroup))
-      if (auto copied = planned_in_copies(problem, size))
+      if (auto copied = planned_in_copies(problem, size, refusal))
         all.push_back(*std::move(copied));
   if (devices <= kMostSingly || all.empty()) {
     if (Result<Planned> found = searched(problem, starts, kWhole))
       all.push_back(*std::move(found));
   }
   all.insert(all.end(), starts.begin(), starts.end());
-  if (all.empty()) return bad_configuration("no plan fits");
+  if (all.empty())
+    return refusal ? *refusal : bad_configuration("no plan fits");
   Planned best = *std::min_element(all.begin(), all.end(),
                                    [](const Planned& a, const Planned& b) {
                                      return a.estimate.step < b.estimate.step;
