@@ -141,7 +141,8 @@ struct GroupProblem {
   Problem problem;
 };
 
-std::optional<GroupProblem> group_problem(const Problem& whole, int size) {
+std::optional<GroupProblem> group_problem(const Problem& whole, int size,
+                                          bool few) {
   const int copies = whole.cluster->num_devices() / size;
   if (whole.minibatch % copies != 0) return {};
   Result<Cluster> cluster = first_devices(*whole.cluster, size);
@@ -150,10 +151,11 @@ std::optional<GroupProblem> group_problem(const Problem& whole, int size) {
   Problem& problem = made.problem;
   problem.minibatch /= copies;
   problem.microbatches.clear();
-  // Many more microbatches than stages fill the pipeline no better.
+  // Many more microbatches than stages fill the pipeline no better; only where
+  // memory is short are they worth their time.
   for (int microbatch : whole.microbatches)
     if (microbatch % copies == 0 &&
-        whole.minibatch / microbatch <= std::max(8, 4 * size))
+        (!few || whole.minibatch / microbatch <= std::max(8, 4 * size)))
       problem.microbatches.push_back(microbatch / copies);
   if (problem.microbatches.empty()) return {};
   problem.estimate = [&whole, copies](const Plan& plan) {
@@ -164,8 +166,9 @@ std::optional<GroupProblem> group_problem(const Problem& whole, int size) {
 }
 
 std::optional<Planned> planned_in_copies(const Problem& whole, int size,
+                                         bool few,
                                          std::optional<Error>& refusal) {
-  std::optional<GroupProblem> group = group_problem(whole, size);
+  std::optional<GroupProblem> group = group_problem(whole, size, few);
   if (!group) return {};
   group->problem.cluster = &group->cluster;
   const Asked asked =
@@ -202,11 +205,16 @@ Result<Planned> best_plan(const Problem& problem,
   std::vector<Planned> all;
   std::optional<Error> refusal;
   const int devices = problem.cluster->num_devices();
+  std::vector<int> sizes;
   if (problem.estimate_copies && devices > kMostOfGroup)
-    for (int size : equal_groups(*problem.cluster, kMostOfGroup))
-      if (auto copied = planned_in_copies(problem, size, refusal))
+    sizes = equal_groups(*problem.cluster, kMostOfGroup);
+  for (bool few : {true, false})
+    for (int size : sizes) {
+      if (!few && !all.empty()) break;
+      if (auto copied = planned_in_copies(problem, size, few, refusal))
         all.push_back(*std::move(copied));
-  if (devices <= kMostSingly || all.empty()) {
+    }
+  if (devices <= kMostSingly || (all.empty() && !refusal)) {
     if (Result<Planned> found = searched(problem, starts, kWhole))
       all.push_back(*std::move(found));
   }
