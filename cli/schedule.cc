@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/pictures.h"
@@ -22,7 +23,8 @@ namespace {
 
 struct Options {
   std::string name;
-  int stages = 4, microbatches = 8, chunks = 2;
+  int stages = 4, microbatches = 8;
+  std::optional<int> chunks;
   std::string times;  // F,I,W
   double transfer = 0, memory = 0;
   std::string csv;
@@ -55,7 +57,7 @@ ScheduleRequest request_of(const Options& options) {
   ScheduleRequest request;
   request.workers = options.stages;
   request.microbatches = options.microbatches;
-  request.chunks = options.chunks;
+  if (options.chunks) request.chunks = *options.chunks;
   request.transfer = Seconds(options.transfer);
   if (options.memory != 0) request.memory_limit = {options.memory};
   return request;
@@ -73,6 +75,17 @@ Result<Schedule> read_schedule(const std::string& file) {
   return schedule_of(grid, file);
 }
 
+// A number that a generator does not look at would mislead.
+Result<void> check_chunks(const Options& options, const Schedule& schedule) {
+  const int chunks = schedule.num_stages() / schedule.num_workers();
+  if (!options.chunks || *options.chunks == chunks) return {};
+  return bad_configuration(options.name + " has " + std::to_string(chunks) +
+                               (chunks == 1 ? " stage" : " stages") +
+                               " a worker, not " +
+                               std::to_string(*options.chunks),
+                           "leave --chunks out");
+}
+
 // Times are alike for every stage. How many stages there are is known only when
 // the schedule is there, so a generator that looks at times is asked twice.
 Result<Schedule> schedule_for(const Options& options,
@@ -85,6 +98,7 @@ Result<Schedule> schedule_for(const Options& options,
                       ? read_schedule(options.name)
                       : generate_schedule(options.name, request);
   if (!schedule) return schedule;
+  if (auto fine = check_chunks(options, *schedule); !fine) return fine.error();
   request.times.assign(static_cast<std::size_t>(schedule->num_stages()), times);
   if (is_file(options.name) || options.times.empty()) return schedule;
   return generate_schedule(options.name, request);
@@ -208,10 +222,8 @@ void add_schedule(CLI::App& app, Exit& exit) {
       ->capture_default_str();
   command->add_option("--microbatches", o.microbatches, "Per minibatch")
       ->capture_default_str();
-  command
-      ->add_option("--chunks", o.chunks,
-                   "Stages per worker, where the schedule has several")
-      ->capture_default_str();
+  command->add_option("--chunks", o.chunks,
+                      "Stages per worker, where that can be chosen (2)");
   command->add_option("--times", o.times,
                       "F,I,W: seconds of a stage's forward, input gradient and "
                       "weight gradient (1,1,1)");

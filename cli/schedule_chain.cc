@@ -90,7 +90,7 @@ Costs costs_of(const Program& program, const ScheduleRequest& request) {
   transfer.latency = request.transfer;
   transfer.bandwidth = BytesPerSecond(std::numeric_limits<double>::infinity());
   costs.transfers.assign(program.transfers.size(), transfer);
-  costs.reductions.assign(program.reductions.size(), Seconds(0));
+  costs.reductions.resize(program.reductions.size());
   costs.blocking.assign(program.workers.size(), false);
   return costs;
 }

@@ -7,12 +7,10 @@
 
 #include "cli/command.h"
 #include "cli/pictures.h"
-#include "cli/problem.h"
-#include "pipewright/base/files.h"
+#include "cli/simulate_inputs.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
-#include "pipewright/plan/lower.h"
-#include "pipewright/plan/validate.h"
+#include "pipewright/cluster/link_text.h"
 #include "pipewright/plan/versions_text.h"
 #include "pipewright/timeline/critical_path.h"
 #include "pipewright/timeline/timeline_json.h"
@@ -24,7 +22,9 @@ namespace {
 constexpr std::int64_t kMostActions = 10'000'000;
 
 struct Options {
-  std::string plan, profile, model, cluster;
+  std::string plan;
+  PlanInputs inputs;
+  std::string loading;
   bool draw = false;
   int minibatches = 0;
   Pictures pictures;
@@ -37,20 +37,18 @@ struct Simulated {
   std::vector<StageDelay> staleness;
 };
 
-Result<Profile> profile_for(const Options& options, const Plan& plan,
-                            const Cluster& cluster) {
-  if (!options.profile.empty()) {
-    PIPEWRIGHT_TRY(const std::string text, read_file(options.profile));
-    return parse_profile(text, options.profile);
+// "5ms" a microbatch, or "12MB@500MB/s": so many bytes at that rate.
+Result<Seconds> loading_seconds(const std::string& text) {
+  if (text.empty()) return Seconds(0);
+  if (const auto seconds = parse_duration(text)) return *seconds;
+  if (const auto at = text.find('@'); at != std::string::npos) {
+    const auto bytes = parse_bytes(text.substr(0, at));
+    const auto rate = parse_bandwidth(text.substr(at + 1));
+    if (bytes && rate && rate->value() > 0) return *bytes / *rate;
   }
-  if (!options.model.empty())
-    return load_profile("", options.model, cluster, plan.minibatch);
-  auto profile = load_profile("", plan.model, cluster, plan.minibatch);
-  if (profile) return profile;
   return bad_configuration(
-      "the plan's model \"" + plan.model +
-          "\" cannot be estimated: " + profile.error().message,
-      "name its costs with --profile FILE, or a model with --model MODEL");
+      "--loading " + text + " is neither a time nor bytes at a rate",
+      "as 5ms, or 12MB@500MB/s, for each microbatch");
 }
 
 // Spans are kept of every action.
@@ -76,20 +74,19 @@ Result<void> check_length(const Program& program, int minibatches) {
 }
 
 Result<Simulated> simulated(const Options& options) {
-  PIPEWRIGHT_TRY(const std::string plan_text, read_file(options.plan));
-  PIPEWRIGHT_TRY(const Plan plan, parse_plan(plan_text, options.plan));
-  PIPEWRIGHT_TRY(const Cluster cluster, load_cluster(options.cluster));
-  PIPEWRIGHT_TRY(const Profile profile, profile_for(options, plan, cluster));
-  PIPEWRIGHT_TRY(Program program, lower(plan, profile));
-  PIPEWRIGHT_TRY(ProgramFacts facts, validate(program));
-  PIPEWRIGHT_TRY(const Costs costs, costs_of(program, profile, cluster));
-  if (auto fine = check_length(program, options.minibatches); !fine)
+  PIPEWRIGHT_TRY(const Seconds loading, loading_seconds(options.loading));
+  PIPEWRIGHT_TRY(LoweredPlan lowered,
+                 load_lowered(options.plan, options.inputs));
+  PIPEWRIGHT_TRY(Costs costs,
+                 costs_of(lowered.program, lowered.profile, lowered.cluster));
+  costs.loading.seconds = loading;
+  if (auto fine = check_length(lowered.program, options.minibatches); !fine)
     return fine.error();
   SimulateOptions how;
   how.minibatches = options.minibatches;
-  Timeline timeline = simulate(program, costs, how);
-  return Simulated{std::move(program), std::move(timeline),
-                   std::move(facts.staleness)};
+  Timeline timeline = simulate(lowered.program, costs, how);
+  return Simulated{std::move(lowered.program), std::move(timeline),
+                   std::move(lowered.facts.staleness)};
 }
 
 Json staleness_json(const std::vector<StageDelay>& stages) {
@@ -104,8 +101,10 @@ Json staleness_json(const std::vector<StageDelay>& stages) {
 
 void print(const Options& options, const Simulated& done) {
   const Timeline& timeline = done.timeline;
-  const std::string bound =
-      bottleneck_text(critical_path(done.program, timeline));
+  const auto path = critical_path(done.program, timeline);
+  const std::string bound = options.loading.empty()
+                                ? bottleneck_text(path)
+                                : bottleneck_text(path, "data loading");
   if (options.output.json) {
     Json json = to_json(timeline);
     json.set("bound_by", bound);
@@ -139,15 +138,19 @@ void add_simulate(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<Options>();
   command->add_option("PLAN", options->plan, "Plan file")->required();
   CLI::Option* profile =
-      command->add_option("--profile", options->profile, "Profile file");
+      command->add_option("--profile", options->inputs.profile, "Profile file");
   command
-      ->add_option("--model", options->model,
+      ->add_option("--model", options->inputs.model,
                    "Estimates the costs of this model; default: the plan's")
       ->excludes(profile);
   command
-      ->add_option("--cluster", options->cluster,
+      ->add_option("--cluster", options->inputs.cluster,
                    "As 4xV100@1GB/s, or a cluster file")
       ->required();
+  command->add_option(
+      "--loading", options->loading,
+      "Data loading at the first stage, for each microbatch: a time (5ms), or "
+      "bytes at a rate (12MB@500MB/s); default: data is always there");
   command->add_flag("--draw", options->draw, "Draws the timeline");
   add_picture_options(*command, options->pictures);
   command

@@ -1,19 +1,60 @@
-// pipewright validate: reads files and says what is wrong with each.
+// pipewright validate: reads files and says what is wrong with each. Given a
+// cluster, it also proves of each plan that it can run there: no hang, nothing
+// missing, and memory that suffices whatever devices and links do.
 
 #include <algorithm>
 #include <iostream>
 
 #include "cli/command.h"
 #include "cli/readers.h"
+#include "cli/simulate_inputs.h"
 #include "pipewright/base/files.h"
+#include "pipewright/base/text.h"
+#include "pipewright/plan/memory_bound.h"
 
 namespace pipewright::cli {
 namespace {
 
-Result<std::string> read_any(const std::string& file) {
+// The tightest worker is named, so that one sees what is left.
+Result<std::string> proof(const std::string& file, const PlanInputs& inputs) {
+  PIPEWRIGHT_TRY(const LoweredPlan lowered, load_lowered(file, inputs));
+  std::vector<Bytes> limits;
+  for (const WorkerProgram& worker : lowered.program.workers) {
+    if (worker.device.is_none() ||
+        worker.device.value >= lowered.cluster.num_devices())
+      return bad_configuration(
+          "the plan uses device " + std::to_string(worker.device.value) +
+              ", but cluster \"" + lowered.cluster.name() + "\" has " +
+              std::to_string(lowered.cluster.num_devices()) + " devices",
+          "use the cluster that the plan was made for");
+    limits.push_back(lowered.cluster.kind_of(worker.device).memory);
+  }
+  if (auto fine = check_memory(lowered.program, limits); !fine) {
+    Error error = fine.error();
+    error.where = file + ": " + error.where;
+    return error;
+  }
+  const auto bounds = memory_bounds(lowered.program);
+  std::size_t tightest = 0;
+  for (std::size_t w = 0; w < bounds.size(); ++w)
+    if (limits[w] - bounds[w].peak.total() <
+        limits[tightest] - bounds[tightest].peak.total())
+      tightest = w;
+  return "; runs on " + lowered.cluster.name() + ": worker " +
+         std::to_string(tightest) + " holds at most " +
+         to_text(bounds[tightest].peak.total()) + " of " +
+         to_text(limits[tightest]) + " (" + to_text(bounds[tightest].peak) +
+         "), at " + to_text(bounds[tightest].action);
+}
+
+Result<std::string> read_any(const std::string& file,
+                             const PlanInputs& inputs) {
   PIPEWRIGHT_TRY(std::string text, read_file(file));
   PIPEWRIGHT_TRY(const Reader* reader, reader_of(text, file));
-  return reader->read(text, file);
+  PIPEWRIGHT_TRY(std::string what, reader->read(text, file));
+  if (inputs.cluster.empty() || reader->name != "plan") return what;
+  PIPEWRIGHT_TRY(const std::string more, proof(file, inputs));
+  return what + more;
 }
 
 Json json_of(const Error& error) {
@@ -37,11 +78,12 @@ Json json_of(const std::string& file, const Result<std::string>& answer) {
 }
 
 // Answers with the worst exit code: the largest.
-int validate(const std::vector<std::string>& files, bool as_json) {
+int validate(const std::vector<std::string>& files, const PlanInputs& inputs,
+             bool as_json) {
   int worst = 0;
   Json report = Json::array();
   for (const std::string& file : files) {
-    const Result<std::string> answer = read_any(file);
+    const Result<std::string> answer = read_any(file, inputs);
     if (!answer) {
       worst = std::max(worst, static_cast<int>(answer.error().code));
       std::cerr << answer.error().to_text() << "\n";
@@ -62,9 +104,22 @@ void add_validate(CLI::App& app, Exit& exit) {
       "validate", "Any of our files, or a schedule: what is wrong with it");
   auto output = std::make_shared<Output>();
   auto files = std::make_shared<std::vector<std::string>>();
-  add_output_options(*command, *output);
+  auto inputs = std::make_shared<PlanInputs>();
   command->add_option("files", *files, "Files to read")->required();
-  command->callback([=, &exit] { exit.code = validate(*files, output->json); });
+  CLI::Option* cluster = command->add_option(
+      "--cluster", inputs->cluster,
+      "Proves of plans that they can run there, memory included");
+  CLI::Option* profile =
+      command->add_option("--profile", inputs->profile, "Profile file")
+          ->needs(cluster);
+  command
+      ->add_option("--model", inputs->model,
+                   "Estimates the costs of this model; default: the plan's")
+      ->needs(cluster)
+      ->excludes(profile);
+  add_output_options(*command, *output);
+  command->callback(
+      [=, &exit] { exit.code = validate(*files, *inputs, output->json); });
 }
 
 }  // namespace pipewright::cli

@@ -106,7 +106,9 @@ class Copies {
       const Reduction& reduction = program.reductions[i];
       const Ring ring = ring_of(reduction, two);
       PIPEWRIGHT_TRY(const RingPace pace, facts_.pace(*problem_.cluster, ring));
-      costs.reductions[i] = pace.seconds(reduction.bytes);
+      // Its links are as those of two: copies are equal, and so is what each
+      // of their links carries.
+      pace.set(reduction.bytes, costs.reductions[i]);
       summed += reduction.bytes * (2 * std::int64_t{pace.size - 1});
     }
     SimulateOptions options;

@@ -83,7 +83,7 @@ class Schedule {
   //   - every stage runs every microbatch of a run of any length once (on one
   //     worker, or on all that have the stage),
   //   - on each worker F precedes B (or I, which precedes W), R stands between,
-  //   - backwards of a stage are either B or I and W,
+  //   - a microbatch's backward at a stage is either B or I and W,
   //   - some interleaving of the workers runs every action (no deadlock), where
   //     F waits for F of the stage before, B and I for the stage behind,
   //   - nothing waits for a later section or repetition,

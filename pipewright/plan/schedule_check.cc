@@ -114,14 +114,14 @@ class Checker {
     return std::nullopt;
   }
 
-  // Keeps tables linear in the actions: with fewer than two actions per stage
-  // and microbatch some are missing, and the first is found without a table.
+  // Keeps tables linear in the actions: a schedule that lacks most of them is
+  // refused before there is a table that would tell which.
   std::optional<Error> size_fault() const {
     std::size_t actions = 0;
     for (const auto& order : run_) actions += order.size();
     const auto cells = static_cast<std::uint64_t>(num_stages_) *
                        static_cast<std::uint64_t>(run_length_);
-    if (actions >= 2 * cells) return std::nullopt;
+    if (4 * actions + 1000 >= 2 * cells) return std::nullopt;
     return malformed("there are " + std::to_string(actions) + " actions, but " +
                      std::to_string(num_stages_) + " stages and " +
                      std::to_string(run_length_) +
@@ -143,11 +143,11 @@ class Checker {
     return run_[static_cast<std::size_t>(worker)].size();
   }
 
-  // Fills body_ with the minibatch that the body takes, and split_ with whether
-  // a stage runs I and W.
+  // Fills body_ with the minibatch that the body takes, and splits_ with how a
+  // microbatch's backward is run.
   std::optional<Error> body_fault() {
     body_.assign(body_cell(kNumPhases, 0, 0), -1);
-    splits_.assign(static_cast<std::size_t>(num_stages_), -1);
+    splits_.assign(cell(num_stages_, 0), -1);
     for (int w = 0; w < num_workers(); ++w) {
       const auto& order = run_[static_cast<std::size_t>(w)];
       for (std::size_t i = 0; i < order.size(); ++i) {
@@ -173,11 +173,11 @@ class Checker {
     if (a.kind == ComputeKind::Forward || a.kind == ComputeKind::Recompute)
       return std::nullopt;
     const int split = a.kind != ComputeKind::Backward;
-    int& known = splits_[a.stage.index()];
+    signed char& known = splits_[cell(a.stage.value, a.microbatch)];
     if (known >= 0 && known != split)
       return at(worker, position,
-                "backwards of a stage are either B or I and W, not both");
-    known = split;
+                "a microbatch's backward is either B or I and W, not both");
+    known = static_cast<signed char>(split);
     return std::nullopt;
   }
 
@@ -251,9 +251,8 @@ class Checker {
           return count_fault(s, m, ComputeKind::Forward, forwards_[c], wanted);
         if (backwards_[c] != forwards_[c])
           return count_fault(s, m,
-                             splits_[static_cast<std::size_t>(s)] == 1
-                                 ? ComputeKind::BackwardWeight
-                                 : ComputeKind::Backward,
+                             splits_[c] == 1 ? ComputeKind::BackwardWeight
+                                             : ComputeKind::Backward,
                              backwards_[c], wanted);
       }
     }
@@ -338,7 +337,7 @@ class Checker {
   int run_length_ = 0;  // microbatches in run_
   Orders run_;          // prologue, one body, epilogue
   std::vector<int> body_;
-  std::vector<int> splits_;  // per stage: -1 unknown, 0 B, 1 I and W
+  std::vector<signed char> splits_;  // per cell: -1 unknown, 0 B, 1 I and W
   std::vector<int> forwards_, backwards_;  // workers that run it, per cell
   std::vector<Seen> seen_;
   std::vector<int> stage_workers_, last_worker_, owner_;

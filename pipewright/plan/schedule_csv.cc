@@ -94,34 +94,12 @@ CsvAction csv_action(const ComputeAction& a) {
   return {a.stage.value, kind, a.microbatch};
 }
 
-// Stages that have an I or a W somewhere: there a B stands for both.
-std::vector<bool> split_stages(const CsvGrid& grid, int num_stages) {
-  std::vector<bool> splits(static_cast<std::size_t>(num_stages), false);
-  for (const auto& row : grid)
-    for (const CsvCell& cell : row)
-      for (const CsvAction& action : cell)
-        if (action.kind == CsvKind::BackwardInput ||
-            action.kind == CsvKind::BackwardWeight)
-          splits[static_cast<std::size_t>(action.stage)] = true;
-  return splits;
-}
-
-void append(std::vector<ComputeAction>& order, const CsvCell& cell,
-            const std::vector<bool>& splits) {
-  std::vector<ComputeAction> tail;
+void append(std::vector<ComputeAction>& order, const CsvCell& cell) {
   const std::size_t first = order.size();
-  for (const CsvAction& action : cell) {
-    auto kind = compute_kind(action.kind);
-    if (!kind) continue;
-    const StageId stage(action.stage);
-    if (*kind == ComputeKind::Backward && splits[stage.index()]) {
-      kind = ComputeKind::BackwardInput;
-      tail.push_back({stage, action.microbatch, ComputeKind::BackwardWeight});
-    }
-    order.push_back({stage, action.microbatch, *kind});
-  }
+  for (const CsvAction& action : cell)
+    if (const auto kind = compute_kind(action.kind))
+      order.push_back({StageId(action.stage), action.microbatch, *kind});
   if (order.size() == first + 2) order[first].joined = true;
-  order.insert(order.end(), tail.begin(), tail.end());
 }
 
 }  // namespace
@@ -181,10 +159,9 @@ Result<Schedule> schedule_of(const CsvGrid& grid, const std::string& file) {
                          " is named, but there are only " +
                          std::to_string(num_actions) + " actions",
                      file);
-  const auto splits = split_stages(grid, num_stages);
   Orders orders(grid.size());
   for (std::size_t w = 0; w < grid.size(); ++w)
-    for (const CsvCell& cell : grid[w]) append(orders[w], cell, splits);
+    for (const CsvCell& cell : grid[w]) append(orders[w], cell);
   auto schedule =
       Schedule::create(num_stages, num_microbatches, std::move(orders));
   if (schedule) return schedule;

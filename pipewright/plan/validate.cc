@@ -80,20 +80,6 @@ std::optional<Error> indices_fault(const Program& program) {
   return std::nullopt;
 }
 
-// Repetitions after which every distance that occurs in the body has occurred:
-// a fault in a longer run is one of these runs moved by whole repetitions.
-int settling_repetitions(const Program& program) {
-  std::int32_t first = INT32_MAX, last = INT32_MIN;
-  for (const WorkerProgram& worker : program.workers)
-    for (const Action& action : worker.body) {
-      const std::int32_t minibatch =
-          action.microbatch / program.num_microbatches;
-      first = std::min({first, minibatch, action.version});
-      last = std::max({last, minibatch, action.version});
-    }
-  return first > last ? 0 : last - first + 2;
-}
-
 std::vector<StageDelay> staleness(const Program& program) {
   std::vector<StageDelay> sums(static_cast<std::size_t>(program.num_stages));
   std::vector<int> forwards(sums.size()), backwards(sums.size());
@@ -124,6 +110,18 @@ std::vector<StageDelay> staleness(const Program& program) {
 }
 
 }  // namespace
+
+int settling_repetitions(const Program& program) {
+  std::int32_t first = INT32_MAX, last = INT32_MIN;
+  for (const WorkerProgram& worker : program.workers)
+    for (const Action& action : worker.body) {
+      const std::int32_t minibatch =
+          action.microbatch / program.num_microbatches;
+      first = std::min({first, minibatch, action.version});
+      last = std::max({last, minibatch, action.version});
+    }
+  return first > last ? 0 : last - first + 2;
+}
 
 Result<ProgramFacts> validate(const Program& program) {
   if (auto error = indices_fault(program)) return *error;

@@ -26,9 +26,14 @@ struct ProgramFacts {
 //     replicas,
 //   - a step follows the last gradient of its minibatch, and reads of a version
 //     stay within the versions held.
+// That memory suffices is proved in memory_bound.h, where devices are known.
 // Fails with MalformedInput: the worker and action, why, and the grid with the
 // action marked; for a deadlock the cycle, worker by worker.
 // Linear in the number of actions.
 Result<ProgramFacts> validate(const Program& program);
+
+// Repetitions after which every distance that occurs in the body has occurred:
+// a fault in a longer run is one of these runs moved by whole repetitions.
+int settling_repetitions(const Program& program);
 
 }  // namespace pipewright

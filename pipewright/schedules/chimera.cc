@@ -18,7 +18,10 @@
 // has one worker only, which serves both directions.
 //
 // At M = p, p even: M(F+B) + (p-2)max(F,B), which is (p/2-1)(F+B) beyond M(F+B)
-// where F = B. In flight at a worker: at most p of M.
+// where F = B. With B = 2F that is the paper's bubble ratio of
+// (p-2)/(3M/2 + p-2); (p/2-1)(F+B) cannot be had there: at p = 4 no order of
+// these stages on these workers takes less than ours (a test tries them all).
+// In flight at a worker: at most p of M.
 
 #include "pipewright/schedules/generators.h"
 #include "pipewright/schedules/list_order.h"

@@ -5,16 +5,17 @@
 // DualPipe is in "DeepSeek-V3 Technical Report" (2024); its V form is in
 // deepseek-ai/DualPipe (2025), whose eight phases are followed here.
 //
-// A stage's backward is split into I and W for all microbatches or for none, so
-// the joined F+B of the original is here F+I with the W right after it.
-//
 // Capitals are the stage on the way down the V, small letters that on the way
 // up; joined actions are underlined:
 //
-//   0: F0F1F2f0i0w0f1F3i1w1f2I0W0i2w2  f3I1W1i3w3I2W2I3W3
-//                    ----  ----        ----
-//   1:   F0f0F1f1F2i0w0f2I0W0F3i1w1f3I1W1i2w2I2W2i3I3w3W3
-//                      ----  ----  ----
+//   0: F0F1F2f0i0w0f1F3b1  f2B0b2    f3B1b3  I2W2I3W3
+//                    ----  ----      ----
+//   1:   F0f0F1f1F2b0  f2B0F3b1f3B1b2  B2    i3I3w3W3
+//                      ------------
+//
+// A microbatch's backward is whole (B) but at the ends, where W put off fills
+// gaps. At F = I = W the bubble is the published one,
+// (p-1)((F+B) + B - 3W) with B = I+W.
 //
 // With fewer than 2p microbatches it is the order for 2p without those that are
 // not there; what was joined with one of them stands alone.
@@ -44,14 +45,14 @@ void steady(OrderWriter& order, VStages v, int w, int p, int microbatches) {
   for (int i = 0; i < microbatches - 2 * p + w + 1; ++i) {
     if (i == 0 && w == p - 1) {  // apart: the next worker up waits for F
       order.forward(v.down);
-      order.backward(v.up);
+      order.whole_backward(v.up);
     } else {
       order.forward_with_backward(v.down, v.up);
     }
     order.forward_with_backward(v.up, v.down);
   }
   for (int i = 0; i < p - 1 - w; ++i) {
-    order.backward(v.up);
+    order.whole_backward(v.up);
     order.forward_with_backward(v.up, v.down);
   }
 }
@@ -61,7 +62,7 @@ void drain(OrderWriter& order, VStages v, int w, int p) {
   const int halfway = w + 1;  // counted in the 2(w+1) backwards that follow
   for (int i = 0; i < 2 * (w + 1); ++i) {
     const StageId stage = i % 2 == 0 ? v.up : v.down;
-    i < halfway ? order.backward(stage) : order.input(stage);
+    i < halfway ? order.whole_backward(stage) : order.input(stage);
   }
   for (int i = 0; i < p - 1 - w; ++i) {
     order.oldest_weight();

@@ -57,9 +57,8 @@ void OrderWriter::all_weights() {
 
 void OrderWriter::forward_with_backward(StageId forward, StageId backward) {
   const bool has_forward = write(forward, ComputeKind::Forward);
-  const bool has_backward = write(backward, ComputeKind::BackwardInput);
+  const bool has_backward = write(backward, ComputeKind::Backward);
   if (has_forward && has_backward) order_[order_.size() - 2].joined = true;
-  if (has_backward) newest_weight();
 }
 
 std::vector<ComputeAction> delayed_weight_order(int worker, int microbatches,

@@ -39,7 +39,8 @@ class OrderWriter {
   void weight(StageId stage);  // of the stage's oldest I without W; or nothing
   void oldest_weight();        // of the oldest I without W; or nothing
   void all_weights();
-  // F joined with I, and the I's W after them.
+  void whole_backward(StageId stage) { write(stage, ComputeKind::Backward); }
+  // F joined with B.
   void forward_with_backward(StageId forward, StageId backward);
 
   int forwards(StageId stage) const { return done_[stage.index()].forwards; }

@@ -6,8 +6,8 @@
 #include <map>
 #include <tuple>
 
+#include "pipewright/plan/memory_bound.h"
 #include "pipewright/profile/tiers.h"
-#include "pipewright/simulate/fair_share.h"
 #include "pipewright/simulate/simulate.h"
 
 namespace pipewright {
@@ -25,24 +25,20 @@ class CostsMaker {
     for (const WorkerProgram& worker : program_.workers)
       costs_.blocking.push_back(
           !cluster_.kind_of(worker.device).overlaps_communication);
-    if (auto fine = set_operations(); !fine) return fine.error();
+    for (const Operation& operation : program_.operations) {
+      auto cost = operation_cost(operation);
+      if (!cost) return cost.error();
+      costs_.operations.push_back(*cost);
+    }
+    for (const Reduction& reduction : program_.reductions) {
+      auto cost = ring_cost(reduction);
+      if (!cost) return cost.error();
+      costs_.reductions.push_back(*cost);
+    }
     for (const Transfer& transfer : program_.transfers) {
       auto cost = transfer_cost(transfer.from, transfer.to);
       if (!cost) return cost.error();
       costs_.transfers.push_back(*cost);
-    }
-    for (const Reduction& reduction : program_.reductions) {
-      auto seconds = ring_seconds(reduction);
-      if (!seconds) return seconds.error();
-      costs_.reductions.push_back(*seconds);
-    }
-    if (has_tiers()) {
-      SimulateOptions only_memory;
-      only_memory.keep_spans = false;
-      for (const WorkerSummary& worker :
-           simulate(program_, costs_, only_memory).workers)
-        held_.push_back(worker.peak.total());
-      if (auto fine = set_operations(); !fine) return fine.error();
     }
     return std::move(costs_);
   }
@@ -62,27 +58,16 @@ class CostsMaker {
     return {};
   }
 
-  // Whether some worker's layers take less time where all it holds fits on chip
-  // (tiers.h). What it holds is known once the program has been simulated as if
-  // nothing did.
-  bool has_tiers() const {
-    for (const WorkerProgram& worker : program_.workers) {
-      const DeviceKind& kind = cluster_.kind_of(worker.device);
-      if (kind.on_chip_memory > Bytes(0) &&
-          profile_.times.contains(on_chip_table(kind.name)))
-        return true;
-    }
-    return false;
-  }
-
-  Result<void> set_operations() {
-    costs_.operations.clear();
-    for (const Operation& operation : program_.operations) {
-      auto cost = operation_cost(operation);
-      if (!cost) return cost.error();
-      costs_.operations.push_back(*cost);
-    }
-    return {};
+  // What decides between on-chip memory and DDR (tiers.h): the most that the
+  // worker can hold by its program. Only asked for where it matters.
+  Bytes held_by(WorkerId worker, const DeviceKind& kind) {
+    if (kind.on_chip_memory == Bytes(0) ||
+        !profile_.times.contains(on_chip_table(kind.name)))
+      return Bytes::max();
+    if (held_.empty())
+      for (const MemoryBound& bound : memory_bounds(program_))
+        held_.push_back(bound.peak.total());
+    return held_[worker.index()];
   }
 
   // Layer times on a worker's device, asked for once per number of samples.
@@ -90,7 +75,7 @@ class CostsMaker {
                                                      int samples) {
     const DeviceKind& kind =
         cluster_.kind_of(program_.workers[worker.index()].device);
-    const Bytes held = held_.empty() ? Bytes::max() : held_[worker.index()];
+    const Bytes held = held_by(worker, kind);
     const auto key = std::tuple(kind.name, samples, fits_on_chip(kind, held));
     auto known = times_.find(key);
     if (known == times_.end()) {
@@ -141,6 +126,9 @@ class CostsMaker {
     cost.bandwidth = link->bandwidth;
     cost.latency = link->latency;
     cost.uses = link->uses;
+    if (auto ring = ring_links_.find(link_key(a, b, link->duplex));
+        ring != ring_links_.end())
+      cost.uses.push_back({ring->second, false});
     if (link->duplex == Duplex::Half)
       cost.half_duplex_wire =
           half_duplex_
@@ -150,24 +138,58 @@ class CostsMaker {
     return cost;
   }
 
-  Result<Seconds> ring_seconds(const Reduction& reduction) const {
-    std::vector<WorkerId> workers = reduction.workers;
-    std::sort(workers.begin(), workers.end());
-    workers.erase(std::unique(workers.begin(), workers.end()), workers.end());
-    std::vector<DeviceId> ring;
-    for (WorkerId worker : workers)
-      ring.push_back(program_.workers[worker.index()].device);
-    PIPEWRIGHT_TRY(const RingPace pace, ring_pace(cluster_, ring));
-    return pace.seconds(reduction.bytes);
+  Result<Costs::ReductionCost> ring_cost(const Reduction& reduction) {
+    std::vector<WorkerId> ring = reduction.workers;
+    std::sort(ring.begin(), ring.end());
+    ring.erase(std::unique(ring.begin(), ring.end()), ring.end());
+    std::vector<DeviceId> devices;
+    for (WorkerId worker : ring)
+      devices.push_back(program_.workers[worker.index()].device);
+    PIPEWRIGHT_TRY(const RingPace pace, ring_pace(cluster_, devices));
+    Costs::ReductionCost cost;
+    pace.set(reduction.bytes, cost);
+    for (std::size_t i = 0; i < ring.size() && ring.size() > 1; ++i) {
+      const WorkerId from = ring[i], to = ring[(i + 1) % ring.size()];
+      share_link(from, to);
+      PIPEWRIGHT_TRY(const Costs::TransferCost link, transfer_cost(from, to));
+      cost.bandwidth = std::min(cost.bandwidth, link.bandwidth);
+      cost.links.push_back(link.uses);
+    }
+    return cost;
+  }
+
+  // A link that a ring uses is a resource: the ring divides it with transfers
+  // and other rings.
+  void share_link(WorkerId from, WorkerId to) {
+    const DeviceId a = program_.workers[from.index()].device;
+    const DeviceId b = program_.workers[to.index()].device;
+    const Link* link = a == b ? nullptr : cluster_.link(a, b);
+    if (link == nullptr) return;
+    const bool is_new =
+        ring_links_
+            .try_emplace(link_key(a, b, link->duplex),
+                         static_cast<int>(costs_.resources.size()))
+            .second;
+    if (is_new)
+      costs_.resources.push_back({cluster_.devices()[a.index()].name + " to " +
+                                      cluster_.devices()[b.index()].name,
+                                  link->bandwidth, link->duplex});
+  }
+
+  // Both directions of a half-duplex link are one.
+  static std::pair<int, int> link_key(DeviceId a, DeviceId b, Duplex duplex) {
+    if (duplex == Duplex::Half && b < a) std::swap(a, b);
+    return {a.value, b.value};
   }
 
   const Program& program_;
   const Profile& profile_;
   const Cluster& cluster_;
   Costs costs_;
-  std::vector<Bytes> held_;  // by each worker; empty while not known
+  std::vector<Bytes> held_;  // by each worker at most; empty: not asked yet
   std::map<std::tuple<std::string, int, bool>, std::vector<LayerTimes>> times_;
   std::map<std::pair<int, int>, int> half_duplex_;
+  std::map<std::pair<int, int>, int> ring_links_;  // resources
 };
 
 Error no_way(const Cluster& cluster, DeviceId a, DeviceId b) {
@@ -179,10 +201,10 @@ Error no_way(const Cluster& cluster, DeviceId a, DeviceId b) {
 
 }  // namespace
 
-Seconds RingPace::seconds(Bytes bytes) const {
-  if (size < 2) return Seconds(0);
-  const double r = size;
-  return bytes / slowest * (2 * (r - 1) / r) + latency * (2 * (r - 1));
+void RingPace::set(Bytes bytes, Costs::ReductionCost& cost) const {
+  const double r = std::max(1, size);
+  cost.bytes = static_cast<double>(bytes.value()) * (2 * (r - 1) / r);
+  cost.latency = latency * (2 * (r - 1));
 }
 
 Result<RingPace> ring_pace(const Cluster& cluster,
@@ -190,21 +212,13 @@ Result<RingPace> ring_pace(const Cluster& cluster,
   RingPace pace;
   pace.size = static_cast<int>(ring.size());
   if (pace.size < 2) return pace;
-  std::vector<Flow> flows(ring.size());
-  std::vector<Flow*> all;
   for (std::size_t i = 0; i < ring.size(); ++i) {
     const DeviceId from = ring[i], to = ring[(i + 1) % ring.size()];
+    if (from == to) continue;
     const Link* link = cluster.link(from, to);
     if (link == nullptr) return no_way(cluster, from, to);
-    flows[i].limit = link->bandwidth.value();
-    flows[i].uses = &link->uses;
-    all.push_back(&flows[i]);
     pace.latency = std::max(pace.latency, link->latency);
   }
-  share_fairly(all, cluster.resources());
-  double slowest = std::numeric_limits<double>::infinity();
-  for (const Flow& flow : flows) slowest = std::min(slowest, flow.rate);
-  pace.slowest = BytesPerSecond(slowest);
   return pace;
 }
 

@@ -1,10 +1,10 @@
 #include "pipewright/simulate/engine.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "pipewright/base/check.h"
 #include "pipewright/base/index.h"
+#include "pipewright/simulate/engine_state.h"
 #include "pipewright/simulate/ordered_wires.h"
 #include "pipewright/simulate/recorder.h"
 
@@ -16,67 +16,6 @@ enum : std::int32_t {
   kBody,
   kEpilogue
 };
-constexpr std::int32_t kNoKey = std::numeric_limits<std::int32_t>::min();
-
-// What is known of one message or reduction.
-struct Slot {
-  double time = 0;  // it is there
-  double sent = 0;
-  std::int32_t key = kNoKey;
-  std::int32_t reads_left = 0;
-};
-
-struct Pending {
-  double time;
-  std::int32_t transfer, key;
-};
-
-// Sends without their receives, or receives without their sends: a queue in a
-// ring that grows when it must.
-class PendingQueue {
- public:
-  bool empty() const { return head_ == tail_; }
-  void push(const Pending& pending) {
-    if (tail_ - head_ == ring_.size()) grow();
-    ring_[tail_++ & (ring_.size() - 1)] = pending;
-  }
-  Pending pop() { return ring_[head_++ & (ring_.size() - 1)]; }
-
- private:
-  void grow() {
-    std::vector<Pending> larger(std::max<std::size_t>(8, 2 * ring_.size()));
-    for (std::size_t i = head_; i != tail_; ++i)
-      larger[i & (larger.size() - 1)] = ring_[i & (ring_.size() - 1)];
-    ring_.swap(larger);
-  }
-  std::vector<Pending> ring_;
-  std::size_t head_ = 0, tail_ = 0;
-};
-
-struct ChannelState {
-  double ready = 0;  // the next transfer starts no earlier
-  PendingQueue pending;
-  bool pending_are_sends = false;
-  bool is_direct = true;
-};
-
-struct WorkerState {
-  double clock = 0;
-  double busy = 0;
-  double waiting_for_link = 0;
-  std::int32_t base[2] = {0, 0};  // by KeyBase
-  std::int32_t next_op = 0;
-  std::int32_t section = 0;  // kPrologue, kBody, kEpilogue
-  std::int32_t repetition = 0;
-  std::int32_t parked_slot = -1, parked_key = 0;  // -1: not parked
-  bool is_done = false;
-};
-
-struct ReductionState {
-  std::int32_t key = kNoKey;
-  std::int32_t parts = 0;
-  double time = 0;
-};
 
 // kRecords: spans or memory are wanted. Planners ask for neither, thousands of
 // times, and should not pay for it.
@@ -86,14 +25,13 @@ class Engine {
   Engine(const TimedCode& code, const EngineOptions& options)
       : code_(code),
         options_(options),
-        recorder_(code, options.keep_spans, options.track_memory),
-        wires_(code),
-        slots_(at(code.num_slots)),
-        reductions_(at(code.num_slots)),
-        channels_(code.channels.size()),
-        workers_(code.workers.size()) {
+        recorder_(code, options),
+        wires_(code, options.in_time_order),
+        state_(code),
+        slots_(state_.slots),
+        channels_(state_.channels),
+        workers_(state_.workers) {
     result_.messages.resize(code.transfers.size());
-    result_.repetition_ends.resize(code.workers.size());
     result_.seconds_on_wire.resize(code.transfers.size());
     for (std::size_t c = 0; c < channels_.size(); ++c) {
       const std::int32_t wire = code.channels[c].wire;
@@ -109,6 +47,7 @@ class Engine {
     }
     do {
       while (!runnable_.empty()) run_all_runnable();
+      if (options_.recurrence && sees_recurrence()) return summary();
     } while (next_round());
     for (std::size_t w = 0; w < workers_.size(); ++w)
       PIPEWRIGHT_CHECK(workers_[w].is_done,
@@ -133,6 +72,16 @@ class Engine {
     return true;
   }
 
+  // Whether all that happens from now on has happened before.
+  bool sees_recurrence() {
+    std::int32_t slowest = options_.repetitions;
+    for (const WorkerState& worker : workers_)
+      slowest = std::min(slowest, worker.repetition);
+    if (slowest <= slowest_) return false;
+    slowest_ = slowest;
+    return options_.recurrence->sees(code_, state_, wires_, slowest);
+  }
+
   // Until a read is not known, or one repetition is done.
   void run_worker(std::int32_t w) {
     const std::int32_t* begin = code_.workers[at(w)].begin;
@@ -155,10 +104,6 @@ class Engine {
     }
   }
 
-  std::size_t worker_number(const WorkerState& worker) const {
-    return static_cast<std::size_t>(&worker - workers_.data());
-  }
-
   // At the end of a section: on to the next one, or to the body once more,
   // which is then said.
   bool turn_page(WorkerState& worker, const std::int32_t* begin) {
@@ -171,8 +116,6 @@ class Engine {
       set_base(worker, options_.repetitions);
     } else if (worker.section == kBody && worker.next_op == begin[2]) {
       set_base(worker, ++worker.repetition);
-      if (options_.keep_repetition_ends)
-        result_.repetition_ends[worker_number(worker)].push_back(worker.clock);
       if (worker.repetition == repetitions) {
         worker.section = kEpilogue;
         return false;
@@ -194,7 +137,7 @@ class Engine {
         return work(w, worker, op);
       case OpCode::Send:
         hand_over(w, worker, op, true);
-        worker.clock += op.seconds;
+        worker.clock += code_.seconds(op);
         break;
       case OpCode::Receive:
         hand_over(w, worker, op, false);
@@ -209,43 +152,61 @@ class Engine {
 
   bool work(std::int32_t w, WorkerState& worker, const Op& op) {
     double start = worker.clock;
-    if (op.first_need != op.end_need && !find_start(w, worker, op, start))
-      return false;
-    const double end = start + op.seconds;
+    if (op.num_needs > 0 && !find_start(w, worker, op, start)) return false;
+    fetch_ahead(worker, op);
+    const double seconds = code_.seconds(op);
+    const double end = start + seconds;
     worker.clock = end;
-    worker.busy += op.seconds;
+    worker.busy += seconds;
     num_ops_ += op.num_actions;
     if constexpr (kRecords) record_work(w, worker, op, start, end);
     return true;
   }
 
+  std::int32_t place_of(std::int32_t transfer, std::int32_t key) const {
+    const TimedTransfer& timed = code_.transfers[at(transfer)];
+    return timed.ring + (key & timed.mask);
+  }
+
+  // What the worker will ask for next lies anywhere among the slots; by the
+  // time it does, it has come from memory.
+  void fetch_ahead(const WorkerState& worker, const Op& op) const {
+    if (slots_.empty()) return;
+    const Need& next = code_.needs[at(op.end_need())];
+    const std::int32_t key =
+        next.key + worker.base[static_cast<int>(next.base)];
+    __builtin_prefetch(slots_.data() + place_of(next.transfer, key));
+  }
+
   // False, and the worker is parked, if something it needs is not known.
   bool find_start(std::int32_t w, WorkerState& worker, const Op& op,
                   double& start) {
-    const bool blocking = code_.workers[at(w)].blocking;
+    const bool blocking = code_.workers[at(w)].blocking && op.num_actions > 0;
     double there = 0, sent = 0, receiving = 0;
-    bool is_transfer = false;
-    for (std::int32_t n = op.first_need; n < op.end_need; ++n) {
+    std::int32_t last = code_.first_reduction;
+    for (std::int32_t n = op.first_need(); n < op.end_need(); ++n) {
       const Need& need = code_.needs[at(n)];
       const std::int32_t key =
           need.key + worker.base[static_cast<int>(need.base)];
-      if (need.from_start && key <= 0) continue;
-      const std::int32_t place = need.ring + (key & need.mask);
+      if (key <= need.there_until) continue;
+      const std::int32_t place = place_of(need.transfer, key);
       const Slot& slot = slots_[at(place)];
       if (slot.key != key) {
         worker.parked_slot = place;
         worker.parked_key = key;
+        worker.parked_need = n;
         return false;
       }
-      if (blocking && need.transfer >= 0) receiving += need.blocks;
+      if (blocking && need.transfer < code_.first_reduction)
+        receiving += code_.transfers[at(need.transfer)].seconds();
       if (slot.time > there) {
         there = slot.time;
         sent = slot.sent;
-        is_transfer = need.transfer >= 0;
+        last = need.transfer;
       }
     }
     start = std::max(start + receiving, there);
-    if (is_transfer && there > worker.clock)
+    if (last < code_.first_reduction && there > worker.clock)
       worker.waiting_for_link += there - std::max(worker.clock, sent);
     return true;
   }
@@ -253,12 +214,13 @@ class Engine {
   void record_work(std::int32_t w, const WorkerState& worker, const Op& op,
                    double start, double end) {
     recorder_.start_work(w, op, worker.base, start, end);
-    for (std::int32_t n = op.first_need; n < op.end_need; ++n) {
+    for (std::int32_t n = op.first_need(); n < op.end_need(); ++n) {
       const Need& need = code_.needs[at(n)];
       const std::int32_t key =
           need.key + worker.base[static_cast<int>(need.base)];
-      if (need.transfer < 0 || (need.from_start && key <= 0)) continue;
-      if (--slots_[at(need.ring + (key & need.mask))].reads_left == 0)
+      if (need.transfer >= code_.first_reduction || key <= need.there_until)
+        continue;
+      if (--slots_[at(place_of(need.transfer, key))].reads_left == 0)
         recorder_.use_up(w, need.transfer, end);
     }
     recorder_.end_work(w, op, end);
@@ -280,7 +242,10 @@ class Engine {
     const Pending other = channel.pending.pop();
     PIPEWRIGHT_CHECK(other.transfer == op.target && other.key == key,
                      "a receive is not that of its send");
-    Message message{op.target, key, is_send ? worker.clock : other.time};
+    Message message;
+    message.transfer = op.target;
+    message.key = key;
+    message.sent = is_send ? worker.clock : other.time;
     message.start = std::max({worker.clock, other.time, channel.ready});
     transfer(channel, message);
   }
@@ -300,7 +265,7 @@ class Engine {
 
   void arrive(const Message& message) {
     const TimedTransfer& timed = code_.transfers[at(message.transfer)];
-    const std::int32_t place = timed.ring + (message.key & timed.mask);
+    const std::int32_t place = place_of(message.transfer, message.key);
     slots_[at(place)] = {message.arrival, message.sent, message.key,
                          timed.reads};
     latest_ = std::max(latest_, message.arrival);
@@ -308,36 +273,58 @@ class Engine {
     result_.seconds_on_wire[at(message.transfer)] +=
         message.off_wire - message.start;
     if constexpr (kRecords) recorder_.transfer(message);
-    unpark(code_.channels[at(timed.channel)].to, place, message.key);
+    if (message.transfer < code_.first_reduction)
+      return unpark(code_.channels[at(timed.channel)].to, place, message.key);
+    for (std::size_t w = 0; w < workers_.size(); ++w)
+      unpark(static_cast<std::int32_t>(w), place, message.key);
+    const std::size_t reduction = at(message.transfer - code_.first_reduction);
+    if (reduction >= code_.followers.size()) return;
+    for (std::int32_t follower : code_.followers[reduction])
+      start_reduction(follower, message.key);
   }
 
   void unpark(std::int32_t w, std::int32_t place, std::int32_t key) {
     WorkerState& worker = workers_[at(w)];
     if (worker.parked_slot != place || worker.parked_key != key) return;
     worker.parked_slot = -1;
+    __builtin_prefetch(&code_.ops[at(worker.next_op)]);
+    __builtin_prefetch(&code_.needs[at(worker.parked_need)]);
     runnable_.push_back(w);
   }
 
   void reduce(WorkerState& worker, const Op& op) {
-    const TimedReduction& timed = code_.reductions[at(op.target)];
-    const std::int32_t key = op.key + worker.base[1];
-    const std::int32_t place = timed.ring + (key & timed.mask);
-    ReductionState& state = reductions_[at(place)];
-    if (state.key != key) state = {key, 0, 0};
+    const std::int32_t key = op.key + worker.base[static_cast<int>(op.base)];
+    ReductionState& state =
+        state_.reductions[at(place_of(code_.first_reduction + op.target, key))];
+    if (state.key != key) state = {key, 0, 0, false};
     state.time = std::max(state.time, worker.clock);
-    if (++state.parts < timed.parts) return;
-    // Whoever hands in a part of this one has done so for those before it.
-    for (std::int32_t r : timed.after) {
-      const TimedReduction& before = code_.reductions[at(r)];
-      const Slot& done = slots_[at(before.ring + (key & before.mask))];
-      state.time = std::max(state.time, done.time);
-    }
-    const double end = state.time + timed.seconds;
-    slots_[at(place)] = {end, state.time, key, 0};
-    latest_ = std::max(latest_, end);
-    if constexpr (kRecords) recorder_.reduce(op.target, key, state.time, end);
-    for (std::size_t w = 0; w < workers_.size(); ++w)
-      unpark(static_cast<std::int32_t>(w), place, key);
+    ++state.parts;
+    start_reduction(op.target, key);
+  }
+
+  // With its last part, and the end of those that come before, a reduction is a
+  // message. Those of one reduction follow each other.
+  void start_reduction(std::int32_t reduction, std::int32_t key) {
+    const std::int32_t number = code_.first_reduction + reduction;
+    const TimedTransfer& timed = code_.transfers[at(number)];
+    ReductionState& state = state_.reductions[at(place_of(number, key))];
+    if (state.key != key || state.started || state.parts < timed.parts) return;
+    double start = state.time;
+    if (at(reduction) < code_.after.size())
+      for (std::int32_t before : code_.after[at(reduction)]) {
+        const Slot& done =
+            slots_[at(place_of(code_.first_reduction + before, key))];
+        if (done.key != key) return;  // it will call again
+        start = std::max(start, done.time);
+      }
+    state.started = true;
+    ChannelState& channel = channels_[at(timed.channel)];
+    Message message;
+    message.transfer = number;
+    message.key = key;
+    message.sent = start;
+    message.start = std::max(start, channel.ready);
+    transfer(channel, message);
   }
 
   Execution summary() {
@@ -358,13 +345,14 @@ class Engine {
   const EngineOptions options_;
   Recorder recorder_;
   OrderedWires wires_;
-  std::vector<Slot> slots_;
-  std::vector<ReductionState> reductions_;
-  std::vector<ChannelState> channels_;
-  std::vector<WorkerState> workers_;
+  EngineState state_;
+  std::vector<Slot>& slots_;
+  std::vector<ChannelState>& channels_;
+  std::vector<WorkerState>& workers_;
   std::vector<std::int32_t> runnable_, running_;
   std::vector<Message> arrived_;
   double latest_ = 0;
+  std::int32_t slowest_ = 0;  // repetitions that all have done
   std::int64_t num_ops_ = 0;
   Execution result_;
 };

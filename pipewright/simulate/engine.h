@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "pipewright/simulate/memory_log.h"
+#include "pipewright/simulate/recurrence.h"
 #include "pipewright/simulate/timed_code.h"
 #include "pipewright/timeline/timeline.h"
 
@@ -22,8 +23,8 @@ struct EngineOptions {
   int repetitions = 1;
   bool keep_spans = false;
   bool track_memory = false;
-  bool keep_repetition_ends = false;
-  bool in_time_order = false;  // treats no wire as direct
+  bool in_time_order = false;        // treats no wire as direct
+  Recurrence* recurrence = nullptr;  // stops the run when it sees one
 };
 
 // What one run was like; simulate() makes the Timeline from it.
@@ -39,8 +40,6 @@ struct Execution {
   std::vector<double> seconds_on_wire;   // per transfer, all messages
   std::vector<std::vector<Span>> spans;  // per worker, by start
   std::vector<MemoryLog> memory;         // per worker
-  // Per worker and repetition: its clock after the body.
-  std::vector<std::vector<double>> repetition_ends;
 };
 
 Execution execute(const TimedCode& code, const EngineOptions& options);

@@ -1,27 +1,43 @@
-// Max-min fair rates: how transfers divide the resources they share.
+// Max-min fair rates: how flows divide what they share.
 //
-// Every flow gets as much as its own limit and its resources allow, and nobody
+// Every flow gets as much as its own limit and its pools allow, and nobody
 // could get more without taking it from someone who has less.
 
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "pipewright/cluster/cluster.h"
 
 namespace pipewright {
 
+// A resource's bandwidth in one direction, or in both if it is half duplex. A
+// flow takes `times` its rate from it: more than one where a ring of links
+// passes it more than once.
+struct PoolUse {
+  std::int32_t pool = 0;
+  double times = 1;
+  auto operator<=>(const PoolUse&) const = default;
+};
+
+// Bytes per second of the two pools of each resource.
+std::vector<double> pools_of(const std::vector<SharedResource>& resources);
+
+// Adds what one link uses, each pool once, to `sum`, which is kept by pool.
+void add_pool_uses(const std::vector<Link::Use>& uses,
+                   const std::vector<SharedResource>& resources,
+                   std::vector<PoolUse>& sum);
+
 struct Flow {
   double limit = 0;  // bytes per second of its own link; may be infinite
-  const std::vector<Link::Use>* uses = nullptr;
+  std::span<const PoolUse> uses;
   double rate = 0;  // the answer
 };
 
-// Sets the rate of every flow. A full-duplex resource has its bandwidth in each
-// direction, a half-duplex one in both together. A flow that uses one resource
-// in one direction twice is counted once there.
-void share_fairly(std::vector<Flow*>& flows,
-                  const std::vector<SharedResource>& resources);
+// Sets the rate of every flow.
+void share_fairly(const std::vector<Flow*>& flows,
+                  const std::vector<double>& pools);
 
 }  // namespace pipewright

@@ -31,9 +31,11 @@ Result<Costs> in_process_costs(const Program& program, const Profile& profile,
     const auto count = static_cast<double>(workers.size());
     const double added =
         static_cast<double>(reduction.bytes.value()) * (count - 1);
-    costs.reductions[r] = channel.latency;
+    costs.reductions[r] = {};
+    costs.reductions[r].latency = channel.latency;
     if (channel.bytes_added > 0)
-      costs.reductions[r] += Seconds(added / channel.bytes_added / count);
+      costs.reductions[r].latency +=
+          Seconds(added / channel.bytes_added / count);
   }
   return costs;
 }

@@ -1,6 +1,7 @@
 #include "pipewright/simulate/ordered_wires.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <tuple>
 
@@ -11,173 +12,208 @@ namespace pipewright {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-}  // namespace
-
-double OrderedWires::Active::end() const {
-  return left > 0 ? since + left / flow.rate : since;
+// The shortest time from a decision to an arrival that it causes, less what
+// rounding may take from it.
+double shortest_transfer(const TimedCode& code) {
+  double shortest = kNever;
+  for (const TimedTransfer& transfer : code.transfers) {
+    const std::int32_t wire = code.channels[at(transfer.channel)].wire;
+    if (wire < 0 || code.wires[at(wire)].is_direct()) continue;
+    if (code.wires[at(wire)].shares) return 0;
+    shortest = std::min(shortest, transfer.seconds());
+  }
+  return shortest == kNever ? 0 : shortest * 0.999;
 }
 
-OrderedWires::OrderedWires(const TimedCode& code)
+}  // namespace
+
+OrderedWires::OrderedWires(const TimedCode& code, bool all)
     : code_(code),
+      lookahead_(all ? 0 : shortest_transfer(code)),
+      turns_(code.wires.size(), kNever),
       wires_(code.wires.size()),
-      place_in_wire_(code.channels.size(), -1) {
+      claimant_of_(code.channels.size(), -1),
+      active_(code.wires.size()) {
   for (std::size_t w = 0; w < wires_.size(); ++w) {
-    wires_[w].waiting.resize(code.wires[w].channels.size());
-    for (std::size_t i = 0; i < code.wires[w].channels.size(); ++i)
-      place_in_wire_[at(code.wires[w].channels[i])] =
-          static_cast<std::int32_t>(i);
+    wires_[w].first_claimant = static_cast<std::int32_t>(claimants_.size());
+    for (std::int32_t channel : code.wires[w].channels)
+      claimants_.push_back({code.channels[at(channel)].kind, channel, {}});
+    wires_[w].end_claimant = static_cast<std::int32_t>(claimants_.size());
+    std::stable_sort(
+        claimants_.begin() + wires_[w].first_claimant, claimants_.end(),
+        [](const Claimant& a, const Claimant& b) {
+          return std::tie(a.kind, a.channel) < std::tie(b.kind, b.channel);
+        });
   }
+  for (std::size_t i = 0; i < claimants_.size(); ++i)
+    claimant_of_[at(claimants_[i].channel)] = static_cast<std::int32_t>(i);
 }
 
 void OrderedWires::want(const Message& message) {
   const std::int32_t channel = code_.transfers[at(message.transfer)].channel;
   const std::int32_t wire = code_.channels[at(channel)].wire;
-  auto& waiting = wires_[at(wire)].waiting[at(place_in_wire_[at(channel)])];
-  waiting.push(message);
-  if (waiting.has_one()) queue_turn(wire);
-}
-
-// When the wire can next start something, as far as is known.
-std::optional<double> OrderedWires::wanted_at(std::int32_t wire) const {
-  const State& state = wires_[at(wire)];
-  if (state.active) return std::nullopt;
-  double earliest = kNever;
-  for (const auto& waiting : state.waiting)
-    if (!waiting.empty()) earliest = std::min(earliest, waiting.front().start);
-  if (earliest == kNever) return std::nullopt;
-  return std::max(earliest, state.free_at);
+  Queue& waiting = claimants_[at(claimant_of_[at(channel)])].waiting;
+  waiting.push({message.start, message.sent, message.transfer, message.key});
+  if (!waiting.has_one() || active_[at(wire)]) return;
+  turns_[at(wire)] = std::min(
+      turns_[at(wire)], std::max(message.start, wires_[at(wire)].free_at));
 }
 
 void OrderedWires::queue_turn(std::int32_t wire) {
-  if (auto time = wanted_at(wire)) turns_.emplace(*time, wire);
+  const State& state = wires_[at(wire)];
+  double earliest = kNever;
+  for (std::int32_t i = state.first_claimant; i < state.end_claimant; ++i) {
+    const Queue& waiting = claimants_[at(i)].waiting;
+    if (!waiting.empty()) earliest = std::min(earliest, waiting.front().start);
+  }
+  turns_[at(wire)] =
+      earliest == kNever ? kNever : std::max(earliest, state.free_at);
 }
 
-// A turn is queued whenever a wire's next start may have changed; those that no
-// longer tell the truth are passed over.
-void OrderedWires::drop_stale_turns() {
-  while (!turns_.empty() &&
-         wanted_at(turns_.top().second) != turns_.top().first)
-    turns_.pop();
-}
-
-double OrderedWires::next_completion() const {
-  double next = kNever;
-  for (std::int32_t wire : sharing_)
-    next = std::min(next, wires_[at(wire)].active->end());
-  return next;
+// Four at a time, since each comparison would wait for the one before.
+double OrderedWires::next_turn() const {
+  double least[4] = {kNever, kNever, kNever, kNever};
+  std::size_t i = 0;
+  for (; i + 4 <= turns_.size(); i += 4)
+    for (std::size_t j = 0; j < 4; ++j)
+      least[j] = std::min(least[j], turns_[i + j]);
+  for (; i < turns_.size(); ++i) least[0] = std::min(least[0], turns_[i]);
+  return std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
 }
 
 bool OrderedWires::next_round(std::vector<Message>& arrived) {
-  drop_stale_turns();
-  const double completion = next_completion();
-  const double turn = turns_.empty() ? kNever : turns_.top().first;
+  double completion = kNever;
+  for (std::int32_t wire : sharing_)
+    completion = std::min(completion, active_[at(wire)]->end);
+  const double turn = next_turn();
   if (completion == kNever && turn == kNever) return false;
   if (completion <= turn)
     complete_at(completion, arrived);
   else
-    start_at(turn, arrived);
+    start_all(turn, turn + lookahead_, arrived);
   return true;
 }
 
 void OrderedWires::complete_at(double time, std::vector<Message>& arrived) {
-  std::vector<std::int32_t> done;
-  for (std::int32_t wire : sharing_)
-    if (wires_[at(wire)].active->end() == time) done.push_back(wire);
-  for (std::int32_t wire : done) {
-    State& state = wires_[at(wire)];
-    Message message = state.active->message;
+  for (std::int32_t wire : sharing_) {
+    if (active_[at(wire)]->end != time) continue;
+    Message message = active_[at(wire)]->message;
     message.off_wire = time;
     message.arrival = time + code_.transfers[at(message.transfer)].latency;
     arrived.push_back(message);
-    state.active.reset();
-    state.free_at = time;
-    std::erase(sharing_, wire);
+    active_[at(wire)].reset();
+    wires_[at(wire)].free_at = time;
     queue_turn(wire);
   }
+  std::erase_if(sharing_,
+                [this](std::int32_t wire) { return !active_[at(wire)]; });
   share_again(time);
 }
 
-void OrderedWires::start_at(double time, std::vector<Message>& arrived) {
-  deciding_.clear();
-  for (; !turns_.empty() && turns_.top().first == time; drop_stale_turns()) {
-    const std::int32_t wire = turns_.top().second;
-    turns_.pop();
-    if (wires_[at(wire)].is_deciding) continue;
-    wires_[at(wire)].is_deciding = true;
-    deciding_.push_back(wire);
+// All turns from `from` and before `until`, at least those at `from`.
+void OrderedWires::start_all(double from, double until,
+                             std::vector<Message>& arrived) {
+  const std::size_t were_sharing = sharing_.size();
+  for (std::size_t w = 0; w < turns_.size(); ++w) {
+    if (turns_[w] >= until && turns_[w] != from) continue;
+    const auto wire = static_cast<std::int32_t>(w);
+    start(wire, take(wire, turns_[w]), arrived);
+    if (active_[w])
+      turns_[w] = kNever;
+    else
+      queue_turn(wire);
   }
-  bool sharing_changed = false;
-  for (std::int32_t wire : deciding_) {
-    wires_[at(wire)].is_deciding = false;
-    start(wire, take(wire, time), arrived);
-    sharing_changed |= wires_[at(wire)].active.has_value();
-    queue_turn(wire);
-  }
-  if (sharing_changed) share_again(time);
+  if (sharing_.size() != were_sharing) share_again(from);
 }
 
 Message OrderedWires::take(std::int32_t wire, double time) {
-  State& state = wires_[at(wire)];
-  using Claim = std::tuple<TransferKind, double, std::int32_t>;
-  std::optional<Claim> best;
-  std::size_t chosen = 0;
-  for (std::size_t i = 0; i < state.waiting.size(); ++i) {
-    if (state.waiting[i].empty()) continue;
-    const Message& message = state.waiting[i].front();
-    if (message.start > time) continue;
-    const std::int32_t channel = code_.wires[at(wire)].channels[i];
-    const Claim claim{code_.channels[at(channel)].kind, message.start, channel};
-    if (best && *best <= claim) continue;
-    best = claim;
-    chosen = i;
+  const State& state = wires_[at(wire)];
+  Claimant* best = nullptr;
+  for (std::int32_t i = state.first_claimant; i < state.end_claimant; ++i) {
+    Claimant& claimant = claimants_[at(i)];
+    if (claimant.waiting.empty() || claimant.waiting.front().start > time)
+      continue;
+    if (best && (best->kind != claimant.kind ||
+                 best->waiting.front().start <= claimant.waiting.front().start))
+      continue;
+    best = &claimant;
   }
-  PIPEWRIGHT_CHECK(best.has_value(), "a wire's turn without a transfer");
-  Message message = state.waiting[chosen].front();
-  state.waiting[chosen].pop();
-  message.start = time;
+  PIPEWRIGHT_CHECK(best != nullptr, "a wire's turn without a transfer");
+  const Waiting& first = best->waiting.front();
+  const Message message{first.transfer, first.key, first.sent, time, 0, 0};
+  best->waiting.pop();
   return message;
 }
 
 void OrderedWires::start(std::int32_t wire, Message message,
                          std::vector<Message>& arrived) {
-  State& state = wires_[at(wire)];
   const TimedTransfer& timed = code_.transfers[at(message.transfer)];
-  const Costs::TransferCost& cost =
-      code_.costs->transfers[at(message.transfer)];
-  if (cost.uses.empty()) {
+  if (timed.num_uses == 0) {
     message.off_wire = message.start + timed.seconds_on_wire;
     message.arrival = message.off_wire + timed.latency;
-    state.free_at = message.off_wire;
+    wires_[at(wire)].free_at = message.off_wire;
     arrived.push_back(message);
     return;
   }
   Active active;
   active.message = message;
-  active.flow.limit = cost.bandwidth.value();
-  active.flow.uses = &cost.uses;
+  active.flow.limit = timed.limit;
+  active.flow.uses = {code_.pool_uses.data() + timed.first_use,
+                      at(timed.num_uses)};
   active.since = message.start;
-  active.left = static_cast<double>(
-      code_.program->transfers[at(message.transfer)].bytes.value());
-  state.active = active;
+  active.left = timed.bytes;
+  active_[at(wire)] = active;
   sharing_.push_back(wire);
 }
 
 // A rate that stays as it was leaves its transfer untouched, so that one which
 // never shared ends exactly when its bytes at its bandwidth say.
 void OrderedWires::share_again(double time) {
-  std::vector<Flow*> flows;
-  std::vector<double> before;
+  flows_.clear();
+  rates_before_.clear();
   for (std::int32_t wire : sharing_) {
-    flows.push_back(&wires_[at(wire)].active->flow);
-    before.push_back(flows.back()->rate);
+    flows_.push_back(&active_[at(wire)]->flow);
+    rates_before_.push_back(flows_.back()->rate);
   }
-  share_fairly(flows, code_.costs->resources);
+  share_fairly(flows_, code_.pools);
   for (std::size_t i = 0; i < sharing_.size(); ++i) {
-    Active& active = *wires_[at(sharing_[i])].active;
-    if (active.flow.rate == before[i] || active.since == time) continue;
+    Active& active = *active_[at(sharing_[i])];
+    if (active.flow.rate == rates_before_[i]) continue;
     active.left =
-        std::max(0.0, active.left - before[i] * (time - active.since));
+        std::max(0.0, active.left - rates_before_[i] * (time - active.since));
     active.since = time;
+    active.end = end_of(active);
+  }
+}
+
+double OrderedWires::end_of(const Active& active) const {
+  if (active.left <= 0) return active.since;
+  const double seconds = active.left / active.flow.rate;
+  if (code_.tick == 0) return active.since + seconds;
+  return active.since + std::round(seconds / code_.tick) * code_.tick;
+}
+
+void OrderedWires::append_state(double origin, double earliest, int repetition,
+                                std::vector<double>& state) const {
+  const auto key_of = [&](std::int32_t transfer, std::int32_t key) {
+    return key -
+           repetition * code_.advance_of(code_.transfers[at(transfer)].base);
+  };
+  for (std::size_t w = 0; w < wires_.size(); ++w) {
+    state.push_back(std::max(wires_[w].free_at, earliest) - origin);
+    if (const auto& active = active_[w])
+      state.insert(
+          state.end(),
+          {double(active->message.transfer),
+           double(key_of(active->message.transfer, active->message.key)),
+           active->left, active->since - origin, active->flow.rate});
+  }
+  for (const Claimant& claimant : claimants_) {
+    for (const Waiting& waiting : claimant.waiting)
+      state.insert(state.end(), {double(waiting.transfer),
+                                 double(key_of(waiting.transfer, waiting.key)),
+                                 waiting.start - origin});
+    state.push_back(kNever);
   }
 }
 

@@ -7,14 +7,17 @@
 //     together the one of the lower channel.
 //   - Wires that become free or wanted at one moment decide together, after all
 //     that happens at that moment without them.
-//   - Transfers on their wires divide shared resources fairly (fair_share.h).
+//   - Transfers and reductions on their wires divide what they share fairly
+//     (fair_share.h).
+//
+// Where nothing is shared, nobody can want a wire sooner after a decision than
+// the shortest transfer takes; so all that falls into that time is decided in
+// one round, each wire for itself.
 
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <queue>
 #include <vector>
 
 #include "pipewright/simulate/fair_share.h"
@@ -22,7 +25,7 @@
 
 namespace pipewright {
 
-// One message of a transfer on its way.
+// One message of a transfer on its way, or one minibatch of a reduction.
 struct Message {
   std::int32_t transfer = 0;
   std::int32_t key = 0;
@@ -34,7 +37,8 @@ struct Message {
 
 class OrderedWires {
  public:
-  explicit OrderedWires(const TimedCode& code);
+  // `all`: also those are asked that need not be.
+  OrderedWires(const TimedCode& code, bool all);
 
   // The message wants its wire from `message.start` on. Not before the last
   // round, nor before an earlier message of the channel.
@@ -44,21 +48,32 @@ class OrderedWires {
   // whose arrival is now known. False when nothing is waiting or on its way.
   bool next_round(std::vector<Message>& arrived);
 
+  // All that the future depends on, with times from `origin` and keys from
+  // their base in that repetition. A wire that is free by `earliest` is free.
+  void append_state(double origin, double earliest, int repetition,
+                    std::vector<double>& state) const;
+
  private:
-  struct Active {  // on a wire that shares resources
+  struct Active {  // on a wire that shares
     Message message;
     Flow flow;
     double left = 0;  // bytes, at `since`
     double since = 0;
-    double end() const;
+    double end = 0;
+  };
+  struct Waiting {
+    double start, sent;
+    std::int32_t transfer, key;
   };
   // First in, first out; its memory is kept.
   class Queue {
    public:
     bool empty() const { return first_ == messages_.size(); }
     bool has_one() const { return first_ + 1 == messages_.size(); }
-    const Message& front() const { return messages_[first_]; }
-    void push(const Message& message) {
+    const Waiting& front() const { return messages_[first_]; }
+    const Waiting* begin() const { return messages_.data() + first_; }
+    const Waiting* end() const { return messages_.data() + messages_.size(); }
+    void push(const Waiting& message) {
       if (first_ > 16 && 2 * first_ > messages_.size()) {
         messages_.erase(
             messages_.begin(),
@@ -74,33 +89,41 @@ class OrderedWires {
     }
 
    private:
-    std::vector<Message> messages_;
+    std::vector<Waiting> messages_;
     std::size_t first_ = 0;
   };
-  struct State {
-    double free_at = 0;
-    bool is_deciding = false;
-    std::vector<Queue> waiting;  // per channel of the wire
-    std::optional<Active> active;
+  // A channel of a wire, those of the highest kind first.
+  struct Claimant {
+    TransferKind kind;
+    std::int32_t channel = 0;
+    Queue waiting;
   };
-  using Turn = std::pair<double, std::int32_t>;  // when, which wire
+  struct State {
+    std::int32_t first_claimant = 0, end_claimant = 0;
+    double free_at = 0;
+  };
 
-  std::optional<double> wanted_at(std::int32_t wire) const;
+  double next_turn() const;
   void queue_turn(std::int32_t wire);
-  void drop_stale_turns();
-  double next_completion() const;
   void complete_at(double time, std::vector<Message>& arrived);
-  void start_at(double time, std::vector<Message>& arrived);
+  void start_all(double from, double until, std::vector<Message>& arrived);
   Message take(std::int32_t wire, double time);
   void start(std::int32_t wire, Message message, std::vector<Message>& arrived);
   void share_again(double time);
+  double end_of(const Active& active) const;
 
   const TimedCode& code_;
+  double lookahead_ = 0;
+  // When each wire can next start something, as far as is known; infinity if
+  // nothing waits, or if it is occupied until nobody knows when.
+  std::vector<double> turns_;
   std::vector<State> wires_;
-  std::vector<std::int32_t> place_in_wire_;  // per channel
-  std::vector<std::int32_t> sharing_;        // wires with an active message
-  std::vector<std::int32_t> deciding_;       // wires, in one round
-  std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
+  std::vector<Claimant> claimants_;            // those of a wire together
+  std::vector<std::int32_t> claimant_of_;      // per channel
+  std::vector<std::optional<Active>> active_;  // per wire
+  std::vector<std::int32_t> sharing_;          // wires with an active message
+  std::vector<Flow*> flows_;
+  std::vector<double> rates_before_;
 };
 
 }  // namespace pipewright

@@ -12,18 +12,42 @@ constexpr int kOwnStream = 0;
 
 }  // namespace
 
-Recorder::Recorder(const TimedCode& code, bool keep_spans, bool track_memory)
-    : code_(code), keep_spans_(keep_spans), track_memory_(track_memory) {
-  if (keep_spans) spans_.resize(code.workers.size());
-  if (track_memory) add_memory_tables();
+Recorder::Recorder(const TimedCode& code, const EngineOptions& options)
+    : code_(code),
+      keep_spans_(options.keep_spans),
+      track_memory_(options.track_memory) {
+  if (keep_spans_) reserve_spans(options.repetitions);
+  if (track_memory_) add_memory_tables();
+}
+
+// Growing step by step would copy them all once or twice.
+void Recorder::reserve_spans(int repetitions) {
+  spans_.resize(code_.program->workers.size());
+  link_spans_.resize(spans_.size());
+  for (std::size_t w = 0; w < spans_.size(); ++w) {
+    const TimedWorker& worker = code_.workers[w];
+    std::size_t work = 0, links = 0;
+    for (int s = 0; s < 3; ++s) {
+      const std::size_t times =
+          s == 1 ? static_cast<std::size_t>(std::max(0, repetitions)) : 1;
+      for (std::int32_t i = worker.begin[s]; i < worker.begin[s + 1]; ++i) {
+        const Op& op = code_.ops[at(i)];
+        if (op.code == OpCode::Work) work += times * at(op.num_actions);
+        if (op.code == OpCode::Send || op.code == OpCode::Reduce)
+          links += times;
+      }
+    }
+    spans_[w].reserve(work + links);
+    link_spans_[w].reserve(links);
+  }
 }
 
 // Weights arrive in the place of a version that is held anyway.
 void Recorder::add_memory_tables() {
-  memory_.resize(code_.workers.size());
+  memory_.resize(code_.program->workers.size());
   for (MemoryLog& log : memory_) log.add_stream(Order::Own);
   action_memory_.resize(code_.actions.size());
-  for (std::size_t w = 0; w < code_.workers.size(); ++w)
+  for (std::size_t w = 0; w < memory_.size(); ++w)
     for (std::int32_t i = code_.workers[w].begin[0];
          i < code_.workers[w].begin[3]; ++i) {
       const Op& op = code_.ops[at(i)];
@@ -34,10 +58,11 @@ void Recorder::add_memory_tables() {
     }
   std::vector<int> at_sender, at_receiver;
   for (const TimedChannel& channel : code_.channels) {
+    if (channel.is_of_reduction()) continue;  // they come last
     at_sender.push_back(memory_[at(channel.from)].add_stream(Order::Release));
     at_receiver.push_back(memory_[at(channel.to)].add_stream(Order::Arrival));
   }
-  for (std::size_t t = 0; t < code_.transfers.size(); ++t) {
+  for (std::size_t t = 0; t < code_.program->transfers.size(); ++t) {
     const Transfer& what = code_.program->transfers[t];
     const std::size_t channel = at(code_.transfers[t].channel);
     const bool is_weights = what.is_keyed_by_version();
@@ -100,6 +125,8 @@ void Recorder::send(std::int32_t w, std::int32_t transfer, double time) {
 }
 
 void Recorder::transfer(const Message& message) {
+  if (message.transfer >= code_.first_reduction)
+    return add_reduction_spans(message);
   if (track_memory_) {
     const TransferMemory& what = transfer_memory_[at(message.transfer)];
     memory_[at(what.from)].change(what.at_sender, message.arrival, 0,
@@ -119,36 +146,46 @@ void Recorder::add_span(const Message& message) {
   (what.is_keyed_by_version() ? span.version : span.microbatch) = message.key;
   span.start = Seconds(message.start);
   span.end = Seconds(message.arrival);
-  spans_[what.from.index()].push_back(span);
+  link_spans_[what.from.index()].push_back(span);
 }
 
-void Recorder::reduce(std::int32_t reduction, std::int32_t minibatch,
-                      double start, double end) {
-  if (!keep_spans_) return;
+void Recorder::add_reduction_spans(const Message& message) {
   const Program& program = *code_.program;
-  const Reduction& what = program.reductions[at(reduction)];
+  const std::size_t number = at(message.transfer - code_.first_reduction);
+  if (!keep_spans_ || number >= program.reductions.size()) return;
+  const Reduction& what = program.reductions[number];
   for (WorkerId worker : what.workers) {
     Span span;
     span.worker = worker;
     span.kind = ActionKind::Reduce;
-    span.microbatch = minibatch * program.num_microbatches;
-    span.version = minibatch;
-    span.start = Seconds(start);
-    span.end = Seconds(end);
+    span.microbatch = message.key * program.num_microbatches;
+    span.version = message.key;
+    span.start = Seconds(message.start);
+    span.end = Seconds(message.arrival);
     for (StageId stage : what.stages)
       if (span.stage.is_none() &&
           program.operation_of[worker.index() * at(program.num_stages) +
                                stage.index()] >= 0)
         span.stage = stage;
-    spans_[worker.index()].push_back(span);
+    link_spans_[worker.index()].push_back(span);
   }
 }
 
+// A worker's own follow each other in time; those of its links almost do.
 std::vector<std::vector<Span>> Recorder::spans() {
-  for (auto& spans : spans_)
-    std::stable_sort(
-        spans.begin(), spans.end(),
-        [](const Span& a, const Span& b) { return a.start < b.start; });
+  const auto is_earlier = [](const Span& a, const Span& b) {
+    return a.start < b.start;
+  };
+  for (std::size_t w = 0; w < spans_.size(); ++w) {
+    auto &own = spans_[w], &links = link_spans_[w];
+    if (!std::is_sorted(links.begin(), links.end(), is_earlier))
+      std::stable_sort(links.begin(), links.end(), is_earlier);
+    const auto middle = static_cast<std::ptrdiff_t>(own.size());
+    own.insert(own.end(), links.begin(), links.end());
+    std::inplace_merge(own.begin(), own.begin() + middle, own.end(),
+                       is_earlier);
+    links = {};
+  }
   return std::move(spans_);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "pipewright/simulate/engine.h"
 #include "pipewright/simulate/memory_log.h"
 #include "pipewright/simulate/ordered_wires.h"
 #include "pipewright/simulate/timed_code.h"
@@ -14,7 +15,7 @@ namespace pipewright {
 
 class Recorder {
  public:
-  Recorder(const TimedCode& code, bool keep_spans, bool track_memory);
+  Recorder(const TimedCode& code, const EngineOptions& options);
 
   // An op of worker w begins: its spans, and what it allocates.
   void start_work(std::int32_t w, const Op& op, const std::int32_t* base,
@@ -25,9 +26,7 @@ class Recorder {
 
   // What is sent turns from an activation into a buffer until it has arrived.
   void send(std::int32_t w, std::int32_t transfer, double time);
-  void transfer(const Message& message);
-  void reduce(std::int32_t reduction, std::int32_t minibatch, double start,
-              double end);
+  void transfer(const Message& message);  // or a reduction
 
   std::vector<std::vector<Span>> spans();  // by start
   std::vector<MemoryLog> memory() { return std::move(memory_); }
@@ -43,16 +42,19 @@ class Recorder {
     int at_sender, at_receiver;  // streams of their logs
   };
 
+  void reserve_spans(int repetitions);
   void add_memory_tables();
   ActionMemory memory_of(std::int32_t w, const Action& action) const;
   void add_span(const Message& message);
+  void add_reduction_spans(const Message& message);
 
   const TimedCode& code_;
   const bool keep_spans_;
   const bool track_memory_;
   std::vector<ActionMemory> action_memory_;      // as in TimedCode::actions
   std::vector<TransferMemory> transfer_memory_;  // as in Program::transfers
-  std::vector<std::vector<Span>> spans_;
+  std::vector<std::vector<Span>> spans_;         // of a worker's own work
+  std::vector<std::vector<Span>> link_spans_;    // of what it sends and reduces
   std::vector<MemoryLog> memory_;
 };
 

@@ -27,20 +27,6 @@ int minibatches_of(const Program& program, const SimulateOptions& options) {
   return 2 * program.minibatches_outside + 4;
 }
 
-MemoryUse constant_memory(const Program& program, std::size_t w) {
-  MemoryUse use;
-  for (const HeldWeights& held : program.workers[w].held)
-    use.weights +=
-        program.weight_groups[static_cast<std::size_t>(held.group)].bytes *
-        held.versions;
-  for (const Operation& operation : program.operations) {
-    if (operation.worker != WorkerId(w)) continue;
-    use.gradients += operation.gradients;
-    use.optimizer += operation.optimizer;
-  }
-  return use;
-}
-
 std::vector<LinkSummary> links_of(const Program& program,
                                   const Execution& execution) {
   std::map<std::pair<WorkerId, WorkerId>, LinkSummary> links;
@@ -64,7 +50,7 @@ void add_workers(const Program& program, Execution& execution, bool keep_points,
     summary.device = program.workers[w].device;
     summary.busy = Seconds(execution.workers[w].busy);
     summary.waiting_for_link = Seconds(execution.workers[w].waiting_for_link);
-    summary.peak = constant_memory(program, w);
+    summary.peak = constant_memory(program, WorkerId(w));
     const Bytes constant = summary.peak.total();
     if (!execution.memory.empty()) {
       const MemoryLog::Peak peak = execution.memory[w].peak();
@@ -83,11 +69,11 @@ void add_workers(const Program& program, Execution& execution, bool keep_points,
 double bubble_of(const Timeline& timeline, const TimedCode& code,
                  bool overlapping) {
   double busy = 0;
-  for (std::size_t w = 0; w < code.workers.size(); ++w)
+  for (std::size_t w = 0; w < timeline.workers.size(); ++w)
     busy += overlapping ? code.workers[w].body_seconds
                         : timeline.workers[w].busy.value();
   const double there =
-      static_cast<double>(code.workers.size()) *
+      static_cast<double>(timeline.workers.size()) *
       (overlapping ? timeline.step_seconds.value() : timeline.duration.value());
   return there > 0 ? 1 - busy / there : 0;
 }
@@ -97,7 +83,8 @@ double bubble_of(const Timeline& timeline, const TimedCode& code,
 Timeline simulate(const Program& program, const Costs& costs,
                   const SimulateOptions& options) {
   const TimedCode code = timed_code(program, costs);
-  const bool overlapping = overlaps_minibatches(program);
+  const bool overlapping =
+      overlaps_minibatches(program) || costs.loading.seconds > Seconds(0);
   Timeline timeline;
   timeline.num_stages = program.num_stages;
   timeline.num_microbatches = program.num_microbatches;

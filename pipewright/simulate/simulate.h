@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "pipewright/base/result.h"
@@ -33,24 +34,39 @@ struct Costs {
   };
   std::vector<TransferCost> transfers;  // as in Program::transfers
   std::vector<SharedResource> resources;
-  std::vector<Seconds> reductions;  // as in Program::reductions, ring
+  // A ring carries its bytes over all its links at once, at the pace of the
+  // slowest, and divides what the links use with whoever else uses it.
+  struct ReductionCost {
+    Seconds latency;   // of all rounds together
+    double bytes = 0;  // over each link, all rounds together
+    BytesPerSecond bandwidth{std::numeric_limits<double>::infinity()};
+    std::vector<std::vector<Link::Use>> links;
+  };
+  std::vector<ReductionCost> reductions;  // as in Program::reductions
   std::vector<bool> blocking;  // per worker: busy while it sends and receives
+  // Data for the first stage. Its workers each have a loader, which takes so
+  // long for a microbatch (a replica loads its samples only) and works ahead of
+  // the last microbatch taken; 0 seconds: data is always there.
+  struct LoadingCost {
+    Seconds seconds;
+    int ahead = 2;
+  };
+  LoadingCost loading;
 };
 
-// The program must have passed validate(): where a device has on-chip memory,
-// what each worker holds at its peak decides how fast it is (tiers.h).
+// The program must have passed validate(). Where a device has on-chip memory,
+// what each worker may hold (memory_bound.h) decides how fast it is (tiers.h).
 Result<Costs> costs_of(const Program& program, const Profile& profile,
                        const Cluster& cluster);
 
-// How fast a ring sums gradients: it sends 2 (r - 1) pieces of 1/r of the bytes
-// over each of its r links, all links at once, so that the slowest sets the
-// pace; links that share a resource share it here too.
+// What a ring has to send: 2 (r - 1) pieces of 1/r of the bytes over each of
+// its r links, all links at once, one piece after the other.
 struct RingPace {
-  int size = 0;  // r; 0 and 1: nothing to send
-  BytesPerSecond slowest;
-  Seconds latency;
+  int size = 0;     // r; 0 and 1: nothing to send
+  Seconds latency;  // the longest of a link
 
-  Seconds seconds(Bytes bytes) const;
+  // The load of each link, and all latencies; the links themselves stay.
+  void set(Bytes bytes, Costs::ReductionCost& cost) const;
 };
 // Devices in the order of the ring. Fails with BadConfiguration where two
 // neighbours cannot talk.

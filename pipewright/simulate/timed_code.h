@@ -8,9 +8,11 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "pipewright/plan/program.h"
+#include "pipewright/simulate/fair_share.h"
 #include "pipewright/simulate/simulate.h"
 
 namespace pipewright {
@@ -29,28 +31,31 @@ enum class OpCode : std::uint8_t {
   Reduce,
 };
 
+// Small, since a run goes through all of them again and again.
 struct Op {
-  double seconds = 0;            // of Work; of Send on a blocking worker
-  std::int32_t first_need = 0;   // Work: what it waits for, in needs
-  std::int32_t end_need = 0;     //
   std::int32_t target = -1;      // Send, Receive: transfer; Reduce: reduction;
                                  // Work: its first action, in actions
-  std::int32_t num_actions = 1;  // of Work: more than one if joined
-  std::int32_t key = 0;          // of Send, Receive, Reduce, from the base
-  KeyBase base = KeyBase::Microbatch;
-  OpCode code = OpCode::Work;
+  std::int32_t key = 0;          // Send, Receive, Reduce: from the base
+                                 // Work: the first it waits for, in needs
+  std::int32_t duration = 0;     // in durations: of Work; of Send on a blocking
+                                 // worker
+  std::uint16_t num_needs = 0;   // of Work
+  std::uint8_t num_actions = 1;  // of Work: more than one if joined
+  OpCode code : 4 = OpCode::Work;
+  KeyBase base : 4 = KeyBase::Microbatch;
+
+  std::int32_t first_need() const { return key; }
+  std::int32_t end_need() const { return key + num_needs; }
 };
+static_assert(sizeof(Op) == 16);
 
 // A wait of Work for a transfer or a reduction.
 struct Need {
-  std::int32_t ring = 0;       // first slot; transfers first, then reductions
-  std::int32_t mask = 0;       // slots in the ring, less one
-  std::int32_t key = 0;        // from the base
-  std::int32_t transfer = -1;  // -1: a reduction
-  double blocks = 0;           // seconds a blocking worker spends receiving it
+  std::int32_t transfer = 0;  // or a reduction, as in TimedCode::transfers
+  std::int32_t key = 0;       // from the base
+  // Keys up to here are there from the start: version 0 of weights.
+  std::int32_t there_until = std::numeric_limits<std::int32_t>::min();
   KeyBase base = KeyBase::Microbatch;
-  bool from_start =
-      false;  // weights: versions up to 0 are there from the start
 };
 
 // One worker's ops: prologue [0], body [1], epilogue [2] of `sections` are
@@ -62,54 +67,75 @@ struct TimedWorker {
 };
 
 // A channel carries transfers of one kind from one worker to another, in order.
+// Each reduction has one of its own, between no two workers.
 struct TimedChannel {
   std::int32_t from = 0, to = 0;
   TransferKind kind = TransferKind::Activation;
   std::int32_t wire = -1;  // none if its transfers take latency only
+
+  bool is_of_reduction() const { return from < 0; }
 };
 
 // What one transfer at a time occupies.
 struct Wire {
   std::vector<std::int32_t> channels;
-  bool shares = false;  // some transfer on it uses a shared resource
+  bool shares = false;  // some transfer on it divides a pool with other wires
   // One channel and nothing shared: a transfer's start follows from what is
   // known when it is sent and posted, whatever else happens.
   bool is_direct() const { return channels.size() == 1 && !shares; }
 };
 
+// A transfer of the program, or a reduction: it, too, is carried when all its
+// parts have been handed over.
 struct TimedTransfer {
-  double seconds_on_wire = 0;
+  double seconds_on_wire = 0;  // if nobody shares
   double latency = 0;
+  double bytes = 0;
+  double limit = 0;  // bytes per second, if nobody shares
+  std::int32_t first_use = 0, num_uses = 0;  // in pool_uses: what it shares
   std::int32_t channel = 0;
   std::int32_t ring = 0, mask = 0;
   std::int32_t reads = 1;  // actions that read one message of it
-};
+  std::int32_t parts = 1;  // Reduce actions that make a reduction complete
+  std::int32_t read_from = std::numeric_limits<std::int32_t>::max();
+  // the oldest key that is read, from the base of any section
+  KeyBase base = KeyBase::Microbatch;
 
-struct TimedReduction {
-  double seconds = 0;
-  std::int32_t ring = 0, mask = 0;
-  std::int32_t parts = 1;                // Reduce actions that make it complete
-  std::vector<std::int32_t> after = {};  // reductions that end before it starts
+  double seconds() const { return seconds_on_wire + latency; }
 };
 
 struct TimedCode {
   const Program* program = nullptr;
-  const Costs* costs = nullptr;
   std::vector<Op> ops;
+  std::vector<double> durations{0};
   std::vector<Need> needs;
   std::vector<Action> actions;  // of Work, for recording
-  std::vector<double> action_seconds;
   std::vector<TimedWorker> workers;
-  std::vector<TimedTransfer> transfers;
-  std::vector<TimedReduction> reductions;
+  std::vector<TimedTransfer> transfers;  // as in Program, then reductions
+  std::int32_t first_reduction = 0;
   std::vector<TimedChannel> channels;
   std::vector<Wire> wires;
+  // Per reduction of the program: those that end before it starts, and those
+  // that start after it, by their numbers among the reductions.
+  std::vector<std::vector<std::int32_t>> after, followers;
+  std::vector<double> pools;  // bytes per second
+  std::vector<PoolUse> pool_uses;
   std::int32_t num_slots = 0;
+  double tick = 0;  // times are whole multiples of it; 0: any number
 
+  double seconds(const Op& op) const {
+    return durations[static_cast<std::size_t>(op.duration)];
+  }
   // Every wire is direct: the timeline is a longest path.
   bool is_direct() const;
+  // Keys that a repetition moves on.
+  int advance_of(KeyBase base) const {
+    return base == KeyBase::Microbatch ? program->num_microbatches : 1;
+  }
 };
 
-TimedCode timed_code(const Program& program, const Costs& costs);
+// `lead`: nobody begins a repetition before all is done, and all has arrived,
+// of the one that many before; 0: no such bound.
+TimedCode timed_code(const Program& program, const Costs& costs, int lead = 0);
 
 }  // namespace pipewright

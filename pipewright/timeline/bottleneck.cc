@@ -20,7 +20,7 @@ struct Share {
   double seconds = 0;
 };
 
-std::string name_of(const PathPiece& piece) {
+std::string name_of(const PathPiece& piece, const std::string& other) {
   switch (piece.kind) {
     case Kind::Compute:
       return "stage " + std::to_string(piece.stage.value);
@@ -30,15 +30,16 @@ std::string name_of(const PathPiece& piece) {
     case Kind::Reduce:
       return "all-reduce of stage " + std::to_string(piece.stage.value);
     default:
-      return "nothing in the timeline";
+      return other;
   }
 }
 
-std::vector<Share> shares_of(const std::vector<PathPiece>& path) {
+std::vector<Share> shares_of(const std::vector<PathPiece>& path,
+                             const std::string& other) {
   std::map<std::string, Share> by_name;
   for (const PathPiece& piece : path) {
-    Share& share = by_name[name_of(piece)];
-    share.what = name_of(piece);
+    Share& share = by_name[name_of(piece, other)];
+    share.what = name_of(piece, other);
     share.kind = piece.kind;
     share.seconds += (piece.end - piece.start).value();
   }
@@ -56,8 +57,9 @@ std::string percent(double share) {
 
 }  // namespace
 
-std::string bottleneck_text(const std::vector<PathPiece>& path) {
-  const std::vector<Share> shares = shares_of(path);
+std::string bottleneck_text(const std::vector<PathPiece>& path,
+                            const std::string& other) {
+  const std::vector<Share> shares = shares_of(path, other);
   double total = 0;
   for (const Share& share : shares) total += share.seconds;
   if (total <= 0) return "nothing takes any time";

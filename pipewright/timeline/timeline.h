@@ -8,6 +8,7 @@
 
 #include "pipewright/base/ids.h"
 #include "pipewright/base/units.h"
+#include "pipewright/plan/memory_use.h"
 #include "pipewright/plan/program.h"
 
 namespace pipewright {
@@ -27,18 +28,6 @@ struct Span {
 struct MemoryPoint {
   Seconds time;
   Bytes bytes;
-};
-
-// What a worker's memory consists of at its peak.
-struct MemoryUse {
-  Bytes weights;  // all versions held
-  Bytes gradients;
-  Bytes optimizer;
-  Bytes activations;  // saved for backward
-  Bytes buffers;      // transfers arriving, waiting, or leaving
-  Bytes total() const {
-    return weights + gradients + optimizer + activations + buffers;
-  }
 };
 
 struct WorkerSummary {

@@ -35,6 +35,33 @@ TEST_CASE("good files: one line each, exit code 0") {
   CHECK(contains(answer.text, "1f1b.txt: ok, schedule: 2 stages"));
 }
 
+TEST_CASE("with a cluster: a plan's memory is proved, or refused") {
+  const std::string plan =
+      "validate " PIPEWRIGHT_SOURCE_DIR "/examples/simulate/plan.json ";
+  const Run good = run(plan + "--cluster 4xV100@nvlink");
+  CHECK(good.code == 0);
+  CHECK(has(good.printed, "runs on 4xV100@nvlink: worker 0 holds at most "));
+  CHECK(has(good.printed, "activations "));
+  CHECK(run(plan + "--cluster 2xV100@nvlink").code == 78);
+  // The same devices with less memory than worker 0 needs.
+  const auto file = (fs::temp_directory_path() /
+                     ("pipewright_small_" + std::to_string(::getpid())))
+                        .string();
+  REQUIRE(run("cluster 4xV100@nvlink -o " + file).code == 0);
+  std::string text = read_file(file).value();
+  const std::string memory = "\"memory\": 16000000000";
+  REQUIRE(has(text, memory));
+  for (std::size_t at; (at = text.find(memory)) != std::string::npos;)
+    text.replace(at, memory.size(), "\"memory\": 2000000000");
+  REQUIRE(write_file(file, text).ok());
+  const Run small = run(plan + "--cluster " + file);
+  CHECK(small.code == 78);
+  CHECK(has(small.printed, "worker 0, action "));
+  CHECK(has(small.printed, "but has 2 GB: "));
+  CHECK(has(small.printed, "[0"));  // the action, marked in the grid
+  fs::remove(file);
+}
+
 TEST_CASE("missing is 66, malformed 65, usage 2; the worst counts") {
   const std::string good = kSamples + "plan/two_stages.json ";
   CHECK(run("validate").code == 2);

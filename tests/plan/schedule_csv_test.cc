@@ -44,15 +44,15 @@ TEST_CASE("errors name line and cell") {
     CHECK(contains(complaint(cell), "x.csv:1, cell 1"));
   CHECK(contains(complaint("0B0,0F0\n"), "its forward does not come before"));
   CHECK(contains(complaint("999999999F0,0B0\n"), "only 2 actions"));
-  CHECK(contains(complaint("0F0,0B0,0F1\n"), "actions"));
+  CHECK(contains(complaint("0F0,0B0,0F1\n"), "0B1 is never run"));
   CHECK(contains(complaint(""), "x.csv"));
 }
 
-TEST_CASE("B beside I and W on a stage is read as I and W") {
+TEST_CASE("B beside I and W of another microbatch stays as it is") {
   const auto grid = parse_csv("0F0,0F1,0B0,0I1,0W1\n", "x.csv");
   const auto schedule = schedule_of(*grid, "x.csv");
   REQUIRE(schedule.ok());
-  CHECK(contains(schedule->to_text(), "0: 0F0 0F1 0I0 0W0 0I1 0W1"));
+  CHECK(contains(schedule->to_text(), "0: 0F0 0F1 0B0 0I1 0W1"));
 }
 
 TEST_CASE("every schedule that drains reads back from its CSV") {

@@ -132,7 +132,7 @@ inline Costs even_costs(const Program& program, double forward, double backward,
   transfer.latency = Seconds(latency);
   transfer.bandwidth = BytesPerSecond(std::numeric_limits<double>::infinity());
   costs.transfers.assign(program.transfers.size(), transfer);
-  costs.reductions.assign(program.reductions.size(), Seconds(0));
+  costs.reductions.resize(program.reductions.size());
   return costs;
 }
 

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "pipewright/simulate/fair_share.h"
@@ -54,28 +55,32 @@ TEST_CASE("rates are fair: everyone has a bottleneck where none has more") {
         if (pick(0, 1)) uses.back().push_back({r, pick(0, 1) == 1});
     }
     std::vector<Flow> flows;
-    for (const auto& use : uses)
-      flows.push_back({static_cast<double>(pick(1, 12)), &use, 0});
+    std::vector<std::vector<PoolUse>> pools(uses.size());
+    for (std::size_t f = 0; f < uses.size(); ++f) {
+      add_pool_uses(uses[f], resources, pools[f]);
+      flows.push_back({static_cast<double>(pick(1, 12)), pools[f], 0});
+    }
     std::vector<Flow*> all;
     for (Flow& flow : flows) all.push_back(&flow);
-    share_fairly(all, resources);
+    share_fairly(all, pools_of(resources));
     const auto meet = [&](const Link::Use& a, const Link::Use& b) {
       return a.resource == b.resource &&
              (a.upstream == b.upstream ||
               resources[static_cast<std::size_t>(a.resource)].duplex ==
                   Duplex::Half);
     };
-    for (const Flow& flow : flows) {
+    for (std::size_t f = 0; f < flows.size(); ++f) {
+      const Flow& flow = flows[f];
       bool is_held = flow.rate >= flow.limit * (1 - 1e-12);
       CHECK(flow.rate <= flow.limit);
-      for (const Link::Use& use : *flow.uses) {
+      for (const Link::Use& use : uses[f]) {
         double sum = 0, most = 0;
-        for (const Flow& other : flows)
-          for (const Link::Use& theirs : *other.uses)
-            if (meet(use, theirs)) {
-              sum += other.rate;
-              most = std::max(most, other.rate);
-            }
+        for (std::size_t g = 0; g < flows.size(); ++g)
+          if (std::any_of(uses[g].begin(), uses[g].end(),
+                          [&](auto& theirs) { return meet(use, theirs); })) {
+            sum += flows[g].rate;
+            most = std::max(most, flows[g].rate);
+          }
         const double limit =
             resources[static_cast<std::size_t>(use.resource)].bandwidth.value();
         CHECK(sum <= limit * (1 + 1e-9));

@@ -74,7 +74,7 @@ Costs costs_for(const Program& program, double latency) {
   transfer.latency = Seconds(latency);
   transfer.bandwidth = BytesPerSecond(std::numeric_limits<double>::infinity());
   costs.transfers.assign(program.transfers.size(), transfer);
-  costs.reductions.assign(program.reductions.size(), Seconds(0));
+  costs.reductions.resize(program.reductions.size());
   return costs;
 }
 

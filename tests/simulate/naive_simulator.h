@@ -13,6 +13,7 @@
 
 #include "pipewright/plan/program.h"
 #include "pipewright/simulate/simulate.h"
+#include "tests/simulate/naive_sharing.h"
 
 namespace pipewright::test {
 
@@ -37,7 +38,7 @@ class NaiveSimulator {
   double run() {
     while (true) {
       while (try_workers() || try_channels() || try_completions() ||
-             try_wires()) {
+             try_wires_and_rings()) {
       }
       const double next = next_event();
       if (std::isinf(next)) break;
@@ -48,7 +49,7 @@ class NaiveSimulator {
       latest = std::max(latest, worker.free_at);
     for (const auto& [key, message] : messages_)
       latest = std::max(latest, message.arrival);
-    for (const auto& [key, end] : reduced_) latest = std::max(latest, end);
+    for (const auto& [key, ring] : rings_) latest = std::max(latest, ring.end);
     return latest;
   }
   bool is_finished() const {
@@ -103,6 +104,14 @@ class NaiveSimulator {
   double on_wire(int t) const {
     return double(transfer(t).bytes.value()) / cost(t).bandwidth.value();
   }
+  // What a worker that cannot do otherwise spends on it: as if it were alone.
+  double blocks(int t) const {
+    double rate = cost(t).bandwidth.value();
+    for (const Link::Use& use : cost(t).uses)
+      rate = std::min(
+          rate, c_.resources[std::size_t(use.resource)].bandwidth.value());
+    return double(transfer(t).bytes.value()) / rate + cost(t).latency.value();
+  }
   ChannelKey channel_of(int t) const {
     return {transfer(t).kind, transfer(t).from.value, transfer(t).to.value};
   }
@@ -151,15 +160,12 @@ class NaiveSimulator {
     const MessageKey key{action.index, key_of(action)};
     if (action.kind == ActionKind::Send) {
       channels_[channel_of(action.index)].sent.push_back(key);
-      if (blocking(w))
-        worker.free_at =
-            now_ + (on_wire(action.index) + cost(action.index).latency.value());
+      if (blocking(w)) worker.free_at = now_ + blocks(action.index);
     } else if (action.kind == ActionKind::Receive) {
       channels_[channel_of(action.index)].posted.push_back(key);
     } else if (action.kind == ActionKind::Reduce) {
       if (--parts_[{action.index, minibatch(action)}] == 0)
-        reduced_[{action.index, minibatch(action)}] =
-            now_ + c_.reductions[std::size_t(action.index)].value();
+        rings_[{action.index, minibatch(action)}].handed = now_;
     } else {
       return try_work(w);
     }
@@ -212,12 +218,13 @@ class NaiveSimulator {
       if (found == messages_.end() || found->second.arrival < 0 ||
           found->second.arrival > now_)
         return false;
-      if (blocking(w))
-        receiving += on_wire(t.value) + cost(t.value).latency.value();
+      if (blocking(w)) receiving += blocks(t.value);
     }
     for (int r : reads.reductions) {
-      auto found = reduced_.find({r, minibatch(action)});
-      if (found == reduced_.end() || found->second > now_) return false;
+      auto found = rings_.find({r, minibatch(action)});
+      if (found == rings_.end() || found->second.end < 0 ||
+          found->second.end > now_)
+        return false;
     }
     return true;
   }
@@ -253,9 +260,31 @@ class NaiveSimulator {
     return any;
   }
 
-  // Of all free wires at once: first all choose, then all start.
+  // Of all free wires and rings at once: first all choose, then all start.
+  bool try_wires_and_rings() {
+    const bool wires = try_wires(), rings = try_rings();
+    if (wires || rings) share();
+    return wires || rings;
+  }
+  // A reduction that has all its parts starts when the one before is through.
+  bool try_rings() {
+    bool any = false;
+    for (auto& [key, ring] : rings_) {
+      if (ring.handed < 0 || ring.running || ring.off_links >= 0) continue;
+      bool free = true;
+      for (const auto& [other, before] : rings_)
+        if (other.first == key.first && before.handed >= 0 &&
+            other.second < key.second &&
+            (before.off_links < 0 || before.off_links > now_))
+          free = false;
+      if (!free) continue;
+      ring.running = any = true;
+      ring.left = c_.reductions[std::size_t(key.first)].bytes;
+      ring.since = now_;
+    }
+    return any;
+  }
   bool try_wires() {
-    std::vector<MessageKey> chosen;
     std::map<std::tuple<int, int, int>,
              std::pair<std::tuple<TransferKind, double, int>, MessageKey>>
         best;
@@ -273,7 +302,6 @@ class NaiveSimulator {
         best[wire] = {claim, message};
     }
     for (auto& [wire, claim] : best) start(wire, claim.second);
-    if (!best.empty()) share();
     return !best.empty();
   }
   void start(const std::tuple<int, int, int>& wire, const MessageKey& key) {
@@ -302,65 +330,39 @@ class NaiveSimulator {
       state.free_at = now_;
       any = true;
     }
+    for (auto& [key, ring] : rings_) {
+      if (!ring.running || end_of(ring) > now_) continue;
+      ring.running = false;
+      ring.off_links = now_;
+      ring.end = now_ + c_.reductions[std::size_t(key.first)].latency.value();
+      any = true;
+    }
     if (any) share();
     return any;
   }
-  static double end_of(const Message& message) {
-    return message.left > 0 ? message.since + message.left / message.rate
-                            : message.since;
-  }
 
-  // Bottleneck after bottleneck: the resource (or own link) that offers least
-  // per transfer fixes its transfers.
   void share() {
-    std::map<std::pair<int, bool>, double> left;
-    std::vector<std::pair<MessageKey, double>> open;
-    for (auto& [wire, state] : wires_)
-      if (state.busy)
-        open.emplace_back(state.message, messages_[state.message].rate);
-    auto pools = [this](int t) {
-      std::vector<std::pair<int, bool>> list;
-      for (const Link::Use& use : cost(t).uses) {
-        const bool half =
-            c_.resources[std::size_t(use.resource)].duplex == Duplex::Half;
-        list.emplace_back(use.resource, half ? false : use.upstream);
-      }
-      std::sort(list.begin(), list.end());
-      list.erase(std::unique(list.begin(), list.end()), list.end());
-      return list;
-    };
-    for (std::size_t r = 0; r < c_.resources.size(); ++r)
-      left[{int(r), false}] = left[{int(r), true}] =
-          c_.resources[r].bandwidth.value();
-    while (!open.empty()) {
-      std::map<std::pair<int, bool>, int> users;
-      for (auto& [key, before] : open)
-        for (auto& pool : pools(key.first)) ++users[pool];
-      double least = kNever;
-      for (auto& [key, before] : open)
-        least = std::min(least, cost(key.first).bandwidth.value());
-      for (auto& [pool, count] : users)
-        least = std::min(least, left[pool] / count);
-      std::vector<std::pair<MessageKey, double>> later;
-      std::vector<std::pair<MessageKey, double>> fixed;
-      for (auto& entry : open) {
-        bool bound = cost(entry.first.first).bandwidth.value() <= least;
-        for (auto& pool : pools(entry.first.first))
-          bound |= left[pool] / users[pool] <= least;
-        (bound ? fixed : later).push_back(entry);
-      }
-      for (auto& [key, before] : fixed) {
-        for (auto& pool : pools(key.first)) left[pool] -= least;
-        Message& message = messages_[key];
-        if (least != before) {
-          message.left =
-              std::max(0.0, message.left - before * (now_ - message.since));
-          message.since = now_;
-          message.rate = least;
-        }
-      }
-      open = later;
+    std::vector<NaiveSharer> all;
+    for (auto& [wire, state] : wires_) {
+      if (!state.busy) continue;
+      Message& message = messages_[state.message];
+      const auto& how = cost(state.message.first);
+      all.push_back({&message.left,
+                     &message.since,
+                     &message.rate,
+                     how.bandwidth.value(),
+                     {}});
+      claim_naively(how.uses, c_.resources, all.back());
     }
+    for (auto& [key, ring] : rings_) {
+      if (!ring.running) continue;
+      const auto& how = c_.reductions[std::size_t(key.first)];
+      all.push_back(
+          {&ring.left, &ring.since, &ring.rate, how.bandwidth.value(), {}});
+      for (const auto& link : how.links)
+        claim_naively(link, c_.resources, all.back());
+    }
+    share_naively(std::move(all), c_.resources, now_);
   }
   double next_event() {
     double next = kNever;
@@ -369,7 +371,10 @@ class NaiveSimulator {
     };
     for (const Worker& worker : workers_) consider(worker.free_at);
     for (const auto& [key, message] : messages_) consider(message.arrival);
-    for (const auto& [key, end] : reduced_) consider(end);
+    for (const auto& [key, ring] : rings_) {
+      consider(ring.end);
+      if (ring.running) consider(end_of(ring));
+    }
     for (const auto& [key, wire] : wires_) {
       consider(wire.free_at);
       if (wire.busy) consider(end_of(messages_[wire.message]));
@@ -385,7 +390,7 @@ class NaiveSimulator {
   std::map<ChannelKey, Channel> channels_;
   std::map<MessageKey, Message> messages_;
   std::map<std::pair<int, int>, int> parts_;
-  std::map<std::pair<int, int>, double> reduced_;
+  std::map<std::pair<int, int>, NaiveRing> rings_;
   std::map<std::tuple<int, int, int>, WireState> wires_;
   std::vector<double> wake_ups_;
 };

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
@@ -26,6 +27,7 @@ struct RandomKind {
   bool half_duplex = false;
   bool shared = false;
   bool blocking = false;
+  bool rings = false;  // reductions carry bytes over links that others use
   bool whole_seconds = false;  // so that many things happen at one moment
 };
 
@@ -45,7 +47,7 @@ class RandomPrograms {
     channels_.clear();
     p.read_sets.emplace_back();
     add_operations(workers);
-    if (kind.shared) add_resources();
+    if (kind.shared || kind.rings) add_resources();
     const int num_steps = pick(5, 60);
     for (int i = 0; i < num_steps; ++i) add_something(workers);
     finish_channels();
@@ -251,8 +253,27 @@ class RandomPrograms {
       }
       p.read_sets.push_back(reads);
       p.reductions.push_back(reduction);
-      made_.costs.reductions.push_back(Seconds(seconds()));
+      add_ring(reduction);
     }
+  }
+
+  void add_ring(const Reduction& reduction) {
+    Costs::ReductionCost cost;
+    cost.latency = Seconds(seconds());
+    if (kind_.rings && pick(0, 4)) {
+      cost.bytes = pick(0, 12);
+      if (pick(0, 1)) cost.bandwidth = BytesPerSecond(pick(1, 5));
+      for (std::size_t i = 0; i < reduction.workers.size(); ++i) {
+        cost.links.emplace_back();
+        for (std::size_t r = 0; r < made_.costs.resources.size(); ++r)
+          if (pick(0, 1))
+            cost.links.back().push_back({int(r), pick(0, 1) == 1});
+      }
+      if (std::isinf(cost.bandwidth.value()) && kind_.finite_links &&
+          made_.costs.resources.empty())
+        cost.bandwidth = BytesPerSecond(3);
+    }
+    made_.costs.reductions.push_back(cost);
   }
 
   // Worker w does repetition r + ahead(w) in the body's repetition r.

@@ -80,6 +80,13 @@ TEST_CASE("workers that are busy while they send and receive") {
 TEST_CASE("shared resources") {
   check_many(4001, 200, {.half_duplex = true, .shared = true});
 }
+TEST_CASE("reductions over links that transfers and others use") {
+  check_many(5001, 250, {.shared = true, .rings = true});
+  check_many(
+      5251, 150,
+      {.half_duplex = true, .shared = true, .blocking = true, .rings = true});
+  check_many(5401, 100, {.shared = true, .rings = true, .whole_seconds = true});
+}
 
 }  // namespace
 }  // namespace pipewright

@@ -1,0 +1,67 @@
+// Appends ops to TimedCode, and knows afterwards how many slots each transfer
+// and reduction needs. For timed_code.cc, and for what lead.h and loading.h add
+// to a program's own actions.
+
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <vector>
+
+#include "pipewright/simulate/timed_code.h"
+
+namespace pipewright {
+
+// Keys with which something is made and read, relative to the base, and how
+// often in the body: what sizes its ring.
+struct KeyRange {
+  std::int32_t made_until = std::numeric_limits<std::int32_t>::min();
+  std::int32_t read_from = std::numeric_limits<std::int32_t>::max();
+  std::int64_t made = 0, read = 0;
+
+  void make(std::int32_t key);
+  void take(std::int32_t key);
+  // A power of two that no two keys alive at once can clash in: none is made
+  // later than the newest made in its repetition, none is read that is older
+  // than the oldest read in the repetition before.
+  std::int32_t slots(int per_repetition) const;
+};
+
+class CodeWriter {
+ public:
+  // `code` has its transfers and channels.
+  explicit CodeWriter(TimedCode& code);
+
+  // A reduction of nothing, in no time: tells its readers that all parts have
+  // been handed over. Answers with its number among the reductions.
+  std::int32_t add_signal(int parts, KeyBase base);
+
+  // Opens an op of Work; what it waits for; closes it. Without actions it only
+  // waits, or only takes time.
+  Op begin_work() const;
+  void add_need(const Need& need);
+  void end_work(Op op, double seconds);
+
+  void add_part(std::int32_t reduction, std::int32_t key, KeyBase base);
+  void add_message(Op op, bool is_send, double blocks);
+
+  KeyRange& range(std::int32_t transfer) {
+    return ranges_[static_cast<std::size_t>(transfer)];
+  }
+  std::int32_t num_ops() const {
+    return static_cast<std::int32_t>(code_.ops.size());
+  }
+
+  // When all ops are there.
+  void place_rings();
+
+ private:
+  std::int32_t duration(double seconds);
+
+  TimedCode& code_;
+  std::vector<KeyRange> ranges_;  // as TimedCode::transfers
+  std::map<double, std::int32_t> known_durations_{{0, 0}};
+};
+
+}  // namespace pipewright

@@ -1,0 +1,13 @@
+// Who waits for whom in a program that repeats, and how long a repetition takes
+// because of it.
+
+#pragma once
+
+#include "pipewright/simulate/timed_code.h"
+
+namespace pipewright {
+
+// Seconds a repetition in the long run, where every wire is direct.
+double period_of_waits(const TimedCode& code);
+
+}  // namespace pipewright
