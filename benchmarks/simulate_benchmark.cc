@@ -38,6 +38,15 @@ Case half_duplex(int stages, int microbatches) {
   return made;
 }
 
+// All transfers over one network card, so that they share it.
+Case shared_card(int stages, int microbatches) {
+  Case made = one_f_one_b(stages, microbatches);
+  made.costs.resources = {{"card", BytesPerSecond(20000), Duplex::Full}};
+  for (std::size_t t = 0; t < made.costs.transfers.size(); ++t)
+    made.costs.transfers[t].uses = {{0, t % 2 == 0}};
+  return made;
+}
+
 void count(benchmark::State& state, std::int64_t actions) {
   state.counters["actions/s"] = benchmark::Counter(
       static_cast<double>(actions) * static_cast<double>(state.iterations()),
@@ -77,6 +86,11 @@ void wires_that_choose(benchmark::State& state) {
 }
 BENCHMARK(wires_that_choose)->Arg(8)->Arg(64);
 
+void shared_links(benchmark::State& state) {
+  run_body(state, shared_card(static_cast<int>(state.range(0)), 64), 20);
+}
+BENCHMARK(shared_links)->Arg(8);
+
 // What a planner pays: from Program to summary, once.
 void whole_simulation(benchmark::State& state) {
   const Case what = one_f_one_b(8, 512);
@@ -102,6 +116,13 @@ void period(benchmark::State& state) {
     benchmark::DoNotOptimize(steady_state_period(what.program, what.costs));
 }
 BENCHMARK(period);
+
+void period_where_wires_choose(benchmark::State& state) {
+  const Case what = half_duplex(8, 64);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(steady_state_period(what.program, what.costs));
+}
+BENCHMARK(period_where_wires_choose);
 
 }  // namespace
 }  // namespace pipewright
