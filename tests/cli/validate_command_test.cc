@@ -38,10 +38,10 @@ TEST_CASE("good files: one line each, exit code 0") {
 TEST_CASE("with a cluster: a plan's memory is proved, or refused") {
   const std::string plan =
       "validate " PIPEWRIGHT_SOURCE_DIR "/examples/simulate/plan.json ";
-  const Run good = run(plan + "--cluster 4xV100@nvlink");
+  const Answer good = run(plan + "--cluster 4xV100@nvlink");
   CHECK(good.code == 0);
-  CHECK(has(good.printed, "runs on 4xV100@nvlink: worker 0 holds at most "));
-  CHECK(has(good.printed, "activations "));
+  CHECK(contains(good.text, "runs on 4xV100@nvlink: worker 0 holds at most "));
+  CHECK(contains(good.text, "activations "));
   CHECK(run(plan + "--cluster 2xV100@nvlink").code == 78);
   // The same devices with less memory than worker 0 needs.
   const auto file = (fs::temp_directory_path() /
@@ -50,15 +50,15 @@ TEST_CASE("with a cluster: a plan's memory is proved, or refused") {
   REQUIRE(run("cluster 4xV100@nvlink -o " + file).code == 0);
   std::string text = read_file(file).value();
   const std::string memory = "\"memory\": 16000000000";
-  REQUIRE(has(text, memory));
+  REQUIRE(contains(text, memory));
   for (std::size_t at; (at = text.find(memory)) != std::string::npos;)
     text.replace(at, memory.size(), "\"memory\": 2000000000");
   REQUIRE(write_file(file, text).ok());
-  const Run small = run(plan + "--cluster " + file);
+  const Answer small = run(plan + "--cluster " + file);
   CHECK(small.code == 78);
-  CHECK(has(small.printed, "worker 0, action "));
-  CHECK(has(small.printed, "but has 2 GB: "));
-  CHECK(has(small.printed, "[0"));  // the action, marked in the grid
+  CHECK(contains(small.text, "worker 0, action "));
+  CHECK(contains(small.text, "but has 2 GB: "));
+  CHECK(contains(small.text, "[0"));  // the action, marked in the grid
   fs::remove(file);
 }
 
