@@ -100,7 +100,7 @@ double synchronous_level(const ArmResult& sync) {
   for (const Outcome& outcome : sync.outcomes) {
     const auto losses = smoothed(outcome.losses, kWindow);
     if (losses.empty()) return 0;
-    sum += losses[losses.size() * 2 / 3];
+    sum += losses[losses.size() / 2];
   }
   return sum / static_cast<double>(sync.outcomes.size());
 }

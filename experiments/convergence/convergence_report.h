@@ -28,7 +28,7 @@ struct ArmResult {
 // negative where a seed does not get there.
 double steps_to(const ArmResult& result, double target);
 
-// Where synchronous training is after two thirds of its steps.
+// Where synchronous training is after half of its steps.
 double synchronous_level(const ArmResult& sync);
 
 // The table, and a sentence for each claim of the paper: what holds here.
