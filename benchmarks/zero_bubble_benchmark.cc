@@ -39,7 +39,7 @@ void search(benchmark::State& state) {
   state.counters["bound"] = zb::lower_bound(*zb::problem_of(request)).makespan;
   for (const char* other : {"1f1b", "zb-h1", "zb-v"}) {
     const auto schedule = generate_schedule(other, request);
-    if (schedule->num_stages() == found->num_stages())
+    if (schedule && schedule->num_stages() == found->num_stages())
       state.counters[other] = schedule_makespan(*schedule, request).value();
   }
 }
