@@ -108,6 +108,17 @@ void run(const Options& options, Exit& exit) {
     print(*best, *loaded, options);
 }
 
+std::string planner_list() {
+  std::string list = "Planners:";
+  for (const auto& planner : planners()) {
+    const std::string name = planner->name();
+    list += "\n  " + name +
+            std::string(name.size() < 15 ? 15 - name.size() : 1, ' ') +
+            planner->summary();
+  }
+  return list;
+}
+
 }  // namespace
 
 void add_plan(CLI::App& app, Exit& exit) {
@@ -116,7 +127,8 @@ void add_plan(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<Options>();
   add_problem_options(*command, options->problem);
   command->add_option("--planner", options->planner,
-                      "Who plans; default: the best of all");
+                      "Who plans; default: auto, the best of all");
+  command->footer(planner_list());
   command
       ->add_option("--method", options->method,
                    "How weights move: sync, stash, 2bw, pipemare, ...")

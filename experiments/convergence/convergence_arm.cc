@@ -116,7 +116,7 @@ Costs equal_costs(const Program& program) {
   Costs::TransferCost transfer;
   transfer.bandwidth = BytesPerSecond(std::numeric_limits<double>::infinity());
   costs.transfers.assign(program.transfers.size(), transfer);
-  costs.reductions.assign(program.reductions.size(), Seconds(0));
+  costs.reductions.resize(program.reductions.size());
   costs.blocking.assign(program.workers.size(), false);
   return costs;
 }
