@@ -14,9 +14,8 @@
 // p, v and M; an odd v ends with half a wave.
 //
 // At M = p, v even: (p-1) 2max(F,B)/v beyond M(F+B), F and B being those of a
-// whole worker: where F = B the same as interleaved. The paper gives its bubble
-// for M = p, as here; for more microbatches, and for p or v that it does not
-// draw, the order is ours.
+// whole worker: where F = B the same as interleaved. The order inside a wave is
+// ours.
 
 #include <algorithm>
 
