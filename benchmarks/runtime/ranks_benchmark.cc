@@ -127,8 +127,8 @@ int main(int argc, char** argv) {
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     const std::string rounds = argc > 1 ? argv[1] : "5";
-    ::execlp("mpirun", "mpirun", "--oversubscribe", "-n", "2", argv[0],
-             rounds.c_str(), static_cast<char*>(nullptr));
+    ::execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "-n",
+             "2", argv[0], rounds.c_str(), static_cast<char*>(nullptr));
     std::cout << "no mpirun here\n";
     return 0;
   }
