@@ -6,6 +6,7 @@
 #include "pipewright/runtime/channels/in_process.h"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <list>
 #include <mutex>
@@ -34,7 +35,6 @@ struct Inbox {
   std::mutex mutex;
   Event arrival;
   std::vector<Message> messages;
-  bool cancelled = false;
 };
 
 struct RunningReduction {
@@ -69,7 +69,8 @@ struct Shared {
   std::mutex mutex;  // of what follows
   Event completion;
   std::list<RunningReduction> reductions;  // few
-  bool cancelled = false;
+
+  std::atomic<bool> cancelled = false;
 };
 
 class InProcessChannel final : public Channel {
@@ -81,7 +82,7 @@ class InProcessChannel final : public Channel {
     const Transfer& description = shared_->program.transfers[transfer.index()];
     Inbox& inbox = shared_->inboxes[description.to.index()];
     const std::lock_guard lock(inbox.mutex);
-    if (inbox.cancelled) throw Cancelled();
+    if (shared_->cancelled) throw Cancelled();
     inbox.messages.push_back({transfer, key, std::move(values)});
     inbox.arrival.happened();
   }
@@ -98,9 +99,9 @@ class InProcessChannel final : public Channel {
                              [&](const Message& m) {
                                return m.transfer == transfer && m.key == key;
                              });
-      return inbox.cancelled || message != inbox.messages.end();
+      return shared_->cancelled || message != inbox.messages.end();
     });
-    if (inbox.cancelled) throw Cancelled();
+    if (shared_->cancelled) throw Cancelled();
     Values values = std::move(message->values);
     *message = std::move(inbox.messages.back());
     inbox.messages.pop_back();
@@ -146,13 +147,13 @@ class InProcessChannel final : public Channel {
   }
 
   void cancel() override {
+    // First for all: whoever one inbox wakes must not send to the next.
+    shared_->cancelled = true;
     for (Inbox& inbox : shared_->inboxes) {
       const std::lock_guard lock(inbox.mutex);
-      inbox.cancelled = true;
       inbox.arrival.happened();
     }
     const std::lock_guard lock(shared_->mutex);
-    shared_->cancelled = true;
     shared_->completion.happened();
   }
 
