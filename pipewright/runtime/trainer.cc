@@ -191,7 +191,8 @@ class Trainer {
       return tell(done->losses);
     }
     if (done.error().code == ErrorCode::LossNotFinite) {
-      // The executor is where the last good step left it.
+      // The executor is where the last good step left it, or, where weights are
+      // no numbers any more, where this piece began.
       const std::vector<double>& losses = executor_->trained().losses;
       if (auto told = tell(std::span(losses).subspan(known)); !told)
         return told;

@@ -10,30 +10,10 @@
 #include "pipewright/plan/validate.h"
 #include "pipewright/schedules/generator.h"
 #include "pipewright/simulate/simulate.h"
+#include "tests/plan/chain.h"
 
 namespace pipewright {
 namespace {
-
-Profile chain(int num_layers) {
-  Profile profile;
-  profile.model = "chain";
-  for (int l = 0; l < num_layers; ++l) {
-    ProfileLayer layer;
-    layer.name = "layer" + std::to_string(l);
-    layer.kind = "linear";
-    if (l > 0) {
-      layer.inputs = {LayerId(l - 1)};
-      layer.keeps_input = {true};
-    }
-    layer.parameters = {ParameterId(l)};
-    profile.layers.push_back(layer);
-    profile.parameters.push_back({layer.name + ".weight", Bytes(10)});
-    profile.sizes[1].push_back({Bytes(100), Bytes(0), Bytes(0)});
-    profile.times["cpu"][1].push_back(
-        {Seconds(1), Seconds(1), Seconds(1), Seconds(0)});
-  }
-  return profile;
-}
 
 Plan plan_of(int stages, int layers_each, int microbatches,
              const std::string& schedule, Method method) {
