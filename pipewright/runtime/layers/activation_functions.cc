@@ -2,6 +2,7 @@
 // find their derivative in their own output, which the next layer mostly keeps
 // anyway.
 
+#include "pipewright/runtime/layers/gelu_kernels.h"
 #include "pipewright/runtime/layers/layer_description.h"
 
 namespace pipewright {
@@ -65,44 +66,43 @@ class Activation final : public LayerFunction {
   bool wants_gradient_;
 };
 
-// oneDNN, which ATen asks for contiguous tensors, takes longer to be asked than
-// this many elements take to compute; ATen's own kernel takes a transposed
-// tensor, too, and does not mind.
-constexpr std::int64_t kSmall = 1 << 15;
-
-at::Tensor turned(const at::Tensor& tensor) {
-  return tensor.view({-1, tensor.size(-1)}).t();
-}
-bool is_better_turned(const at::Tensor& tensor) {
-  return tensor.numel() < kSmall && tensor.dim() > 1 && tensor.is_contiguous();
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kFloat && tensor.is_contiguous();
 }
 
 class Gelu final : public LayerFunction {
  public:
   explicit Gelu(const LayerDescription& description)
       : wants_gradient_(description.wants_gradient(0)),
-        approximate_(text(description.attributes(), "approximate")) {}
+        approximate_(text(description.attributes(), "approximate")),
+        form_(approximate_ == "tanh" ? GeluForm::Tanh : GeluForm::Erf) {}
 
   Forwarded forward(const Tensors& inputs, const Tensors&,
                     const ForwardContext&) const override {
     const at::Tensor& input = inputs[0];
-    if (!is_better_turned(input)) return {at::gelu(input, approximate_), {}};
-    return {at::gelu(turned(input), approximate_).t().view(input.sizes()), {}};
+    if (!is_plain(input)) return {at::gelu(input, approximate_), {}};
+    at::Tensor output = at::empty_like(input);
+    gelu(form_, input.const_data_ptr<float>(), output.data_ptr<float>(),
+         input.numel());
+    return {std::move(output), {}};
   }
   Tensors backward_input(const KeptTensors& kept, const Tensors&,
                          const at::Tensor& gradient, Tensors*) const override {
     if (!wants_gradient_) return {at::Tensor()};
     const at::Tensor& input = kept.inputs[0];
-    if (!is_better_turned(input) || !gradient.is_contiguous())
+    if (!is_plain(input) || !is_plain(gradient))
       return {at::gelu_backward(gradient, input, approximate_)};
-    return {at::gelu_backward(turned(gradient), turned(input), approximate_)
-                .t()
-                .view(input.sizes())};
+    at::Tensor of_input = at::empty_like(input);
+    gelu_backward(form_, gradient.const_data_ptr<float>(),
+                  input.const_data_ptr<float>(), of_input.data_ptr<float>(),
+                  input.numel());
+    return {std::move(of_input)};
   }
 
  private:
   bool wants_gradient_;
   std::string approximate_;
+  GeluForm form_;
 };
 
 }  // namespace

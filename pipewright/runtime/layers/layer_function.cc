@@ -2,6 +2,9 @@
 
 #include "pipewright/runtime/layers/layer_function.h"
 
+#include <ATen/Config.h>
+#include <ATen/Context.h>
+
 #include "pipewright/base/check.h"
 #include "pipewright/runtime/layers/custom_layer.h"
 #include "pipewright/runtime/layers/layer_description.h"
@@ -92,8 +95,23 @@ LayerDescription describe(const Model& model, LayerId id) {
   return description;
 }
 
+namespace {
+
+// On Arm, oneDNN hands products and convolutions to the Compute Library, which
+// runs them on threads of its own whatever a worker's thread asked for, and so
+// takes them from the other workers; its gelu and weight gradients are several
+// times slower than ATen's.
+void keep_to_one_thread() {
+#if AT_MKLDNN_ACL_ENABLED()
+  at::globalContext().setUserEnabledMkldnn(false);
+#endif
+}
+
+}  // namespace
+
 std::unique_ptr<const LayerFunction> layer_function(const Model& model,
                                                     LayerId layer) {
+  keep_to_one_thread();
   const LayerKind kind = model.layer(layer).kind;
   if (const CustomLayer* custom = custom_layer(kind))
     return custom->make(describe(model, layer));
