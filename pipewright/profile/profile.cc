@@ -126,6 +126,7 @@ void check_times(const Profile& profile, Faults& faults) {
 }
 
 // Two neighbouring tables and how far between them; `scale` is for outside.
+// Below both, `between` is negative.
 template <class Row>
 struct Place {
   const std::vector<Row>* low = nullptr;
@@ -163,20 +164,31 @@ Result<Place<Row>> find_place(const std::map<int, std::vector<Row>>& tables,
             ", not for " + std::to_string(microbatch),
         "profile that size, or ask for extrapolation");
   const auto nearest = high == tables.end() ? std::prev(high) : high;
-  return Place<Row>{
-      &nearest->second, &nearest->second, 0,
-      static_cast<double>(microbatch) / static_cast<double>(nearest->first)};
+  const double scale =
+      static_cast<double>(microbatch) / static_cast<double>(nearest->first);
+  if (high == tables.end() || tables.size() == 1)
+    return Place<Row>{&nearest->second, &nearest->second, 0, scale};
+  const auto second = std::next(high);
+  const double between = static_cast<double>(microbatch - high->first) /
+                         static_cast<double>(second->first - high->first);
+  return Place<Row>{&high->second, &second->second, between, scale};
+}
+
+// Below the smallest size a line through two sizes shows what does not shrink
+// with the samples; it does not lead below proportion or above the smallest.
+double mixed(double low, double high, double between, double scale) {
+  const double line = std::lerp(low, high, between);
+  return between < 0 ? std::clamp(line, low * scale, low) : line * scale;
 }
 
 Seconds mixed(Seconds low, Seconds high, double between, double scale) {
-  const double time = std::lerp(low.value(), high.value(), between) * scale;
-  return Seconds(std::min(time, kLongestTime.value()));
+  return Seconds(std::min(mixed(low.value(), high.value(), between, scale),
+                          kLongestTime.value()));
 }
 
 Bytes mixed(Bytes low, Bytes high, double between, double scale) {
-  const double bytes = std::lerp(static_cast<double>(low.value()),
-                                 static_cast<double>(high.value()), between) *
-                       scale;
+  const double bytes = mixed(static_cast<double>(low.value()),
+                             static_cast<double>(high.value()), between, scale);
   const auto most = static_cast<double>(kLargestSize.value());
   return Bytes(static_cast<std::int64_t>(std::llround(std::min(bytes, most))));
 }

@@ -106,8 +106,8 @@ void set_backward(LayerTimes& times, Seconds backward,
 
 // Costs at one microbatch size, one row per layer. Between two profiled sizes
 // they are interpolated; outside them the answer is BadConfiguration unless
-// extrapolation (in proportion, from the nearest size; the update stays) is
-// asked for.
+// extrapolation is asked for: above in proportion, below on the line through
+// the two smallest, or in proportion where there is one (the update stays).
 enum class Outside {
   Refuse,
   Extrapolate

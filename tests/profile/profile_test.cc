@@ -126,12 +126,26 @@ TEST_CASE("outside the profiled sizes is refused unless asked for") {
     CHECK(!sizes_at(profile, microbatch));
   }
   CHECK((*times_at(profile, "cpu", 1, Outside::Extrapolate))[0] ==
-        LayerTimes{Seconds(0.5), Seconds(1), Seconds(1.5), Seconds(0.5)});
+        LayerTimes{Seconds(0.75), Seconds(1.5), Seconds(2.25), Seconds(0.5)});
   CHECK((*times_at(profile, "cpu", 20, Outside::Extrapolate))[1].forward ==
         Seconds(40));
   CHECK((*sizes_at(profile, 20, Outside::Extrapolate))[0].output == Bytes(200));
   for (int microbatch : {0, -4, std::numeric_limits<int>::max()})
     CHECK(!times_at(profile, "cpu", microbatch, Outside::Extrapolate));
+}
+
+TEST_CASE("below the smallest size lies between proportion and that size") {
+  Profile profile = small_profile();
+  auto& tables = profile.times["cpu"];
+  const auto forward = [&] {
+    return (*times_at(profile, "cpu", 1, Outside::Extrapolate))[0].forward;
+  };
+  tables[10][0].forward = Seconds(50);  // the line leads below nothing
+  CHECK(forward() == tables[2][0].forward / 2);
+  tables[10][0].forward = Seconds(0.1);
+  CHECK(forward() == tables[2][0].forward);
+  tables.erase(10);
+  CHECK(forward() == tables[2][0].forward / 2);
 }
 
 TEST_CASE("an unknown device kind is answered with the nearest") {
