@@ -3,7 +3,9 @@
 #include "pipewright/runtime/value_store.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <span>
 
 #include "pipewright/base/check.h"
 
@@ -33,6 +35,23 @@ at::Tensor cut(const at::Tensor& tensor, Samples whole, Samples part) {
 
 }  // namespace
 
+// Where one of that range belongs, without tensors.
+ValueStore::Piece& ValueStore::Entry::added(Samples range) {
+  if (count == pieces.size()) pieces.emplace_back();
+  pieces[count].range = range;
+  const auto end = pieces.begin() + static_cast<std::ptrdiff_t>(++count);
+  const auto place = std::find_if(
+      pieces.begin(), std::prev(end),
+      [&](const Piece& piece) { return piece.range.first > range.first; });
+  std::rotate(place, std::prev(end), end);
+  return *place;
+}
+
+void ValueStore::Entry::clear() {
+  for (std::size_t i = 0; i < count; ++i) pieces[i].tensors.clear();
+  count = 0;
+}
+
 ValueStore::ValueStore(int num_layers)
     : num_layers_(static_cast<std::size_t>(num_layers)), rows_(1) {
   rows_[0].entries.resize(kNumValueKinds * num_layers_);
@@ -43,7 +62,7 @@ const ValueStore::Entry* ValueStore::find(Value value,
   const Row& row = const_cast<ValueStore*>(this)->row_at(microbatch);
   if (row.microbatch != microbatch) return nullptr;
   const Entry& entry = row.entries[place(value)];
-  return entry.empty() ? nullptr : &entry;
+  return entry.count == 0 ? nullptr : &entry;
 }
 
 ValueStore::Row& ValueStore::claimed_row(std::int32_t microbatch) {
@@ -72,24 +91,25 @@ bool ValueStore::has(Value value, std::int32_t microbatch) const {
 const Tensors* ValueStore::whole(Value value, std::int32_t microbatch,
                                  Samples range) const {
   const Entry* entry = find(value, microbatch);
-  if (!entry || entry->size() != 1 || entry->front().range != range)
+  if (!entry || entry->count != 1 || entry->pieces.front().range != range)
     return nullptr;
-  return &entry->front().tensors;
+  return &entry->pieces.front().tensors;
 }
 
 Tensors ValueStore::read(Value value, std::int32_t microbatch,
                          Samples range) const {
   const Entry* entry = find(value, microbatch);
   PIPEWRIGHT_CHECK(entry, "not there: " + text(value, microbatch));
-  if (entry->size() == 1) {
-    Tensors result = entry->front().tensors;
+  const std::span pieces(entry->pieces.data(), entry->count);
+  if (pieces.size() == 1) {
+    Tensors result = pieces.front().tensors;
     for (at::Tensor& tensor : result)
-      tensor = cut(tensor, entry->front().range, range);
+      tensor = cut(tensor, pieces.front().range, range);
     return result;
   }
   std::vector<Tensors> columns;  // per tensor of the value, its parts in order
   std::int32_t covered = range.first;
-  for (const Piece& piece : *entry) {
+  for (const Piece& piece : pieces) {
     const Samples part{std::max(piece.range.first, range.first),
                        std::min(piece.range.end, range.end)};
     if (part.first >= part.end) continue;
@@ -112,11 +132,8 @@ void ValueStore::add_piece(Value value, std::int32_t microbatch, Samples range,
                            Tensors tensors) {
   Row& row = claimed_row(microbatch);
   Entry& entry = row.entries[place(value)];
-  if (entry.empty()) ++row.num_held;
-  const auto behind = std::find_if(
-      entry.begin(), entry.end(),
-      [&](const Piece& piece) { return piece.range.first > range.first; });
-  entry.insert(behind, {range, std::move(tensors)});
+  if (entry.count == 0) ++row.num_held;
+  entry.added(range).tensors = std::move(tensors);
 }
 
 void ValueStore::replace(Value value, std::int32_t microbatch, Samples range,
@@ -125,11 +142,19 @@ void ValueStore::replace(Value value, std::int32_t microbatch, Samples range,
   add_piece(value, microbatch, range, std::move(tensors));
 }
 
+void ValueStore::replace(Value value, std::int32_t microbatch, Samples range,
+                         at::Tensor tensor) {
+  drop(value, microbatch);
+  Row& row = claimed_row(microbatch);
+  ++row.num_held;
+  row.entries[place(value)].added(range).tensors.push_back(std::move(tensor));
+}
+
 void ValueStore::drop(Value value, std::int32_t microbatch) {
   Row& row = row_at(microbatch);
   if (row.microbatch != microbatch) return;
   Entry& entry = row.entries[place(value)];
-  if (entry.empty()) return;
+  if (entry.count == 0) return;
   entry.clear();
   --row.num_held;
 }
@@ -152,7 +177,7 @@ Bytes ValueStore::held() const {
   std::map<const void*, std::size_t> storages;
   for (const Row& row : rows_)
     for (const Entry& entry : row.entries)
-      for (const Piece& piece : entry)
+      for (const Piece& piece : entry.pieces)
         for (const at::Tensor& tensor : piece.tensors)
           storages[tensor.storage().data()] = tensor.storage().nbytes();
   std::size_t bytes = 0;

@@ -32,6 +32,10 @@ class ValueStore {
                  Tensors tensors);
   void replace(Value value, std::int32_t microbatch, Samples range,
                Tensors tensors);
+  // Of one tensor; once the store has seen as many values, no memory is asked
+  // for.
+  void replace(Value value, std::int32_t microbatch, Samples range,
+               at::Tensor tensor);
   void drop(Value value, std::int32_t microbatch);
   void clear();  // keeps its own memory
 
@@ -44,7 +48,15 @@ class ValueStore {
     Samples range;
     Tensors tensors;
   };
-  using Entry = std::vector<Piece>;  // not held if empty; by first sample
+  // The first `count`, by first sample, are held; the others keep their memory
+  // for later ones. A value without pieces is not held.
+  struct Entry {
+    std::vector<Piece> pieces;
+    std::size_t count = 0;
+
+    Piece& added(Samples range);
+    void clear();
+  };
   // All values of one microbatch. Microbatch m has row m modulo the number of
   // rows, which grows until those in flight have rows of their own.
   struct Row {

@@ -137,7 +137,7 @@ void Worker::forward(const Action& action, const ActionCode& code) {
                       private_value(network_, layer.id, inputs_, forwarded));
     if (layer.has_storage)
       values_.replace({ValueKind::Activation, layer.id}, m, code.samples,
-                      {std::move(forwarded.output)});
+                      std::move(forwarded.output));
     inputs_.clear();
     for (const Value& value : layer.frees) values_.drop(value, m);
   }
@@ -192,8 +192,7 @@ void Worker::backward_inputs(const LayerCode& layer, const Action& action,
                              const ActionCode& code) {
   const std::int32_t m = action.microbatch;
   const Value value{ValueKind::Gradient, layer.id};
-  if (layer.seed.defined())
-    values_.replace(value, m, code.samples, {layer.seed});
+  if (layer.seed.defined()) values_.replace(value, m, code.samples, layer.seed);
   const at::Tensor gradient = first_of(value, m, code.samples);
   carried_.clear();
   Tensors of_inputs = layer.function->backward_input(
@@ -225,7 +224,7 @@ void Worker::add_gradient(LayerId layer, std::int32_t microbatch,
   }
   if (values_.has(value, microbatch))
     gradient = first_of(value, microbatch, samples).add(gradient);
-  values_.replace(value, microbatch, samples, {std::move(gradient)});
+  values_.replace(value, microbatch, samples, std::move(gradient));
 }
 
 void Worker::backward_weights(const LayerCode& layer, std::int32_t microbatch,
