@@ -7,11 +7,13 @@
 
 #include "pipewright/runtime/layers/layer_description.h"
 #include "pipewright/runtime/layers/random_stream.h"
+#include "pipewright/runtime/layers/softmax_kernel.h"
 
 namespace pipewright {
 namespace {
 
-// samples x heads x positions x features of a head.
+// (samples * heads) x positions x features of a head, one head behind the other
+// in memory: products then read them as they are.
 struct Heads {
   at::Tensor query, key, value;
 };
@@ -33,36 +35,35 @@ class Attention final : public LayerFunction {
   Forwarded forward(const Tensors& inputs, const Tensors&,
                     const ForwardContext& context) const override {
     const Heads heads = split_heads(inputs);
-    at::Tensor scores = at::matmul(heads.query, heads.key.transpose(2, 3));
-    scores.mul_(scale(heads));
-    if (causal_) scores.masked_fill_(future_, kMinusInfinity);
-    at::Tensor probabilities = at::_softmax(scores, -1, false);
+    const at::Tensor probabilities =
+        softmax(at::bmm(heads.query, heads.key.transpose(1, 2)), scale(heads));
     if (dropout_ == 0 || !context.training)
-      return {joined(at::matmul(probabilities, heads.value)), {probabilities}};
-    at::Tensor mask = dropout_mask(probabilities, context);
-    return {joined(at::matmul(dropped(probabilities, mask), heads.value)),
-            {probabilities, mask}};
+      return {joined(at::bmm(probabilities, heads.value)),
+              {by_sample(probabilities)}};
+    const at::Tensor mask = dropout_mask(by_sample(probabilities), context);
+    return {joined(at::bmm(dropped(probabilities, by_head(mask)), heads.value)),
+            {by_sample(probabilities), mask}};
   }
 
   Tensors backward_input(const KeptTensors& kept, const Tensors&,
                          const at::Tensor& gradient, Tensors*) const override {
     const Heads heads = split_heads(kept.inputs);
-    const at::Tensor& probabilities = kept.kept_private[0];
+    const at::Tensor probabilities = by_head(kept.kept_private[0]);
     const bool has_dropout = dropout_ > 0;
-    const at::Tensor used = has_dropout
-                                ? dropped(probabilities, kept.kept_private[1])
-                                : probabilities;
+    const at::Tensor mask =
+        has_dropout ? by_head(kept.kept_private[1]) : at::Tensor();
+    const at::Tensor used =
+        has_dropout ? dropped(probabilities, mask) : probabilities;
     const at::Tensor of_output = split(gradient);
     at::Tensor of_probabilities =
-        at::matmul(of_output, heads.value.transpose(2, 3));
-    if (has_dropout)
-      of_probabilities = dropped(of_probabilities, kept.kept_private[1]);
+        at::bmm(of_output, heads.value.transpose(1, 2));
+    if (has_dropout) of_probabilities = dropped(of_probabilities, mask);
     at::Tensor of_scores = at::_softmax_backward_data(
         of_probabilities, probabilities, -1, probabilities.scalar_type());
     of_scores.mul_(scale(heads));
-    return packed({at::matmul(of_scores, heads.key),
-                   at::matmul(of_scores.transpose(2, 3), heads.query),
-                   at::matmul(used.transpose(2, 3), of_output)});
+    return packed({at::bmm(of_scores, heads.key),
+                   at::bmm(of_scores.transpose(1, 2), heads.query),
+                   at::bmm(used.transpose(1, 2), of_output)});
   }
 
  private:
@@ -70,16 +71,34 @@ class Attention final : public LayerFunction {
       -std::numeric_limits<double>::infinity();
 
   at::Tensor split(const at::Tensor& tensor) const {
-    return tensor
-        .reshape(
-            {tensor.size(0), tensor.size(1), heads_, tensor.size(2) / heads_})
-        .transpose(1, 2);
+    const std::int64_t features = tensor.size(2) / heads_;
+    return tensor.reshape({tensor.size(0), tensor.size(1), heads_, features})
+        .transpose(1, 2)
+        .reshape({-1, tensor.size(1), features});
   }
-  static at::Tensor joined(const at::Tensor& heads) {
-    return heads.transpose(1, 2).flatten(2);
+  at::Tensor joined(const at::Tensor& heads) const {
+    return by_sample(heads).transpose(1, 2).flatten(2);
+  }
+  // What is kept has samples first, as everything that travels.
+  at::Tensor by_sample(const at::Tensor& heads) const {
+    return heads.view({-1, heads_, heads.size(1), heads.size(2)});
+  }
+  static at::Tensor by_head(const at::Tensor& samples) {
+    return samples.flatten(0, 1);
+  }
+  // Of the scores, which it may overwrite.
+  at::Tensor softmax(at::Tensor scores, double scale) const {
+    if (scores.scalar_type() != at::kFloat || !scores.is_contiguous()) {
+      scores.mul_(scale);
+      if (causal_) scores.masked_fill_(future_, kMinusInfinity);
+      return at::_softmax(scores, -1, false);
+    }
+    softmax_of_scores(scores.data_ptr<float>(), scores.size(0), scores.size(1),
+                      scores.size(2), static_cast<float>(scale), causal_);
+    return scores;
   }
   static double scale(const Heads& heads) {
-    return 1 / std::sqrt(static_cast<double>(heads.query.size(3)));
+    return 1 / std::sqrt(static_cast<double>(heads.query.size(2)));
   }
 
   // One input packs all three, two pack key and value.
