@@ -57,7 +57,7 @@ Result<std::string> read_any(const std::string& file,
   return what + more;
 }
 
-Json json_of(const Error& error) {
+Json verdict_json(const Error& error) {
   Json json = Json::object();
   json.set("where", error.where);
   json.set("message", error.message);
@@ -65,21 +65,22 @@ Json json_of(const Error& error) {
   return json;
 }
 
-Json json_of(const std::string& file, const Result<std::string>& answer) {
+Json verdict_json(const std::string& file, const Result<std::string>& answer) {
   Json json = Json::object();
   json.set("file", file);
   json.set("ok", answer.ok());
   if (answer) return json.set("what", *answer);
   Json errors = Json::array();
-  errors.push(json_of(answer.error()));
-  for (const Error& other : answer.error().others) errors.push(json_of(other));
+  errors.push(verdict_json(answer.error()));
+  for (const Error& other : answer.error().others)
+    errors.push(verdict_json(other));
   json.set("code", static_cast<int>(answer.error().code));
   return json.set("errors", std::move(errors));
 }
 
 // Answers with the worst exit code: the largest.
-int validate(const std::vector<std::string>& files, const PlanInputs& inputs,
-             bool as_json) {
+int validate_files(const std::vector<std::string>& files,
+                   const PlanInputs& inputs, bool as_json) {
   int worst = 0;
   Json report = Json::array();
   for (const std::string& file : files) {
@@ -90,7 +91,7 @@ int validate(const std::vector<std::string>& files, const PlanInputs& inputs,
     } else if (!as_json) {
       std::cout << file << ": ok, " << *answer << "\n";
     }
-    if (as_json) report.push(json_of(file, answer));
+    if (as_json) report.push(verdict_json(file, answer));
   }
   if (as_json)
     std::cout << Json::object().set("files", std::move(report)).to_text();
@@ -118,8 +119,9 @@ void add_validate(CLI::App& app, Exit& exit) {
       ->needs(cluster)
       ->excludes(profile);
   add_output_options(*command, *output);
-  command->callback(
-      [=, &exit] { exit.code = validate(*files, *inputs, output->json); });
+  command->callback([=, &exit] {
+    exit.code = validate_files(*files, *inputs, output->json);
+  });
 }
 
 }  // namespace pipewright::cli

@@ -94,12 +94,13 @@ TEST_CASE("long simulations tend to the period") {
     kind.whole_seconds = seed % 2 == 0;
     kind.blocking = seed % 3 == 0;
     kind.finite_links = seed % 5 != 0;
+    kind.chained = seed % 7 == 0;
     const RandomProgram random = RandomPrograms(seed).make(kind);
     const TimedCode code = timed_code(random.program, random.costs);
     if (!code.is_direct()) continue;
     ++checked;
     const double period =
-        steady_state_period(random.program, random.costs).value();
+        steady_state_period(random.program, random.costs).seconds.value();
     CHECK(settles_at(simulated(code), 400, period));
   }
   CHECK(checked >= 100);
@@ -116,12 +117,13 @@ TEST_CASE("the period is exact where wires choose, share and reduce") {
     kind.half_duplex = true;
     kind.shared = kind.rings = seed % 2 == 0;
     kind.blocking = seed % 5 == 0;
+    kind.chained = seed % 7 == 0;
     const RandomProgram random = RandomPrograms(seed).make(kind);
     const TimedCode code = timed_code(random.program, random.costs);
     if (code.is_direct()) continue;
     ++checked;
     const double period =
-        steady_state_period(random.program, random.costs).value();
+        steady_state_period(random.program, random.costs).seconds.value();
     const bool settles = settles_at(simulated(code), 400, period);
     CHECK(settles);
   }

@@ -44,7 +44,7 @@ void draw_vgg(Sketch& sketch, const Attributes& settings,
 }
 
 template <int A, int B, int C, int D, int E>
-ZooEntry entry(const std::string& name, const std::string& letter) {
+ZooEntry vgg_entry(const std::string& name, const std::string& letter) {
   std::vector<SettingRule> settings = image_settings(224);
   settings.push_back(dropout_setting(0.5));
   settings.push_back(
