@@ -6,45 +6,23 @@
 #include <iostream>
 
 #include "cli/command.h"
+#include "cli/memory_proof.h"
 #include "cli/readers.h"
 #include "cli/simulate_inputs.h"
 #include "pipewright/base/files.h"
-#include "pipewright/base/text.h"
-#include "pipewright/plan/memory_bound.h"
 
 namespace pipewright::cli {
 namespace {
 
-// The tightest worker is named, so that one sees what is left.
 Result<std::string> proof(const std::string& file, const PlanInputs& inputs) {
   PIPEWRIGHT_TRY(const LoweredPlan lowered, load_lowered(file, inputs));
-  std::vector<Bytes> limits;
-  for (const WorkerProgram& worker : lowered.program.workers) {
-    if (worker.device.is_none() ||
-        worker.device.value >= lowered.cluster.num_devices())
-      return bad_configuration(
-          "the plan uses device " + std::to_string(worker.device.value) +
-              ", but cluster \"" + lowered.cluster.name() + "\" has " +
-              std::to_string(lowered.cluster.num_devices()) + " devices",
-          "use the cluster that the plan was made for");
-    limits.push_back(lowered.cluster.kind_of(worker.device).memory);
-  }
-  if (auto fine = check_memory(lowered.program, limits); !fine) {
-    Error error = fine.error();
-    error.where = file + ": " + error.where;
-    return error;
-  }
-  const auto bounds = memory_bounds(lowered.program);
-  std::size_t tightest = 0;
-  for (std::size_t w = 0; w < bounds.size(); ++w)
-    if (limits[w] - bounds[w].peak.total() <
-        limits[tightest] - bounds[tightest].peak.total())
-      tightest = w;
-  return "; runs on " + lowered.cluster.name() + ": worker " +
-         std::to_string(tightest) + " holds at most " +
-         to_text(bounds[tightest].peak.total()) + " of " +
-         to_text(limits[tightest]) + " (" + to_text(bounds[tightest].peak) +
-         "), at " + to_text(bounds[tightest].action);
+  PIPEWRIGHT_TRY(const std::vector<Bytes> limits,
+                 device_memory(lowered.program, lowered.cluster));
+  const auto proved = memory_proof(lowered.program, limits);
+  if (proved) return "; runs on " + lowered.cluster.name() + ": " + *proved;
+  Error error = proved.error();
+  error.where = file + ": " + error.where;
+  return error;
 }
 
 Result<std::string> read_any(const std::string& file,
