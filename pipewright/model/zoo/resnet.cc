@@ -84,9 +84,11 @@ ZooEntry resnet_entry(const std::string& layers) {
 }  // namespace
 
 std::vector<ZooEntry> resnet_family() {
-  return {entry<2, 2, 2, 2, false>("18"), entry<3, 4, 6, 3, false>("34"),
-          entry<3, 4, 6, 3, true>("50"), entry<3, 4, 23, 3, true>("101"),
-          entry<3, 8, 36, 3, true>("152")};
+  return {resnet_entry<2, 2, 2, 2, false>("18"),
+          resnet_entry<3, 4, 6, 3, false>("34"),
+          resnet_entry<3, 4, 6, 3, true>("50"),
+          resnet_entry<3, 4, 23, 3, true>("101"),
+          resnet_entry<3, 8, 36, 3, true>("152")};
 }
 
 }  // namespace pipewright

@@ -58,9 +58,10 @@ ZooEntry vgg_entry(const std::string& name, const std::string& letter) {
 }  // namespace
 
 std::vector<ZooEntry> vgg_family() {
-  return {
-      entry<1, 1, 2, 2, 2>("vgg11", "A"), entry<2, 2, 2, 2, 2>("vgg13", "B"),
-      entry<2, 2, 3, 3, 3>("vgg16", "D"), entry<2, 2, 4, 4, 4>("vgg19", "E")};
+  return {vgg_entry<1, 1, 2, 2, 2>("vgg11", "A"),
+          vgg_entry<2, 2, 2, 2, 2>("vgg13", "B"),
+          vgg_entry<2, 2, 3, 3, 3>("vgg16", "D"),
+          vgg_entry<2, 2, 4, 4, 4>("vgg19", "E")};
 }
 
 }  // namespace pipewright
