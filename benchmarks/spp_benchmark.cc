@@ -9,25 +9,15 @@
 #include "pipewright/planners/planner.h"
 #include "pipewright/planners/spp_device_order.h"
 #include "pipewright/planners/spp_search.h"
+#include "tests/plan/chain.h"
 
 namespace pipewright {
 namespace {
 
-Profile chain(int num_layers) {
+Profile long_chain(int num_layers) {
   Profile profile;
-  profile.model = "chain";
   for (int l = 0; l < num_layers; ++l) {
-    ProfileLayer layer;
-    layer.name = "layer" + std::to_string(l);
-    layer.kind = "linear";
-    if (l > 0) {
-      layer.inputs = {LayerId(l - 1)};
-      layer.keeps_input = {true};
-    }
-    layer.parameters = {ParameterId(l)};
-    profile.layers.push_back(layer);
-    profile.parameters.push_back(
-        {layer.name + ".weight", Bytes(1000000LL * (1 + l * 7 % 10))});
+    add_layer(profile, Bytes(1000000LL * (1 + l * 7 % 10)));
     profile.sizes[32].push_back(
         {Bytes(1000000LL * (1 + l * 3 % 7)), Bytes(0), Bytes(0)});
     const double scale = 1e-3 * (1 + l * 5 % 11);
@@ -42,7 +32,7 @@ std::string hosts(std::int64_t devices) {
 }
 
 void plan(benchmark::State& state) {
-  const Profile profile = chain(static_cast<int>(state.range(0)));
+  const Profile profile = long_chain(static_cast<int>(state.range(0)));
   const auto cluster = parse_cluster_text(hosts(state.range(1)));
   Problem problem;
   problem.profile = &profile;
@@ -79,7 +69,7 @@ BENCHMARK(device_order)
     ->Arg(1024);
 
 void partition(benchmark::State& state) {
-  const Profile profile = chain(static_cast<int>(state.range(0)));
+  const Profile profile = long_chain(static_cast<int>(state.range(0)));
   const auto cluster = parse_cluster_text(hosts(state.range(1)));
   Problem problem;
   problem.profile = &profile;

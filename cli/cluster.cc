@@ -11,13 +11,13 @@
 namespace pipewright::cli {
 namespace {
 
-struct Options {
+struct ClusterOptions {
   std::string cluster;
   std::string file;
   Output output;
 };
 
-void show(const Options& options, Exit& exit) {
+void show_cluster(const ClusterOptions& options, Exit& exit) {
   if (options.cluster.empty()) {
     if (options.output.json || !options.file.empty())
       return report({ErrorCode::Usage,
@@ -46,7 +46,7 @@ void show(const Options& options, Exit& exit) {
 void add_cluster(CLI::App& app, Exit& exit) {
   CLI::App* command =
       app.add_subcommand("cluster", "Devices, links and memory of a cluster");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ClusterOptions>();
   command->add_option("CLUSTER", options->cluster,
                       "[HOSTSx]COUNTxKIND[+COUNTxKIND...][@LINK][/LINK], as "
                       "4xcpu or 2x8xV100@nvlink/10GbE, or a cluster file; "
@@ -54,7 +54,7 @@ void add_cluster(CLI::App& app, Exit& exit) {
   command->add_option("-o,--output", options->file,
                       "Writes the cluster file, too");
   add_output_options(*command, options->output);
-  command->callback([options, &exit] { show(*options, exit); });
+  command->callback([options, &exit] { show_cluster(*options, exit); });
 }
 
 }  // namespace pipewright::cli

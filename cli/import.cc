@@ -13,9 +13,7 @@
 namespace pipewright::cli {
 namespace {
 
-using Align = TextTable::Align;
-
-struct Settings {
+struct ImportSettings {
   std::vector<std::string> files;
   std::string from;
   std::string output;
@@ -32,7 +30,7 @@ std::vector<std::string> estimates(const Profile& profile) {
   return list;
 }
 
-Json json_of(const Profile& profile) {
+Json imported_json(const Profile& profile) {
   Json json = Json::object();
   json.set("model", profile.model);
   json.set("layers", profile.num_layers());
@@ -58,7 +56,7 @@ Json json_of(const Profile& profile) {
   return json;
 }
 
-Json json_of(const BandwidthTable& table) {
+Json imported_json(const BandwidthTable& table) {
   Json json = Json::object();
   json.set("operation", table.operation);
   json.set("from", table.from);
@@ -82,7 +80,7 @@ Json json_of(const BandwidthTable& table) {
   return json;
 }
 
-Json json_of(const PublishedPlan& plan) {
+Json imported_json(const PublishedPlan& plan) {
   Json json = Json::object();
   json.set("source", plan.source);
   Json stages = Json::array();
@@ -105,7 +103,7 @@ Json json_of(const PublishedPlan& plan) {
   return json;
 }
 
-Json json_of(const ImportedDevices& devices) {
+Json imported_json(const ImportedDevices& devices) {
   Json json = Json::object();
   json.set("kind", devices.kind);
   json.set("count", devices.count);
@@ -117,11 +115,11 @@ Json json_of(const ImportedDevices& devices) {
 template <class Things>
 Json list_of(const Things& things) {
   Json list = Json::array();
-  for (const auto& thing : things) list.push(json_of(thing));
+  for (const auto& thing : things) list.push(imported_json(thing));
   return list;
 }
 
-Json json_of(const Imported& imported) {
+Json imported_json(const Imported& imported) {
   Json json = Json::object();
   json.set("from", imported.from);
   json.set("what", imported.what);
@@ -132,7 +130,8 @@ Json json_of(const Imported& imported) {
   source.set("backward_seconds", imported.totals.backward.value());
   source.set("parameter_bytes", imported.totals.parameters.value());
   json.set("source", std::move(source));
-  json.set("profile", imported.profile ? json_of(*imported.profile) : Json());
+  json.set("profile",
+           imported.profile ? imported_json(*imported.profile) : Json());
   if (!imported.profile) json.set("no_profile", imported.no_profile);
   json.set("devices", list_of(imported.devices));
   json.set("bandwidths", list_of(imported.bandwidths));
@@ -143,8 +142,8 @@ Json json_of(const Imported& imported) {
   return json;
 }
 
-void print(const Profile& profile, const SourceTotals& source,
-           std::ostream& out, int width) {
+void print_imported(const Profile& profile, const SourceTotals& source,
+                    std::ostream& out, int width) {
   const int edges = totals_of(profile, "", 0).edges;
   out << "model: " << profile.model << "\n";
   out << "layers: " << with_thousands(profile.num_layers()) << " with "
@@ -153,6 +152,7 @@ void print(const Profile& profile, const SourceTotals& source,
     out << " (in the source " << with_thousands(source.nodes) << " nodes and "
         << with_thousands(source.edges) << " edges)";
   out << "\nparameters: " << to_text(profile.parameter_bytes()) << "\n\n";
+  using Align = TextTable::Align;
   TextTable table({{"device", Align::Left},
                    {"microbatch", Align::Right},
                    {"forward", Align::Right},
@@ -180,9 +180,10 @@ std::string rate_text(const BandwidthTable& table, std::int64_t bytes) {
   return rate ? to_text(*rate) : "-";
 }
 
-void print(const std::vector<BandwidthTable>& tables, std::ostream& out,
-           int width) {
+void print_imported(const std::vector<BandwidthTable>& tables,
+                    std::ostream& out, int width) {
   constexpr std::size_t kMost = 24;
+  using Align = TextTable::Align;
   TextTable text({{"operation", Align::Left},
                   {"from", Align::Left},
                   {"to", Align::Left},
@@ -200,7 +201,7 @@ void print(const std::vector<BandwidthTable>& tables, std::ostream& out,
     out << "and " << tables.size() - kMost << " more (--json lists them)\n";
 }
 
-void print(const PublishedPlan& plan, std::ostream& out) {
+void print_imported(const PublishedPlan& plan, std::ostream& out) {
   std::vector<std::string> replicas;
   for (const PublishedStage& stage : plan.stages)
     if (stage.replicas > 0) replicas.push_back(std::to_string(stage.replicas));
@@ -216,12 +217,12 @@ void print(const PublishedPlan& plan, std::ostream& out) {
   out << "\n";
 }
 
-void print(const Imported& imported, std::size_t num_files, std::ostream& out,
-           int width) {
+void print_imported(const Imported& imported, std::size_t num_files,
+                    std::ostream& out, int width) {
   out << "recognised: " << imported.from << ", " << imported.what << " ("
       << num_files << " file" << (num_files == 1 ? "" : "s") << ")\n";
   if (imported.profile) {
-    print(*imported.profile, imported.totals, out, width);
+    print_imported(*imported.profile, imported.totals, out, width);
   } else {
     if (imported.totals.nodes > 0)
       out << "nodes: " << with_thousands(imported.totals.nodes) << " with "
@@ -236,12 +237,13 @@ void print(const Imported& imported, std::size_t num_files, std::ostream& out,
       out << ", " << to_text(device.bandwidth) << " between two";
     out << "\n";
   }
-  if (!imported.bandwidths.empty()) print(imported.bandwidths, out, width);
-  for (const PublishedPlan& plan : imported.plans) print(plan, out);
+  if (!imported.bandwidths.empty())
+    print_imported(imported.bandwidths, out, width);
+  for (const PublishedPlan& plan : imported.plans) print_imported(plan, out);
   for (const std::string& note : imported.notes) out << note << "\n";
 }
 
-Result<Imported> imported_from(const Settings& settings) {
+Result<Imported> imported_from(const ImportSettings& settings) {
   std::vector<SourceFile> sources;
   for (const std::string& file : settings.files) {
     PIPEWRIGHT_TRY(std::string text, read_file(file));
@@ -258,19 +260,20 @@ Result<void> write_profile(const Imported& imported, const std::string& path) {
   return write_file(path, to_text(*imported.profile));
 }
 
-void run(const Settings& settings, Exit& exit) {
+void run_import(const ImportSettings& settings, Exit& exit) {
   Result<Imported> imported = imported_from(settings);
   if (!imported) return report(imported.error(), exit);
   if (!settings.output.empty())
     if (auto done = write_profile(*imported, settings.output); !done)
       return report(done.error(), exit);
   if (settings.format.json) {
-    Json json = json_of(*imported);
+    Json json = imported_json(*imported);
     json.set("written", settings.output.empty() ? Json() : settings.output);
     std::cout << json.to_text();
     return;
   }
-  print(*imported, settings.files.size(), std::cout, settings.format.width);
+  print_imported(*imported, settings.files.size(), std::cout,
+                 settings.format.width);
   if (!settings.output.empty())
     std::cout << "written: " << settings.output << "\n";
   else if (imported->profile)
@@ -289,7 +292,7 @@ std::string kinds_help() {
 void add_import(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand(
       "import", "Others' profiles, plans and instances, as a profile of ours");
-  auto settings = std::make_shared<Settings>();
+  auto settings = std::make_shared<ImportSettings>();
   ImportOptions& options = settings->options;
   command->add_option("FILE", settings->files, "One or more files of one kind")
       ->required();
@@ -319,7 +322,7 @@ void add_import(CLI::App& app, Exit& exit) {
       ->check(CLI::Range(1, kMostLayers));
   command->add_option("--note", options.note, "Added to the profile's origin");
   add_output_options(*command, settings->format);
-  command->callback([settings, &exit] { run(*settings, exit); });
+  command->callback([settings, &exit] { run_import(*settings, exit); });
 }
 
 }  // namespace pipewright::cli

@@ -4,10 +4,12 @@
 
 #include <iostream>
 
+#include "cli/memory_proof.h"
 #include "cli/planning.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
+#include "pipewright/plan/lower.h"
 
 namespace pipewright::cli {
 namespace {
@@ -87,6 +89,30 @@ void print(const Candidate& candidate, const LoadedProblem& loaded,
   if (!planned.why.empty()) std::cout << planned.why << "\n";
 }
 
+// What was simulated fits; only a proof does not depend on how fast things are.
+// It takes the square of the workers, so it is made where they are few, and
+// memory is not plenty.
+void say_if_memory_is_tight(const Planned& planned,
+                            const LoadedProblem& loaded) {
+  constexpr std::size_t kMostWorkers = 128;
+  bool is_plenty = true;
+  std::vector<Bytes> limits;
+  for (DeviceId device : planned.plan.devices) {
+    limits.push_back(loaded.problem.memory_of(device));
+    const Bytes peak = planned.estimate.memory[limits.size() - 1];
+    is_plenty = is_plenty && peak * std::int64_t{2} < limits.back();
+  }
+  if (is_plenty || limits.size() > kMostWorkers) return;
+  const auto program = lower(planned.plan, *loaded.profile);
+  if (!program) return;
+  const auto proof = memory_proof(*program, limits);
+  if (proof) return;
+  const std::string& why = proof.error().message;  // and a drawing
+  std::cerr << "it fits as simulated; if transfers are late it may not: "
+            << proof.error().where << ": " << why.substr(0, why.find('\n'))
+            << "\n";
+}
+
 void run(const Options& options, Exit& exit) {
   const auto loaded = load_problem(options.problem);
   if (!loaded) return report(loaded.error(), exit);
@@ -102,6 +128,7 @@ void run(const Options& options, Exit& exit) {
       return report(written.error(), exit);
     std::cerr << "wrote " << options.file << "\n";
   }
+  say_if_memory_is_tight(*best->planned, *loaded);
   if (options.output.json)
     std::cout << to_json(*best, *loaded).to_text();
   else

@@ -16,7 +16,7 @@
 namespace pipewright::cli {
 namespace {
 
-struct Options {
+struct ProfileOptions {
   std::string model;
   std::vector<int> microbatches;
   int workers = 1;
@@ -28,7 +28,7 @@ struct Options {
   Output output;
 };
 
-Error usage(std::string message, std::string hint) {
+Error profile_usage(std::string message, std::string hint) {
   return {ErrorCode::Usage, std::move(message), {}, std::move(hint), {}};
 }
 
@@ -43,11 +43,11 @@ void show_progress(double share) {
             << (share >= 1 ? "\r\x1b[K" : "") << std::flush;
 }
 
-Result<Profile> measure(const Options& options) {
+Result<Profile> measure(const ProfileOptions& options) {
   if (!options.devices.empty() &&
       options.devices != std::vector<std::string>{"cpu"})
-    return usage("only the device \"cpu\" of this machine is measured",
-                 "estimate others with --analytic --device KIND");
+    return profile_usage("only the device \"cpu\" of this machine is measured",
+                         "estimate others with --analytic --device KIND");
   PIPEWRIGHT_TRY(const Model model, load_model(options.model));
   PIPEWRIGHT_TRY(Profile profile,
                  measure_profile(model, options.microbatches, options.workers,
@@ -56,16 +56,16 @@ Result<Profile> measure(const Options& options) {
   return profile;
 }
 
-Result<Profile> estimate(const Options& options) {
+Result<Profile> estimated_profile(const ProfileOptions& options) {
   if (options.model.empty())
-    return usage("which model?",
-                 "as pipewright profile vgg16 --microbatch 32 "
-                 "--analytic --device V100; or --show FILE");
+    return profile_usage("which model?",
+                         "as pipewright profile vgg16 --microbatch 32 "
+                         "--analytic --device V100; or --show FILE");
   if (options.microbatches.empty())
-    return usage("which microbatch sizes?", "as --microbatch 8,16,32");
+    return profile_usage("which microbatch sizes?", "as --microbatch 8,16,32");
   if (!options.analytic) return measure(options);
   if (options.devices.empty())
-    return usage("on which device?", "as --device V100");
+    return profile_usage("on which device?", "as --device V100");
   PIPEWRIGHT_TRY(Model model, load_model(options.model));
   std::vector<DeviceKind> kinds;
   for (const std::string& name : options.devices) {
@@ -79,13 +79,14 @@ Result<Profile> estimate(const Options& options) {
   return profile;
 }
 
-Result<Profile> shown_profile(const Options& options) {
+Result<Profile> shown_profile(const ProfileOptions& options) {
   PIPEWRIGHT_TRY(std::string text, read_file(options.shown));
   return parse_profile(text, options.shown);
 }
 
 // Every device of the profile at every size of it, unless some are named.
-Result<std::string> tables(const Profile& profile, const Options& options) {
+Result<std::string> tables(const Profile& profile,
+                           const ProfileOptions& options) {
   std::string text;
   const bool choose = !options.shown.empty();
   std::vector<std::string> kinds;
@@ -110,9 +111,9 @@ Result<std::string> tables(const Profile& profile, const Options& options) {
          profile.origin.description + "\n";
 }
 
-void show(const Options& options, Exit& exit) {
-  const auto profile =
-      options.shown.empty() ? estimate(options) : shown_profile(options);
+void show_profile(const ProfileOptions& options, Exit& exit) {
+  const auto profile = options.shown.empty() ? estimated_profile(options)
+                                             : shown_profile(options);
   if (!profile) return report(profile.error(), exit);
   if (!options.file.empty()) {
     auto written = write_file(options.file, to_text(*profile));
@@ -133,7 +134,7 @@ void show(const Options& options, Exit& exit) {
 void add_profile(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand(
       "profile", "What each layer of a model costs on a device");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ProfileOptions>();
   command->add_option("MODEL", options->model,
                       "A zoo name with settings, or a model file");
   command
@@ -154,7 +155,7 @@ void add_profile(CLI::App& app, Exit& exit) {
                       "Shows this profile file instead");
   command->add_option("-o,--output", options->file, "Writes the profile file");
   add_output_options(*command, options->output);
-  command->callback([options, &exit] { show(*options, exit); });
+  command->callback([options, &exit] { show_profile(*options, exit); });
 }
 
 }  // namespace pipewright::cli

@@ -21,7 +21,7 @@
 namespace pipewright::cli {
 namespace {
 
-struct Options {
+struct ScheduleOptions {
   std::string name;
   int stages = 4, microbatches = 8;
   std::optional<int> chunks;
@@ -53,7 +53,7 @@ Result<ScheduleRequest::StageTimes> parse_times(const std::string& text) {
                                      Seconds(numbers[2])};
 }
 
-ScheduleRequest request_of(const Options& options) {
+ScheduleRequest request_of(const ScheduleOptions& options) {
   ScheduleRequest request;
   request.workers = options.stages;
   request.microbatches = options.microbatches;
@@ -76,7 +76,8 @@ Result<Schedule> read_schedule(const std::string& file) {
 }
 
 // A number that a generator does not look at would mislead.
-Result<void> check_chunks(const Options& options, const Schedule& schedule) {
+Result<void> check_chunks(const ScheduleOptions& options,
+                          const Schedule& schedule) {
   const int chunks = schedule.num_stages() / schedule.num_workers();
   if (!options.chunks || *options.chunks == chunks) return {};
   return bad_configuration(options.name + " has " + std::to_string(chunks) +
@@ -88,7 +89,7 @@ Result<void> check_chunks(const Options& options, const Schedule& schedule) {
 
 // Times are alike for every stage. How many stages there are is known only when
 // the schedule is there, so a generator that looks at times is asked twice.
-Result<Schedule> schedule_for(const Options& options,
+Result<Schedule> schedule_for(const ScheduleOptions& options,
                               ScheduleRequest& request) {
   ScheduleRequest::StageTimes times;
   if (!options.times.empty()) {
@@ -104,7 +105,7 @@ Result<Schedule> schedule_for(const Options& options,
   return generate_schedule(options.name, request);
 }
 
-void list_generators(const Options& options) {
+void list_generators(const ScheduleOptions& options) {
   if (options.output.json) {
     Json json = Json::array();
     for (const ScheduleGenerator& g : schedule_generators()) {
@@ -139,8 +140,8 @@ Timeline timeline_of(const Schedule& schedule, const TimedSchedule& timed) {
   return simulate(timed.program, timed.costs, how);
 }
 
-void print_json(const Options& options, const Schedule& schedule,
-                const Timeline& timeline) {
+void print_schedule_json(const ScheduleOptions& options,
+                         const Schedule& schedule, const Timeline& timeline) {
   Json json = to_json(timeline);
   json.set("schedule", options.name);
   json.set("stages", schedule.num_stages());
@@ -161,8 +162,8 @@ std::string peaks_text(const Schedule& schedule) {
   return join(peaks, " ");
 }
 
-void print(const Options& options, const Schedule& schedule,
-           const Timeline& timeline) {
+void print_schedule(const ScheduleOptions& options, const Schedule& schedule,
+                    const Timeline& timeline) {
   std::cout << options.name << ": " << schedule.num_workers() << " workers, "
             << schedule.num_stages() << " stages, "
             << schedule.num_microbatches() << " microbatches\n"
@@ -173,7 +174,7 @@ void print(const Options& options, const Schedule& schedule,
             << " %, activations held at most: " << peaks_text(schedule) << "\n";
 }
 
-Result<void> show(const Options& options) {
+Result<void> show_schedule(const ScheduleOptions& options) {
   ScheduleRequest request = request_of(options);
   PIPEWRIGHT_TRY(const Schedule schedule, schedule_for(options, request));
   if (!options.csv.empty())
@@ -185,22 +186,22 @@ Result<void> show(const Options& options) {
       !written)
     return written;
   if (options.output.json)
-    print_json(options, schedule, timeline);
+    print_schedule_json(options, schedule, timeline);
   else if (options.text)
     std::cout << schedule.to_text();
   else
-    print(options, schedule, timeline);
+    print_schedule(options, schedule, timeline);
   return {};
 }
 
-Result<void> run(const Options& options) {
+Result<void> run_schedule(const ScheduleOptions& options) {
   if (!options.list && options.name.empty())
     return Error{ErrorCode::Usage,
                  "which schedule?",
                  {},
                  "a NAME, a file, or --list",
                  {}};
-  if (!options.list) return show(options);
+  if (!options.list) return show_schedule(options);
   list_generators(options);
   return {};
 }
@@ -210,8 +211,8 @@ Result<void> run(const Options& options) {
 void add_schedule(CLI::App& app, Exit& exit) {
   CLI::App* command =
       app.add_subcommand("schedule", "A schedule: generated, checked, drawn");
-  auto options = std::make_shared<Options>();
-  Options& o = *options;
+  auto options = std::make_shared<ScheduleOptions>();
+  ScheduleOptions& o = *options;
   command->add_option("NAME", o.name,
                       "A name of --list, or a file: .csv as of "
                       "torch.distributed.pipelining, else our text form");
@@ -237,7 +238,8 @@ void add_schedule(CLI::App& app, Exit& exit) {
   add_picture_options(*command, o.pictures);
   add_output_options(*command, o.output);
   command->callback([options, &exit] {
-    if (auto result = run(*options); !result) report(result.error(), exit);
+    if (auto result = run_schedule(*options); !result)
+      report(result.error(), exit);
   });
 }
 

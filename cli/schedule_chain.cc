@@ -60,7 +60,7 @@ Replication replication_of(const Schedule& schedule) {
                                             : Replication::Rotate;
 }
 
-Plan plan_of(const Schedule& schedule) {
+Plan chain_plan(const Schedule& schedule) {
   Plan plan;
   plan.model = "chain";
   plan.method = schedule.is_asynchronous() ? Method::Stash : Method::Sync;
@@ -77,7 +77,7 @@ Plan plan_of(const Schedule& schedule) {
   return plan;
 }
 
-Costs costs_of(const Program& program, const ScheduleRequest& request) {
+Costs chain_costs(const Program& program, const ScheduleRequest& request) {
   Costs costs;
   for (const Operation& operation : program.operations) {
     const auto& times = request.times.at(operation.stage.index());
@@ -99,7 +99,7 @@ Costs costs_of(const Program& program, const ScheduleRequest& request) {
 
 Result<TimedSchedule> timed_schedule(const Schedule& schedule,
                                      const ScheduleRequest& request) {
-  const Plan plan = plan_of(schedule);
+  const Plan plan = chain_plan(schedule);
   Profile profile = chain_profile(schedule.num_stages());
   add_sizes(profile, plan.microbatch);
   // No transfer waits for its receive: times are those of the order alone.
@@ -107,7 +107,7 @@ Result<TimedSchedule> timed_schedule(const Schedule& schedule,
   options.window = schedule.num_microbatches() * schedule.num_stages();
   PIPEWRIGHT_TRY(Program program, lower(plan, profile, options));
   if (auto facts = validate(program); !facts) return facts.error();
-  Costs costs = costs_of(program, request);
+  Costs costs = chain_costs(program, request);
   return TimedSchedule{std::move(program), std::move(costs)};
 }
 

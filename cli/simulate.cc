@@ -21,7 +21,7 @@ namespace {
 // A timeline holds about a hundred bytes an action.
 constexpr std::int64_t kMostActions = 10'000'000;
 
-struct Options {
+struct SimulationOptions {
   std::string plan;
   PlanInputs inputs;
   std::string loading;
@@ -73,7 +73,7 @@ Result<void> check_length(const Program& program, int minibatches) {
           "; a step takes as long in a shorter run");
 }
 
-Result<Simulated> simulated(const Options& options) {
+Result<Simulated> simulated(const SimulationOptions& options) {
   PIPEWRIGHT_TRY(const Seconds loading, loading_seconds(options.loading));
   PIPEWRIGHT_TRY(LoweredPlan lowered,
                  load_lowered(options.plan, options.inputs));
@@ -99,7 +99,7 @@ Json staleness_json(const std::vector<StageDelay>& stages) {
   return json;
 }
 
-void print(const Options& options, const Simulated& done) {
+void print_simulated(const SimulationOptions& options, const Simulated& done) {
   const Timeline& timeline = done.timeline;
   const auto path = critical_path(done.program, timeline);
   const std::string bound = options.loading.empty()
@@ -114,20 +114,21 @@ void print(const Options& options, const Simulated& done) {
   }
   if (options.draw) std::cout << drawn(timeline, options.output) << "\n";
   std::cout << workers_text(timeline, options.output.width) << "\n"
-            << "step " << to_text(timeline.step_seconds) << ", bubble "
+            << "step " << (timeline.step_is_exact ? "" : "about ")
+            << to_text(timeline.step_seconds) << ", bubble "
             << to_text(timeline.bubble * 100) << " %\n"
             << bound << "\n";
   if (const std::string stale = staleness_text(done.staleness); !stale.empty())
     std::cout << stale << "\n";
 }
 
-void run(const Options& options, Exit& exit) {
+void run_simulation(const SimulationOptions& options, Exit& exit) {
   const auto done = simulated(options);
   if (!done) return report(done.error(), exit);
   const auto written =
       write_pictures(options.pictures, done->program, done->timeline);
   if (!written) return report(written.error(), exit);
-  print(options, *done);
+  print_simulated(options, *done);
 }
 
 }  // namespace
@@ -135,7 +136,7 @@ void run(const Options& options, Exit& exit) {
 void add_simulate(CLI::App& app, Exit& exit) {
   CLI::App* command =
       app.add_subcommand("simulate", "The timeline that a plan predicts");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SimulationOptions>();
   command->add_option("PLAN", options->plan, "Plan file")->required();
   CLI::Option* profile =
       command->add_option("--profile", options->inputs.profile, "Profile file");
@@ -158,7 +159,7 @@ void add_simulate(CLI::App& app, Exit& exit) {
                    "Minibatches to run; default: one, or until steady")
       ->check(CLI::Range(1, 1000000));
   add_output_options(*command, options->output);
-  command->callback([options, &exit] { run(*options, exit); });
+  command->callback([options, &exit] { run_simulation(*options, exit); });
 }
 
 }  // namespace pipewright::cli

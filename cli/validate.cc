@@ -6,45 +6,23 @@
 #include <iostream>
 
 #include "cli/command.h"
+#include "cli/memory_proof.h"
 #include "cli/readers.h"
 #include "cli/simulate_inputs.h"
 #include "pipewright/base/files.h"
-#include "pipewright/base/text.h"
-#include "pipewright/plan/memory_bound.h"
 
 namespace pipewright::cli {
 namespace {
 
-// The tightest worker is named, so that one sees what is left.
 Result<std::string> proof(const std::string& file, const PlanInputs& inputs) {
   PIPEWRIGHT_TRY(const LoweredPlan lowered, load_lowered(file, inputs));
-  std::vector<Bytes> limits;
-  for (const WorkerProgram& worker : lowered.program.workers) {
-    if (worker.device.is_none() ||
-        worker.device.value >= lowered.cluster.num_devices())
-      return bad_configuration(
-          "the plan uses device " + std::to_string(worker.device.value) +
-              ", but cluster \"" + lowered.cluster.name() + "\" has " +
-              std::to_string(lowered.cluster.num_devices()) + " devices",
-          "use the cluster that the plan was made for");
-    limits.push_back(lowered.cluster.kind_of(worker.device).memory);
-  }
-  if (auto fine = check_memory(lowered.program, limits); !fine) {
-    Error error = fine.error();
-    error.where = file + ": " + error.where;
-    return error;
-  }
-  const auto bounds = memory_bounds(lowered.program);
-  std::size_t tightest = 0;
-  for (std::size_t w = 0; w < bounds.size(); ++w)
-    if (limits[w] - bounds[w].peak.total() <
-        limits[tightest] - bounds[tightest].peak.total())
-      tightest = w;
-  return "; runs on " + lowered.cluster.name() + ": worker " +
-         std::to_string(tightest) + " holds at most " +
-         to_text(bounds[tightest].peak.total()) + " of " +
-         to_text(limits[tightest]) + " (" + to_text(bounds[tightest].peak) +
-         "), at " + to_text(bounds[tightest].action);
+  PIPEWRIGHT_TRY(const std::vector<Bytes> limits,
+                 device_memory(lowered.program, lowered.cluster));
+  const auto proved = memory_proof(lowered.program, limits);
+  if (proved) return "; runs on " + lowered.cluster.name() + ": " + *proved;
+  Error error = proved.error();
+  error.where = file + ": " + error.where;
+  return error;
 }
 
 Result<std::string> read_any(const std::string& file,
@@ -57,7 +35,7 @@ Result<std::string> read_any(const std::string& file,
   return what + more;
 }
 
-Json json_of(const Error& error) {
+Json verdict_json(const Error& error) {
   Json json = Json::object();
   json.set("where", error.where);
   json.set("message", error.message);
@@ -65,21 +43,22 @@ Json json_of(const Error& error) {
   return json;
 }
 
-Json json_of(const std::string& file, const Result<std::string>& answer) {
+Json verdict_json(const std::string& file, const Result<std::string>& answer) {
   Json json = Json::object();
   json.set("file", file);
   json.set("ok", answer.ok());
   if (answer) return json.set("what", *answer);
   Json errors = Json::array();
-  errors.push(json_of(answer.error()));
-  for (const Error& other : answer.error().others) errors.push(json_of(other));
+  errors.push(verdict_json(answer.error()));
+  for (const Error& other : answer.error().others)
+    errors.push(verdict_json(other));
   json.set("code", static_cast<int>(answer.error().code));
   return json.set("errors", std::move(errors));
 }
 
 // Answers with the worst exit code: the largest.
-int validate(const std::vector<std::string>& files, const PlanInputs& inputs,
-             bool as_json) {
+int validate_files(const std::vector<std::string>& files,
+                   const PlanInputs& inputs, bool as_json) {
   int worst = 0;
   Json report = Json::array();
   for (const std::string& file : files) {
@@ -90,7 +69,7 @@ int validate(const std::vector<std::string>& files, const PlanInputs& inputs,
     } else if (!as_json) {
       std::cout << file << ": ok, " << *answer << "\n";
     }
-    if (as_json) report.push(json_of(file, answer));
+    if (as_json) report.push(verdict_json(file, answer));
   }
   if (as_json)
     std::cout << Json::object().set("files", std::move(report)).to_text();
@@ -118,8 +97,9 @@ void add_validate(CLI::App& app, Exit& exit) {
       ->needs(cluster)
       ->excludes(profile);
   add_output_options(*command, *output);
-  command->callback(
-      [=, &exit] { exit.code = validate(*files, *inputs, output->json); });
+  command->callback([=, &exit] {
+    exit.code = validate_files(*files, *inputs, output->json);
+  });
 }
 
 }  // namespace pipewright::cli

@@ -1,11 +1,12 @@
 // Reading a Json value with checks, one line a key:
 //
-//   JsonErrors errors("plan.json");
-//   JsonCursor root(json, errors);
-//   plan.minibatch = root.at("minibatch").integer(1, 1 << 30);
-//   for (JsonCursor stage : root.at("stages").elements()) ...
-//   root.refuse_other_keys();
-//   if (!errors.empty()) return errors.error();
+//   return read_json(text, "plan.json", [](JsonCursor& root) {
+//     Plan plan;
+//     plan.minibatch = root.at("minibatch").integer(1, 1 << 30);
+//     for (JsonCursor stage : root.at("stages").elements()) ...
+//     root.refuse_other_keys();
+//     return plan;
+//   });
 //
 // A cursor of a missing or wrong value records the error once, with file, line
 // and key path, and then answers with a harmless value, so that one pass over a
@@ -17,6 +18,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "pipewright/base/error.h"
@@ -87,5 +89,19 @@ class JsonCursor {
   std::string path_;
   std::vector<std::string> asked_;
 };
+
+// Parses the text and answers with what `read` makes of its root; fails with
+// all the errors that were recorded meanwhile.
+template <typename Read>
+auto read_json(std::string_view text, const std::string& file, Read read)
+    -> Result<decltype(read(std::declval<JsonCursor&>()))> {
+  const Result<Json> json = parse_json(text, file);
+  if (!json) return json.error();
+  JsonErrors errors(file);
+  JsonCursor root(*json, errors);
+  auto value = read(root);
+  if (!errors.empty()) return errors.error();
+  return value;
+}
 
 }  // namespace pipewright

@@ -17,12 +17,9 @@ Homes homes_of(const Plan& plan, const Profile& profile) {
     for (LayerId layer : plan.stages[s].backward)
       homes.backward[layer.index()] = StageId(s);
   }
+  homes.storage = profile.storages();
   for (std::size_t l = 0; l < num_layers; ++l) {
-    const ProfileLayer& layer = profile.layers[l];
-    const bool view = layer.output_is_view && !layer.inputs.empty();
-    homes.storage.push_back(view ? homes.storage[layer.inputs[0].index()]
-                                 : LayerId(l));
-    for (LayerId input : layer.inputs) {
+    for (LayerId input : profile.layers[l].inputs) {
       auto& users = homes.users[input.index()];
       if (users.empty() || users.back() != LayerId(l))
         users.push_back(LayerId(l));

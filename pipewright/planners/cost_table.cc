@@ -13,17 +13,6 @@ std::vector<double> prefix_sums(const std::vector<LayerTimes>& times,
   return sums;
 }
 
-std::vector<int> storages_of(const Profile& profile) {
-  std::vector<int> storage;
-  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
-    const ProfileLayer& layer = profile.layers[l];
-    const bool view = layer.output_is_view && !layer.inputs.empty();
-    storage.push_back(view ? storage[layer.inputs[0].index()]
-                           : static_cast<int>(l));
-  }
-  return storage;
-}
-
 }  // namespace
 
 Result<CostTable> CostTable::create(const Profile& profile,
@@ -46,7 +35,7 @@ Result<CostTable> CostTable::create(const Profile& profile,
   }
   PIPEWRIGHT_TRY(const std::vector<LayerSizes> sizes,
                  sizes_at(profile, microbatch, Outside::Extrapolate));
-  const std::vector<int> storage = storages_of(profile);
+  const std::vector<LayerId> storage = profile.storages();
   table.parameters_.assign(1, Bytes(0));
   table.crossing_.assign(at(table.num_layers_) + 1, Bytes(0));
   std::vector<int> last_use(profile.layers.size(), -1);
@@ -56,11 +45,11 @@ Result<CostTable> CostTable::create(const Profile& profile,
                                 profile.parameter_bytes(LayerId(l)));
     std::set<int> kept;
     for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
-      const int input = storage[layer.inputs[i].index()];
+      const int input = storage[layer.inputs[i].index()].value;
       last_use[at(input)] = static_cast<int>(l);
       if (layer.keeps_input[i]) kept.insert(input);
     }
-    if (layer.keeps_output) kept.insert(storage[l]);
+    if (layer.keeps_output) kept.insert(storage[l].value);
     auto& keeps = table.keeps_.emplace_back();
     for (int s : kept) keeps.emplace_back(s, sizes[at(s)].output);
     keeps.emplace_back(-1, sizes[l].keeps_private);

@@ -31,20 +31,8 @@ Result<std::vector<double>> slowest_times(const Problem& problem,
   return slowest;
 }
 
-// Which layer's output a layer's output lies in.
-std::vector<int> storages(const Profile& profile) {
-  std::vector<int> storage;
-  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
-    const ProfileLayer& layer = profile.layers[l];
-    const bool view = layer.output_is_view && !layer.inputs.empty();
-    storage.push_back(view ? storage[layer.inputs[0].index()]
-                           : static_cast<int>(l));
-  }
-  return storage;
-}
-
 void add_sizes(const Problem& problem, const std::vector<LayerSizes>& sizes,
-               const std::vector<int>& storage, ChainProblem& chain) {
+               const std::vector<LayerId>& storage, ChainProblem& chain) {
   const Profile& profile = *problem.profile;
   std::vector<bool> kept(storage.size(), false);
   for (std::size_t l = 0; l < storage.size(); ++l) {
@@ -55,10 +43,10 @@ void add_sizes(const Problem& problem, const std::vector<LayerSizes>& sizes,
         static_cast<double>(profile.parameter_bytes(LayerId(l)).value()) *
         (2 + problem.optimizer_words);
     node.kept = static_cast<double>(sizes[l].keeps_private.value());
-    const auto keep = [&](int s) {
-      if (kept[at(s)]) return;
-      kept[at(s)] = true;
-      node.kept += static_cast<double>(sizes[at(s)].output.value());
+    const auto keep = [&](LayerId s) {
+      if (kept[s.index()]) return;
+      kept[s.index()] = true;
+      node.kept += static_cast<double>(sizes[s.index()].output.value());
     };
     for (std::size_t i = 0; i < layer.inputs.size(); ++i)
       if (layer.keeps_input[i]) keep(storage[layer.inputs[i].index()]);
@@ -67,14 +55,12 @@ void add_sizes(const Problem& problem, const std::vector<LayerSizes>& sizes,
 }
 
 void add_tensors(const Problem& problem, const std::vector<LayerSizes>& sizes,
-                 const std::vector<int>& storage, ChainProblem& chain) {
+                 const std::vector<LayerId>& storage, ChainProblem& chain) {
   std::vector<std::set<int>> touched(storage.size());
   for (std::size_t l = 0; l < storage.size(); ++l)
     for (LayerId input : problem.profile->layers[l].inputs) {
-      const int s = storage[input.index()];
-      touched[at(s)].insert(s);
-      touched[at(s)].insert(input.value);
-      touched[at(s)].insert(static_cast<int>(l));
+      const LayerId s = storage[input.index()];
+      touched[s.index()].insert({s.value, input.value, static_cast<int>(l)});
       chain.order.emplace_back(static_cast<int>(l), input.value);
     }
   for (std::size_t s = 0; s < storage.size(); ++s)
@@ -100,7 +86,7 @@ Result<ChainProblem> chain_problem(const Problem& problem, int microbatch) {
   if (!is_asynchronous(problem.method))
     chain.most_kept = std::max(1, problem.minibatch / microbatch);
   for (double time : times) chain.nodes.push_back({time, kNever, 0, 0});
-  const std::vector<int> storage = storages(*problem.profile);
+  const std::vector<LayerId> storage = problem.profile->storages();
   add_sizes(problem, sizes, storage, chain);
   add_tensors(problem, sizes, storage, chain);
   return chain;

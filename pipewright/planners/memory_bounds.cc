@@ -31,17 +31,6 @@ Bytes largest_device(const Problem& problem) {
   return most;
 }
 
-// The layer whose storage each layer's output is.
-std::vector<std::size_t> storages_of(const Profile& profile) {
-  std::vector<std::size_t> storage;
-  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
-    const ProfileLayer& layer = profile.layers[l];
-    const bool view = layer.output_is_view && !layer.inputs.empty();
-    storage.push_back(view ? storage[layer.inputs[0].index()] : l);
-  }
-  return storage;
-}
-
 // Bytes of each layer's output per sample, the least at any size.
 std::vector<double> least_outputs(const Problem& problem) {
   const Profile& profile = *problem.profile;
@@ -57,10 +46,10 @@ std::vector<double> least_outputs(const Problem& problem) {
             least[l],
             std::max(0.0, static_cast<double>((*rows)[l].output.value()) - 1) /
                 size);
-  const std::vector<std::size_t> storage = storages_of(profile);
+  const std::vector<LayerId> storage = profile.storages();
   std::vector<double> outputs;
   for (std::size_t l = 0; l < storage.size(); ++l)
-    outputs.push_back(least[storage[l]]);
+    outputs.push_back(least[storage[l].index()]);
   return outputs;
 }
 
@@ -123,7 +112,7 @@ std::vector<Recomputable> kept_of(const Problem& problem, int microbatch,
   std::vector<Recomputable> kept(profile.layers.size());
   const auto sizes = sizes_at(profile, microbatch, Outside::Extrapolate);
   if (!sizes) return kept;
-  const std::vector<std::size_t> storage = storages_of(profile);
+  const std::vector<LayerId> storage = profile.storages();
   std::vector<bool> counted(profile.layers.size(), false);
   for (std::size_t l = 0; l < kept.size(); ++l) {
     const ProfileLayer& layer = profile.layers[l];
@@ -131,10 +120,11 @@ std::vector<Recomputable> kept_of(const Problem& problem, int microbatch,
     for (const KindTimes& kind : kinds)
       forward = std::min(forward, kind[l].forward);
     kept[l].seconds = forward * problem.minibatch;
-    const auto add = [&](std::size_t of) {
-      if (!counted[of])
-        kept[l].bytes += static_cast<double>((*sizes)[of].output.value());
-      counted[of] = true;
+    const auto add = [&](LayerId of) {
+      if (!counted[of.index()])
+        kept[l].bytes +=
+            static_cast<double>((*sizes)[of.index()].output.value());
+      counted[of.index()] = true;
     };
     kept[l].bytes += static_cast<double>((*sizes)[l].keeps_private.value());
     if (layer.keeps_output) add(storage[l]);

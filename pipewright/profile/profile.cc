@@ -202,6 +202,16 @@ Bytes Profile::parameter_bytes(LayerId layer) const {
   return sum;
 }
 
+std::vector<LayerId> Profile::storages() const {
+  std::vector<LayerId> storages;
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    const bool view = layers[l].output_is_view && !layers[l].inputs.empty();
+    storages.push_back(view ? storages[layers[l].inputs[0].index()]
+                            : LayerId(l));
+  }
+  return storages;
+}
+
 Bytes Profile::parameter_bytes() const {
   Bytes sum;
   for (const ProfileParameter& parameter : parameters) sum += parameter.bytes;

@@ -81,6 +81,8 @@ class Profile {
   int num_layers() const { return static_cast<int>(layers.size()); }
   Bytes parameter_bytes(LayerId layer) const;
   Bytes parameter_bytes() const;  // each parameter once
+  // Per layer, whose output its own output lies in: itself unless a view.
+  std::vector<LayerId> storages() const;
 
   // Fails with MalformedInput, naming all that is wrong, unless layers and
   // parameters have unique names, inputs precede users, every table has an

@@ -29,7 +29,7 @@ void append_pairs(std::vector<ComputeAction>& order, StageId stage,
   }
 }
 
-Result<Schedule> generate(const ScheduleRequest& request) {
+Result<Schedule> generate_async_1f1b(const ScheduleRequest& request) {
   const int p = request.workers, M = request.microbatches;
   Schedule::Sections sections;
   sections.minibatches_outside = (p - 1 + M - 1) / M;
@@ -54,7 +54,7 @@ ScheduleGenerator async_1f1b() {
   return {"async-1f1b", "filled once, never drained: no bubble, stale weights",
           "PipeDream: Generalized Pipeline Parallelism for DNN Training, "
           "SOSP 2019",
-          generate};
+          generate_async_1f1b};
 }
 
 }  // namespace pipewright

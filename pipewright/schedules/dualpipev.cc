@@ -28,7 +28,7 @@
 namespace pipewright {
 namespace {
 
-void fill(OrderWriter& order, VStages v, int w, int p) {
+void fill_dualpipev(OrderWriter& order, VStages v, int w, int p) {
   for (int i = 0; i < 2 * (p - 1 - w); ++i) order.forward(v.down);
   for (int i = 0; i < w + 1; ++i) {
     order.forward(v.down);
@@ -71,13 +71,13 @@ void drain(OrderWriter& order, VStages v, int w, int p) {
   order.all_weights();
 }
 
-Result<Schedule> generate(const ScheduleRequest& request) {
+Result<Schedule> generate_dualpipev(const ScheduleRequest& request) {
   const int p = request.workers;
   const int written = std::max(request.microbatches, 2 * p);
   Orders orders;
   for (int w = 0; w < p; ++w) {
     OrderWriter order(2 * p, request.microbatches);
-    fill(order, v_stages(w, p), w, p);
+    fill_dualpipev(order, v_stages(w, p), w, p);
     steady(order, v_stages(w, p), w, p, written);
     drain(order, v_stages(w, p), w, p);
     orders.push_back(order.take());
@@ -92,7 +92,7 @@ ScheduleGenerator dualpipev() {
           "hides communication behind joined F and B; two stages "
           "a worker",
           "DeepSeek-V3 Technical Report, 2024; deepseek-ai/DualPipe, 2025",
-          generate};
+          generate_dualpipev};
 }
 
 }  // namespace pipewright

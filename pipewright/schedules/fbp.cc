@@ -18,8 +18,8 @@
 namespace pipewright {
 namespace {
 
-std::vector<ComputeAction> order_of(StageId stage, int microbatches,
-                                    int ahead) {
+std::vector<ComputeAction> fbp_order(StageId stage, int microbatches,
+                                     int ahead) {
   std::vector<ComputeAction> order;
   for (int m = 0; m < microbatches + ahead; ++m) {
     const bool has_backward = m >= ahead;
@@ -40,8 +40,8 @@ ScheduleGenerator fbp() {
           [](const ScheduleRequest& request) {
             Orders orders;
             for (int s = 0; s < request.workers; ++s)
-              orders.push_back(order_of(StageId(s), request.microbatches,
-                                        2 * (request.workers - 1 - s) + 1));
+              orders.push_back(fbp_order(StageId(s), request.microbatches,
+                                         2 * (request.workers - 1 - s) + 1));
             return Schedule::create(request.workers, request.microbatches,
                                     std::move(orders));
           }};

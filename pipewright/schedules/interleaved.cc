@@ -44,8 +44,8 @@ std::vector<ComputeAction> in_groups(int worker, const ScheduleRequest& request,
   return order;
 }
 
-std::vector<ComputeAction> order_of(int worker,
-                                    const ScheduleRequest& request) {
+std::vector<ComputeAction> interleaved_order(int worker,
+                                             const ScheduleRequest& request) {
   const auto forwards = in_groups(worker, request, ComputeKind::Forward);
   const auto backwards = in_groups(worker, request, ComputeKind::Backward);
   const int groups = std::max(1, request.microbatches / request.workers);
@@ -73,7 +73,7 @@ ScheduleGenerator interleaved() {
           [](const ScheduleRequest& request) {
             Orders orders;
             for (int w = 0; w < request.workers; ++w)
-              orders.push_back(order_of(w, request));
+              orders.push_back(interleaved_order(w, request));
             return Schedule::create(request.workers * request.chunks,
                                     request.microbatches, std::move(orders));
           }};

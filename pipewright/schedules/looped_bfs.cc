@@ -16,8 +16,8 @@
 namespace pipewright {
 namespace {
 
-std::vector<ComputeAction> order_of(int worker,
-                                    const ScheduleRequest& request) {
+std::vector<ComputeAction> looped_bfs_order(int worker,
+                                            const ScheduleRequest& request) {
   std::vector<ComputeAction> order;
   for (int chunk = 0; chunk < request.chunks; ++chunk)
     for (int m = 0; m < request.microbatches; ++m)
@@ -39,7 +39,7 @@ ScheduleGenerator looped_bfs() {
           [](const ScheduleRequest& request) {
             Orders orders;
             for (int w = 0; w < request.workers; ++w)
-              orders.push_back(order_of(w, request));
+              orders.push_back(looped_bfs_order(w, request));
             return Schedule::create(request.workers * request.chunks,
                                     request.microbatches, std::move(orders));
           }};

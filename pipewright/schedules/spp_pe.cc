@@ -40,7 +40,7 @@ Result<Schedule> in_rounds(const ScheduleRequest& request) {
   return warmed_up_schedule(request.microbatches, warm_up);
 }
 
-Result<Schedule> generate(ScheduleRequest request) {
+Result<Schedule> generate_spp_pe(ScheduleRequest request) {
   PIPEWRIGHT_TRY(Schedule rounds, in_rounds(request));
   if (request.times.empty()) return rounds;
   const auto stages = static_cast<std::size_t>(request.workers);
@@ -89,7 +89,7 @@ ScheduleGenerator spp_pe() {
   return {"spp-pe", "rounds nearest completion first: for unequal stages",
           "Efficient Pipeline Planning for Expedited Distributed DNN Training, "
           "INFOCOM 2022",
-          generate};
+          generate_spp_pe};
 }
 
 ScheduleGenerator spp_pe_capped() {

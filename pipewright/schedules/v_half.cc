@@ -23,7 +23,7 @@
 namespace pipewright {
 namespace {
 
-Result<Schedule> generate(const ScheduleRequest& request) {
+Result<Schedule> generate_v_half(const ScheduleRequest& request) {
   const int p = request.workers;
   // For even p the gradient would come back in a slot that is taken.
   const int wait = p % 2 == 0 ? 3 : 0;
@@ -46,7 +46,7 @@ ScheduleGenerator v_half() {
           "half of 1f1b's memory and of its bubble; two stages a "
           "worker",
           "Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
-          generate};
+          generate_v_half};
 }
 
 }  // namespace pipewright

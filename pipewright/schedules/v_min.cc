@@ -26,7 +26,7 @@
 namespace pipewright {
 namespace {
 
-Result<Schedule> generate(const ScheduleRequest& request) {
+Result<Schedule> generate_v_min(const ScheduleRequest& request) {
   const int p = request.workers;
   // Where 3 divides p the gradient would come back in a slot that is taken.
   const int wait = p % 3 == 0 ? 2 : 0;
@@ -47,7 +47,7 @@ Result<Schedule> generate(const ScheduleRequest& request) {
 ScheduleGenerator v_min() {
   return {"v-min", "a third of 1f1b's memory; two stages a worker",
           "Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
-          generate};
+          generate_v_min};
 }
 
 }  // namespace pipewright

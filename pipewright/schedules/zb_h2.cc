@@ -19,7 +19,7 @@
 namespace pipewright {
 namespace {
 
-Result<Schedule> generate(const ScheduleRequest& request) {
+Result<Schedule> generate_zb_h2(const ScheduleRequest& request) {
   const int p = request.workers;
   Orders orders;
   for (int s = 0; s < p; ++s)
@@ -32,7 +32,7 @@ Result<Schedule> generate(const ScheduleRequest& request) {
 
 ScheduleGenerator zb_h2() {
   return {"zb-h2", "no bubble where F = I = W, in twice 1f1b's memory",
-          "Zero Bubble Pipeline Parallelism, ICLR 2024", generate};
+          "Zero Bubble Pipeline Parallelism, ICLR 2024", generate_zb_h2};
 }
 
 }  // namespace pipewright

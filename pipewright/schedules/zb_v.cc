@@ -56,7 +56,7 @@ std::vector<ComputeAction> worker_order(int w, int p, int microbatches) {
   return order.take();
 }
 
-Result<Schedule> generate(const ScheduleRequest& request) {
+Result<Schedule> generate_zb_v(const ScheduleRequest& request) {
   const int p = request.workers;
   Orders orders;
   for (int w = 0; w < p; ++w)
@@ -70,7 +70,7 @@ ScheduleGenerator zb_v() {
   return {"zb-v",
           "no bubble where F = I = W, in 1f1b's memory; two stages a "
           "worker",
-          "Zero Bubble Pipeline Parallelism, ICLR 2024", generate};
+          "Zero Bubble Pipeline Parallelism, ICLR 2024", generate_zb_v};
 }
 
 }  // namespace pipewright

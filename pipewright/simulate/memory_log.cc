@@ -77,7 +77,11 @@ MemoryLog::Peak MemoryLog::peak() {
 }
 
 std::vector<MemoryPoint> MemoryLog::points(Bytes constant) {
-  std::vector<MemoryPoint> points{{Seconds(0), constant}};
+  std::vector<MemoryPoint> points;
+  std::size_t changes = 1;
+  for (const Stream& stream : streams_) changes += stream.changes.size();
+  points.reserve(changes);
+  points.push_back({Seconds(0), constant});
   merge([&points](const Change& change) {
     const Bytes now =
         points.back().bytes + Bytes(change.activations + change.buffers);

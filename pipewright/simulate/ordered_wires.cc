@@ -33,7 +33,8 @@ OrderedWires::OrderedWires(const TimedCode& code, bool all)
       turns_(code.wires.size(), kNever),
       wires_(code.wires.size()),
       claimant_of_(code.channels.size(), -1),
-      active_(code.wires.size()) {
+      active_(code.wires.size()),
+      shares_(code.pools, code.wires.size()) {
   for (std::size_t w = 0; w < wires_.size(); ++w) {
     wires_[w].first_claimant = static_cast<std::int32_t>(claimants_.size());
     for (std::int32_t channel : code.wires[w].channels)
@@ -102,6 +103,7 @@ void OrderedWires::complete_at(double time, std::vector<Message>& arrived) {
     message.arrival = time + code_.transfers[at(message.transfer)].latency;
     arrived.push_back(message);
     active_[at(wire)].reset();
+    shares_.end(wire);
     wires_[at(wire)].free_at = time;
     queue_turn(wire);
   }
@@ -157,30 +159,22 @@ void OrderedWires::start(std::int32_t wire, Message message,
   }
   Active active;
   active.message = message;
-  active.flow.limit = timed.limit;
-  active.flow.uses = {code_.pool_uses.data() + timed.first_use,
-                      at(timed.num_uses)};
   active.since = message.start;
   active.left = timed.bytes;
   active_[at(wire)] = active;
   sharing_.push_back(wire);
+  shares_.begin(wire, timed.limit,
+                {code_.pool_uses.data() + timed.first_use, at(timed.num_uses)});
 }
 
 // A rate that stays as it was leaves its transfer untouched, so that one which
 // never shared ends exactly when its bytes at its bandwidth say.
 void OrderedWires::share_again(double time) {
-  flows_.clear();
-  rates_before_.clear();
-  for (std::int32_t wire : sharing_) {
-    flows_.push_back(&active_[at(wire)]->flow);
-    rates_before_.push_back(flows_.back()->rate);
-  }
-  share_fairly(flows_, code_.pools);
-  for (std::size_t i = 0; i < sharing_.size(); ++i) {
-    Active& active = *active_[at(sharing_[i])];
-    if (active.flow.rate == rates_before_[i]) continue;
+  for (std::int32_t wire : shares_.settle()) {
+    Active& active = *active_[at(wire)];
     active.left =
-        std::max(0.0, active.left - rates_before_[i] * (time - active.since));
+        std::max(0.0, active.left - active.rate * (time - active.since));
+    active.rate = shares_.rate(wire);
     active.since = time;
     active.end = end_of(active);
   }
@@ -188,7 +182,7 @@ void OrderedWires::share_again(double time) {
 
 double OrderedWires::end_of(const Active& active) const {
   if (active.left <= 0) return active.since;
-  const double seconds = active.left / active.flow.rate;
+  const double seconds = active.left / active.rate;
   if (code_.tick == 0) return active.since + seconds;
   return active.since + std::round(seconds / code_.tick) * code_.tick;
 }
@@ -206,7 +200,7 @@ void OrderedWires::append_state(double origin, double earliest, int repetition,
           state.end(),
           {double(active->message.transfer),
            double(key_of(active->message.transfer, active->message.key)),
-           active->left, active->since - origin, active->flow.rate});
+           active->left, active->since - origin, active->rate});
   }
   for (const Claimant& claimant : claimants_) {
     for (const Waiting& waiting : claimant.waiting)

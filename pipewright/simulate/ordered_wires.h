@@ -56,7 +56,7 @@ class OrderedWires {
  private:
   struct Active {  // on a wire that shares
     Message message;
-    Flow flow;
+    double rate = 0;
     double left = 0;  // bytes, at `since`
     double since = 0;
     double end = 0;
@@ -122,8 +122,7 @@ class OrderedWires {
   std::vector<std::int32_t> claimant_of_;      // per channel
   std::vector<std::optional<Active>> active_;  // per wire
   std::vector<std::int32_t> sharing_;          // wires with an active message
-  std::vector<Flow*> flows_;
-  std::vector<double> rates_before_;
+  FairShares shares_;                          // of wires
 };
 
 }  // namespace pipewright

@@ -171,6 +171,19 @@ void Recorder::add_reduction_spans(const Message& message) {
   }
 }
 
+// From the back, into the room that was reserved; of those that start together
+// the own come first.
+void Recorder::merge_into(std::vector<Span>& own,
+                          const std::vector<Span>& links) {
+  std::size_t from = own.size(), left = links.size();
+  std::size_t to = from + left;
+  own.resize(to);
+  while (left > 0)
+    own[--to] = from > 0 && links[left - 1].start < own[from - 1].start
+                    ? own[--from]
+                    : links[--left];
+}
+
 // A worker's own follow each other in time; those of its links almost do.
 std::vector<std::vector<Span>> Recorder::spans() {
   const auto is_earlier = [](const Span& a, const Span& b) {
@@ -180,10 +193,7 @@ std::vector<std::vector<Span>> Recorder::spans() {
     auto &own = spans_[w], &links = link_spans_[w];
     if (!std::is_sorted(links.begin(), links.end(), is_earlier))
       std::stable_sort(links.begin(), links.end(), is_earlier);
-    const auto middle = static_cast<std::ptrdiff_t>(own.size());
-    own.insert(own.end(), links.begin(), links.end());
-    std::inplace_merge(own.begin(), own.begin() + middle, own.end(),
-                       is_earlier);
+    merge_into(own, links);
     links = {};
   }
   return std::move(spans_);

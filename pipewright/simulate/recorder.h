@@ -47,6 +47,8 @@ class Recorder {
   ActionMemory memory_of(std::int32_t w, const Action& action) const;
   void add_span(const Message& message);
   void add_reduction_spans(const Message& message);
+  static void merge_into(std::vector<Span>& own,
+                         const std::vector<Span>& links);
 
   const TimedCode& code_;
   const bool keep_spans_;

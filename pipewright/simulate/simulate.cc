@@ -95,9 +95,10 @@ Timeline simulate(const Program& program, const Costs& costs,
   how.track_memory = options.track_memory;
   Execution execution = execute(code, how);
   timeline.duration = Seconds(execution.duration);
-  timeline.step_seconds = overlapping
-                              ? steady_state_period(program, costs)
-                              : timeline.duration / timeline.minibatches;
+  Period period{timeline.duration / timeline.minibatches};
+  if (overlapping) period = steady_state_period(program, costs);
+  timeline.step_seconds = period.seconds;
+  timeline.step_is_exact = period.is_exact;
   add_workers(program, execution, options.keep_spans, timeline);
   timeline.links = links_of(program, execution);
   timeline.bubble = bubble_of(timeline, code, overlapping);

@@ -83,9 +83,14 @@ struct SimulateOptions {
 Timeline simulate(const Program& program, const Costs& costs,
                   const SimulateOptions& options = {});
 
-// Seconds per minibatch in the long run, exactly: the largest cycle mean of the
-// body's dependency graph. Equals the body's duration for a program that
-// synchronises every minibatch.
-Seconds steady_state_period(const Program& program, const Costs& costs);
+// Seconds per minibatch in the long run: the largest cycle mean of the body's
+// dependency graph, or, where wires choose, the time after which the execution
+// is where it was. Equals the body's duration for a program that synchronises
+// every minibatch.
+struct Period {
+  Seconds seconds;
+  bool is_exact = true;  // false: it was not seen to come back, see period.cc
+};
+Period steady_state_period(const Program& program, const Costs& costs);
 
 }  // namespace pipewright

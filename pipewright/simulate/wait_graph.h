@@ -7,7 +7,8 @@
 
 namespace pipewright {
 
-// Seconds a repetition in the long run, where every wire is direct.
+// Seconds a repetition in the long run, where every wire is direct. Elsewhere
+// as if every channel had a wire of its own and shared nothing: never more.
 double period_of_waits(const TimedCode& code);
 
 }  // namespace pipewright

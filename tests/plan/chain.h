@@ -11,22 +11,29 @@
 
 namespace pipewright {
 
-// A chain of layers with one parameter each: output 100 B a sample, 10 B of
-// weights, inputs kept for backward.
+// A chain's next layer: it reads the one before, keeps what it reads, and has
+// one parameter.
+inline ProfileLayer& add_layer(Profile& profile, Bytes weights) {
+  const std::size_t l = profile.layers.size();
+  ProfileLayer layer;
+  layer.name = "layer" + std::to_string(l);
+  layer.kind = "linear";
+  if (l > 0) {
+    layer.inputs = {LayerId(l - 1)};
+    layer.keeps_input = {true};
+  }
+  layer.parameters = {ParameterId(l)};
+  profile.model = "chain";
+  profile.parameters.push_back({layer.name + ".weight", weights});
+  profile.layers.push_back(layer);
+  return profile.layers.back();
+}
+
+// Output 100 B a sample, 10 B of weights.
 inline Profile chain(int num_layers) {
   Profile profile;
-  profile.model = "chain";
   for (int l = 0; l < num_layers; ++l) {
-    ProfileLayer layer;
-    layer.name = "layer" + std::to_string(l);
-    layer.kind = "linear";
-    if (l > 0) {
-      layer.inputs = {LayerId(l - 1)};
-      layer.keeps_input = {true};
-    }
-    layer.parameters = {ParameterId(l)};
-    profile.layers.push_back(layer);
-    profile.parameters.push_back({layer.name + ".weight", Bytes(10)});
+    add_layer(profile, Bytes(10));
     profile.sizes[1].push_back({Bytes(100), Bytes(0), Bytes(0)});
     profile.times["cpu"][1].push_back(
         {Seconds(1), Seconds(1), Seconds(1), Seconds(0)});

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <random>
-#include <string>
 
 #include "pipewright/planners/planner.h"
+#include "tests/plan/chain.h"
 
 namespace pipewright {
 
@@ -16,20 +16,12 @@ inline Profile random_chain(int num_layers, std::mt19937& random,
     return static_cast<int>(random() % static_cast<unsigned>(end));
   };
   Profile profile;
-  profile.model = "chain";
   for (int l = 0; l < num_layers; ++l) {
-    ProfileLayer layer;
-    layer.name = "layer" + std::to_string(l);
-    layer.kind = "linear";
-    if (l > 0) {
-      layer.inputs = {LayerId(l - 1)};
-      layer.keeps_input = {below(2) == 0};
-    }
+    ProfileLayer& layer = add_layer(profile, Bytes(0));
+    if (l > 0) layer.keeps_input = {below(2) == 0};
     layer.keeps_output = below(2) == 0;
-    layer.parameters = {ParameterId(l)};
-    profile.layers.push_back(layer);
     const auto bytes = [&] { return Bytes(below(most_bytes + 1)); };
-    profile.parameters.push_back({layer.name + ".weight", bytes()});
+    profile.parameters.back().bytes = bytes();
     profile.sizes[1].push_back({bytes(), bytes(), Bytes(0)});
     const auto time = [&] { return Seconds(0.001 * (1 + below(9))); };
     profile.times["V100"][1].push_back({time(), time(), time(), Seconds(0)});

@@ -12,6 +12,7 @@
 #include "pipewright/planners/planner.h"
 #include "pipewright/planners/spp_device_order.h"
 #include "pipewright/planners/spp_search.h"
+#include "tests/plan/chain.h"
 
 namespace pipewright {
 namespace {
@@ -20,19 +21,8 @@ namespace {
 Profile random_chain(std::mt19937& random, int num_layers) {
   std::uniform_real_distribution<double> number(0.1, 1);
   Profile profile;
-  profile.model = "chain";
   for (int l = 0; l < num_layers; ++l) {
-    ProfileLayer layer;
-    layer.name = "layer" + std::to_string(l);
-    layer.kind = "linear";
-    if (l > 0) {
-      layer.inputs = {LayerId(l - 1)};
-      layer.keeps_input = {true};
-    }
-    layer.parameters = {ParameterId(l)};
-    profile.layers.push_back(layer);
-    profile.parameters.push_back(
-        {layer.name + ".weight", Bytes(1000 * (random() % 100))});
+    add_layer(profile, Bytes(1000 * (random() % 100)));
     profile.sizes[8].push_back(
         {Bytes(8000 * (1 + random() % 10)), Bytes(0), Bytes(0)});
     profile.times["gpu"][8].push_back(

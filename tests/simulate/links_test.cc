@@ -54,15 +54,34 @@ TEST_CASE("rates are fair: everyone has a bottleneck where none has more") {
       for (int r = 0; r < num_resources; ++r)
         if (pick(0, 1)) uses.back().push_back({r, pick(0, 1) == 1});
     }
+    struct Flow {
+      double limit, rate;
+    };
     std::vector<Flow> flows;
     std::vector<std::vector<PoolUse>> pools(uses.size());
+    FairShares shares(pools_of(resources), uses.size());
     for (std::size_t f = 0; f < uses.size(); ++f) {
       add_pool_uses(uses[f], resources, pools[f]);
-      flows.push_back({static_cast<double>(pick(1, 12)), pools[f], 0});
+      flows.push_back({static_cast<double>(pick(1, 12)), 0});
     }
-    std::vector<Flow*> all;
-    for (Flow& flow : flows) all.push_back(&flow);
-    share_fairly(all, pools_of(resources));
+    const auto take_rates = [&] {
+      for (std::int32_t f : shares.settle())
+        flows[static_cast<std::size_t>(f)].rate = shares.rate(f);
+    };
+    // Some begin, settle and end before: the others must not notice.
+    std::vector<bool> is_there(flows.size(), false);
+    for (int change = pick(0, 20); change >= 0; --change)
+      for (std::size_t f = 0; f < flows.size(); ++f) {
+        if (change > 0 ? pick(0, 1) == 1 : is_there[f]) continue;
+        const auto number = static_cast<std::int32_t>(f);
+        if (is_there[f])
+          shares.end(number);
+        else
+          shares.begin(number, flows[f].limit, pools[f]);
+        is_there[f] = !is_there[f];
+        if (pick(0, 1)) take_rates();
+      }
+    take_rates();
     const auto meet = [&](const Link::Use& a, const Link::Use& b) {
       return a.resource == b.resource &&
              (a.upstream == b.upstream ||

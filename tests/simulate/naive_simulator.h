@@ -220,13 +220,14 @@ class NaiveSimulator {
         return false;
       if (blocking(w)) receiving += blocks(t.value);
     }
-    for (int r : reads.reductions) {
-      auto found = rings_.find({r, minibatch(action)});
-      if (found == rings_.end() || found->second.end < 0 ||
-          found->second.end > now_)
-        return false;
-    }
-    return true;
+    return all_reduced(reads.reductions, minibatch(action));
+  }
+  bool all_reduced(const std::vector<std::int32_t>& list, int minibatch) const {
+    return std::all_of(list.begin(), list.end(), [&](std::int32_t r) {
+      const auto found = rings_.find({r, minibatch});
+      return found != rings_.end() && found->second.end >= 0 &&
+             found->second.end <= now_;
+    });
   }
   int offset_of(const ReadSet& reads, int t) const {
     for (const WeightRead& read : reads.weights)
@@ -271,7 +272,8 @@ class NaiveSimulator {
     bool any = false;
     for (auto& [key, ring] : rings_) {
       if (ring.handed < 0 || ring.running || ring.off_links >= 0) continue;
-      bool free = true;
+      bool free =
+          all_reduced(p_.reductions[std::size_t(key.first)].after, key.second);
       for (const auto& [other, before] : rings_)
         if (other.first == key.first && before.handed >= 0 &&
             other.second < key.second &&

@@ -11,6 +11,7 @@
 #include "pipewright/simulate/engine.h"
 #include "pipewright/simulate/simulate.h"
 #include "pipewright/simulate/timed_code.h"
+#include "tests/simulate/chain_programs.h"
 #include "tests/simulate/random_programs.h"
 
 namespace pipewright {
@@ -94,12 +95,13 @@ TEST_CASE("long simulations tend to the period") {
     kind.whole_seconds = seed % 2 == 0;
     kind.blocking = seed % 3 == 0;
     kind.finite_links = seed % 5 != 0;
+    kind.chained = seed % 7 == 0;
     const RandomProgram random = RandomPrograms(seed).make(kind);
     const TimedCode code = timed_code(random.program, random.costs);
     if (!code.is_direct()) continue;
     ++checked;
     const double period =
-        steady_state_period(random.program, random.costs).value();
+        steady_state_period(random.program, random.costs).seconds.value();
     CHECK(settles_at(simulated(code), 400, period));
   }
   CHECK(checked >= 100);
@@ -116,16 +118,46 @@ TEST_CASE("the period is exact where wires choose, share and reduce") {
     kind.half_duplex = true;
     kind.shared = kind.rings = seed % 2 == 0;
     kind.blocking = seed % 5 == 0;
+    kind.chained = seed % 7 == 0;
     const RandomProgram random = RandomPrograms(seed).make(kind);
     const TimedCode code = timed_code(random.program, random.costs);
     if (code.is_direct()) continue;
     ++checked;
-    const double period =
-        steady_state_period(random.program, random.costs).value();
-    const bool settles = settles_at(simulated(code), 400, period);
+    const Period period = steady_state_period(random.program, random.costs);
+    CHECK(period.is_exact);
+    const bool settles =
+        settles_at(simulated(code), 400, period.seconds.value());
     CHECK(settles);
   }
   CHECK(checked >= 60);
+}
+
+// Workers that are as fast but for the last digits drift apart by a digit a
+// repetition; nobody can wait until they meet again.
+TEST_CASE("times that differ in their last digits have a period as well") {
+  for (int stages = 2; stages <= 6; ++stages)
+    for (int digits : {0, 1, 1000}) {
+      CAPTURE(stages);
+      CAPTURE(digits);
+      Chain chain = one_f_one_b(stages, 2 * stages);
+      chain.bytes = Bytes(1000);
+      const Program program = chain_program(chain);
+      Costs costs = even_costs(program, 0.1, 0.2, 0.001);
+      for (std::size_t t = 0; t < costs.transfers.size(); ++t) {
+        costs.transfers[t].bandwidth = BytesPerSecond(30000);
+        costs.transfers[t].half_duplex_wire =
+            static_cast<int>(t) % (stages - 1);
+      }
+      double factor = 1;
+      for (Costs::OperationCost& operation : costs.operations) {
+        for (Seconds& seconds : operation.compute) seconds = seconds * factor;
+        factor += digits * 0x1p-52;
+      }
+      const Period period = steady_state_period(program, costs);
+      CHECK(period.is_exact);
+      const TimedCode code = timed_code(program, costs);
+      CHECK(settles_at(simulated(code), 400, period.seconds.value()));
+    }
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ struct RandomKind {
   bool half_duplex = false;
   bool shared = false;
   bool blocking = false;
-  bool rings = false;  // reductions carry bytes over links that others use
+  bool rings = false;    // reductions carry bytes over links that others use
+  bool chained = false;  // reductions wait for others, as a norm does
   bool whole_seconds = false;  // so that many things happen at one moment
 };
 
@@ -225,7 +226,7 @@ class RandomPrograms {
 
   void add_reduction(int workers) {
     Program& p = made_.program;
-    const int count = pick(0, 2);
+    const int count = kind_.chained ? pick(2, 4) : pick(0, 2);
     for (int i = 0; i < count; ++i) {
       Reduction reduction;
       for (int w = 0; w < workers; ++w)
@@ -252,6 +253,8 @@ class RandomPrograms {
         lists_[w.index()].push_back(action);
       }
       p.read_sets.push_back(reads);
+      for (int before = 0; before < index && kind_.chained; ++before)
+        if (pick(0, 1)) reduction.after.push_back(before);
       p.reductions.push_back(reduction);
       add_ring(reduction);
     }

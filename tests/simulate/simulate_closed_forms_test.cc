@@ -85,7 +85,7 @@ TEST_CASE("a synchronous body repeats at its own duration") {
       const Program program = chain_program(one_f_one_b(n, m));
       const Costs costs = even_costs(program, 1, 2, 0.3);
       const double once = simulate(program, costs).duration.value();
-      CHECK(steady_state_period(program, costs).value() ==
+      CHECK(steady_state_period(program, costs).seconds.value() ==
             doctest::Approx(once).epsilon(1e-12));
       SimulateOptions five;
       five.minibatches = 5;

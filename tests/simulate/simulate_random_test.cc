@@ -87,6 +87,16 @@ TEST_CASE("reductions over links that transfers and others use") {
       {.half_duplex = true, .shared = true, .blocking = true, .rings = true});
   check_many(5401, 100, {.shared = true, .rings = true, .whole_seconds = true});
 }
+TEST_CASE("reductions that wait for the end of others") {
+  check_many(6001, 150, {.chained = true});
+  check_many(6151, 150, {.shared = true, .rings = true, .chained = true});
+  check_many(6301, 100,
+             {.shared = true,
+              .blocking = true,
+              .rings = true,
+              .chained = true,
+              .whole_seconds = true});
+}
 
 }  // namespace
 }  // namespace pipewright

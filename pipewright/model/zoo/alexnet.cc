@@ -7,8 +7,8 @@
 namespace pipewright {
 namespace {
 
-Source conv_relu(Sketch& sketch, int number, Source x, std::int64_t channels,
-                 const Slide& slide) {
+Source numbered_conv_relu(Sketch& sketch, int number, Source x,
+                          std::int64_t channels, const Slide& slide) {
   const std::string digit = std::to_string(number);
   x = sketch.conv("conv" + digit, x, channels, slide);
   return sketch.relu("relu" + digit, x);
@@ -17,13 +17,13 @@ Source conv_relu(Sketch& sketch, int number, Source x, std::int64_t channels,
 void draw_alexnet(Sketch& sketch, const Attributes& settings) {
   const double dropout = real(settings, "dropout");
   Source x = image_input(sketch, settings);
-  x = conv_relu(sketch, 1, x, 64, square(11, 4, 2));
+  x = numbered_conv_relu(sketch, 1, x, 64, square(11, 4, 2));
   x = sketch.max_pool("pool1", x, square(3, 2));
-  x = conv_relu(sketch, 2, x, 192, square(5, 1, 2));
+  x = numbered_conv_relu(sketch, 2, x, 192, square(5, 1, 2));
   x = sketch.max_pool("pool2", x, square(3, 2));
-  x = conv_relu(sketch, 3, x, 384, square(3, 1, 1));
-  x = conv_relu(sketch, 4, x, 256, square(3, 1, 1));
-  x = conv_relu(sketch, 5, x, 256, square(3, 1, 1));
+  x = numbered_conv_relu(sketch, 3, x, 384, square(3, 1, 1));
+  x = numbered_conv_relu(sketch, 4, x, 256, square(3, 1, 1));
+  x = numbered_conv_relu(sketch, 5, x, 256, square(3, 1, 1));
   x = sketch.max_pool("pool5", x, square(3, 2));
   x = sketch.add("pool6", LayerKind::AdaptiveAvgPool, {x},
                  {{"size", Shape{6, 6}}});

@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kEpsilon = 1e-12;
 
-Source draw_block(Sketch& sketch, const std::string& prefix, Source x,
-                  const TransformerSizes& sizes) {
+Source draw_bert_block(Sketch& sketch, const std::string& prefix, Source x,
+                       const TransformerSizes& sizes) {
   Source y = self_attention(sketch, prefix, x, sizes, /*causal=*/false);
   x = sketch.layer_norm(prefix + "norm1", sketch.sum(prefix + "add1", x, y),
                         kEpsilon);
@@ -23,8 +23,8 @@ Source draw_block(Sketch& sketch, const std::string& prefix, Source x,
                            kEpsilon);
 }
 
-Source embed(Sketch& sketch, const Attributes& settings,
-             const TransformerSizes& sizes) {
+Source bert_embedding(Sketch& sketch, const Attributes& settings,
+                      const TransformerSizes& sizes) {
   const Source tokens = sketch.tokens("tokens", {sizes.seq});
   const Source segments = sketch.tokens("segments", {sizes.seq});
   Source x = sketch.add("embedding", LayerKind::Embedding, {tokens},
@@ -41,9 +41,9 @@ Source embed(Sketch& sketch, const Attributes& settings,
 
 void draw_bert(Sketch& sketch, const Attributes& settings) {
   const TransformerSizes sizes = transformer_sizes(settings);
-  Source x = embed(sketch, settings, sizes);
+  Source x = bert_embedding(sketch, settings, sizes);
   for (std::int64_t i = 0; i < sizes.layers; ++i)
-    x = draw_block(sketch, "block" + std::to_string(i) + ".", x, sizes);
+    x = draw_bert_block(sketch, "block" + std::to_string(i) + ".", x, sizes);
   x = sketch.add("first", LayerKind::Select, {x});
   x = sketch.linear("pooler", x, sizes.hidden);
   x = sketch.add("pooler_tanh", LayerKind::Tanh, {x});
@@ -57,8 +57,9 @@ void draw_bert(Sketch& sketch, const Attributes& settings) {
   sketch.cross_entropy(sketch.linear("classifier", x, labels));
 }
 
-ZooEntry entry(const std::string& name, const std::string& meaning,
-               std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
+ZooEntry bert_entry(const std::string& name, const std::string& meaning,
+                    std::int64_t layers, std::int64_t hidden,
+                    std::int64_t heads) {
   ZooEntry made{name, meaning,
                 transformer_settings({layers, hidden, heads, 30522, 512, 0.1}),
                 draw_bert};
@@ -73,9 +74,10 @@ ZooEntry entry(const std::string& name, const std::string& meaning,
 }  // namespace
 
 std::vector<ZooEntry> bert_family() {
-  return {entry("bert", "BERT of any depth, with pooler", 12, 768, 12),
-          entry("bert-base", "BERT base (2019), with pooler", 12, 768, 12),
-          entry("bert-large", "BERT large (2019), with pooler", 24, 1024, 16)};
+  return {
+      bert_entry("bert", "BERT of any depth, with pooler", 12, 768, 12),
+      bert_entry("bert-base", "BERT base (2019), with pooler", 12, 768, 12),
+      bert_entry("bert-large", "BERT large (2019), with pooler", 24, 1024, 16)};
 }
 
 }  // namespace pipewright

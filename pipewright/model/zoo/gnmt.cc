@@ -26,8 +26,8 @@ Source lstm(Sketch& sketch, const std::string& prefix, Source x,
       {{"hidden", sizes.hidden}, {"bidirectional", bidirectional}});
 }
 
-Source embed(Sketch& sketch, const std::string& prefix, Source tokens,
-             const Sizes& sizes) {
+Source gnmt_embedding(Sketch& sketch, const std::string& prefix, Source tokens,
+                      const Sizes& sizes) {
   return sketch.add(prefix + "embedding", LayerKind::Embedding, {tokens},
                     {{"entries", sizes.vocab}, {"features", sizes.hidden}});
 }
@@ -37,7 +37,7 @@ std::string layer_prefix(const std::string& side, std::int64_t number) {
 }
 
 Source draw_encoder(Sketch& sketch, Source x, const Sizes& sizes) {
-  x = embed(sketch, "encoder.", x, sizes);
+  x = gnmt_embedding(sketch, "encoder.", x, sizes);
   for (std::int64_t i = 0; i < sizes.layers; ++i) {
     const std::string prefix = layer_prefix("encoder", i);
     const bool residual = i >= 2;
@@ -57,7 +57,7 @@ Source draw_attention(Sketch& sketch, Source x, Source memory) {
 
 Source draw_decoder(Sketch& sketch, Source x, Source memory,
                     const Sizes& sizes) {
-  x = embed(sketch, "decoder.", x, sizes);
+  x = gnmt_embedding(sketch, "decoder.", x, sizes);
   x = lstm(sketch, layer_prefix("decoder", 0), x, sizes);
   const Source context = draw_attention(sketch, x, memory);
   for (std::int64_t i = 1; i < sizes.layers; ++i) {

@@ -8,8 +8,8 @@
 namespace pipewright {
 namespace {
 
-Source draw_block(Sketch& sketch, const std::string& prefix, Source x,
-                  const TransformerSizes& sizes) {
+Source draw_gpt_block(Sketch& sketch, const std::string& prefix, Source x,
+                      const TransformerSizes& sizes) {
   Source y = sketch.layer_norm(prefix + "norm1", x);
   y = self_attention(sketch, prefix, y, sizes, /*causal=*/true);
   x = sketch.sum(prefix + "add1", x, y);
@@ -28,7 +28,7 @@ void draw_gpt(Sketch& sketch, const Attributes& settings) {
                  {{"positions", integer(settings, "positions")}});
   x = sketch.dropout("dropout", x, sizes.dropout);
   for (std::int64_t i = 0; i < sizes.layers; ++i)
-    x = draw_block(sketch, "block" + std::to_string(i) + ".", x, sizes);
+    x = draw_gpt_block(sketch, "block" + std::to_string(i) + ".", x, sizes);
   x = sketch.layer_norm("norm", x);
   std::map<std::string, std::string> shares;
   if (flag(settings, "tied")) shares = {{"weight", "embedding.weight"}};
@@ -37,8 +37,9 @@ void draw_gpt(Sketch& sketch, const Attributes& settings) {
                  {{"out_features", sizes.vocab}, {"bias", false}}, shares));
 }
 
-ZooEntry entry(const std::string& name, const std::string& meaning,
-               std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
+ZooEntry gpt_entry(const std::string& name, const std::string& meaning,
+                   std::int64_t layers, std::int64_t hidden,
+                   std::int64_t heads) {
   ZooEntry made{name, meaning,
                 transformer_settings({layers, hidden, heads, 50257, 1024, 0.1}),
                 draw_gpt};
@@ -50,7 +51,7 @@ ZooEntry entry(const std::string& name, const std::string& meaning,
 
 // Of any size: as many positions as the sequence has, unless told otherwise.
 ZooEntry any_size() {
-  ZooEntry made = entry("gpt", "GPT-2 of any size", 12, 768, 12);
+  ZooEntry made = gpt_entry("gpt", "GPT-2 of any size", 12, 768, 12);
   for (SettingRule& rule : made.settings)
     if (rule.name == "positions") {
       rule.fallback.reset();
@@ -62,10 +63,10 @@ ZooEntry any_size() {
 }  // namespace
 
 std::vector<ZooEntry> gpt_family() {
-  return {any_size(), entry("gpt2", "GPT-2 small (2019)", 12, 768, 12),
-          entry("gpt2-medium", "GPT-2 medium (2019)", 24, 1024, 16),
-          entry("gpt2-large", "GPT-2 large (2019)", 36, 1280, 20),
-          entry("gpt2-xl", "GPT-2 XL (2019)", 48, 1600, 25)};
+  return {any_size(), gpt_entry("gpt2", "GPT-2 small (2019)", 12, 768, 12),
+          gpt_entry("gpt2-medium", "GPT-2 medium (2019)", 24, 1024, 16),
+          gpt_entry("gpt2-large", "GPT-2 large (2019)", 36, 1280, 20),
+          gpt_entry("gpt2-xl", "GPT-2 XL (2019)", 48, 1600, 25)};
 }
 
 }  // namespace pipewright

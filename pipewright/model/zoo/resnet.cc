@@ -21,7 +21,7 @@ Source conv_norm(Sketch& sketch, const std::string& name, Source x,
   return sketch.add(name + "_norm", LayerKind::BatchNorm, {x});
 }
 
-struct Block {
+struct ResidualBlock {
   std::string name;
   std::int64_t width;
   std::int64_t stride;
@@ -29,7 +29,7 @@ struct Block {
   bool projects;  // the shortcut changes shape
 };
 
-Source draw_block(Sketch& sketch, const Block& block, Source x) {
+Source draw_resnet_block(Sketch& sketch, const ResidualBlock& block, Source x) {
   const std::string& name = block.name;
   const std::int64_t out = block.width * (block.bottleneck ? 4 : 1);
   const Slide three = square(3, block.stride, 1);
@@ -59,21 +59,22 @@ void draw_resnet(Sketch& sketch, const Attributes& settings,
     for (int i = 0; i < depth.blocks[step]; ++i) {
       const std::int64_t width = std::int64_t{64} << step;
       const bool first = i == 0;
-      x = draw_block(sketch,
-                     {.name = "step" + std::to_string(step + 1) + ".block" +
-                              std::to_string(i),
-                      .width = width,
-                      .stride = first && step > 0 ? 2 : 1,
-                      .bottleneck = depth.bottleneck,
-                      .projects = first && (step > 0 || depth.bottleneck)},
-                     x);
+      x = draw_resnet_block(
+          sketch,
+          {.name =
+               "step" + std::to_string(step + 1) + ".block" + std::to_string(i),
+           .width = width,
+           .stride = first && step > 0 ? 2 : 1,
+           .bottleneck = depth.bottleneck,
+           .projects = first && (step > 0 || depth.bottleneck)},
+          x);
     }
   x = sketch.pool_to_features(x);
   sketch.cross_entropy(sketch.linear("fc", x, integer(settings, "classes")));
 }
 
 template <int A, int B, int C, int D, bool bottleneck>
-ZooEntry entry(const std::string& layers) {
+ZooEntry resnet_entry(const std::string& layers) {
   return {"resnet" + layers, "ResNet-" + layers + " (2016)",
           image_settings(224), [](Sketch& sketch, const Attributes& settings) {
             draw_resnet(sketch, settings, {{A, B, C, D}, bottleneck});
@@ -83,9 +84,11 @@ ZooEntry entry(const std::string& layers) {
 }  // namespace
 
 std::vector<ZooEntry> resnet_family() {
-  return {entry<2, 2, 2, 2, false>("18"), entry<3, 4, 6, 3, false>("34"),
-          entry<3, 4, 6, 3, true>("50"), entry<3, 4, 23, 3, true>("101"),
-          entry<3, 8, 36, 3, true>("152")};
+  return {resnet_entry<2, 2, 2, 2, false>("18"),
+          resnet_entry<3, 4, 6, 3, false>("34"),
+          resnet_entry<3, 4, 6, 3, true>("50"),
+          resnet_entry<3, 4, 23, 3, true>("101"),
+          resnet_entry<3, 8, 36, 3, true>("152")};
 }
 
 }  // namespace pipewright

@@ -41,7 +41,7 @@ void draw_squeezenet(Sketch& sketch, const Attributes& settings) {
   sketch.cross_entropy(sketch.pool_to_features(x));
 }
 
-ZooEntry entry(const std::string& name) {
+ZooEntry squeezenet_entry(const std::string& name) {
   std::vector<SettingRule> settings = image_settings(224);
   settings.push_back(dropout_setting(0.5));
   return {name, "SqueezeNet 1.0 (2016)", std::move(settings), draw_squeezenet};
@@ -50,7 +50,7 @@ ZooEntry entry(const std::string& name) {
 }  // namespace
 
 std::vector<ZooEntry> squeezenet_family() {
-  return {entry("squeezenet"), entry("squeezenet1_0")};
+  return {squeezenet_entry("squeezenet"), squeezenet_entry("squeezenet1_0")};
 }
 
 }  // namespace pipewright

@@ -12,8 +12,9 @@ namespace {
 
 const char kTable[] = "encoder.embedding.weight";
 
-Source embed(Sketch& sketch, const std::string& prefix, Source tokens,
-             const TransformerSizes& sizes, bool shares) {
+Source transformer_embedding(Sketch& sketch, const std::string& prefix,
+                             Source tokens, const TransformerSizes& sizes,
+                             bool shares) {
   std::map<std::string, std::string> shared;
   if (shares) shared = {{"weight", kTable}};
   Source x =
@@ -69,11 +70,13 @@ void draw_transformer(Sketch& sketch, const Attributes& settings) {
   const TransformerSizes sizes = transformer_sizes(settings);
   const Source source = sketch.tokens("source", {sizes.seq});
   const Source tokens = sketch.tokens("tokens", {sizes.seq});
-  Source memory = embed(sketch, "encoder.", source, sizes, /*shares=*/false);
+  Source memory = transformer_embedding(sketch, "encoder.", source, sizes,
+                                        /*shares=*/false);
   for (std::int64_t i = 0; i < sizes.layers; ++i)
     memory = encoder_block(sketch, "encoder.block" + std::to_string(i) + ".",
                            memory, sizes);
-  Source x = embed(sketch, "decoder.", tokens, sizes, /*shares=*/true);
+  Source x =
+      transformer_embedding(sketch, "decoder.", tokens, sizes, /*shares=*/true);
   for (std::int64_t i = 0; i < sizes.layers; ++i)
     x = decoder_block(sketch, "decoder.block" + std::to_string(i) + ".", x,
                       memory, sizes);

@@ -44,7 +44,7 @@ void draw_vgg(Sketch& sketch, const Attributes& settings,
 }
 
 template <int A, int B, int C, int D, int E>
-ZooEntry entry(const std::string& name, const std::string& letter) {
+ZooEntry vgg_entry(const std::string& name, const std::string& letter) {
   std::vector<SettingRule> settings = image_settings(224);
   settings.push_back(dropout_setting(0.5));
   settings.push_back(
@@ -58,9 +58,10 @@ ZooEntry entry(const std::string& name, const std::string& letter) {
 }  // namespace
 
 std::vector<ZooEntry> vgg_family() {
-  return {
-      entry<1, 1, 2, 2, 2>("vgg11", "A"), entry<2, 2, 2, 2, 2>("vgg13", "B"),
-      entry<2, 2, 3, 3, 3>("vgg16", "D"), entry<2, 2, 4, 4, 4>("vgg19", "E")};
+  return {vgg_entry<1, 1, 2, 2, 2>("vgg11", "A"),
+          vgg_entry<2, 2, 2, 2, 2>("vgg13", "B"),
+          vgg_entry<2, 2, 3, 3, 3>("vgg16", "D"),
+          vgg_entry<2, 2, 4, 4, 4>("vgg19", "E")};
 }
 
 }  // namespace pipewright

@@ -47,7 +47,7 @@ bool is_size_line(std::string_view line) {
   return count >= 2;
 }
 
-bool recognises(const SourceFile& file) {
+bool recognises_aceso(const SourceFile& file) {
   const std::string_view line = first_line(file.text);
   return line.substr(0, 8) == "op_name," || line == kCollective ||
          is_size_line(line);
@@ -161,9 +161,9 @@ std::vector<Operator> repeated(const std::vector<Operator>& once, int blocks) {
   return all;
 }
 
-class ProfileMaker {
+class AcesoProfile {
  public:
-  ProfileMaker(const ImportOptions& options, Imported& imported)
+  AcesoProfile(const ImportOptions& options, Imported& imported)
       : options_(options), imported_(imported) {}
 
   Result<void> take(const SourceFile& file) {
@@ -349,10 +349,10 @@ Result<BandwidthTable> parse_point_to_point(const SourceFile& file) {
   return table;
 }
 
-Result<Imported> read(std::span<const SourceFile> files,
-                      const ImportOptions& options) {
+Result<Imported> read_aceso(std::span<const SourceFile> files,
+                            const ImportOptions& options) {
   Imported imported;
-  ProfileMaker maker(options, imported);
+  AcesoProfile maker(options, imported);
   for (const SourceFile& file : files) {
     const std::string_view line = first_line(file.text);
     if (line == kCollective) {
@@ -383,7 +383,7 @@ Result<Imported> read(std::span<const SourceFile> files,
 Importer aceso_importer() {
   return {"aceso",
           "Aceso's operator times, collectives and point-to-point rates (CSV)",
-          recognises, read};
+          recognises_aceso, read_aceso};
 }
 
 }  // namespace pipewright

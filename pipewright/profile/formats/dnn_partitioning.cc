@@ -21,7 +21,7 @@ bool is_split(const SourceFile& file) {
   return contains(file.text, "\"fpgas\"") && contains(file.text, "\"cpus\"");
 }
 
-bool recognises(const SourceFile& file) {
+bool recognises_dnn_partitioning(const SourceFile& file) {
   return contains(file.text, "\"maxSizePerFPGA\"") ||
          contains(file.text, "\"fpgaLatency\"") || is_split(file);
 }
@@ -131,7 +131,8 @@ Profile profile_of(const PlacementInstance& instance, const Pairing& pairing,
   return profile;
 }
 
-void add_totals(const PlacementInstance& instance, Imported& imported) {
+void add_dnn_partitioning_totals(const PlacementInstance& instance,
+                                 Imported& imported) {
   imported.totals.nodes = static_cast<int>(instance.nodes.size());
   imported.totals.edges = static_cast<int>(instance.edges.size());
   for (const PlacementNode& node : instance.nodes)
@@ -173,8 +174,8 @@ void add_profile(const SourceFile& file, const ImportOptions& options,
   imported.profile = std::move(profile);
 }
 
-Result<Imported> read(std::span<const SourceFile> files,
-                      const ImportOptions& options) {
+Result<Imported> read_dnn_partitioning(std::span<const SourceFile> files,
+                                       const ImportOptions& options) {
   Imported imported;
   for (const SourceFile& file : files) {
     if (is_split(file)) {
@@ -186,7 +187,7 @@ Result<Imported> read(std::span<const SourceFile> files,
       return bad_configuration("more than one instance is given: " + file.name,
                                "import one at a time");
     PIPEWRIGHT_TRY(imported.placement, parse_placement(file.text, file.name));
-    add_totals(*imported.placement, imported);
+    add_dnn_partitioning_totals(*imported.placement, imported);
     add_profile(file, options, imported);
   }
   if (imported.placement)
@@ -211,7 +212,7 @@ Result<Imported> read(std::span<const SourceFile> files,
 Importer dnn_partitioning_importer() {
   return {"dnn-partitioning",
           "placement instances and expert splits of dnn-partitioning",
-          recognises, read};
+          recognises_dnn_partitioning, read_dnn_partitioning};
 }
 
 }  // namespace pipewright

@@ -18,7 +18,7 @@
 namespace pipewright {
 namespace {
 
-enum class Part {
+enum class GalvatronPart {
   None,
   Times,
   Memory,
@@ -27,24 +27,26 @@ enum class Part {
   Model
 };
 
-Part part_of(const SourceFile& file) {
+GalvatronPart galvatron_part_of(const SourceFile& file) {
   const std::string first = opening(file.text, 60);
-  if (contains(file.text, "\"pp_division\"")) return Part::Plan;
+  if (contains(file.text, "\"pp_division\"")) return GalvatronPart::Plan;
   if (contains(file.text, "_act_peak\"") ||
       contains(file.text, "\"tp_activation_per_bsz_dict\""))
-    return Part::Memory;
+    return GalvatronPart::Memory;
   if (contains(file.text, "\"layernum[") || contains(file.text, "\"layertype_"))
-    return Part::Times;
+    return GalvatronPart::Times;
   for (const char* key : {"{\"allreduce_size_", "{\"all2all_size_",
                           "{\"pp_size_", "{\"overlap_coe\""})
-    if (first.rfind(key, 0) == 0) return Part::Network;
+    if (first.rfind(key, 0) == 0) return GalvatronPart::Network;
   if (contains(file.text, "\"n_positions\"") ||
       contains(file.text, "\"window_size\""))
-    return Part::Model;
-  return Part::None;
+    return GalvatronPart::Model;
+  return GalvatronPart::None;
 }
 
-bool recognises(const SourceFile& file) { return part_of(file) != Part::None; }
+bool recognises_galvatron(const SourceFile& file) {
+  return galvatron_part_of(file) != GalvatronPart::None;
+}
 
 struct Parts {
   GalvatronTimes times;
@@ -96,10 +98,10 @@ Result<int> chosen_sequence(const GalvatronTimes& times, int wanted) {
                            "--sequence N chooses one of: " + join(known, ", "));
 }
 
-class ProfileMaker {
+class GalvatronProfile {
  public:
-  ProfileMaker(const Parts& parts, const ImportOptions& options,
-               Imported& imported)
+  GalvatronProfile(const Parts& parts, const ImportOptions& options,
+                   Imported& imported)
       : parts_(parts), options_(options), imported_(imported) {}
 
   Result<void> make() {
@@ -222,10 +224,11 @@ void add_machines(const std::string& path, BandwidthTable& table) {
   }
 }
 
-Result<void> take(const SourceFile& file, Parts& parts, Imported& imported) {
-  switch (part_of(file)) {
-    case Part::None:
-    case Part::Times: {
+Result<void> take_galvatron_file(const SourceFile& file, Parts& parts,
+                                 Imported& imported) {
+  switch (galvatron_part_of(file)) {
+    case GalvatronPart::None:
+    case GalvatronPart::Times: {
       if (parts.has_times)
         return bad_configuration("more than one file has times: " + file.name,
                                  "import one at a time");
@@ -234,13 +237,13 @@ Result<void> take(const SourceFile& file, Parts& parts, Imported& imported) {
       parts.names.push_back(file.name);
       return fill_layer_times(parts.times, file.name);
     }
-    case Part::Memory: {
+    case GalvatronPart::Memory: {
       PIPEWRIGHT_TRY(parts.memory,
                      parse_galvatron_memory(file.text, file.name));
       parts.names.push_back(file.name);
       return {};
     }
-    case Part::Network: {
+    case GalvatronPart::Network: {
       PIPEWRIGHT_TRY(GalvatronNetwork network,
                      parse_galvatron_network(file.text, file.name));
       for (BandwidthTable& table : network.tables) {
@@ -253,13 +256,13 @@ Result<void> take(const SourceFile& file, Parts& parts, Imported& imported) {
             exact_text(*network.overlap) + " times as long");
       return {};
     }
-    case Part::Plan: {
+    case GalvatronPart::Plan: {
       PIPEWRIGHT_TRY(PublishedPlan plan,
                      parse_galvatron_plan(file.text, file.name));
       imported.plans.push_back(std::move(plan));
       return {};
     }
-    case Part::Model: {
+    case GalvatronPart::Model: {
       PIPEWRIGHT_TRY(parts.layers,
                      parse_galvatron_layers(file.text, file.name));
       return {};
@@ -268,7 +271,7 @@ Result<void> take(const SourceFile& file, Parts& parts, Imported& imported) {
   return {};
 }
 
-std::string what_it_is(const Imported& imported, const Parts& parts) {
+std::string what_galvatron_is(const Imported& imported, const Parts& parts) {
   std::vector<std::string> list;
   if (parts.has_times) list.push_back("layer times");
   if (parts.names.size() > (parts.has_times ? 1u : 0u))
@@ -279,8 +282,8 @@ std::string what_it_is(const Imported& imported, const Parts& parts) {
   return list.empty() ? "overlap coefficient" : join(list, ", ");
 }
 
-Result<Imported> read(std::span<const SourceFile> files,
-                      const ImportOptions& options) {
+Result<Imported> read_galvatron(std::span<const SourceFile> files,
+                                const ImportOptions& options) {
   if (options.tensor_parallel > 1)
     return bad_configuration(
         "Galvatron measures layer times at tensor-parallel degree 1 alone");
@@ -290,16 +293,16 @@ Result<Imported> read(std::span<const SourceFile> files,
   Imported imported;
   Parts parts;
   for (const SourceFile& file : files) {
-    Result<void> done = take(file, parts, imported);
+    Result<void> done = take_galvatron_file(file, parts, imported);
     if (!done) return done.error();
   }
   if (parts.has_times) {
-    Result<void> done = ProfileMaker(parts, options, imported).make();
+    Result<void> done = GalvatronProfile(parts, options, imported).make();
     if (!done) return done.error();
   } else {
     imported.no_profile = "no file with layer times is given";
   }
-  imported.what = what_it_is(imported, parts);
+  imported.what = what_galvatron_is(imported, parts);
   return imported;
 }
 
@@ -309,7 +312,7 @@ Importer galvatron_importer() {
   return {"galvatron",
           "Galvatron's layer times and memory, all-reduce and point-to-point "
           "rates, plans and model configurations",
-          recognises, read};
+          recognises_galvatron, read_galvatron};
 }
 
 }  // namespace pipewright

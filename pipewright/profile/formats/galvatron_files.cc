@@ -195,104 +195,99 @@ std::optional<std::vector<int>> numbers_in(std::string_view text,
 
 Result<GalvatronTimes> parse_galvatron_times(std::string_view text,
                                              const std::string& file) {
-  PIPEWRIGHT_TRY(Json json, parse_json(text, file));
-  JsonErrors errors(file);
-  GalvatronTimes times;
-  for (const auto& [key, value] : JsonCursor(json, errors).members())
-    if (!take_time(key, value.real(-kMostMs, kMostMs), times))
-      value.fail("unknown key \"" + key + "\"",
-                 "known: layernum[N]_bszN, layertype_0, layertype_0_bszN, "
-                 "layertype_other_0_bszN, each also with _seqN");
-  if (!errors.empty()) return errors.error();
-  return times;
+  return read_json(text, file, [&](JsonCursor& root) {
+    GalvatronTimes times;
+    for (const auto& [key, value] : root.members())
+      if (!take_time(key, value.real(-kMostMs, kMostMs), times))
+        value.fail("unknown key \"" + key + "\"",
+                   "known: layernum[N]_bszN, layertype_0, layertype_0_bszN, "
+                   "layertype_other_0_bszN, each also with _seqN");
+    return times;
+  });
 }
 
 Result<GalvatronMemory> parse_galvatron_memory(std::string_view text,
                                                const std::string& file) {
-  PIPEWRIGHT_TRY(Json json, parse_json(text, file));
-  JsonErrors errors(file);
-  JsonCursor root(json, errors);
-  GalvatronMemory memory;
-  if (JsonCursor layer = root.find("layertype_0"); layer.exists()) {
-    read_layer(layer, memory);
-    read_other(root.at("other_memory_pp_on_first"), memory.first_states_mb,
-               memory.first_kept_mb);
-    read_other(root.at("other_memory_pp_on_last"), memory.last_states_mb,
-               memory.last_kept_mb);
-  }
-  // The other entries are the raw measurements these were worked out from, and
-  // the same for other ways to share out the memory.
-  for (const auto& [key, value] : root.members())
-    if (!value.json()->if_object()) value.fail("expected an object");
-  if (!errors.empty()) return errors.error();
-  return memory;
+  return read_json(text, file, [&](JsonCursor& root) {
+    GalvatronMemory memory;
+    if (JsonCursor layer = root.find("layertype_0"); layer.exists()) {
+      read_layer(layer, memory);
+      read_other(root.at("other_memory_pp_on_first"), memory.first_states_mb,
+                 memory.first_kept_mb);
+      read_other(root.at("other_memory_pp_on_last"), memory.last_states_mb,
+                 memory.last_kept_mb);
+    }
+    // The other entries are the raw measurements these were worked out from,
+    // and the same for other ways to share out the memory.
+    for (const auto& [key, value] : root.members())
+      if (!value.json()->if_object()) value.fail("expected an object");
+    return memory;
+  });
 }
 
 Result<GalvatronNetwork> parse_galvatron_network(std::string_view text,
                                                  const std::string& file) {
-  PIPEWRIGHT_TRY(Json json, parse_json(text, file));
-  JsonErrors errors(file);
-  NetworkReader reader;
-  for (const auto& [key, value] : JsonCursor(json, errors).members())
-    if (!reader.take(key, value))
-      value.fail("unknown key \"" + key + "\"",
-                 "known: allreduce_size_N_consec_N, pp_size_N, "
-                 "allreduce_size_N_NMB_time, all2all_size_N_NMB_time, "
-                 "overlap_coe");
-  if (!errors.empty()) return errors.error();
-  for (BandwidthTable& table : reader.network.tables)
-    std::sort(
-        table.points.begin(), table.points.end(),
-        [](const auto& a, const auto& b) { return a.message < b.message; });
-  return std::move(reader.network);
+  return read_json(text, file, [&](JsonCursor& root) {
+    NetworkReader reader;
+    for (const auto& [key, value] : root.members())
+      if (!reader.take(key, value))
+        value.fail("unknown key \"" + key + "\"",
+                   "known: allreduce_size_N_consec_N, pp_size_N, "
+                   "allreduce_size_N_NMB_time, all2all_size_N_NMB_time, "
+                   "overlap_coe");
+    for (BandwidthTable& table : reader.network.tables)
+      std::sort(
+          table.points.begin(), table.points.end(),
+          [](const auto& a, const auto& b) { return a.message < b.message; });
+    return reader.network;
+  });
 }
 
 Result<PublishedPlan> parse_galvatron_plan(std::string_view text,
                                            const std::string& file) {
-  PIPEWRIGHT_TRY(Json json, parse_json(text, file));
-  JsonErrors errors(file);
-  JsonCursor root(json, errors);
-  PublishedPlan plan;
-  plan.source = file;
   LayerLists lists;
-  lists.division = list_of(root.at("pp_division"));
-  lists.degrees = list_of(root.at("tp_sizes_enc"));
-  lists.shards = list_of(root.at("dp_types_enc"));
-  lists.recompute = list_of(root.find("checkpoint"));
-  check_lists(lists, root);
-  JsonCursor stages = root.at("pp_deg");
-  const std::int64_t num_stages = stages.integer(1, kMostCount);
-  if (stages.exists() &&
-      num_stages != static_cast<std::int64_t>(lists.division.size()))
-    stages.fail("expected " + std::to_string(lists.division.size()) +
-                " stages, as many as pp_division has");
-  plan.minibatch =
-      static_cast<int>(root.at("global_bsz").integer(1, kMostCount));
-  plan.microbatches =
-      static_cast<int>(root.at("chunks").integer(1, kMostCount));
-  plan.schedule = root.at("pipeline_type").text();
-  for (const char* other :
-       {"tp_consecutive_flags", "default_dp_type", "use_sp", "vsp", "vtp"})
-    root.find(other);
-  root.refuse_other_keys();
-  if (!errors.empty()) return errors.error();
-  add_stages(lists, plan);
-  return plan;
+  Result<PublishedPlan> read = read_json(text, file, [&](JsonCursor& root) {
+    PublishedPlan plan;
+    plan.source = file;
+    lists.division = list_of(root.at("pp_division"));
+    lists.degrees = list_of(root.at("tp_sizes_enc"));
+    lists.shards = list_of(root.at("dp_types_enc"));
+    lists.recompute = list_of(root.find("checkpoint"));
+    check_lists(lists, root);
+    JsonCursor stages = root.at("pp_deg");
+    const std::int64_t num_stages = stages.integer(1, kMostCount);
+    if (stages.exists() &&
+        num_stages != static_cast<std::int64_t>(lists.division.size()))
+      stages.fail("expected " + std::to_string(lists.division.size()) +
+                  " stages, as many as pp_division has");
+    plan.minibatch =
+        static_cast<int>(root.at("global_bsz").integer(1, kMostCount));
+    plan.microbatches =
+        static_cast<int>(root.at("chunks").integer(1, kMostCount));
+    plan.schedule = root.at("pipeline_type").text();
+    for (const char* other :
+         {"tp_consecutive_flags", "default_dp_type", "use_sp", "vsp", "vtp"})
+      root.find(other);
+    root.refuse_other_keys();
+    return plan;
+  });
+  if (read) add_stages(lists, *read);
+  return read;
 }
 
 Result<int> parse_galvatron_layers(std::string_view text,
                                    const std::string& file) {
-  PIPEWRIGHT_TRY(Json json, parse_json(text, file));
-  JsonErrors errors(file);
-  JsonCursor root(json, errors);
-  std::int64_t layers = 0;
-  for (const char* key : {"n_layer", "n_layers", "num_layers"})
-    if (JsonCursor count = root.find(key); count.exists())
-      layers = count.integer(1, 10'000);
-  if (JsonCursor depths = root.find("depths"); depths.exists())
-    for (const JsonCursor& depth : depths.elements())
-      layers += depth.integer(1, 1000);
-  if (!errors.empty()) return errors.error();
+  PIPEWRIGHT_TRY(const std::int64_t layers,
+                 read_json(text, file, [](JsonCursor& root) {
+                   std::int64_t layers = 0;
+                   for (const char* key : {"n_layer", "n_layers", "num_layers"})
+                     if (JsonCursor count = root.find(key); count.exists())
+                       layers = count.integer(1, 10'000);
+                   if (JsonCursor depths = root.find("depths"); depths.exists())
+                     for (const JsonCursor& depth : depths.elements())
+                       layers += depth.integer(1, 1000);
+                   return layers;
+                 }));
   if (layers < 1 || layers > 10'000)
     return malformed(
         "expected a number of layers under n_layer, n_layers, "

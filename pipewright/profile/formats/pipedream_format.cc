@@ -23,7 +23,7 @@ bool is_plan(const SourceFile& file) {
   return contains(file.text, "module_to_stage_map");
 }
 
-bool recognises(const SourceFile& file) {
+bool recognises_pipedream(const SourceFile& file) {
   return contains(file.text, "forward_compute_time=") || is_plan(file);
 }
 
@@ -105,7 +105,7 @@ Result<std::vector<PublishedStage>> stages_of(
   return list;
 }
 
-void add_totals(const PipeDreamGraph& graph, Imported& imported) {
+void add_pipedream_totals(const PipeDreamGraph& graph, Imported& imported) {
   imported.totals.nodes = static_cast<int>(graph.nodes.size());
   imported.totals.edges = static_cast<int>(graph.edges.size());
   for (const PipeDreamNode& node : graph.nodes) {
@@ -189,7 +189,7 @@ Result<void> read_graph(const SourceFile& file, const ImportOptions& options,
   if (profile.layers.empty())
     return malformed("every node only loads data", file.name);
 
-  add_totals(graph, imported);
+  add_pipedream_totals(graph, imported);
   add_drop_note(graph, drops, imported);
   if (has_stages) {
     PublishedPlan plan;
@@ -212,8 +212,8 @@ void note_assumptions(const ImportOptions& options, Imported& imported) {
         "source does not say (--device KIND names it)");
 }
 
-Result<Imported> read(std::span<const SourceFile> files,
-                      const ImportOptions& options) {
+Result<Imported> read_pipedream(std::span<const SourceFile> files,
+                                const ImportOptions& options) {
   Imported imported;
   for (const SourceFile& file : files) {
     if (is_plan(file)) {
@@ -295,7 +295,7 @@ Importer pipedream_importer() {
   return {"pipedream",
           "layer graphs of PipeDream and DAPPLE (graph.txt), PipeDream's "
           "runtime plans (conf.json)",
-          recognises, read};
+          recognises_pipedream, read_pipedream};
 }
 
 }  // namespace pipewright

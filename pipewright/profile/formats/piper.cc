@@ -17,9 +17,9 @@
 namespace pipewright {
 namespace {
 
-constexpr int kMost = 10'000'000;  // nodes, devices, ids
+constexpr int kMostNodes = 10'000'000;  // nodes, devices, ids
 
-bool recognises(const SourceFile& file) {
+bool recognises_piper(const SourceFile& file) {
   return contains(file.text, "\"TMPCs\"") ||
          contains(file.text, "\"mbsInBatch\"");
 }
@@ -28,7 +28,7 @@ std::map<int, double> sync_times(const JsonCursor& object, int num_nodes) {
   std::map<int, double> times;
   for (const auto& [key, value] : object.members()) {
     auto id = parse_integer(key);
-    if (!id || *id < 0 || *id > kMost || num_nodes == 0)
+    if (!id || *id < 0 || *id > kMostNodes || num_nodes == 0)
       value.fail("expected the id of a node as key, found \"" + key + "\"");
     else
       times[static_cast<int>(*id)] = value.real(0, kLargestImportedBytes);
@@ -36,18 +36,18 @@ std::map<int, double> sync_times(const JsonCursor& object, int num_nodes) {
   return times;
 }
 
-class InstanceReader {
+class PiperReader {
  public:
-  InstanceReader(const Json& json, std::string file)
+  PiperReader(const Json& json, std::string file)
       : file_(file), errors_(std::move(file)), root_(json, errors_) {}
 
   Result<PiperInstance> read() {
     instance_.max_devices =
-        static_cast<int>(root_.at("maxDevices").integer(1, kMost));
+        static_cast<int>(root_.at("maxDevices").integer(1, kMostNodes));
     instance_.max_memory_bytes = root_.at("maxMemoryPerDevice").real(0, 1e18);
     instance_.bandwidth = root_.at("bandwidth").real(0, 1e18);
     instance_.microbatches =
-        static_cast<int>(root_.at("mbsInBatch").integer(1, kMost));
+        static_cast<int>(root_.at("mbsInBatch").integer(1, kMostNodes));
     read_nodes();
     if (errors_.empty()) read_edges();
     root_.refuse_other_keys();
@@ -76,11 +76,11 @@ class InstanceReader {
     const int num_nodes = static_cast<int>(cursors.size());
     for (JsonCursor& cursor : cursors) {
       PiperNode node;
-      node.id = static_cast<int>(cursor.at("id").integer(0, kMost));
+      node.id = static_cast<int>(cursor.at("id").integer(0, kMostNodes));
       node.name = cursor.at("name").text();
       for (const auto& [degree, ways] : cursor.at("TMPCs").members()) {
         auto number = parse_integer(degree);
-        if (!number || *number < 1 || *number > kMost) {
+        if (!number || *number < 1 || *number > kMostNodes) {
           ways.fail("expected a tensor-parallel degree as key, found \"" +
                     degree + "\"");
           continue;
@@ -98,7 +98,7 @@ class InstanceReader {
   }
 
   int end_of(const JsonCursor& id) {
-    auto found = index_of_.find(static_cast<int>(id.integer(0, kMost)));
+    auto found = index_of_.find(static_cast<int>(id.integer(0, kMostNodes)));
     if (id.exists() && found == index_of_.end())
       id.fail("there is no node of this id");
     return found == index_of_.end() ? 0 : static_cast<int>(found->second);
@@ -221,8 +221,8 @@ std::vector<double> outputs_of(const PiperInstance& instance) {
   return bytes;
 }
 
-Profile profile_of(const PiperInstance& instance, const std::string& device,
-                   int degree) {
+Profile piper_profile(const PiperInstance& instance, const std::string& device,
+                      int degree) {
   Profile profile;
   const std::vector<double> outputs = outputs_of(instance);
   std::vector<std::vector<LayerId>> inputs(instance.nodes.size());
@@ -254,15 +254,15 @@ Profile profile_of(const PiperInstance& instance, const std::string& device,
   return profile;
 }
 
-void add_profile(const SourceFile& file, const ImportOptions& options,
-                 Imported& imported) {
+void add_piper_profile(const SourceFile& file, const ImportOptions& options,
+                       Imported& imported) {
   const PiperInstance& instance = *imported.piper;
   const int degree = options.tensor_parallel;
   imported.no_profile = why_no_profile(instance, degree);
   if (!imported.no_profile.empty()) return;
   std::string device = options.device.empty() ? "accelerator" : options.device;
   if (degree > 1) device += "-tp" + std::to_string(degree);
-  Profile profile = profile_of(instance, device, degree);
+  Profile profile = piper_profile(instance, device, degree);
   auto name = path_parts(file.name, 1);
   profile.model = !options.model.empty() ? options.model
                   : name.empty()         ? file.name
@@ -282,8 +282,8 @@ void add_profile(const SourceFile& file, const ImportOptions& options,
   imported.profile = std::move(profile);
 }
 
-Result<Imported> read(std::span<const SourceFile> files,
-                      const ImportOptions& options) {
+Result<Imported> read_piper(std::span<const SourceFile> files,
+                            const ImportOptions& options) {
   if (files.size() > 1)
     return bad_configuration(
         "more than one Piper instance is given: " + files[1].name,
@@ -292,7 +292,7 @@ Result<Imported> read(std::span<const SourceFile> files,
   PIPEWRIGHT_TRY(Json json, parse_json(file.text, file.name));
   Imported imported;
   imported.what = "Piper instance";
-  PIPEWRIGHT_TRY(imported.piper, InstanceReader(json, file.name).read());
+  PIPEWRIGHT_TRY(imported.piper, PiperReader(json, file.name).read());
   const PiperInstance& instance = *imported.piper;
   imported.totals.nodes = static_cast<int>(instance.nodes.size());
   imported.totals.edges = static_cast<int>(instance.edges.size());
@@ -301,15 +301,15 @@ Result<Imported> read(std::span<const SourceFile> files,
        instance.max_devices,
        Bytes(static_cast<std::int64_t>(instance.max_memory_bytes)),
        BytesPerSecond(instance.bandwidth)}};
-  add_profile(file, options, imported);
+  add_piper_profile(file, options, imported);
   return imported;
 }
 
 }  // namespace
 
 Importer piper_importer() {
-  return {"piper", "Piper's instances with tensor-parallel degrees", recognises,
-          read};
+  return {"piper", "Piper's instances with tensor-parallel degrees",
+          recognises_piper, read_piper};
 }
 
 }  // namespace pipewright

@@ -19,7 +19,7 @@
 namespace pipewright {
 namespace {
 
-enum class Part {
+enum class SailorPart {
   None,
   Times,
   Sizes,
@@ -42,21 +42,23 @@ bool opens_like_times(const std::string& first) {
   return first.compare(at, 1, "[") == 0;
 }
 
-Part part_of(const SourceFile& file) {
-  if (contains(file.text, "\"pipeline_list\"")) return Part::Plan;
-  if (contains(file.text, "\"act_output_bytes\"")) return Part::Sizes;
-  if (contains(file.text, "\"gpus_per_node\"")) return Part::Machines;
+SailorPart sailor_part_of(const SourceFile& file) {
+  if (contains(file.text, "\"pipeline_list\"")) return SailorPart::Plan;
+  if (contains(file.text, "\"act_output_bytes\"")) return SailorPart::Sizes;
+  if (contains(file.text, "\"gpus_per_node\"")) return SailorPart::Machines;
   const std::string first = opening(file.text);
-  if (opens_like_times(first)) return Part::Times;
+  if (opens_like_times(first)) return SailorPart::Times;
   const std::size_t leaf = first.find("\":[[");
   if (leaf != std::string::npos && leaf + 4 < first.size() &&
       std::string_view("-0123456789").find(first[leaf + 4]) !=
           std::string_view::npos)
-    return Part::Network;
-  return Part::None;
+    return SailorPart::Network;
+  return SailorPart::None;
 }
 
-bool recognises(const SourceFile& file) { return part_of(file) != Part::None; }
+bool recognises_sailor(const SourceFile& file) {
+  return sailor_part_of(file) != SailorPart::None;
+}
 
 using Rows = std::vector<LayerTimes>;
 
@@ -107,9 +109,9 @@ Result<TimesFile> parse_times(const SourceFile& file, int degree) {
   return times;
 }
 
-class ProfileMaker {
+class SailorProfile {
  public:
-  ProfileMaker(const ImportOptions& options, Imported& imported)
+  SailorProfile(const ImportOptions& options, Imported& imported)
       : options_(options), imported_(imported) {}
 
   void take_sizes(SailorSizes sizes) {
@@ -247,31 +249,31 @@ class ProfileMaker {
   std::vector<std::string> names_;
 };
 
-Result<void> take(const SourceFile& file, Part part, ProfileMaker& maker,
-                  Imported& imported) {
+Result<void> take_sailor_file(const SourceFile& file, SailorPart part,
+                              SailorProfile& maker, Imported& imported) {
   switch (part) {
-    case Part::None:
-    case Part::Times:
+    case SailorPart::None:
+    case SailorPart::Times:
       return maker.take_times(file);
-    case Part::Sizes: {
+    case SailorPart::Sizes: {
       PIPEWRIGHT_TRY(SailorSizes sizes,
                      parse_sailor_sizes(file.text, file.name));
       maker.take_sizes(std::move(sizes));
       return {};
     }
-    case Part::Network: {
+    case SailorPart::Network: {
       PIPEWRIGHT_TRY(auto tables, parse_sailor_network(file.text, file.name));
       for (BandwidthTable& table : tables)
         imported.bandwidths.push_back(std::move(table));
       return {};
     }
-    case Part::Machines: {
+    case SailorPart::Machines: {
       PIPEWRIGHT_TRY(auto devices, parse_sailor_machines(file.text, file.name));
       for (ImportedDevices& device : devices)
         imported.devices.push_back(std::move(device));
       return {};
     }
-    case Part::Plan: {
+    case SailorPart::Plan: {
       PIPEWRIGHT_TRY(PublishedPlan plan,
                      parse_sailor_plan(file.text, file.name));
       imported.plans.push_back(std::move(plan));
@@ -281,7 +283,7 @@ Result<void> take(const SourceFile& file, Part part, ProfileMaker& maker,
   return {};
 }
 
-std::string what_it_is(const Imported& imported, bool has_sizes) {
+std::string what_sailor_is(const Imported& imported, bool has_sizes) {
   std::vector<std::string> parts;
   if (imported.profile) parts.push_back("layer times");
   if (has_sizes) parts.push_back("layer sizes");
@@ -291,15 +293,15 @@ std::string what_it_is(const Imported& imported, bool has_sizes) {
   return join(parts, ", ");
 }
 
-Result<Imported> read(std::span<const SourceFile> files,
-                      const ImportOptions& options) {
+Result<Imported> read_sailor(std::span<const SourceFile> files,
+                             const ImportOptions& options) {
   Imported imported;
-  ProfileMaker maker(options, imported);
+  SailorProfile maker(options, imported);
   bool has_sizes = false;
   for (const SourceFile& file : files) {
-    const Part part = part_of(file);
-    has_sizes = has_sizes || part == Part::Sizes;
-    Result<void> done = take(file, part, maker, imported);
+    const SailorPart part = sailor_part_of(file);
+    has_sizes = has_sizes || part == SailorPart::Sizes;
+    Result<void> done = take_sailor_file(file, part, maker, imported);
     if (!done) return done.error();
   }
   if (maker.has_times()) {
@@ -308,7 +310,7 @@ Result<Imported> read(std::span<const SourceFile> files,
   } else {
     imported.no_profile = "no file with layer times is given";
   }
-  imported.what = what_it_is(imported, has_sizes);
+  imported.what = what_sailor_is(imported, has_sizes);
   return imported;
 }
 
@@ -318,7 +320,7 @@ Importer sailor_importer() {
   return {"sailor",
           "Sailor's layer times (profile.json), sizes (llm_info.json), network "
           "curves, machines and measured plans",
-          recognises, read};
+          recognises_sailor, read_sailor};
 }
 
 }  // namespace pipewright

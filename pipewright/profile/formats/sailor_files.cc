@@ -182,75 +182,72 @@ int count_key(const std::string& key, const JsonCursor& value) {
 
 Result<SailorSizes> parse_sailor_sizes(std::string_view text,
                                        const std::string& file) {
-  PIPEWRIGHT_TRY(Json json, parse_json(text, file));
-  JsonErrors errors(file);
-  SailorSizes sizes;
-  for (const auto& [model, degrees] : JsonCursor(json, errors).members())
-    for (const auto& [degree, layers] : degrees.members()) {
-      auto& list = sizes[model][count_key(degree, layers)];
-      for (const JsonCursor& layer : numbered_members(layers))
-        list.push_back(layer_sizes(layer));
-    }
-  if (!errors.empty()) return errors.error();
-  return sizes;
+  return read_json(text, file, [&](JsonCursor& root) {
+    SailorSizes sizes;
+    for (const auto& [model, degrees] : root.members())
+      for (const auto& [degree, layers] : degrees.members()) {
+        auto& list = sizes[model][count_key(degree, layers)];
+        for (const JsonCursor& layer : numbered_members(layers))
+          list.push_back(layer_sizes(layer));
+      }
+    return sizes;
+  });
 }
 
 Result<std::vector<BandwidthTable>> parse_sailor_network(
     std::string_view text, const std::string& file) {
-  PIPEWRIGHT_TRY(Json json, parse_json(text, file));
-  JsonErrors errors(file);
-  NetworkReader reader;
-  reader.walk(JsonCursor(json, errors));
-  if (!errors.empty()) return errors.error();
-  if (reader.tables.empty())
+  Result<std::vector<BandwidthTable>> tables =
+      read_json(text, file, [](JsonCursor& root) {
+        NetworkReader reader;
+        reader.walk(root);
+        return reader.tables;
+      });
+  if (tables && tables->empty())
     return malformed("there is no curve [[c2, c1, c0], peak] in it", file);
-  return std::move(reader.tables);
+  return tables;
 }
 
 Result<std::vector<ImportedDevices>> parse_sailor_machines(
     std::string_view text, const std::string& file) {
-  PIPEWRIGHT_TRY(Json json, parse_json(text, file));
-  JsonErrors errors(file);
-  std::vector<ImportedDevices> devices;
-  for (auto& [kind, cursor] : JsonCursor(json, errors).members()) {
-    if (kind == "zone") continue;
-    JsonCursor machine = cursor;
-    ImportedDevices found;
-    found.kind = kind;
-    found.count =
-        static_cast<int>(machine.at("gpus_per_node").integer(1, kMostCount));
-    found.memory = Bytes(machine.at("mem_per_gpu").integer(1, kMostBytes));
-    machine.refuse_other_keys();
-    devices.push_back(std::move(found));
-  }
-  if (!errors.empty()) return errors.error();
-  return devices;
+  return read_json(text, file, [&](JsonCursor& root) {
+    std::vector<ImportedDevices> devices;
+    for (auto& [kind, cursor] : root.members()) {
+      if (kind == "zone") continue;
+      JsonCursor machine = cursor;
+      ImportedDevices found;
+      found.kind = kind;
+      found.count =
+          static_cast<int>(machine.at("gpus_per_node").integer(1, kMostCount));
+      found.memory = Bytes(machine.at("mem_per_gpu").integer(1, kMostBytes));
+      machine.refuse_other_keys();
+      devices.push_back(std::move(found));
+    }
+    return devices;
+  });
 }
 
 Result<PublishedPlan> parse_sailor_plan(std::string_view text,
                                         const std::string& file) {
-  PIPEWRIGHT_TRY(Json json, parse_json(text, file));
-  JsonErrors errors(file);
-  JsonCursor root(json, errors);
-  PublishedPlan plan;
-  plan.source = file;
-  JsonCursor pipelines = root.at("pipeline_list");
-  const auto list = pipelines.elements();
-  if (pipelines.exists() && list.size() != 1)
-    pipelines.fail("expected one pipeline, found " +
-                   std::to_string(list.size()));
-  for (const JsonCursor& pipeline : list) read_pipeline(pipeline, plan);
-  plan.microbatch = static_cast<int>(root.at("mbs").integer(1, kMostCount));
-  plan.minibatch = static_cast<int>(root.at("gbs").integer(1, kMostCount));
-  plan.microbatches = microbatches_of(plan);
-  plan.measured_step = Seconds(root.at("real").real(0, 1e9));
-  plan.measured_reduce = Seconds(root.at("red_grads").real(0, 1e9));
-  plan.measured_memory = Bytes(root.at("max_mem").integer(0, kMostBytes));
-  root.find("zone");
-  root.find("N");
-  root.refuse_other_keys();
-  if (!errors.empty()) return errors.error();
-  return plan;
+  return read_json(text, file, [&](JsonCursor& root) {
+    PublishedPlan plan;
+    plan.source = file;
+    JsonCursor pipelines = root.at("pipeline_list");
+    const auto list = pipelines.elements();
+    if (pipelines.exists() && list.size() != 1)
+      pipelines.fail("expected one pipeline, found " +
+                     std::to_string(list.size()));
+    for (const JsonCursor& pipeline : list) read_pipeline(pipeline, plan);
+    plan.microbatch = static_cast<int>(root.at("mbs").integer(1, kMostCount));
+    plan.minibatch = static_cast<int>(root.at("gbs").integer(1, kMostCount));
+    plan.microbatches = microbatches_of(plan);
+    plan.measured_step = Seconds(root.at("real").real(0, 1e9));
+    plan.measured_reduce = Seconds(root.at("red_grads").real(0, 1e9));
+    plan.measured_memory = Bytes(root.at("max_mem").integer(0, kMostBytes));
+    root.find("zone");
+    root.find("N");
+    root.refuse_other_keys();
+    return plan;
+  });
 }
 
 }  // namespace pipewright
