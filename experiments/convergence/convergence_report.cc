@@ -170,16 +170,16 @@ std::string verdict_text(const Task& task,
       if (result.depth == depth && result.arm.method != Method::Sync)
         text += " " + result.arm.name + " " +
                 distance_text(task, result, sync) + ",";
-    text.back() = ';';
-    text += " at its rate";
+    text.back() = '\n';
+    text += "loss tried with sync's rate:";
     for (const ArmResult& result : results)
       if (result.depth == depth && result.arm.method != Method::Sync)
         for (const Trial& trial : result.trials)
           if (trial.rate == sync.rate)
             text +=
                 " " + result.arm.name + " " + loss_text(trial.outcome) + ",";
-    text.back() = ';';
-    text += "\nutilisation " +
+    text.back() = '\n';
+    text += "utilisation " +
             to_text(both->facts.utilisation / sync.facts.utilisation) +
             " times that of sync, weights of stash " +
             to_text(stash->facts.weights / both->facts.weights) +
