@@ -20,6 +20,10 @@ int chosen_microbatch(const MethodOptions& options) {
 Result<Method> chosen_method(const MethodOptions& options) {
   PIPEWRIGHT_TRY(const std::vector<Method> methods,
                  parse_methods({options.method}));
+  if (options.vertical_sync && options.method != "stash")
+    return bad_configuration("--vertical-sync is for the method stash",
+                             "as --method stash --vertical-sync");
+  if (options.vertical_sync) return Method::VerticalSync;
   if (methods.size() == 1) return methods.front();
   return bad_configuration("one run has one method", "as --method pipemare");
 }
@@ -47,6 +51,11 @@ void add_method_options(CLI::App& command, MethodOptions& options,
                   "How weights move: sync, stash, vertical-sync, 2bw, "
                   "pipemare or naive")
       ->capture_default_str()
+      ->excludes(plan)
+      ->group(planned);
+  command
+      .add_flag("--vertical-sync", options.vertical_sync,
+                "With stash: all stages read what the first one read")
       ->excludes(plan)
       ->group(planned);
   command.add_option("--workers", options.workers, "Threads that compute")

@@ -14,6 +14,7 @@ namespace pipewright::cli {
 struct MethodOptions {
   std::string model;  // instead of a plan
   std::string method = "sync";
+  bool vertical_sync = false;
   int workers = 2;
   int stages = 0;  // 0: one a worker
   int minibatch = 64;

@@ -22,19 +22,19 @@ namespace {
 Result<Plan> plan_of(const Task& task, Method method, int stages, int workers) {
   PIPEWRIGHT_TRY(const Cluster cluster,
                  load_cluster(std::to_string(workers) + "xcpu"));
-  const std::array sizes = {task.microbatch};
+  const std::array sizes = {task.recipe.microbatch};
   PIPEWRIGHT_TRY(const Profile profile,
                  analytic_profile(task.model, cluster.kinds(), sizes));
   Problem problem;
   problem.profile = &profile;
   problem.cluster = &cluster;
   PIPEWRIGHT_TRY(const DeepStages cut,
-                 deep_stages(problem, task.microbatch, stages));
+                 deep_stages(problem, task.recipe.microbatch, stages));
   Plan plan;
   plan.model = task.model.name();
   plan.method = method;
-  plan.minibatch = task.minibatch;
-  plan.microbatch = task.microbatch;
+  plan.minibatch = task.recipe.minibatch;
+  plan.microbatch = task.recipe.microbatch;
   plan.optimizer_words = task.optimizer.name == "sgd" ? 1 : 2;
   PIPEWRIGHT_TRY(plan.schedule,
                  async_chunks_schedule(cut.stages_of, task.microbatches()));
@@ -56,7 +56,8 @@ Result<Plan> plan_of(const Task& task, Method method, int stages, int workers) {
 
 Profile sizes_of(const Task& task) {
   Profile sizes = profile_graph(task.model);
-  sizes.sizes[task.microbatch] = model_sizes(task.model, task.microbatch);
+  sizes.sizes[task.recipe.microbatch] =
+      model_sizes(task.model, task.recipe.microbatch);
   return sizes;
 }
 
@@ -66,23 +67,31 @@ Result<Program> program_of(const Task& task, const Arm& arm, const Plan& plan) {
   return program;
 }
 
+// Up along a line, then down to nothing along a cosine, so that the end is no
+// accident.
+double scheduled(double rate, double ramp, double done) {
+  if (done < ramp) return rate * done / ramp;
+  return rate * (1 + std::cos(std::numbers::pi * (done - ramp) / (1 - ramp))) /
+         2;
+}
+
 Result<TrainingSettings> settings_of(const Task& task, const Arm& arm,
+                                     int steps, double rate,
                                      std::uint64_t seed) {
+  const Recipe& recipe = task.recipe;
   TrainingSettings settings;
   settings.seed = seed;
   PIPEWRIGHT_TRY(settings.optimizer, make_optimizer(task.optimizer));
-  const double rate = task.rate * arm.rate_factor;
-  // Down to nothing along a cosine, so that the end is no accident.
-  settings.learning_rate = [rate, steps = task.steps](std::int64_t step) {
-    return rate *
-           (1 +
-            std::cos(std::numbers::pi * static_cast<double>(step) / steps)) /
-           2;
+  settings.learning_rate = [rate, steps,
+                            ramp = recipe.ramp](std::int64_t step) {
+    return scheduled(rate, ramp, (static_cast<double>(step) + 0.5) / steps);
   };
-  settings.rescheduling_start = std::llround(arm.warm_up * task.steps);
+  settings.rescheduling_start = std::llround(arm.warm_up * steps);
   if (arm.rescheduling)
     settings.rescheduling_steps =
-        (task.steps - settings.rescheduling_start) / 4;
+        std::llround(static_cast<double>(steps - settings.rescheduling_start) *
+                     recipe.annealing);
+  settings.correction_decay = recipe.decay;
   return settings;
 }
 
@@ -96,14 +105,6 @@ void append_steps(const std::vector<double>& microbatches, int per_step,
                         microbatches.begin() + std::ptrdiff_t(i) + per_step,
                         0.0) /
         per_step);
-}
-
-bool has_learnt(const std::vector<double>& losses) {
-  const std::size_t tail = std::max<std::size_t>(losses.size() / 10, 1);
-  const double end =
-      std::accumulate(losses.end() - std::ptrdiff_t(tail), losses.end(), 0.0) /
-      static_cast<double>(tail);
-  return end < 0.8 * losses.front();
 }
 
 // Equal stages, so that the numbers are the method's and not the model's.
@@ -123,45 +124,58 @@ Costs equal_costs(const Program& program) {
 
 }  // namespace
 
-std::vector<Arm> arms(bool with_warm_up) {
+std::vector<Arm> arms(double warm_up) {
   std::vector<Arm> all = {{"sync", Method::Sync},
                           {"naive", Method::Naive},
                           {"stash", Method::Stash},
                           {"2bw", Method::TwoBw},
                           {"pipemare T1", Method::PipeMare, true},
                           {"pipemare T1+T2", Method::PipeMare, true, true}};
-  if (with_warm_up)
-    all.push_back({"pipemare T1+T2+T3", Method::PipeMare, true, true, 0.2});
+  if (warm_up > 0)
+    all.push_back({"pipemare T1+T2+T3", Method::PipeMare, true, true, warm_up});
   return all;
 }
 
+double Outcome::final_loss() const {
+  if (diverged || losses.empty())
+    return std::numeric_limits<double>::infinity();
+  const std::size_t tail = std::max<std::size_t>(losses.size() / 10, 1);
+  return std::accumulate(losses.end() - std::ptrdiff_t(tail), losses.end(),
+                         0.0) /
+         static_cast<double>(tail);
+}
+
 Result<Outcome> outcome_of(const Task& task, const Arm& arm, int stages,
-                           std::uint64_t seed) {
+                           int steps, double rate, std::uint64_t seed) {
   PIPEWRIGHT_TRY(const Plan plan, plan_of(task, arm.method, stages, 1));
   PIPEWRIGHT_TRY(const Program program, program_of(task, arm, plan));
-  PIPEWRIGHT_TRY(const TrainingSettings settings, settings_of(task, arm, seed));
+  PIPEWRIGHT_TRY(const TrainingSettings settings,
+                 settings_of(task, arm, steps, rate, seed));
   const MicrobatchSource source =
-      microbatches_of(task.train, {seed, task.microbatch});
+      microbatches_of(task.train, {seed, task.recipe.microbatch});
   const int warm_up = static_cast<int>(settings.rescheduling_start);
   Outcome outcome;
-  TrainingState state;
+  // Whether it went on; a loss that is no number ends it.
+  const auto ran = [&](Executor& executor, int more) -> Result<bool> {
+    const Result<Executed> done = executor.run(source, more);
+    outcome.diverged = !done;
+    if (done) append_steps(done->losses, task.microbatches(), outcome.losses);
+    if (!done && done.error().code != ErrorCode::LossNotFinite)
+      return done.error();
+    return done.ok();
+  };
+  Executor executor(task.model, program, settings);
   if (warm_up > 0) {
     PIPEWRIGHT_TRY(const Program first,
                    warm_up_program(plan, sizes_of(task), program));
-    Executor executor(task.model, first, settings);
-    PIPEWRIGHT_TRY(const Executed done, executor.run(source, warm_up));
-    append_steps(done.losses, task.microbatches(), outcome.losses);
-    state = executor.state();
+    Executor synchronous(task.model, first, settings);
+    PIPEWRIGHT_TRY(const bool goes_on, ran(synchronous, warm_up));
+    if (!goes_on) return outcome;
+    executor.resume(synchronous.state());
   }
-  Executor executor(task.model, program, settings);
-  if (warm_up > 0) executor.resume(state);
-  const Result<Executed> done = executor.run(source, task.steps - warm_up);
-  if (!done && done.error().code != ErrorCode::LossNotFinite)
-    return done.error();
-  outcome.diverged = !done;
-  if (!done) return outcome;
-  append_steps(done->losses, task.microbatches(), outcome.losses);
-  outcome.diverged = !has_learnt(outcome.losses);
+  PIPEWRIGHT_TRY(const bool ended, ran(executor, steps - warm_up));
+  if (!ended) return outcome;
+  outcome.diverged = !(outcome.final_loss() < 0.8 * outcome.losses.front());
   outcome.result = tested(task, executor.trained());
   return outcome;
 }

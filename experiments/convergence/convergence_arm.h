@@ -19,20 +19,21 @@ struct Arm {
   bool rescheduling = false;  // T1
   bool correction = false;    // T2
   double warm_up = 0;         // T3: share of the steps
-  double rate_factor = 1;     // of the task's rate
 };
-// sync, naive, stash, 2bw, PipeMare T1, T1+T2; with T3 where it is asked for.
-std::vector<Arm> arms(bool with_warm_up);
+// sync, naive, stash, 2bw, PipeMare T1, T1+T2; T3 with a warm-up.
+std::vector<Arm> arms(double warm_up);
 
 struct Outcome {
   std::vector<double> losses;  // of the steps; short where it diverged
   double result = 0;           // tested()
   bool diverged = false;       // a loss that is no number, or nothing learnt
+
+  double final_loss() const;  // of the last tenth; infinite where it diverged
 };
 
 // Fails where the method cannot have so many stages.
 Result<Outcome> outcome_of(const Task& task, const Arm& arm, int stages,
-                           std::uint64_t seed);
+                           int steps, double rate, std::uint64_t seed);
 
 // What the arm costs on as many devices as stages, simulated: stages take one
 // second forward and two backward, transfers none.

@@ -37,6 +37,23 @@ std::string result_text(const Task& task, const ArmResult& result) {
   return text;
 }
 
+std::string loss_text(const Outcome& outcome) {
+  return outcome.diverged ? "diverged" : to_text(outcome.final_loss());
+}
+
+// "-0.3 points", or how many seeds diverged.
+std::string distance_text(const Task& task, const ArmResult& result,
+                          const ArmResult& sync) {
+  if (!result.refusal.empty()) return "-";
+  if (result.num_diverged() > 0)
+    return "diverged " + std::to_string(result.num_diverged()) + " of " +
+           std::to_string(result.outcomes.size());
+  const bool points = task.counts_right_answers;
+  const double distance = (result.mean() - sync.mean()) * (points ? 100 : 1);
+  return (distance > 0 ? "+" : "") + to_text(distance, 2) +
+         (points ? " points" : "");
+}
+
 std::string time_text(const ArmResult& result, const ArmResult& sync) {
   if (!result.refusal.empty()) return "-";
   const double target = synchronous_level(sync);
@@ -59,30 +76,6 @@ std::vector<int> depths(const std::vector<ArmResult>& results) {
 
 }  // namespace
 
-int ArmResult::num_diverged() const {
-  return static_cast<int>(
-      std::count_if(outcomes.begin(), outcomes.end(),
-                    [](const Outcome& outcome) { return outcome.diverged; }));
-}
-
-double ArmResult::mean() const {
-  double sum = 0;
-  int count = 0;
-  for (const Outcome& outcome : outcomes)
-    if (!outcome.diverged) sum += outcome.result, ++count;
-  return count > 0 ? sum / count : 0;
-}
-
-double ArmResult::spread() const {
-  double least = 1e300, most = -1e300;
-  for (const Outcome& outcome : outcomes) {
-    if (outcome.diverged) continue;
-    least = std::min(least, outcome.result);
-    most = std::max(most, outcome.result);
-  }
-  return most >= least ? most - least : 0;
-}
-
 double steps_to(const ArmResult& result, double target) {
   double sum = 0;
   for (const Outcome& outcome : result.outcomes) {
@@ -98,11 +91,31 @@ double steps_to(const ArmResult& result, double target) {
 double synchronous_level(const ArmResult& sync) {
   double sum = 0;
   for (const Outcome& outcome : sync.outcomes) {
-    const auto losses = smoothed(outcome.losses, kWindow);
-    if (losses.empty()) return 0;
-    sum += losses[losses.size() / 2];
+    if (outcome.diverged) return 0;
+    sum += outcome.final_loss() + 0.05 * outcome.losses.front();
   }
   return sum / static_cast<double>(sync.outcomes.size());
+}
+
+std::string rates_text(const std::vector<ArmResult>& results) {
+  using Align = TextTable::Align;
+  std::vector<TextTable::Column> columns = {{"final training loss at"},
+                                            {"P", Align::Right}};
+  for (const Trial& trial : results.front().trials)
+    columns.push_back({"rate " + to_text(trial.rate), Align::Right});
+  TextTable table(columns);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const ArmResult& result = results[i];
+    if (i > 0 && result.depth != results[i - 1].depth) table.add_rule();
+    if (!result.refusal.empty()) continue;
+    std::vector<std::string> row = {result.arm.name,
+                                    std::to_string(result.stages)};
+    for (const Trial& trial : result.trials)
+      row.push_back(loss_text(trial.outcome) +
+                    (trial.rate == result.rate ? " *" : "  "));
+    table.add_row(row);
+  }
+  return table.to_text(120);
 }
 
 std::string report_text(const Task& task,
@@ -112,6 +125,7 @@ std::string report_text(const Task& task,
       {{"method"},
        {"P", Align::Right},
        {"delay", Align::Right},
+       {"rate", Align::Right},
        {task.counts_right_answers ? "accuracy %" : "test loss", Align::Right},
        {"used", Align::Right},
        {"weights", Align::Right},
@@ -121,52 +135,55 @@ std::string report_text(const Task& task,
     const ArmResult& result = results[i];
     if (i > 0 && result.depth != results[i - 1].depth) table.add_rule();
     if (!result.refusal.empty()) {
-      table.add_row({result.arm.name, std::to_string(result.stages), "", "-"});
+      table.add_row(
+          {result.arm.name, std::to_string(result.stages), "", "", "-"});
       continue;
     }
     table.add_row({result.arm.name, std::to_string(result.stages),
-                   to_text(result.facts.delay), result_text(task, result),
+                   to_text(result.facts.delay), to_text(result.rate),
+                   result_text(task, result),
                    to_text(result.facts.utilisation * 100) + " %",
                    to_text(result.facts.weights),
                    to_text(result.facts.activations),
                    time_text(result, sync_at(results, result.depth))});
   }
-  return task.name + ": " + std::to_string(task.model.num_layers()) +
+  const Recipe& recipe = task.recipe;
+  return recipe.task + ": " + std::to_string(task.model.num_layers()) +
          " layers, " + std::to_string(task.num_weighted()) + " with weights, " +
          std::to_string(task.microbatches()) + " microbatches of " +
-         std::to_string(task.microbatch) + ", " + std::to_string(task.steps) +
-         " steps, " + task.optimizer.name + " at " + to_text(task.rate) + ", " +
-         std::to_string(results.front().outcomes.size()) + " seeds\n\n" +
+         std::to_string(recipe.microbatch) + ", " +
+         std::to_string(recipe.steps) + " steps, " + task.optimizer.name +
+         ", " + std::to_string(results.front().outcomes.size()) + " seeds\n\n" +
          table.to_text(120);
 }
 
 std::string verdict_text(const Task& task,
                          const std::vector<ArmResult>& results) {
-  const double unit = task.counts_right_answers ? 100 : 1;
-  const std::string points = task.counts_right_answers ? " points" : "";
   std::string text;
   for (const int depth : depths(results)) {
     const ArmResult& sync = sync_at(results, depth);
     const ArmResult* both = found(results, "pipemare T1+T2", depth);
-    const ArmResult* naive = found(results, "naive", depth);
     const ArmResult* stash = found(results, "stash", depth);
-    if (!both || !naive) continue;
-    text += "P = " + std::to_string(depth) + ": pipemare T1+T2 ";
-    text += both->num_diverged() > 0
-                ? "diverges"
-                : "is " + to_text((both->mean() - sync.mean()) * unit, 2) +
-                      points + " from sync";
-    text += ", naive ";
-    text += naive->num_diverged() > 0
-                ? "diverges"
-                : "is " + to_text((naive->mean() - sync.mean()) * unit, 2) +
-                      points + " from sync";
-    text += "; utilisation over sync " +
-            to_text(both->facts.utilisation / sync.facts.utilisation) + "x";
-    if (stash)
-      text += ", weights of stash over pipemare " +
-              to_text(stash->facts.weights / both->facts.weights) + "x";
-    text += "\n";
+    if (!both || !stash) continue;
+    text += "P = " + std::to_string(depth) + ", from sync:";
+    for (const ArmResult& result : results)
+      if (result.depth == depth && result.arm.method != Method::Sync)
+        text += " " + result.arm.name + " " +
+                distance_text(task, result, sync) + ",";
+    text.back() = '\n';
+    text += "loss tried with sync's rate:";
+    for (const ArmResult& result : results)
+      if (result.depth == depth && result.arm.method != Method::Sync)
+        for (const Trial& trial : result.trials)
+          if (trial.rate == sync.rate)
+            text +=
+                " " + result.arm.name + " " + loss_text(trial.outcome) + ",";
+    text.back() = '\n';
+    text += "utilisation " +
+            to_text(both->facts.utilisation / sync.facts.utilisation) +
+            " times that of sync, weights of stash " +
+            to_text(stash->facts.weights / both->facts.weights) +
+            " times those of pipemare T1+T2\n";
   }
   return text;
 }
@@ -179,8 +196,8 @@ std::string plot_text(const Task& task, const std::vector<ArmResult>& results,
       lines.push_back(
           {result.arm.name, result.outcomes.front().losses,
            result.facts.step.value() * result.depth / result.stages});
-  return loss_plot(task.name + ", " + std::to_string(depth) + " stages", lines,
-                   kWindow);
+  return loss_plot(task.recipe.task + ", " + std::to_string(depth) + " stages",
+                   lines, kWindow);
 }
 
 }  // namespace pipewright

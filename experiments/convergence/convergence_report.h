@@ -3,34 +3,23 @@
 
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
-#include "experiments/convergence/convergence_arm.h"
+#include "experiments/convergence/convergence_study.h"
 
 namespace pipewright {
-
-struct ArmResult {
-  Arm arm;
-  int depth = 1;   // it is compared at
-  int stages = 1;  // it has: 2bw takes no more than microbatches
-  ArmFacts facts;
-  std::vector<Outcome> outcomes;  // one a seed
-  std::string refusal;            // why there is none
-
-  int num_diverged() const;
-  double mean() const;    // of those that did not diverge
-  double spread() const;  // largest less smallest of them
-};
 
 // Steps until the smoothed loss is down to `target`, the mean over seeds;
 // negative where a seed does not get there.
 double steps_to(const ArmResult& result, double target);
 
-// Where synchronous training is after half of its steps.
+// The loss that synchronous training ends with, and a twentieth of the one it
+// begins with: noise is below that.
 double synchronous_level(const ArmResult& sync);
 
+// What each arm's rates came to.
+std::string rates_text(const std::vector<ArmResult>& results);
 // The table, and a sentence for each claim of the paper: what holds here.
 std::string report_text(const Task& task,
                         const std::vector<ArmResult>& results);

@@ -8,18 +8,18 @@ namespace pipewright {
 namespace {
 
 Source conv_norm(Sketch& sketch, const std::string& name, Source x,
-                 int channels) {
-  x = sketch.conv(name, x, channels, square(3, 1, 1), /*bias=*/false);
+                 int channels, const Slide& slide = square(3, 1, 1)) {
+  x = sketch.conv(name, x, channels, slide, /*bias=*/false);
   return sketch.add(name + "_norm", LayerKind::BatchNorm, {x});
 }
 
-// Residual blocks of two convolutions, all of one width.
-Result<Model> residual_net(std::int64_t side, bool pools, int blocks,
+// Residual blocks of two convolutions, all of one width, on what a first
+// convolution makes of the image.
+Result<Model> residual_net(std::int64_t side, const Slide& first, int blocks,
                            int channels) {
   Sketch sketch("residual" + std::to_string(blocks), NumberType::Float32);
   Source x = sketch.input("image", {1, side, side});
-  x = sketch.relu("relu", conv_norm(sketch, "conv", x, channels));
-  if (pools) x = sketch.max_pool("pool", x, square(4, 4));
+  x = sketch.relu("relu", conv_norm(sketch, "conv", x, channels, first));
   for (int i = 0; i < blocks; ++i) {
     const std::string name = "block" + std::to_string(i);
     Source y = conv_norm(sketch, name + ".conv1", x, channels);
@@ -48,23 +48,23 @@ Result<Model> residual_chain(int blocks, int features) {
   return std::move(sketch).build();
 }
 
-Dataset part(const Dataset& all, std::int64_t first, std::int64_t count) {
-  Dataset result = all;
-  result.num_samples = count;
-  for (StoredInput& input : result.inputs)
-    input.values = input.values.narrow(0, first, count);
-  return result;
+Result<Model> model_of(const Recipe& recipe) {
+  if (recipe.task == "digits")
+    return residual_net(8, square(3, 1, 1), recipe.blocks, recipe.width);
+  if (recipe.task == "fashion-mnist")
+    return residual_net(28, square(4, 4), recipe.blocks, recipe.width);
+  if (recipe.task.starts_with("deep-"))
+    return residual_chain(recipe.blocks, recipe.width);
+  if (recipe.task == "translation")
+    return load_model("transformer:layers=" + std::to_string(recipe.blocks) +
+                      ",hidden=" + std::to_string(recipe.width) +
+                      ",heads=4,vocab=128,seq=12,dropout=0");
+  return bad_configuration("there is no task \"" + recipe.task + "\"");
 }
 
-// A fifth is for the test.
-Result<Task> task_of(const std::string& name, const std::string& data,
-                     Model model, int steps) {
-  PIPEWRIGHT_TRY(const Dataset all, open_dataset(data, model));
-  const std::int64_t training = all.num_samples * 4 / 5;
-  Task task{name, std::move(model), part(all, 0, training),
-            part(all, training, all.num_samples - training)};
-  task.steps = steps;
-  return task;
+std::string data_of(const std::string& task) {
+  if (task.starts_with("deep-")) return "digits";
+  return task == "translation" ? "trans-de-en" : task;
 }
 
 at::Tensor output(const Model& model, const Trained& trained, LayerId last,
@@ -100,57 +100,47 @@ int Task::num_weighted() const {
   return count;
 }
 
-Result<Task> digits_task(int blocks, int channels, int steps) {
-  PIPEWRIGHT_TRY(Model model, residual_net(8, false, blocks, channels));
-  return task_of("digits", "digits", std::move(model), steps);
-}
-
-Result<Task> deep_task(int blocks, int features, int steps) {
-  PIPEWRIGHT_TRY(Model model, residual_chain(blocks, features));
-  PIPEWRIGHT_TRY(Task task, task_of("deep", "digits", std::move(model), steps));
-  task.rate = 0.01;
-  return task;
-}
-
-Result<Task> fashion_task(int blocks, int channels, int steps) {
-  PIPEWRIGHT_TRY(Model model, residual_net(28, true, blocks, channels));
-  return task_of("fashion-mnist", "fashion-mnist", std::move(model), steps);
-}
-
-Result<Task> text_task(const std::string& file, int blocks, int steps) {
-  PIPEWRIGHT_TRY(Model model,
-                 load_model("gpt:layers=" + std::to_string(blocks) +
-                            ",hidden=48,heads=4,vocab=256,seq=32,dropout=0"));
-  PIPEWRIGHT_TRY(Task task,
-                 task_of("text", "text:" + file, std::move(model), steps));
-  task.minibatch = 32;
-  task.microbatch = 8;
-  task.optimizer.name = "adam";
-  task.rate = 2e-3;
-  task.counts_right_answers = false;
+Result<Task> make_task(const Recipe& recipe) {
+  PIPEWRIGHT_TRY(Model model, model_of(recipe));
+  PIPEWRIGHT_TRY(const Dataset all, open_dataset(data_of(recipe.task), model));
+  // A fifth is for the test, the same for every seed.
+  Split parts = split(all, 0.2, 1);
+  Task task{recipe, std::move(model), std::move(parts.rest),
+            std::move(parts.held_out)};
+  task.optimizer.momentum = recipe.momentum;
+  if (recipe.task == "translation") {
+    task.optimizer.name = "adam";
+    task.counts_right_answers = false;
+  }
   return task;
 }
 
 double tested(const Task& task, const Trained& trained) {
   const c10::InferenceMode guard;
   const SingleThreaded single;
-  std::vector<std::int64_t> samples;
-  for (std::int64_t i = 0;
-       i < std::min<std::int64_t>(task.test.num_samples, 400); ++i)
-    samples.push_back(i);
-  std::vector<at::Tensor> inputs;
-  for (std::size_t i = 0; i < task.test.inputs.size(); ++i)
-    inputs.push_back(task.test.batch(static_cast<int>(i), samples));
   const LayerId loss(task.model.num_layers() - 1);
-  if (!task.counts_right_answers)
-    return output(task.model, trained, loss, inputs).item<double>();
-  const at::Tensor scores =
-      output(task.model, trained, LayerId(loss.value - 1), inputs);
-  return scores.argmax(1)
-      .eq(inputs.back())
-      .to(at::kDouble)
-      .mean()
-      .item<double>();
+  const std::int64_t count =
+      std::min<std::int64_t>(task.test.num_samples, task.recipe.tested_samples);
+  constexpr std::int64_t kAtOnce = 500;
+  double sum = 0;
+  for (std::int64_t first = 0; first < count; first += kAtOnce) {
+    std::vector<std::int64_t> samples;
+    for (std::int64_t i = first; i < std::min(first + kAtOnce, count); ++i)
+      samples.push_back(i);
+    std::vector<at::Tensor> inputs;
+    for (std::size_t i = 0; i < task.test.inputs.size(); ++i)
+      inputs.push_back(task.test.batch(static_cast<int>(i), samples));
+    if (task.counts_right_answers)
+      sum += output(task.model, trained, LayerId(loss.value - 1), inputs)
+                 .argmax(1)
+                 .eq(inputs.back())
+                 .sum()
+                 .item<double>();
+    else
+      sum += output(task.model, trained, loss, inputs).item<double>() *
+             static_cast<double>(samples.size());
+  }
+  return sum / static_cast<double>(count);
 }
 
 }  // namespace pipewright
