@@ -144,6 +144,7 @@ class MpiEngine {
   int cancel_word_ = 0;
   bool cancelled_ = false;
   const bool sends_directly_;
+  std::chrono::steady_clock::time_point last_move_;
   std::string failure_;  // of the thread
   std::atomic<bool> ends_{false};
   std::thread thread_;
