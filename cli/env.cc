@@ -22,6 +22,8 @@ Json environment() {
   json.set("pipewright", PIPEWRIGHT_VERSION);
   json.set("compiler", __VERSION__);
   json.set("libtorch", libtorch());
+  json.set("mpi", mpi());
+  if (mpi() != "none") json.set("mpi_threads", mpi_threads());
   json.set("system", std::string(system.sysname) + " " + system.release + " " +
                          system.machine);
   json.set("cores", static_cast<int>(std::thread::hardware_concurrency()));

@@ -15,6 +15,10 @@ Error no_training() {
 
 std::string libtorch() { return "none"; }
 
+std::string mpi() { return "none"; }
+
+std::string mpi_threads() { return "none"; }
+
 Result<Profile> measure_profile(const Model&, std::span<const int>, int,
                                 std::function<void(double share)>) {
   return bad_configuration(

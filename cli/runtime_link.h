@@ -15,7 +15,10 @@
 
 namespace pipewright::cli {
 
-std::string libtorch();  // its version; "none" in a build without the runtime
+// Versions; "none" in a build without.
+std::string libtorch();
+std::string mpi();
+std::string mpi_threads();  // "MPI_THREAD_MULTIPLE"
 
 // Each fails with BadConfiguration in a build without the runtime.
 Result<Profile> measure_profile(const Model& model,

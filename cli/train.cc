@@ -116,7 +116,7 @@ Result<Model> prepared(Options& options) {
 Result<TrainReport> trained(const Options& options, const Model& model,
                             const Launch& launch) {
   warn_of_cores(options.request.plan);
-  const TrainHooks hooks{show_step, show_evaluation,
+  const TrainHooks hooks{show_step, show_evaluation, show_warning,
                          [&launch] { return launch.signal(); }};
   return run_training(model, options.request, hooks);
 }
@@ -142,7 +142,9 @@ void run(Options& options, Exit& exit) {
   Result<Timeline> expected = bad_configuration("no prediction");
   if (report->signal == 0) expected = predicted(options, *model);
   print(options, *report, expected);
-  if (report->signal != 0) exit.code = exit_code_of(report->signal);
+  if (report->signal == 0) return;
+  exit.code = exit_code_of(report->signal);
+  std::cerr << "pipewright: " << end_by_signal(*report).to_text() << "\n";
 }
 
 void add_optimizer_options(CLI::App& command, Options& options) {

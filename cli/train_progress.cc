@@ -59,6 +59,11 @@ void show_evaluation(const Evaluation& evaluation) {
   is_line_open = false;
 }
 
+void show_warning(const std::string& text) {
+  end_progress();
+  std::cerr << "pipewright: warning: " << text << "\n";
+}
+
 void end_progress() {
   if (is_line_open) std::cerr << "\n";
   is_line_open = false;

@@ -9,6 +9,7 @@ namespace pipewright::cli {
 
 void show_step(const StepReport& step);
 void show_evaluation(const Evaluation& evaluation);
+void show_warning(const std::string& text);
 void end_progress();  // what follows starts on a line of its own
 
 // "accuracy 91.2 %, loss 0.25 on 360 samples"

@@ -55,8 +55,8 @@ void follow(Launch& launch, const Model& model, TrainRequest& request,
                    "",
                    "",
                    {}});
-  launch.finish(followed.exit_code, "", followed.text.empty());
-  if (!followed.text.empty()) leave(launch, exit.code);
+  launch.finish(followed.exit_code, "", followed.ended_well);
+  if (!followed.ended_well) leave(launch, exit.code);
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ void add_rank_options(CLI::App& command, RankOptions& options) {
   command.add_option("--inject", options.inject,
                      "A fault, to see what happens: "
                      "kill:rank=2,step=5,action=B3; stop, loop, nan, throw, "
-                     "missing");
+                     "full, missing");
 }
 
 // What may differ from rank to rank is left out: names of files and folders,
@@ -143,14 +143,26 @@ bool is_to_lead(Launch& launch, const RankOptions& options,
   return launch.leads();
 }
 
+Error end_by_signal(const TrainReport& report) {
+  const std::string name = report.signal == SIGINT ? "SIGINT" : "SIGTERM";
+  return {static_cast<ErrorCode>(exit_code(report)),
+          "ended by " + name + " after step " + std::to_string(report.steps) +
+              ", which is saved",
+          report.checkpoint,
+          "go on with --resume",
+          {}};
+}
+
 bool has_ended_well(Launch& launch, const Result<TrainReport>& report,
                     Exit& exit) {
-  if (!report) {
-    cli::report(report.error(), exit);
-    launch.report(report.error());
+  if (!report) cli::report(report.error(), exit);
+  std::string text;
+  if (!report || report->signal != 0) {
+    const Error error = report ? end_by_signal(*report) : report.error();
+    launch.report(error);
+    text = error.to_text();
   }
-  launch.finish(exit_code(report), report ? "" : report.error().to_text(),
-                report.ok());
+  launch.finish(exit_code(report), text, report.ok());
   if (!report) leave(launch, exit.code);
   return report.ok();
 }

@@ -34,6 +34,9 @@ std::unique_ptr<Launch> joined_launch(const RankOptions& options,
 bool is_to_lead(Launch& launch, const RankOptions& options,
                 const Result<Model>& model, TrainRequest& request, Exit& exit);
 
+// What to say of a run that a signal ended; it has been saved.
+Error end_by_signal(const TrainReport& report);
+
 // Lets the other ranks go and reports an error, if it is one: false then.
 bool has_ended_well(Launch& launch, const Result<TrainReport>& report,
                     Exit& exit);

@@ -1,12 +1,17 @@
 // The runtime's answers; see runtime_link.h.
 
 #include "cli/runtime_link.h"
+#include "pipewright/runtime/channels/mpi_version.h"
 #include "pipewright/runtime/libtorch_version.h"
 #include "pipewright/runtime/profiler.h"
 
 namespace pipewright::cli {
 
 std::string libtorch() { return libtorch_version(); }
+
+std::string mpi() { return mpi_version(); }
+
+std::string mpi_threads() { return mpi_thread_level(); }
 
 Result<Profile> measure_profile(const Model& model,
                                 std::span<const int> microbatches, int workers,

@@ -4,7 +4,10 @@
 //   pipewright_peer residual WIDTH BLOCKS MICROBATCHES SAMPLES WORKERS
 //   pipewright_peer gpt HIDDEN LAYERS MICROBATCHES SAMPLES WORKERS
 //   > 1f1b 3
-//   {"ms": 93.1, "ideal_ms": 90.2, "memory": 123456}
+//   {"ms": 93.1, "memory": 123456}
+//
+// Under mpirun, with a rank per worker, the same over MPI: rank 0 is told and
+// answers, the others follow.
 
 #include <fstream>
 #include <iostream>
@@ -13,7 +16,11 @@
 #include <string>
 
 #include "benchmarks/runtime/pipelines.h"
+#include "pipewright/profile/analytic.h"
+#include "pipewright/runtime/channels/launcher.h"
+#include "pipewright/runtime/channels/mpi_transport.h"
 #include "pipewright/runtime/profiler.h"
+#include "pipewright/runtime/ranks/commands.h"
 
 namespace pipewright::bench {
 namespace {
@@ -68,7 +75,6 @@ class Runner {
     return done->timeline.step_seconds.value() * 1e3;
   }
 
- private:
   static Profile measured(const Model& model, const Case& wanted) {
     ProfilerOptions options;
     options.budget = Seconds(1);
@@ -78,6 +84,7 @@ class Runner {
     return *profile;
   }
 
+ private:
   Case case_;
   Model model_;
   Profile profile_;
@@ -85,8 +92,66 @@ class Runner {
   std::map<std::string, std::unique_ptr<Executor>> executors_;
 };
 
-int serve(const Case& wanted) {
-  Runner runner(wanted);
+// The same plan as a Runner's, on ranks: one executor at a time, which all
+// have.
+class RanksRunner {
+ public:
+  RanksRunner(const Case& wanted, Transport& transport)
+      : case_(wanted),
+        transport_(transport),
+        model_(model_of(wanted)),
+        sizes_(profile_graph(model_)),
+        source_(steady_source(model_, wanted.samples)) {
+    sizes_.sizes[wanted.samples] = model_sizes(model_, wanted.samples);
+    if (transport.leads()) profile_ = Runner::measured(model_, wanted);
+  }
+  ~RanksRunner() {
+    if (transport_.leads()) dismiss(transport_, {});
+  }
+
+  double run(const std::string& schedule, int steps) {
+    if (schedule != current_) {
+      const Plan plan =
+          balanced_plan(model_, profile_,
+                        schedule_for(schedule, profile_, case_.workers,
+                                     case_.microbatches, case_.samples),
+                        case_.samples);
+      lead(transport_, Command::Begin, to_json(plan).to_text());
+      start(plan);
+      step_time(*executor_, source_, 1, 1);
+      current_ = schedule;
+    }
+    const Result<Executed> done = executor_->run(source_, steps);
+    if (!done) throw std::runtime_error(done.error().to_text());
+    return done->timeline.step_seconds.value() * 1e3;
+  }
+
+  void follow() {
+    Order order = next_order(transport_);
+    while (order.command == Command::Begin) {
+      start(parse_plan(order.argument, "plan").value());
+      order = executor_->follow(source_);
+    }
+  }
+
+ private:
+  void start(const Plan& plan) {
+    executor_.reset();
+    executor_ = std::make_unique<Executor>(model_, lower(plan, sizes_).value(),
+                                           plain_sgd(), &transport_);
+  }
+
+  Case case_;
+  Transport& transport_;
+  Model model_;
+  Profile sizes_, profile_;
+  MicrobatchSource source_;
+  std::string current_;
+  std::unique_ptr<Executor> executor_;
+};
+
+template <class AnyRunner>
+int serve(AnyRunner& runner) {
   std::cout << "{\"ready\": true}" << std::endl;
   std::string schedule;
   for (int steps = 0; std::cin >> schedule >> steps;) {
@@ -94,6 +159,19 @@ int serve(const Case& wanted) {
     std::cout << "{\"ms\": " << ms << ", \"memory\": " << peak_resident_bytes()
               << "}" << std::endl;
   }
+  return 0;
+}
+
+int serve(const Case& wanted) {
+  if (!is_launched_by_mpi()) {
+    Runner runner(wanted);
+    return serve(runner);
+  }
+  const auto session = MpiSession::start().value();
+  const auto transport = session->connect({});
+  RanksRunner runner(wanted, *transport);
+  if (transport->leads()) return serve(runner);
+  runner.follow();
   return 0;
 }
 

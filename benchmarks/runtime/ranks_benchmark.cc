@@ -19,6 +19,7 @@
 #include "pipewright/base/text_table.h"
 #include "pipewright/model/builder.h"
 #include "pipewright/profile/analytic.h"
+#include "pipewright/runtime/channels/launcher.h"
 #include "pipewright/runtime/channels/mpi_transport.h"
 #include "pipewright/runtime/ranks/commands.h"
 

@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -21,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kKept = 2;
+std::atomic<bool> disk_is_full{false};  // or is said to be
 
 std::string layer_file(std::size_t layer) {
   std::string number = std::to_string(layer);
@@ -233,6 +235,12 @@ Result<void> write_files(const fs::path& part, const Model& model,
         to_safetensors(layer_tensors(model, l, parameters[l], state));
     if (auto written = write_file(part / layer_file(l), bytes); !written)
       return written.error();
+    if (disk_is_full)
+      return Error{ErrorCode::CannotWrite,
+                   std::string("cannot be written: ") + std::strerror(ENOSPC),
+                   (part / layer_file(l)).string(),
+                   "make room on the disk",
+                   {}};
     Json entry = Json::object();
     entry.set("layer", model.layers()[l].name);
     entry.set("bytes", bytes.size()).set("crc32", checksum(bytes));
@@ -262,6 +270,8 @@ bool takes_place(const fs::path& part, const fs::path& folder) {
 }
 
 }  // namespace
+
+void pretend_disk_is_full() { disk_is_full = true; }
 
 bool has_checkpoint(const fs::path& run) { return !checkpoints(run).empty(); }
 
@@ -293,7 +303,8 @@ Result<fs::path> write_checkpoint(const fs::path& run, const Model& model,
 }
 
 Result<TrainingState> read_checkpoint(const fs::path& run, const Model& model,
-                                      const CheckpointOrigin& origin) {
+                                      const CheckpointOrigin& origin,
+                                      std::vector<Error>* passed_over) {
   const auto found = checkpoints(run);
   if (found.empty())
     return Error{ErrorCode::MissingInput,
@@ -301,13 +312,19 @@ Result<TrainingState> read_checkpoint(const fs::path& run, const Model& model,
                  run.string(),
                  "start without --resume",
                  {}};
-  Result<TrainingState> state = read_folder(found[0].path, model, origin);
-  if (state || state.error().code != ErrorCode::MalformedInput) return state;
-  Error error = state.error();
+  std::vector<Error> refused;
+  for (const Found& each : found) {
+    Result<TrainingState> state = read_folder(each.path, model, origin);
+    if (state || state.error().code != ErrorCode::MalformedInput) {
+      if (passed_over) *passed_over = std::move(refused);
+      return state;
+    }
+    refused.push_back(state.error());
+  }
+  Error error = std::move(refused[0]);
   error.hint = found.size() > 1
-                   ? "remove " + found[0].path.string() + " to go on from " +
-                         found[1].path.filename().string()
-                   : "there is no checkpoint before it";
+                   ? "those before it are no better: start a new run folder"
+                   : "there is no checkpoint before it: start a new run folder";
   return error;
 }
 

@@ -13,6 +13,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "pipewright/base/result.h"
 #include "pipewright/runtime/executor.h"
@@ -36,13 +37,18 @@ Result<std::filesystem::path> write_checkpoint(const std::filesystem::path& run,
                                                const CheckpointOrigin& origin,
                                                const TrainingState& state);
 
-// The newest of a run. Fails with MissingInput (there is none),
-// BadConfiguration (another model, data, seed ...: both named) or
-// MalformedInput: a file cut off, altered or missing, by name; the hint names
-// the checkpoint before it.
-Result<TrainingState> read_checkpoint(const std::filesystem::path& run,
-                                      const Model& model,
-                                      const CheckpointOrigin& origin);
+// The newest of a run that is as it was written. One with a file cut off,
+// altered or missing is passed over, and `passed_over` gets why: the file's
+// name. Fails with MissingInput (there is none), BadConfiguration (another
+// model, data, seed ...: both named) or, where none is left, with
+// MalformedInput about the newest.
+Result<TrainingState> read_checkpoint(
+    const std::filesystem::path& run, const Model& model,
+    const CheckpointOrigin& origin, std::vector<Error>* passed_over = nullptr);
+
+// From now on write_checkpoint() finds no room on the disk, to see what comes
+// of it.
+void pretend_disk_is_full();
 
 bool has_checkpoint(const std::filesystem::path& run);
 

@@ -179,9 +179,13 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
       channels[w]->cancel();
     }
   };
-  if (!threads_)
-    threads_ =
-        std::make_unique<WorkerThreads>(static_cast<int>(workers_.size()));
+  if (!threads_) {
+    // One alone has all cores, and gains nothing by staying on one.
+    const bool is_only = transport_->is_alone() && workers_.size() == 1;
+    threads_ = std::make_unique<WorkerThreads>(
+        static_cast<int>(workers_.size()),
+        is_only ? -1 : transport_->first_core());
+  }
   threads_->run([&](std::size_t w) {
     threads_->heap(w).restart_peak();
     guarded(w, [&] {

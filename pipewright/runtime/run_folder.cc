@@ -68,6 +68,7 @@ Result<RunFolder> RunFolder::open(const TrainRequest& request,
   if (!folder.metrics_)
     return Error{
         ErrorCode::CannotCreate, "cannot be opened", metrics.string(), "", {}};
+  folder.metrics_size_ = fs::file_size(metrics, failed);
   return folder;
 }
 
@@ -90,7 +91,17 @@ Result<void> RunFolder::add_line(const Json& line) {
   std::string text = line.to_line();
   if (text.empty() || text.back() != '\n') text += '\n';
   metrics_ << text << std::flush;
-  if (metrics_) return {};
+  if (metrics_) {
+    metrics_size_ += text.size();
+    return {};
+  }
+  // Part of a line would spoil the next one, which may find room again.
+  const fs::path file = path_ / "metrics.jsonl";
+  std::error_code ignored;
+  metrics_.close();
+  fs::resize_file(file, metrics_size_, ignored);
+  metrics_.clear();
+  metrics_.open(file, std::ios::app);
   return Error{ErrorCode::CannotWrite,
                "cannot be written",
                (path_ / "metrics.jsonl").string(),

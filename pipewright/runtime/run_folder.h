@@ -19,7 +19,7 @@ class RunFolder {
   // a run that is not to be resumed.
   static Result<RunFolder> open(const TrainRequest& request, Bytes checkpoint);
 
-  // A line of metrics.jsonl.
+  // A line of metrics.jsonl: all of it or, with CannotWrite, nothing.
   Result<void> add(const StepReport& step);
   Result<void> add(const Evaluation& evaluation);
   // trace.json and summary.json.
@@ -32,6 +32,7 @@ class RunFolder {
 
   std::filesystem::path path_;
   std::ofstream metrics_;
+  std::uintmax_t metrics_size_ = 0;  // of whole lines
 };
 
 }  // namespace pipewright

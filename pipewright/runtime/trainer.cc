@@ -123,8 +123,11 @@ class Trainer {
       if (hooks_.signal) report_.signal = hooks_.signal();
       const bool ends = report_.signal != 0 || done_ == milestones_.total;
       if (auto told = evaluate_if_due(ends); !told) return told.error();
-      if (ends || milestones_.passes_checkpoint(saved_, done_))
-        if (auto saved = save(); !saved) return with_checkpoint(saved.error());
+      if (ends || milestones_.passes_checkpoint(tried_, done_)) {
+        const Result<void> saved = save();
+        if (!saved && ends) return with_checkpoint(saved.error());
+        if (!saved) warn(not_saved(saved.error()));
+      }
       if (ends) break;
     }
     return finish();
@@ -163,9 +166,14 @@ class Trainer {
 
   Result<void> start() {
     if (request_.resume) {
-      PIPEWRIGHT_TRY(const TrainingState state,
-                     read_checkpoint(request_.run, model_, origin()));
-      done_ = saved_ = evaluated_ = state.minibatches;
+      std::vector<Error> passed_over;
+      PIPEWRIGHT_TRY(
+          const TrainingState state,
+          read_checkpoint(request_.run, model_, origin(), &passed_over));
+      for (const Error& error : passed_over)
+        warn(error.to_text() + "; going on from step " +
+             std::to_string(state.minibatches) + " instead");
+      done_ = saved_ = tried_ = evaluated_ = state.minibatches;
       start_executor(&state);
     } else {
       start_executor(nullptr);
@@ -197,7 +205,7 @@ class Trainer {
       if (auto told = tell(std::span(losses).subspan(known)); !told)
         return told;
       if (done_ > saved_)
-        if (auto saved = save(); !saved) return saved;
+        if (auto saved = save(); !saved) warn(not_saved(saved.error()));
     }
     return done.error();
   }
@@ -230,7 +238,7 @@ class Trainer {
     step.left = step.seconds * static_cast<double>(step.steps - done_);
     if (done_ == report_.first_step + 1) report_.first_loss = loss;
     report_.last_loss = loss;
-    if (auto added = folder_.add(step); !added) return added;
+    note(folder_.add(step));
     if (hooks_.on_step) hooks_.on_step(step);
     return {};
   }
@@ -246,10 +254,30 @@ class Trainer {
     evaluation.step = evaluated_ = done_;
     report_.evaluation = evaluation;
     if (hooks_.on_evaluation) hooks_.on_evaluation(evaluation);
-    return folder_.add(evaluation);
+    note(folder_.add(evaluation));
+    return {};
+  }
+
+  void warn(const std::string& text) const {
+    if (hooks_.on_warning) hooks_.on_warning(text);
+  }
+  // Lines of metrics are not worth an end; one that is missed is said, once.
+  void note(const Result<void>& added) {
+    if (!added && !std::exchange(has_missed_lines_, true))
+      warn(added.error().to_text() + "; training goes on without such lines");
+    if (added) has_missed_lines_ = false;
+  }
+  std::string not_saved(const Error& error) const {
+    return "step " + std::to_string(done_) +
+           " is not saved: " + error.to_text() + "; training goes on" +
+           (has_checkpoint(request_.run)
+                ? ", and the checkpoint of step " + std::to_string(saved_) +
+                      " is kept"
+                : "");
   }
 
   Result<void> save() {
+    tried_ = done_;
     PIPEWRIGHT_TRY(
         const std::filesystem::path path,
         write_checkpoint(request_.run, model_, origin(), executor_->state()));
@@ -294,7 +322,8 @@ class Trainer {
   std::unique_ptr<Executor> executor_;
   std::optional<Evaluator> evaluator_;
   MicrobatchSource source_;
-  std::int64_t done_ = 0, saved_ = 0, evaluated_ = 0;
+  std::int64_t done_ = 0, saved_ = 0, tried_ = 0, evaluated_ = 0;
+  bool has_missed_lines_ = false;
   std::vector<Seconds> times_;  // of a step, piece by piece
   TrainReport report_;
 };

@@ -76,6 +76,8 @@ struct StepReport {
 struct TrainHooks {
   std::function<void(const StepReport&)> on_step;  // may be empty, as others
   std::function<void(const Evaluation&)> on_evaluation;
+  // What went wrong and does not end training, in a line.
+  std::function<void(const std::string&)> on_warning;
   // Asked between pieces: a signal to end after, or 0.
   std::function<int()> signal;
 };
@@ -94,9 +96,10 @@ struct TrainReport {
 // Fails before the first step with BadConfiguration (optimizer, data that does
 // not fit, too few steps, a run folder that has a run), CannotCreate or
 // CannotWrite (run folder, no room for a checkpoint), or as open_dataset() and
-// read_checkpoint() do; later with LossNotFinite, WorkerLost or CannotWrite.
-// The last checkpoint is then still there, and the hint names it; where the
-// loss is not finite the weights of the last good step are saved.
+// read_checkpoint() do; later with LossNotFinite or WorkerLost, or at the end
+// with CannotWrite. The last checkpoint is then still there, and the hint names
+// it; where the loss is not finite the weights of the last good step are saved.
+// A disk that fills up on the way is warned of, and training goes on.
 //
 // A program that does not synchronise every step drains where a piece ends: at
 // every checkpoint and evaluation, and after at most 1000 steps; its last good

@@ -36,14 +36,13 @@ int num_usable_cores() {
                    : static_cast<int>(std::thread::hardware_concurrency());
 }
 
-WorkerThreads::WorkerThreads(int count) {
+WorkerThreads::WorkerThreads(int count, int first_core) {
   const std::vector<int> cores = usable_cores();
   heaps_.resize(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
     threads_.emplace_back([this, i] { live(i); });
-    // One alone may be one of several processes, which share the cores.
-    if (count > 1 && cores.size() >= static_cast<std::size_t>(count))
-      pin(threads_.back(), cores[i]);
+    if (first_core >= 0 && first_core + count <= static_cast<int>(cores.size()))
+      pin(threads_.back(), cores[static_cast<std::size_t>(first_core) + i]);
   }
 }
 

@@ -17,7 +17,9 @@ namespace pipewright {
 
 class WorkerThreads {
  public:
-  explicit WorkerThreads(int count);
+  // Each stays on a core, from the first-th usable one on; -1, or too few: all
+  // on any.
+  WorkerThreads(int count, int first_core);
   ~WorkerThreads();
   WorkerThreads(const WorkerThreads&) = delete;
   WorkerThreads& operator=(const WorkerThreads&) = delete;

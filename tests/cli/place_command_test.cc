@@ -2,38 +2,23 @@
 // what it says of files that are none.
 
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "pipewright/base/json.h"
+#include "tests/answer.h"
 
 namespace pipewright::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Run {
-  std::string printed;
-  int code = 0;
-};
-
-Run run(const std::string& arguments) {
-  const std::string command =
-      std::string(PIPEWRIGHT_BINARY) + " place " + arguments + " 2>&1";
-  FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  Run result;
-  std::array<char, 4096> buffer;
-  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    result.printed.append(buffer.data(), n);
-  result.code = WEXITSTATUS(::pclose(pipe));
-  return result;
+Answer run(const std::string& arguments) {
+  return answer_of(std::string(PIPEWRIGHT_BINARY) + " place " + arguments +
+                   " 2>&1");
 }
 
 class TemporaryFile {
@@ -79,28 +64,28 @@ bool has(const std::string& text, const std::string& part) {
 
 TEST_CASE("place finds and proves the least largest load") {
   const TemporaryFile file(four_in_a_row());
-  const Run answer = run(file.path() + " --json");
+  const Answer answer = run(file.path() + " --json");
   REQUIRE(answer.code == 0);
-  const auto json = parse_json(answer.printed, "stdout");
+  const auto json = parse_json(answer.text, "stdout");
   REQUIRE(json);
-  CHECK(has(answer.printed, "\"max_load\": 8"));
-  CHECK(has(answer.printed, "\"proven\": true"));
+  CHECK(has(answer.text, "\"max_load\": 8"));
+  CHECK(has(answer.text, "\"proven\": true"));
   CHECK(json->find("accelerators")->if_array()->size() == 2);
-  const Run text = run(file.path());
+  const Answer text = run(file.path());
   CHECK(text.code == 0);
-  CHECK(has(text.printed, "the least there is (proven)"));
-  const Run any = run(file.path() + " --any-set");
+  CHECK(has(text.text, "the least there is (proven)"));
+  const Answer any = run(file.path() + " --any-set");
   CHECK(any.code == 0);
-  CHECK(has(any.printed, "largest load over any sets: 8"));
+  CHECK(has(any.text, "largest load over any sets: 8"));
 }
 
 TEST_CASE("place refuses what is no instance") {
   CHECK(run("/no/such/file").code == 66);
   CHECK(run("").code == 2);
   const TemporaryFile file("{\"nodes\": 3}");
-  const Run answer = run(file.path());
+  const Answer answer = run(file.path());
   CHECK(answer.code == 65);
-  CHECK(has(answer.printed, file.path()));
+  CHECK(has(answer.text, file.path()));
 }
 
 }  // namespace pipewright::cli

@@ -4,8 +4,7 @@
     faults.py PIPEWRIGHT MPIRUN CASE...
 
 A case is a function below. Each starts real ranks and looks at their exit
-codes, what they print and leave, and that no process stays behind. mpirun is
-asked not to end the other ranks itself where one dies: it is us who are to.
+codes, what they print and leave, and that no process stays behind.
 """
 
 import json
@@ -20,172 +19,9 @@ import sys
 import tempfile
 import time
 
-PIPEWRIGHT, MPIRUN = sys.argv[1:3]
-MODEL = "mlp:features=64,hidden=24,classes=10"
-ENVIRONMENT = dict(
-    os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-    OMPI_MCA_rmaps_base_oversubscribe="1",
-    OMPI_MCA_orte_enable_recovery="1", OMPI_MCA_orte_abort_non_zero_exit="0")
-# A rank notes its exit code itself: mpirun tells only one of all.
-WRAPPER = 'trap "" TERM; "$@"; echo $? > "$CODES/$OMPI_COMM_WORLD_RANK"'
-STOPS_WITHIN = 5  # seconds, as promised
-STALL = 3  # --stall-limit of tests that wait for it
-
-
-class Failed(Exception):
-    pass
-
-
-def require(holds, what, run=None):
-    if not holds:
-        raise Failed(what + (f"\n{run}" if run else ""))
-
-
-def pipewright(*arguments, code=0):
-    done = subprocess.run([PIPEWRIGHT, *map(str, arguments)], text=True,
-                          capture_output=True, timeout=120)
-    require(done.returncode == code, f"{arguments}: {done.returncode}, not "
-            f"{code}\n{done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
-
-
-def plan(folder, workers, name=None, minibatch=12):
-    file = folder / (name or f"plan{workers}.json")
-    if not file.exists():
-        pipewright("plan", "--model", MODEL, "--cluster", f"{workers}xcpu",
-                   "--minibatch", minibatch, "--microbatch", 3, "--planner",
-                   "uniform", "-o", file)
-    profile = folder / "profile.json"
-    if not profile.exists():
-        pipewright("profile", MODEL, "--microbatch", "3", "--analytic",
-                   "--device", "cpu", "-o", profile)
-    return file
-
-
-class Run:
-    """Ranks under mpirun, from start to end."""
-
-    def __init__(self, folder, commands, name):
-        self.codes_folder = folder / f"codes-{name}"
-        self.codes_folder.mkdir()
-        self.ranks = len(commands)
-        line = [MPIRUN]
-        for i, command in enumerate(commands):
-            line += [":"] * (i > 0) + ["-n", "1", "sh", "-c", WRAPPER, "sh",
-                                       PIPEWRIGHT, *map(str, command)]
-        self.output = open(folder / f"output-{name}", "w+")
-        self.begin = time.monotonic()
-        self.process = subprocess.Popen(
-            line, stdout=self.output, stderr=subprocess.STDOUT,
-            env=dict(ENVIRONMENT, CODES=str(self.codes_folder)))
-
-    def wait(self, timeout=100):
-        try:
-            self.process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise Failed(f"still running after {timeout} s\n{self}")
-        self.seconds = time.monotonic() - self.begin
-        return self
-
-    def text(self):
-        self.output.flush()
-        return pathlib.Path(self.output.name).read_text()
-
-    def codes(self):
-        return {int(f.name): int(f.read_text())
-                for f in self.codes_folder.iterdir() if f.read_text()}
-
-    def ended(self, rank):
-        return (self.codes_folder / str(rank)).stat().st_mtime
-
-    def pids(self, part):
-        """Processes of ours that have `part` on their command line."""
-        found = []
-        for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                line = (entry / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if line[0] == PIPEWRIGHT.encode() and part.encode() in line:
-                found.append(int(entry.name))
-        return sorted(found)
-
-    def __str__(self):
-        return f"codes {self.codes()}\n{self.text()}"
-
-
-def train(folder, file, run, *options, steps=12, workers=3, name=None,
-          commands=None):
-    command = ["train", file, "--data", "digits", "--run", run, "--steps",
-               steps, "--checkpoint-every", 3, "--seed", 7, "--profile",
-               folder / "profile.json", *options]
-    return Run(folder, commands or [command] * workers, name or run.name)
-
-
-def checkpoint(run, step):
-    """Every byte of the checkpoint of a step."""
-    folder = run / "checkpoints" / f"step-{step}"
-    files = sorted(folder.iterdir())
-    require(len(files) > 2, f"no checkpoint in {folder}")
-    return [(f.name, f.read_bytes()) for f in files]
-
-
-def losses(run):
-    lines = (run / "metrics.jsonl").read_text().splitlines()
-    return {row["step"]: row["loss"] for row in map(json.loads, lines)
-            if "loss" in row}
-
-
-def unbroken(folder, workers=3, steps=12):
-    """In one process: the weights that every other way must come to."""
-    run = folder / "unbroken"
-    if not run.exists():
-        pipewright("train", plan(folder, workers), "--data", "digits", "--run",
-                   run, "--steps", steps, "--checkpoint-every", 3, "--seed", 7,
-                   "--profile", folder / "profile.json")
-    return run
-
-
-def check_report(run, rank, code):
-    """The file that a failed rank leaves."""
-    file = run / f"failure_{rank}.json"
-    require(file.exists(), f"{file} is missing")
-    report = json.loads(file.read_text())
-    require(report["exit_code"] == code, f"{file}: {report}")
-    require(len(report["last_actions"]) <= 64, f"{file}: too many actions")
-    return report
-
-
-def one_line(run, part):
-    found = [line for line in run.text().splitlines()
-             if line.startswith("pipewright: ") and re.search(part, line)]
-    require(found, f"no line says: {part}", run)
-    return found
-
-
-def nothing_left(run_folder, run):
-    for _ in range(20):
-        left = run.pids(str(run_folder))
-        if not left:
-            return
-        time.sleep(0.1)
-    raise Failed(f"processes left behind: {left}\n{run}")
-
-
-def others_stop(run, run_folder, culprit, within=STOPS_WITHIN):
-    codes = run.codes()
-    for rank in range(run.ranks):
-        if rank == culprit:
-            continue
-        require(codes.get(rank) == 75, f"rank {rank} is not 75", run)
-        late = run.ended(rank) - run.ended(culprit)
-        require(late < within, f"rank {rank} stopped {late:.1f} s later", run)
-        check_report(run_folder, rank, 75)
-    one_line(run, f"rank {culprit} ")
-    nothing_left(run_folder, run)
+from runs import (PIPEWRIGHT, STALL, Failed, as_root, check_report,
+                  checkpoint, losses, nothing_left, one_line, others_stop,
+                  pipewright, plan, require, train, unbroken, until)
 
 
 def same_bits(folder):
@@ -318,6 +154,7 @@ def start(folder):
             os.kill(pid, signal.SIGKILL)
     run.wait(30)
     one_line(run, "missing")
+    check_report(where, 2, 75)
 
     other = folder / "other.json"
     text = plan(folder, 3).read_text()
@@ -334,6 +171,8 @@ def start(folder):
         require(set(done.codes().values()) == {code}, f"not {code}", done)
         for each in [part, "rank 1 on "]:
             one_line(done, each)
+        for rank in range(3):
+            check_report(run_folder, rank, code)
         require(not (run_folder / "checkpoints").exists(), "it has trained")
 
     def set_plan(command):
@@ -350,8 +189,62 @@ def start(folder):
     one_line(few, "the plan has 3 workers, and 2 ranks were started")
 
 
+def launchers(folder):
+    """srun brings ranks together by PMIx alone; without it none of its tasks
+    trains. (mpirun stands in for it: it sets what Slurm's plugin sets, too.)"""
+    whole = unbroken(folder)
+    ours = [name for name in ("COMM_WORLD_SIZE", "COMM_WORLD_RANK",
+                              "COMM_WORLD_LOCAL_RANK", "UNIVERSE_SIZE")]
+    prefix = ["env", *(f"-uOMPI_{name}" for name in ours), "SLURM_JOB_ID=7",
+              "SLURM_STEP_NUM_TASKS=3"]
+    run = train(folder, plan(folder, 3), folder / "pmix",
+                prefixes=[prefix] * 3).wait()
+    require(set(run.codes().values()) == {0}, "not well", run)
+    require(checkpoint(folder / "pmix", 12) == checkpoint(whole, 12),
+            "the weights are others", run)
+    alone = subprocess.run(
+        [PIPEWRIGHT, "train", plan(folder, 3), "--data", "digits", "--run",
+         folder / "alone", "--steps", "2"], text=True, capture_output=True,
+        env=dict(os.environ, SLURM_STEP_NUM_TASKS="3"))
+    require(alone.returncode == 78 and "--mpi=pmix" in alone.stderr,
+            f"{alone.returncode} {alone.stderr}")
+
+
+def hosts(folder):
+    """Ranks on other hosts than planned are told so."""
+    if not as_root("unshare", "--uts", "hostname", "red"):
+        print("hosts: not tried: hosts of other names need root")
+        return
+    cluster = folder / "hosts.json"
+    cluster.write_text(json.dumps({
+        "format": "pipewright/cluster", "version": 1, "name": "two",
+        "kinds": [], "devices": [
+            {"kind": "V100", "host": 0, "name": "red/0"},
+            {"kind": "V100", "host": 1, "name": "blue/0"}],
+        "within_hosts": {"bandwidth": "50GB/s", "latency": "3us"},
+        "between_hosts": {"bandwidth": "10Gb/s", "latency": "30us"}}))
+
+    def started(name, on):
+        prefixes = [["unshare", "--uts", "sh", "-c",
+                     'hostname "$0"; exec "$@"', host] for host in on]
+        return train(folder, plan(folder, 2), folder / name, "--cluster",
+                     cluster, workers=2, prefixes=prefixes).wait()
+
+    run = started("as-planned", ("red", "blue.example"))
+    require(set(run.codes().values()) == {0}, "not well", run)
+    for name, on, says in (
+            ("green", ("red", "green"), "planned on host blue.*runs on green"),
+            ("swapped", ("blue", "red"), "planned on host red.*runs on blue"),
+            ("one", ("red", "red"), "planned on host blue.*runs on red")):
+        run = started(name, on)
+        require(set(run.codes().values()) == {78}, "not 78", run)
+        one_line(run, says)
+        check_report(folder / name, 1, 78)
+
+
 def checkpoints(folder):
-    """A checkpoint that is not what was written is refused by name."""
+    """A checkpoint that is not what was written is refused by name: training
+    goes on from the one before, or ends with 65 if there is none."""
     whole = unbroken(folder)
 
     def altered(file):
@@ -371,27 +264,95 @@ def checkpoints(folder):
     def gone(file):
         file.unlink()
 
+    longer = folder / "longer"
+    shutil.copytree(whole, longer)
+    done = train(folder, plan(folder, 3), longer, "--resume", steps=15).wait()
+    require(set(done.codes().values()) == {0}, "cannot go on", done)
     for change in (altered, truncated, swapped, gone):
         run = folder / change.__name__
         shutil.copytree(whole, run)
         change(run / "checkpoints" / "step-12" / "layer-0000.safetensors")
         done = train(folder, plan(folder, 3), run, "--resume", steps=15).wait()
-        codes = set(done.codes().values())
-        if codes == {0}:  # fallen back, and said so
-            require("step-12" in done.text(), "nothing is said", done)
-            require(max(losses(run)) == 15, "not trained to the end", done)
-        else:
-            require(codes == {65}, "neither 0 nor 65", done)
-            one_line(done, "layer-0000.safetensors")
+        require(set(done.codes().values()) == {0}, "not fallen back", done)
+        one_line(done, "warning: .*step-12/layer-0000.safetensors.*from step 9")
+        require(checkpoint(run, 15) == checkpoint(longer, 15),
+                "other weights from there on", done)
+    run = folder / "none"
+    shutil.copytree(whole, run)
+    for step in (9, 12):
+        altered(run / "checkpoints" / f"step-{step}" / "layer-0000.safetensors")
+    done = train(folder, plan(folder, 3), run, "--resume", steps=15).wait()
+    require(set(done.codes().values()) == {65}, "not 65", done)
+    one_line(done, "step-12/layer-0000.safetensors")
+    for rank in range(3):
+        check_report(run, rank, 65)
 
 
 def disk(folder):
-    """A folder that cannot be written is known before step 0."""
+    """A folder that cannot be written is known before step 0; a disk that fills
+    up later costs checkpoints, not the training."""
     blocked = folder / "file"
     blocked.write_text("x")
     run = train(folder, plan(folder, 2), blocked / "run", workers=2,
                 name="blocked").wait()
     require(set(run.codes().values()) == {73}, "not 73", run)
+    require("step 1/" not in run.text(), "it has trained", run)
+
+    where = folder / "full"
+    run = train(folder, plan(folder, 2), where, "--inject", "full:step=5",
+                workers=2).wait()
+    require(set(run.codes().values()) == {74}, "not 74", run)
+    for step in (6, 9):
+        one_line(run, f"warning: step {step} is not saved.*No space left.*"
+                      "training goes on.*checkpoint of step 3 is kept")
+    require("step 12/12" in run.text(), "training has not gone on", run)
+    checkpoint(where, 3)
+    again = train(folder, plan(folder, 2), where, "--resume", workers=2,
+                  name="full-again").wait()
+    require(checkpoint(where, 12) == checkpoint(unbroken(folder), 12),
+            "other weights after --resume", again)
+
+    volume = folder / "volume"
+    volume.mkdir()
+    if not as_root("mount", "-t", "tmpfs", "-o", "size=4m", "none", volume):
+        print("disk: not tried: a small file system needs root")
+        return
+    try:
+        small_volume(folder, volume)
+    finally:
+        subprocess.run(["umount", "-l", volume])
+
+
+def small_volume(folder, volume):
+    """Really no room, while it trains; and room again."""
+    where = volume / "run"
+    run = train(folder, plan(folder, 2), where, workers=2, steps=10**9)
+    saved = where / "checkpoints"
+    until(lambda: saved.exists() and list(saved.glob("step-*[0-9]")),
+          "no checkpoint", run)
+    with open(volume / "ballast", "wb", buffering=0) as ballast:
+        try:
+            while True:
+                ballast.write(bytes(4096))
+        except OSError:
+            pass
+    until(lambda: "is not saved" in run.text(), "no warning", run)
+    kept = sorted(saved.glob("step-*[0-9]"))
+    require(kept, "no checkpoint is left", run)
+    (volume / "ballast").unlink()
+    until(lambda: set(saved.glob("step-*[0-9]")) - set(kept),
+          "nothing is saved though there is room again", run)
+    for pid in run.pids(str(where)):
+        os.kill(pid, signal.SIGTERM)
+    run.wait()
+    require(set(run.codes().values()) == {75}, "not 75", run)
+    checkpoint(where, max(losses(where)))
+
+    subprocess.run(["mount", "-o", "remount,ro", volume], check=True)
+    run = train(folder, plan(folder, 2), volume / "other", workers=2,
+                name="read-only").wait()
+    require(set(run.codes().values()) == {73}, "not 73", run)
+    one_line(run, "Read-only")
     require("step 1/" not in run.text(), "it has trained", run)
 
 
@@ -433,6 +394,9 @@ def terminate(folder):
             os.kill(pid, signal.SIGTERM)
         run.wait()
         require(set(run.codes().values()) == {75}, "not 75", run)
+        one_line(run, "ended by SIGTERM after step .*--resume")
+        for rank in range(3):
+            check_report(where, rank, 75)
         last = max(losses(where))
         checkpoint(where, last)
         nothing_left(where, run)

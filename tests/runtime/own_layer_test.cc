@@ -1,13 +1,12 @@
 // examples/own-layer: what its README says.
 
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
+#include <algorithm>
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/json.h"
+#include "tests/answer.h"
 #include "tests/runtime/train_cases.h"
 
 namespace pipewright {
@@ -18,43 +17,38 @@ const std::filesystem::path kBinary =
 const std::string kModel =
     PIPEWRIGHT_SOURCE_DIR "/examples/own-layer/model.json";
 
-std::string answer_of(const std::string& binary, const std::string& arguments,
-                      int code) {
+std::string printed_by(const std::string& binary, const std::string& arguments,
+                       int code) {
   const std::string command = binary + " " + arguments + " 2>/dev/null";
-  FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  std::string printed;
-  std::array<char, 4096> buffer;
-  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    printed.append(buffer.data(), n);
   CAPTURE(command);
-  CHECK(WEXITSTATUS(::pclose(pipe)) == code);
-  return printed;
+  const Answer answer = answer_of(command);
+  CHECK(answer.code == code);
+  return answer.text;
 }
 
 TEST_CASE("a layer of one's own is planned and trained") {
   const testing::TemporaryFolder folder("own-layer");
   const std::string plan = (folder.path() / "plan.json").string();
   const std::string own = kBinary.string();
-  CHECK(answer_of(own, "models " + kModel, 0).find("swish") !=
+  CHECK(printed_by(own, "models " + kModel, 0).find("swish") !=
         std::string::npos);
-  answer_of(
+  printed_by(
       own,
       "plan --model " + kModel + " --cluster 2xcpu --minibatch 32 -o " + plan,
       0);
   const std::string printed =
-      answer_of(own,
-                "train " + plan +
-                    " --data digits --held-out 0.2 --epochs 4 --json --run " +
-                    (folder.path() / "run").string(),
-                0);
+      printed_by(own,
+                 "train " + plan +
+                     " --data digits --held-out 0.2 --epochs 4 --json --run " +
+                     (folder.path() / "run").string(),
+                 0);
   const Json json = parse_json(printed, "json").value();
   REQUIRE(json.find("accuracy"));
   CHECK(std::get<double>(json.find("accuracy")->value()) > 0.8);
 }
 
 TEST_CASE("and is unknown to a program without it") {
-  answer_of(PIPEWRIGHT_BINARY, "models " + kModel, 65);
+  printed_by(PIPEWRIGHT_BINARY, "models " + kModel, 65);
 }
 
 TEST_CASE("it takes less than forty lines") {

@@ -3,11 +3,10 @@
 
 #include <doctest/doctest.h>
 
-#include <array>
-#include <cstdio>
 #include <fstream>
 
 #include "pipewright/runtime/safetensors.h"
+#include "tests/answer.h"
 #include "tests/runtime/train_cases.h"
 
 namespace pipewright {
@@ -25,13 +24,8 @@ TEST_CASE("Python reads names, types, shapes and numbers") {
   const std::string command = "python3 " PIPEWRIGHT_SOURCE_DIR
                               "/tests/runtime/safetensors_reader.py " +
                               file.string() + " 2>&1";
-  FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  std::string printed;
-  std::array<char, 4096> buffer;
-  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    printed.append(buffer.data(), n);
-  REQUIRE(::pclose(pipe) == 0);
+  const auto [printed, code] = answer_of(command);
+  REQUIRE(code == 0);
   MESSAGE(printed.substr(0, printed.find('\n')));
   CHECK(printed.substr(printed.find('\n') + 1) ==
         "bytes U8 5 10\n"

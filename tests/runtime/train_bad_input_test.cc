@@ -7,13 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <fstream>
 #include <thread>
 
 #include "pipewright/base/files.h"
+#include "pipewright/base/json.h"
+#include "tests/answer.h"
 #include "tests/runtime/train_cases.h"
 
 namespace pipewright {
@@ -22,32 +22,19 @@ namespace {
 namespace fs = std::filesystem;
 using namespace testing;
 
-struct Answer {
-  std::string printed;
-  int code = 0;
-};
-
 // `before` is shell: limits, traps.
 Answer run(const std::string& arguments, const std::string& before = "") {
-  const std::string command =
-      before + std::string(PIPEWRIGHT_BINARY) + " train " + arguments + " 2>&1";
-  FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  Answer answer;
-  std::array<char, 4096> buffer;
-  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    answer.printed.append(buffer.data(), n);
-  answer.code = WEXITSTATUS(::pclose(pipe));
-  return answer;
+  return answer_of(before + PIPEWRIGHT_BINARY + " train " + arguments +
+                   " 2>&1");
 }
 
 void check(const Answer& answer, int code,
            const std::vector<std::string>& parts) {
-  INFO(answer.printed);
+  INFO(answer.text);
   CHECK(answer.code == code);
   for (const std::string& part : parts) {
     CAPTURE(part);
-    CHECK(answer.printed.find(part) != std::string::npos);
+    CHECK(contains(answer.text, part));
   }
 }
 
@@ -140,21 +127,66 @@ TEST_CASE("a disk that fills up leaves the old checkpoint") {
   check(run(train + " --steps 4 --resume"), 0, {"steps 2 to 4"});
 }
 
+TEST_CASE("a disk that fills up on the way: training goes on") {
+  const TemporaryFolder folder("full-later");
+  const fs::path where = folder.path() / "run";
+  const std::string train = plan_file(folder.path(), plan_for(kModel)) +
+                            " --data digits --checkpoint-every 2 --run " +
+                            where.string();
+  check(run(train + " --steps 6 --inject full:step=3"), 74,
+        {"step 4 is not saved", "No space left", "training goes on",
+         "checkpoint of step 2 is kept", "step 6/6",
+         "the weights of step 2 are kept"});
+  CHECK(fs::exists(where / "checkpoints/step-2/manifest.json"));
+  CHECK(fs::exists(where / "failure_0.json"));
+  check(run(train + " --steps 6 --resume"), 0, {"steps 2 to 6"});
+}
+
+// A disk that has no room for lines of metrics either, and then has again.
+TEST_CASE("a full disk costs lines, never parts of lines") {
+  const TemporaryFolder folder("lines");
+  const fs::path where = folder.path() / "run";
+  const Answer answer =
+      run(plan_file(folder.path(), plan_for(kModel)) +
+              " --data digits --steps 150 --run " + where.string(),
+          "trap '' XFSZ; ulimit -f 16; ");
+  check(answer, 74,
+        {"metrics.jsonl", "training goes on without", "step 150/150"});
+  std::ifstream lines(where / "metrics.jsonl");
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count)
+    CHECK(parse_json(line, "line").ok());
+  CHECK(count > 2);
+  CHECK(count < 150);
+}
+
 TEST_CASE("a checkpoint cut off or altered: by name, and the one before it") {
   const TemporaryFolder folder("cut-off");
   const fs::path where = folder.path() / "run";
   const std::string train = plan_file(folder.path(), plan_for(kModel)) +
                             " --data digits --run " + where.string();
   check(run(train + " --steps 4 --checkpoint-every 2"), 0, {});
-  const fs::path file = where / "checkpoints/step-4/layer-0001.safetensors";
-  fs::resize_file(file, fs::file_size(file) - 1);
+  const fs::path kept = folder.path() / "kept";
+  fs::copy(where, kept, fs::copy_options::recursive);
+  const std::string name = "checkpoints/step-4/layer-0001.safetensors";
+  const auto restore = [&] {
+    fs::remove_all(where);
+    fs::copy(kept, where, fs::copy_options::recursive);
+  };
+  fs::resize_file(where / name, fs::file_size(where / name) - 1);
+  check(run(train + " --steps 6 --resume"), 0,
+        {"warning", "step-4/layer-0001.safetensors", "bytes",
+         "going on from step 2", "steps 2 to 6"});
+  restore();
+  fs::resize_file(where / name, fs::file_size(where / name) - 1);
+  std::ofstream(where / name, std::ios::app) << "x";
+  check(run(train + " --steps 6 --resume"), 0,
+        {"step-4/layer-0001.safetensors", "altered", "steps 2 to 6"});
+  restore();
+  for (const char* step : {"step-2", "step-4"})
+    fs::remove(where / "checkpoints" / step / "layer-0000.safetensors");
   check(run(train + " --steps 6 --resume"), 65,
-        {"step-4/layer-0001.safetensors", "bytes", "go on from step-2"});
-  std::ofstream(file, std::ios::app) << "x";
-  check(run(train + " --steps 6 --resume"), 65,
-        {"step-4/layer-0001.safetensors", "altered", "go on from step-2"});
-  fs::remove_all(where / "checkpoints/step-4");
-  check(run(train + " --steps 6 --resume"), 0, {"steps 2 to 6"});
+        {"step-4/layer-0000.safetensors", "missing", "no better"});
 }
 
 TEST_CASE("clipping where minibatches overlap") {

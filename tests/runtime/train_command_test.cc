@@ -6,14 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <fstream>
 #include <thread>
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/json.h"
+#include "tests/answer.h"
 #include "tests/runtime/train_cases.h"
 
 namespace pipewright {
@@ -22,23 +21,10 @@ namespace {
 namespace fs = std::filesystem;
 using namespace testing;
 
-struct Run {
-  std::string printed;
-  int code = 0;
-};
-
-Run run(const std::string& arguments, const std::string& redirection = "2>&1") {
-  std::string command = PIPEWRIGHT_BINARY;
-  for (const std::string& part : {std::string("train"), arguments, redirection})
-    command += " " + part;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  Run result;
-  std::array<char, 4096> buffer;
-  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    result.printed.append(buffer.data(), n);
-  result.code = WEXITSTATUS(::pclose(pipe));
-  return result;
+Answer run(const std::string& arguments,
+           const std::string& redirection = "2>&1") {
+  return answer_of(std::string(PIPEWRIGHT_BINARY) + " train " + arguments +
+                   " " + redirection);
 }
 
 // A plan file of a small perceptron for digits.
@@ -54,24 +40,21 @@ std::string plan_file(const fs::path& folder, int workers,
   return file.string() + " ";
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST_CASE("train learns digits and shows prediction beside measurement") {
   const TemporaryFolder folder("command");
   const std::string plan = plan_file(folder.path(), 2);
   const std::string where = "--data digits --run " + folder.path().string();
-  const Run answer = run(plan + where + "/run --epochs 2 --lr 0.05");
-  INFO(answer.printed);
+  const Answer answer = run(plan + where + "/run --epochs 2 --lr 0.05");
+  INFO(answer.text);
   REQUIRE(answer.code == 0);
-  CHECK(has(answer.printed, "step 225/225"));
+  CHECK(contains(answer.text, "step 225/225"));
   for (const char* part :
        {"predicted", "measured", "error", "busy, worker 1", "bubble", "memory"})
-    CHECK(has(answer.printed, part));
+    CHECK(contains(answer.text, part));
 
-  const Run json = run(plan + where + "/json --steps 3 --json", "2>/dev/null");
-  const Json object = parse_json(json.printed, "json").value();
+  const Answer json =
+      run(plan + where + "/json --steps 3 --json", "2>/dev/null");
+  const Json object = parse_json(json.text, "json").value();
   REQUIRE(object.find("comparison"));
   CHECK(object.find("comparison")->find("step_seconds"));
   CHECK(std::get<std::int64_t>(object.find("steps")->value()) == 3);
@@ -81,27 +64,27 @@ TEST_CASE("more workers than cores: a warning, and it goes on") {
   const TemporaryFolder folder("cores");
   const int workers = static_cast<int>(std::thread::hardware_concurrency()) + 1;
   if (workers > 8) return;
-  const Run answer =
+  const Answer answer =
       run(plan_file(folder.path(), workers) + "--data digits --steps 2 --run " +
           (folder.path() / "run").string());
-  INFO(answer.printed);
+  INFO(answer.text);
   CHECK(answer.code == 0);
-  CHECK(has(answer.printed, "warning: " + std::to_string(workers)));
+  CHECK(contains(answer.text, "warning: " + std::to_string(workers)));
 }
 
 TEST_CASE("exit codes: 65 for a label, 78 for shapes, 79 for no number") {
   const TemporaryFolder folder("codes");
   const std::string run_in =
       " --steps 400 --run " + (folder.path() / "run").string();
-  const Run label =
+  const Answer label =
       run(plan_file(folder.path(), 2, "5") + "--data digits" + run_in);
   CHECK(label.code == 65);
-  CHECK(has(label.printed, "sample 5 has label 5"));
+  CHECK(contains(label.text, "sample 5 has label 5"));
   const std::string plan = plan_file(folder.path(), 2);
   CHECK(run(plan + "--data text:/dev/null" + run_in).code == 78);
   CHECK(run(plan + "--data digits --optimizer sdg" + run_in).code == 78);
-  const Run lost = run(plan + "--data digits --lr 1e25" + run_in);
-  INFO(lost.printed);
+  const Answer lost = run(plan + "--data digits --lr 1e25" + run_in);
+  INFO(lost.text);
   CHECK(lost.code == 79);
 }
 

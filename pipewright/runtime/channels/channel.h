@@ -1,9 +1,10 @@
 // One worker's end of its connections with all others: what an action of a
 // program may do to the outside.
 //
-// A worker sends without waiting, says which receives it is ready for, and
-// blocks only where it takes what has to be there. When any worker fails, all
-// blocking calls of all workers end with Cancelled.
+// A worker sends without waiting, unless it is far ahead of the receiver (see
+// room.h), says which receives it is ready for, and else blocks only where it
+// takes what has to be there. When any worker fails, all blocking calls of all
+// workers end with Cancelled.
 //
 // Contracts, checked by one suite over every implementation: a tensor taken is
 // the tensor sent, bit for bit; messages of one transfer may be taken in any

@@ -1,7 +1,4 @@
 // Channels between threads; see in_process.h.
-//
-// How many messages wait in an inbox is bounded by the program: a worker that
-// runs ahead comes to an action that reads what its receiver has yet to send.
 
 #include "pipewright/runtime/channels/in_process.h"
 
@@ -13,6 +10,7 @@
 #include <utility>
 
 #include "pipewright/runtime/channels/reduction.h"
+#include "pipewright/runtime/channels/room.h"
 #include "pipewright/runtime/channels/transport.h"
 #include "pipewright/runtime/channels/waiting.h"
 #include "pipewright/runtime/worker_threads.h"
@@ -30,11 +28,13 @@ struct Message {
 
 // What has arrived at one worker and was not taken yet: few.
 struct Inbox {
-  explicit Inbox(bool spins) : arrival(spins) {}
+  Inbox(bool spins, std::size_t num_transfers)
+      : arrival(spins), removal(spins), waiting(num_transfers, 0) {}
 
   std::mutex mutex;
-  Event arrival;
+  Event arrival, removal;
   std::vector<Message> messages;
+  std::vector<int> waiting;  // messages, by transfer
 };
 
 struct RunningReduction {
@@ -47,8 +47,12 @@ struct RunningReduction {
 
 struct Shared {
   Shared(const Program& p, bool spins)
-      : program(p), participants(participants_of(p)), completion(spins) {
-    for (int i = 0; i < p.num_workers(); ++i) inboxes.emplace_back(spins);
+      : program(p),
+        room(p),
+        participants(participants_of(p)),
+        completion(spins) {
+    for (int i = 0; i < p.num_workers(); ++i)
+      inboxes.emplace_back(spins, p.transfers.size());
   }
 
   // With the mutex held.
@@ -63,6 +67,7 @@ struct Shared {
   }
 
   const Program& program;
+  Room room;
   std::deque<Inbox> inboxes;
   std::vector<Participants> participants;  // by reduction
 
@@ -81,8 +86,14 @@ class InProcessChannel final : public Channel {
   void send(TransferId transfer, std::int32_t key, Values values) override {
     const Transfer& description = shared_->program.transfers[transfer.index()];
     Inbox& inbox = shared_->inboxes[description.to.index()];
-    const std::lock_guard lock(inbox.mutex);
+    std::unique_lock lock(inbox.mutex);
+    int& waiting = inbox.waiting[transfer.index()];
+    if (waiting >= Room::kLeast && !description.is_keyed_by_version())
+      inbox.removal.wait(lock, [&] {
+        return shared_->cancelled || waiting < shared_->room.of(transfer);
+      });
     if (shared_->cancelled) throw Cancelled();
+    ++waiting;
     inbox.messages.push_back({transfer, key, std::move(values)});
     inbox.arrival.happened();
   }
@@ -105,6 +116,8 @@ class InProcessChannel final : public Channel {
     Values values = std::move(message->values);
     *message = std::move(inbox.messages.back());
     inbox.messages.pop_back();
+    --inbox.waiting[transfer.index()];
+    inbox.removal.happened();
     return values;
   }
 
@@ -152,6 +165,7 @@ class InProcessChannel final : public Channel {
     for (Inbox& inbox : shared_->inboxes) {
       const std::lock_guard lock(inbox.mutex);
       inbox.arrival.happened();
+      inbox.removal.happened();
     }
     const std::lock_guard lock(shared_->mutex);
     shared_->completion.happened();

@@ -2,29 +2,93 @@
 
 #include "pipewright/runtime/channels/message_layout.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+
 #include "pipewright/runtime/ranks/packing.h"
 
 namespace pipewright {
+namespace {
 
-at::Tensor without_gaps(const at::Tensor& tensor) {
-  if (!tensor.defined() || tensor.is_non_overlapping_and_dense()) return tensor;
-  return tensor.contiguous();
+// MPI knows no streams: what is to be read, or written over, is done first.
+void finish_work_on(at::Device device) {
+  const c10::impl::VirtualGuardImpl devices(device.type());
+  devices.getStream(device.has_index() ? device : devices.getDevice())
+      .synchronize();
 }
 
-TensorLayout layout_of(const at::Tensor& tensor) {
+at::Tensor pinned(at::IntArrayRef sizes, at::IntArrayRef strides,
+                  at::ScalarType type) {
+  return at::empty_strided(
+      sizes, strides, at::dtype(type).device(at::kCPU).pinned_memory(true));
+}
+
+TensorLayout form_of(const at::Tensor& tensor, const at::Tensor& sent) {
   if (!tensor.defined()) return {};
-  return {true, tensor.scalar_type(), tensor.sizes().vec(),
-          tensor.strides().vec(), tensor.nbytes()};
+  return {true,
+          sent.scalar_type(),
+          sent.sizes().vec(),
+          sent.strides().vec(),
+          sent.nbytes(),
+          tensor.device().type()};
 }
 
-MessageLayout layout_of(const std::vector<std::vector<at::Tensor>>& values) {
-  MessageLayout layout;
-  for (const auto& tensors : values) {
-    auto& of_value = layout.emplace_back();
-    for (const at::Tensor& tensor : tensors)
-      of_value.push_back(layout_of(tensor));
+// Without making a form: it is asked for every message.
+bool is_of(const at::Tensor& tensor, const at::Tensor& sent,
+           const TensorLayout& form) {
+  if (!tensor.defined()) return !form.is_defined;
+  return form.is_defined && sent.scalar_type() == form.type &&
+         tensor.device().type() == form.device &&
+         sent.sizes() == at::IntArrayRef(form.sizes) &&
+         sent.strides() == at::IntArrayRef(form.strides);
+}
+
+}  // namespace
+
+at::Tensor as_sent(const at::Tensor& tensor, bool directly) {
+  if (!tensor.defined()) return tensor;
+  const at::Tensor dense =
+      tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+  if (dense.is_cpu()) return dense;
+  if (directly) {
+    finish_work_on(dense.device());
+    return dense;
   }
+  const at::Tensor host =
+      pinned(dense.sizes(), dense.strides(), dense.scalar_type());
+  host.copy_(dense);
+  return host;
+}
+
+std::vector<std::vector<at::Tensor>> as_sent(
+    const std::vector<std::vector<at::Tensor>>& values, bool directly) {
+  std::vector<std::vector<at::Tensor>> sent(values.size());
+  for (std::size_t v = 0; v < values.size(); ++v)
+    for (const at::Tensor& tensor : values[v])
+      sent[v].push_back(as_sent(tensor, directly));
+  return sent;
+}
+
+MessageLayout layout_of(const std::vector<std::vector<at::Tensor>>& values,
+                        const std::vector<std::vector<at::Tensor>>& sent) {
+  MessageLayout layout(values.size());
+  for (std::size_t v = 0; v < values.size(); ++v)
+    for (std::size_t i = 0; i < values[v].size(); ++i)
+      layout[v].push_back(form_of(values[v][i], sent[v][i]));
   return layout;
+}
+
+bool has_layout(const std::vector<std::vector<at::Tensor>>& values,
+                const std::vector<std::vector<at::Tensor>>& sent,
+                const MessageLayout& layout) {
+  if (values.size() != layout.size()) return false;
+  for (std::size_t v = 0; v < values.size(); ++v) {
+    if (values[v].size() != layout[v].size()) return false;
+    for (std::size_t i = 0; i < values[v].size(); ++i)
+      if (!is_of(values[v][i], sent[v][i], layout[v][i])) return false;
+  }
+  return true;
 }
 
 std::string packed(const MessageLayout& layout) {
@@ -38,6 +102,7 @@ std::string packed(const MessageLayout& layout) {
       packer.numbers(tensor.sizes);
       packer.numbers(tensor.strides);
       packer.number(tensor.bytes);
+      packer.number(tensor.device);
     }
   }
   return packer.take();
@@ -54,15 +119,36 @@ MessageLayout unpacked_layout(std::string_view bytes) {
       tensor.sizes = unpacker.numbers<std::int64_t>();
       tensor.strides = unpacker.numbers<std::int64_t>();
       tensor.bytes = unpacker.number<std::size_t>();
+      tensor.device = unpacker.number<at::DeviceType>();
     }
   }
   return layout;
 }
 
-at::Tensor buffer_of(const TensorLayout& layout) {
+at::Tensor buffer_of(const TensorLayout& layout, bool directly) {
   if (!layout.is_defined) return {};
-  return at::empty_strided(layout.sizes, layout.strides,
-                           at::dtype(layout.type));
+  if (layout.device == at::kCPU)
+    return at::empty_strided(layout.sizes, layout.strides,
+                             at::dtype(layout.type));
+  if (!directly) return pinned(layout.sizes, layout.strides, layout.type);
+  const at::Tensor buffer =
+      at::empty_strided(layout.sizes, layout.strides,
+                        at::dtype(layout.type).device(layout.device));
+  finish_work_on(buffer.device());
+  return buffer;
+}
+
+at::Tensor as_received(at::Tensor buffer, at::DeviceType device) {
+  if (!buffer.defined() || buffer.device().type() == device) return buffer;
+  return buffer.to(at::Device(device));
+}
+
+bool is_on_host(const MessageLayout& layout) {
+  return std::all_of(layout.begin(), layout.end(), [](const auto& tensors) {
+    return std::all_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
+      return tensor.device == at::kCPU;
+    });
+  });
 }
 
 }  // namespace pipewright

@@ -18,22 +18,35 @@ struct TensorLayout {
   at::ScalarType type = at::kFloat;
   std::vector<std::int64_t> sizes, strides;
   std::size_t bytes = 0;
+  at::DeviceType device = at::kCPU;
   auto operator<=>(const TensorLayout&) const = default;
 };
 using MessageLayout = std::vector<std::vector<TensorLayout>>;
 
 // A tensor as it travels: its memory without gaps. Strides are kept where that
-// goes, so that kernels at the other end take the same path.
-at::Tensor without_gaps(const at::Tensor& tensor);
+// goes, so that kernels at the other end take the same path. What is on a
+// device goes through pinned memory of the host, unless it may be sent
+// `directly`.
+at::Tensor as_sent(const at::Tensor& tensor, bool directly);
+std::vector<std::vector<at::Tensor>> as_sent(
+    const std::vector<std::vector<at::Tensor>>& values, bool directly);
 
-TensorLayout layout_of(const at::Tensor& tensor);
-MessageLayout layout_of(const std::vector<std::vector<at::Tensor>>& values);
+// The form of values that are sent as `sent`, and whether it is this one.
+MessageLayout layout_of(const std::vector<std::vector<at::Tensor>>& values,
+                        const std::vector<std::vector<at::Tensor>>& sent);
+bool has_layout(const std::vector<std::vector<at::Tensor>>& values,
+                const std::vector<std::vector<at::Tensor>>& sent,
+                const MessageLayout& layout);
 
 std::string packed(const MessageLayout& layout);
 MessageLayout unpacked_layout(std::string_view bytes);
 
-// A tensor to receive into. A worker's heap gives it the memory of one that it
-// has freed.
-at::Tensor buffer_of(const TensorLayout& layout);
+// A tensor to receive into, and the one that was meant once it has arrived: on
+// the device that this process uses at present. A worker's heap gives it the
+// memory of one that it has freed.
+at::Tensor buffer_of(const TensorLayout& layout, bool directly);
+at::Tensor as_received(at::Tensor buffer, at::DeviceType device);
+
+bool is_on_host(const MessageLayout& layout);
 
 }  // namespace pipewright

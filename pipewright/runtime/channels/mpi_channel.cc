@@ -26,7 +26,11 @@ int largest_tag(MPI_Comm comm) {
 MpiChannel::MpiChannel(MpiEngine& engine, const Program& program,
                        WorkerId worker,
                        const std::vector<ReductionRanks>& reductions)
-    : engine_(engine), program_(program), worker_(worker), ranks_(reductions) {
+    : engine_(engine),
+      program_(program),
+      worker_(worker),
+      ranks_(reductions),
+      room_(program) {
   const auto indices = static_cast<int>(program.transfers.size() +
                                         program.reductions.size() + 1);
   window_ = std::clamp(largest_tag(engine.communicator()) / indices, 1, 65536);
@@ -52,24 +56,43 @@ void MpiChannel::before(const Action&, std::int64_t) {
   engine_.move_on();
 }
 
+// Null where there is no bound: weights come once a step, and some are never
+// read.
+std::shared_ptr<int> MpiChannel::wait_for_room(TransferId transfer) {
+  if (program_.transfers[transfer.index()].is_keyed_by_version())
+    return nullptr;
+  std::shared_ptr<int> waiting;
+  {
+    const std::lock_guard lock(engine_.mutex());
+    auto& known = waiting_[transfer.value];
+    if (!known) known = std::make_shared<int>(0);
+    waiting = known;
+    if (*waiting < Room::kLeast) return waiting;
+  }
+  const int most = room_.of(transfer);
+  engine_.wait_until([&] { return *waiting < most; });
+  return waiting;
+}
+
 void MpiChannel::send(TransferId transfer, std::int32_t key,
                       std::vector<std::vector<at::Tensor>> values) {
   const Transfer& description = program_.transfers[transfer.index()];
-  for (auto& tensors : values)
-    for (at::Tensor& tensor : tensors) tensor = without_gaps(tensor);
-  MessageLayout layout = layout_of(values);
+  const auto sent = as_sent(values, engine_.sends_directly());
+  const std::shared_ptr<int> waiting = wait_for_room(transfer);
   const std::lock_guard lock(engine_.mutex());
   if (engine_.is_cancelled()) throw Cancelled();
-  const auto [known, is_new] =
-      sent_layouts_.try_emplace(transfer.value, layout);
-  if (is_new)
+  if (const auto known = sent_layouts_.find(transfer.value);
+      known == sent_layouts_.end()) {
+    const MessageLayout& layout = sent_layouts_[transfer.value] =
+        layout_of(values, sent);
     engine_.send_text(description.to.value, tag(transfer.value, 0, false),
                       packed(layout));
-  else if (known->second != layout)
+  } else if (!has_layout(values, sent, known->second)) {
     throw std::runtime_error("transfer " + std::to_string(transfer.value) +
                              " has another shape than before");
-  engine_.send(description.to.value, tag(transfer.value, key, false), values,
-               priority_of(description));
+  }
+  engine_.send(description.to.value, tag(transfer.value, key, false), sent,
+               priority_of(description), waiting);
   engine_.move_on();
 }
 
@@ -122,9 +145,11 @@ std::vector<std::vector<at::Tensor>> MpiChannel::take(TransferId transfer,
     receive = posted(transfer, key);
   }
   engine_.wait_until([&] { return receive->outstanding == 0; });
-  const std::lock_guard lock(engine_.mutex());
-  receives_.erase(Key(transfer.value, key));
-  return std::move(receive->values);
+  {
+    const std::lock_guard lock(engine_.mutex());
+    receives_.erase(Key(transfer.value, key));
+  }
+  return receive->taken();
 }
 
 void MpiChannel::cancel() {

@@ -17,6 +17,7 @@
 #include "pipewright/runtime/channels/channel.h"
 #include "pipewright/runtime/channels/mpi_engine.h"
 #include "pipewright/runtime/channels/reduction.h"
+#include "pipewright/runtime/channels/room.h"
 
 namespace pipewright {
 
@@ -69,12 +70,14 @@ class MpiChannel final : public Channel {
     std::vector<WorkerContributions> mine;
     std::map<int, Part> parts;  // by rank
     std::vector<at::Tensor> sums;
-    at::Tensor flat;  // of MPI's own sums
+    at::Tensor flat;               // of MPI's own sums, in memory of the host
+    at::Device device = at::kCPU;  // of the gradients
     bool is_flat_done = false;
     int read = 0;
   };
 
   int tag(std::int32_t index, std::int32_t key, bool of_reduction) const;
+  std::shared_ptr<int> wait_for_room(TransferId transfer);
   const std::shared_ptr<Receive>& posted(TransferId transfer, std::int32_t key);
   void begin(Running& running, std::int32_t reduction, std::int32_t microbatch);
   void contribute_flat(Running& running, std::int32_t reduction,
@@ -86,7 +89,11 @@ class MpiChannel final : public Channel {
   const Program& program_;
   const WorkerId worker_;
   const std::vector<ReductionRanks>& ranks_;
+  Room room_;
   int window_ = 1;
+  // By transfer: how many messages wait for a receive. Shared, for requests of
+  // a cancelled run outlive the channel.
+  std::map<std::int32_t, std::shared_ptr<int>> waiting_;
   std::map<std::int32_t, MessageLayout> sent_layouts_;  // by transfer
   std::map<std::int32_t, Incoming> incoming_;           // by transfer
   std::map<Key, std::shared_ptr<Receive>> receives_;

@@ -48,8 +48,11 @@ class MpiEngine {
  public:
   // A receive: complete when nothing is outstanding.
   struct Receive {
-    std::vector<std::vector<at::Tensor>> values;
+    std::vector<std::vector<at::Tensor>> buffers;
+    MessageLayout layout;  // if some of it is meant for a device
     int outstanding = 0;
+    // What was sent, on its device; once, without the mutex.
+    std::vector<std::vector<at::Tensor>> taken();
   };
 
   // Duplicates the communicator: every rank constructs at the same time.
@@ -58,16 +61,21 @@ class MpiEngine {
 
   std::mutex& mutex() { return mutex_; }
 
-  // All below: with mutex() held. A tensor is kept until it has left.
+  // Whether MPI takes memory of devices as it is.
+  bool sends_directly() const { return sends_directly_; }
+
+  // All below: with mutex() held. A tensor is kept until it has left; it is one
+  // that as_sent() has made. `waiting` counts messages whose receive has not
+  // been posted.
   void send(int to, int tag, const std::vector<std::vector<at::Tensor>>& values,
-            Priority priority);
+            Priority priority, const std::shared_ptr<int>& waiting = nullptr);
   void send_text(int to, int tag, std::string text);
   void receive(int from, int tag, const MessageLayout& layout,
                Priority priority, const std::shared_ptr<Receive>& into);
   // Calls `arrived` once with the text of that tag, while moving on.
   void expect_text(int from, int tag,
                    std::function<void(const std::string&)> arrived);
-  // Counts as outstanding until done.
+  // Calls `done` when it is complete, while moving on.
   void add_request(MPI_Request request, std::function<void()> done);
   void move_on();
   bool is_idle() const {
@@ -84,10 +92,19 @@ class MpiEngine {
   MPI_Comm communicator() const { return data_; }
 
  private:
+  // What a request keeps alive, and who learns that it is complete.
+  struct Pending {
+    at::Tensor tensor;
+    int* under_way = nullptr;
+    std::shared_ptr<int> waiting;  // of the last piece of a message
+    std::shared_ptr<Receive> into;
+    std::function<void()> then;
+  };
   struct Outgoing {
     at::Tensor tensor;  // keeps the memory
     const char* from = nullptr;
     int bytes = 0, tag = 0;
+    std::shared_ptr<int> waiting;
     std::chrono::steady_clock::time_point since;
   };
   struct Expected {
@@ -106,6 +123,8 @@ class MpiEngine {
   };
 
   static Queue& queue_of(Peer& peer, Priority priority);
+  void add_request(MPI_Request request, Pending pending);
+  void start(int to, Outgoing outgoing, int& under_way);
   void start_low(int to, Peer& peer, Queue& queue);
   void test_requests();
   void probe_texts();
@@ -117,13 +136,15 @@ class MpiEngine {
            control_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
   std::vector<MPI_Request> active_;
-  std::vector<std::function<void()>> done_;  // beside active_
+  std::vector<Pending> pending_;  // beside active_
   std::vector<int> completed_;
   std::vector<Expected> texts_;
   std::vector<Peer> peers_;
   MPI_Request cancel_request_ = MPI_REQUEST_NULL;
   int cancel_word_ = 0;
   bool cancelled_ = false;
+  const bool sends_directly_;
+  std::chrono::steady_clock::time_point last_move_;
   std::string failure_;  // of the thread
   std::atomic<bool> ends_{false};
   std::thread thread_;

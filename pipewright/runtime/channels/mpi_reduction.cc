@@ -92,10 +92,9 @@ void MpiChannel::contribute(std::int32_t reduction, std::int32_t microbatch,
                             std::vector<Contribution> contributions) {
   const ReductionRanks& ranks = ranks_[static_cast<std::size_t>(reduction)];
   std::vector<std::vector<at::Tensor>> gradients(1);
-  for (Contribution& contribution : contributions) {
-    contribution.gradient = without_gaps(contribution.gradient);
+  for (const Contribution& contribution : contributions)
     gradients[0].push_back(contribution.gradient);
-  }
+  const auto sent = as_sent(gradients, engine_.sends_directly());
   const std::lock_guard lock(engine_.mutex());
   if (engine_.is_cancelled()) throw Cancelled();
   Running& running = running_[Key(reduction, microbatch)];
@@ -106,8 +105,8 @@ void MpiChannel::contribute(std::int32_t reduction, std::int32_t microbatch,
   for (const int reader : ranks.readers) {
     if (reader == worker_.value) continue;
     engine_.send_text(reader, to,
-                      packed_uses(contributions, layout_of(gradients)));
-    engine_.send(reader, to, gradients, Priority::High);
+                      packed_uses(contributions, layout_of(gradients, sent)));
+    engine_.send(reader, to, sent, Priority::High);
   }
   if (ranks.readers_here == 0)
     running_.erase(Key(reduction, microbatch));
@@ -126,6 +125,8 @@ void MpiChannel::contribute_flat(Running& running, std::int32_t reduction,
   std::vector<at::Tensor> flat;
   for (const at::Tensor& tensor : own) flat.push_back(tensor.reshape({-1}));
   running.flat = at::cat(flat);
+  running.device = running.flat.device();
+  running.flat = running.flat.to(at::kCPU);
   std::int64_t at = 0;
   for (const at::Tensor& tensor : own) {
     running.sums.push_back(
@@ -156,7 +157,7 @@ bool MpiChannel::is_complete(const Running& running,
 void MpiChannel::add_up(Running& running, const Reduction& reduction) const {
   std::vector<WorkerContributions> all = std::move(running.mine);
   for (auto& [rank, part] : running.parts) {
-    auto& gradients = part.gradients->values.at(0);
+    auto gradients = std::move(part.gradients->taken().at(0));
     for (std::size_t i = 0; i < part.contributions.size(); ++i)
       part.contributions[i].gradient = std::move(gradients[i]);
     all.push_back({WorkerId(rank), std::move(part.contributions)});
@@ -181,6 +182,8 @@ std::vector<at::Tensor> MpiChannel::reduced(std::int32_t reduction,
       [&] { return running->read > 0 || is_complete(*running, ranks); });
   if (running->sums.empty()) add_up(*running, program_.reductions[index]);
   std::vector<at::Tensor> sums = running->sums;
+  if (running->flat.defined())
+    for (at::Tensor& sum : sums) sum = sum.to(running->device);
   const std::lock_guard lock(engine_.mutex());
   if (++running->read == ranks.readers_here)
     running_.erase(Key(reduction, microbatch));

@@ -5,10 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "pipewright/runtime/channels/mpi_channel.h"
 #include "pipewright/runtime/channels/mpi_engine.h"
+#include "pipewright/runtime/channels/mpi_version.h"
+#include "pipewright/runtime/worker_threads.h"
 
 namespace pipewright {
 namespace {
@@ -61,14 +62,19 @@ std::string received_bytes(int from, MPI_Comm comm) {
   return bytes;
 }
 
-int ranks_on_host() {
+struct HostRanks {
+  int mine = 0, count = 1;  // on this host
+};
+
+HostRanks ranks_on_host() {
   MPI_Comm host = MPI_COMM_NULL;
-  int count = 1;
+  HostRanks ranks;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
                       &host);
-  MPI_Comm_size(host, &count);
+  MPI_Comm_rank(host, &ranks.mine);
+  MPI_Comm_size(host, &ranks.count);
   MPI_Comm_free(&host);
-  return count;
+  return ranks;
 }
 
 int cores_of_host() {
@@ -77,8 +83,12 @@ int cores_of_host() {
 
 class MpiTransport final : public Transport {
  public:
-  MpiTransport(int rank, int size, const MpiOptions& options)
-      : rank_(rank), size_(size), options_(options), engine_(MPI_COMM_WORLD) {
+  MpiTransport(int rank, int size, int core, const MpiOptions& options)
+      : rank_(rank),
+        size_(size),
+        core_(core),
+        options_(options),
+        engine_(MPI_COMM_WORLD) {
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &texts_), "MPI_Comm_dup");
     if (options.progress_thread) engine_.start_thread();
   }
@@ -92,6 +102,7 @@ class MpiTransport final : public Transport {
   int process() const override { return rank_; }
   int num_processes() const override { return size_; }
   bool is_here(WorkerId worker) const override { return worker.value == rank_; }
+  int first_core() const override { return core_; }
 
   std::vector<std::unique_ptr<Channel>> connect(
       const Program& program) override {
@@ -165,7 +176,7 @@ class MpiTransport final : public Transport {
     sums_.clear();
   }
 
-  const int rank_, size_;
+  const int rank_, size_, core_;
   const MpiOptions options_;
   MPI_Comm texts_ = MPI_COMM_NULL;
   std::vector<Reduction> reductions_;  // that sums_ are for
@@ -175,20 +186,6 @@ class MpiTransport final : public Transport {
 };
 
 }  // namespace
-
-bool is_launched_by_mpi() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"})
-    if (std::getenv(name) != nullptr) return true;
-  return false;
-}
-
-std::string mpi_version() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-  int length = 0;
-  MPI_Get_library_version(text, &length);
-  const std::string whole(text, static_cast<std::size_t>(length));
-  return whole.substr(0, whole.find_first_of(",\n"));
-}
 
 Result<std::unique_ptr<MpiSession>> MpiSession::start() {
   int provided = MPI_THREAD_SINGLE;
@@ -203,14 +200,17 @@ Result<std::unique_ptr<MpiSession>> MpiSession::start() {
         "it must be built with MPI_THREAD_MULTIPLE");
   MPI_Comm_rank(MPI_COMM_WORLD, &session->rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &session->size_);
-  Patience::set_cores_shared(ranks_on_host() > cores_of_host());
+  const HostRanks ranks = ranks_on_host();
+  Patience::set_cores_shared(ranks.count > cores_of_host());
+  // A launcher that binds ranks to cores has decided already.
+  if (ranks.count <= num_usable_cores()) session->core_ = ranks.mine;
   return session;
 }
 
 MpiSession::~MpiSession() { MPI_Finalize(); }
 
 std::unique_ptr<Transport> MpiSession::connect(const MpiOptions& options) {
-  return std::make_unique<MpiTransport>(rank_, size_, options);
+  return std::make_unique<MpiTransport>(rank_, size_, core_, options);
 }
 
 }  // namespace pipewright

@@ -20,11 +20,6 @@ struct MpiOptions {
   bool progress_thread = true;
 };
 
-// Whether a launcher of MPI started this process, as its environment says.
-bool is_launched_by_mpi();
-// "Open MPI v4.1.4", or "none".
-std::string mpi_version();
-
 // MPI itself, from its start to its end: once in a process.
 class MpiSession {
  public:
@@ -43,7 +38,7 @@ class MpiSession {
  private:
   MpiSession() = default;
 
-  int rank_ = 0, size_ = 1;
+  int rank_ = 0, size_ = 1, core_ = -1;
 };
 
 }  // namespace pipewright

@@ -1,19 +1,14 @@
 // The answers of a build without MPI; see mpi_transport.h.
 
-#include <cstdlib>
-
 #include "pipewright/base/check.h"
 #include "pipewright/runtime/channels/mpi_transport.h"
+#include "pipewright/runtime/channels/mpi_version.h"
 
 namespace pipewright {
 
-bool is_launched_by_mpi() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"})
-    if (std::getenv(name) != nullptr) return true;
-  return false;
-}
-
 std::string mpi_version() { return "none"; }
+
+std::string mpi_thread_level() { return "none"; }
 
 Result<std::unique_ptr<MpiSession>> MpiSession::start() {
   return bad_configuration(

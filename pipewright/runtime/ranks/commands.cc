@@ -31,13 +31,17 @@ void dismiss(Transport& transport, const LastWord& word) {
   Packer argument;
   argument.number(word.exit_code);
   argument.text(word.text);
+  argument.number(word.ended_well);
   lead(transport, Command::Dismiss, argument.take());
 }
 
 LastWord last_word(const Order& dismissal) {
   Unpacker details(dismissal.argument);
-  const int code = details.number<int>();
-  return {code, details.text()};
+  LastWord word;
+  word.exit_code = details.number<int>();
+  word.text = details.text();
+  word.ended_well = details.number<bool>();
+  return word;
 }
 
 }  // namespace pipewright

@@ -10,19 +10,21 @@
 #include <utility>
 
 #include "pipewright/base/text.h"
+#include "pipewright/runtime/checkpoint.h"
 
 namespace pipewright {
 namespace {
 
 using Kind = Injection::Kind;
 
-constexpr std::array<std::pair<const char*, Kind>, 6> kKinds = {{
+constexpr std::array<std::pair<const char*, Kind>, 7> kKinds = {{
     {"kill", Kind::Kill},
     {"stop", Kind::Stop},
     {"loop", Kind::Loop},
     {"nan", Kind::Nan},
     {"throw", Kind::Throw},
     {"missing", Kind::Missing},
+    {"full", Kind::Full},
 }};
 
 std::optional<ActionKind> action_of(char letter) {
@@ -47,7 +49,8 @@ std::optional<ActionKind> action_of(char letter) {
 Error unknown(const std::string& what) {
   return bad_configuration(
       "--inject does not know \"" + what + "\"",
-      "as kill:rank=2,step=5,action=B3; or stop, loop, nan, throw, missing");
+      "as kill:rank=2,step=5,action=B3; or stop, loop, nan, throw, full, "
+      "missing");
 }
 
 Result<void> read_setting(const std::string& key, const std::string& value,
@@ -134,6 +137,9 @@ void inject(const Injection& injection) {
       throw std::runtime_error("made to fail by --inject");
     case Kind::Missing:
       while (true) ::pause();
+    case Kind::Full:
+      pretend_disk_is_full();
+      break;
     case Kind::Nan:
       break;
   }

@@ -2,10 +2,11 @@
 // asked for with --inject.
 //
 //   kill:rank=2,step=5,action=B3    the process dies (SIGKILL)
-//   stop:rank=1,step=5,seconds=2    it is stopped, here for 2 s; without: for
-//   ever loop:rank=1,step=5              its worker computes for ever
+//   stop:rank=1,step=5,seconds=2    it is stopped for 2 s; without: for ever
+//   loop:rank=1,step=5              its worker computes for ever
 //   nan:rank=1,step=5,action=F0     what it reads or makes there is no number
 //   throw:rank=1,step=5             a kernel fails
+//   full:step=5                     the leader finds no room for checkpoints
 //   missing:rank=1                  it never joins the others
 //
 // Steps count from 1. An action is F, B, I, W or R (or S for the optimizer's
@@ -30,7 +31,8 @@ struct Injection {
     Loop,
     Nan,
     Throw,
-    Missing
+    Missing,
+    Full
   };
   Kind kind = Kind::Kill;
   int rank = 0;

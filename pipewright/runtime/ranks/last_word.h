@@ -8,7 +8,8 @@ namespace pipewright {
 
 struct LastWord {
   int exit_code = 0;
-  std::string text;  // what went wrong; may be empty
+  std::string text;        // why it ended early; may be empty
+  bool ended_well = true;  // between steps, so that all can end together
 };
 
 }  // namespace pipewright

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "pipewright/base/text.h"
+#include "pipewright/runtime/channels/launcher.h"
 #include "pipewright/runtime/channels/mpi_transport.h"
 #include "pipewright/runtime/ranks/agreement.h"
 #include "pipewright/runtime/ranks/commands.h"
@@ -61,10 +62,11 @@ class RankLaunch final : public Launch {
 
   Result<void> join(std::optional<Injection> injection) {
     std::unique_ptr<Transport> transport = in_process_transport();
+    if (auto alone = check_launcher(); !alone) return alone;
     if (is_launched_by_mpi()) {
-      const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+      rank_ = rank_of_launcher();
       if (injection && injection->kind == Injection::Kind::Missing &&
-          rank != nullptr && parse_integer(rank) == injection->rank)
+          rank_ == injection->rank)
         inject(*injection);
       set_up_ = std::make_unique<SetUpWatch>(limits_.set_up,
                                              [this] { give_up(missing()); });
@@ -112,13 +114,18 @@ class RankLaunch final : public Launch {
     return {};
   }
 
+  // Ranks that do not come to train have no folder yet.
   void report(const Error& error) const override {
+    std::error_code ignored;
+    if (is_launched_by_mpi() && !request_.run.empty())
+      std::filesystem::create_directories(request_.run, ignored);
     write_failure(request_.run, rank_, error, progress_);
   }
 
   void finish(int exit_code, const std::string& text,
               bool ended_well) override {
-    if (heartbeat_ && leads()) dismiss(*transport_, {exit_code, text});
+    if (heartbeat_ && leads())
+      dismiss(*transport_, {exit_code, text, ended_well});
     set_up_.reset();
     if (heartbeat_) heartbeat_->finish();
     if (!ended_well) return;

@@ -57,6 +57,7 @@ class WatchedChannel final : public Channel {
   }
   void send(TransferId transfer, std::int32_t key, Values values) override {
     if (is_poisoned_ && poison(values)) is_poisoned_ = false;
+    const Waiting waiting(progress_);  // for a receiver that is far behind
     inner_->send(transfer, key, std::move(values));
   }
   void post(TransferId transfer, std::int32_t key) override {
@@ -111,6 +112,8 @@ class WatchedTransport final : public Transport {
   bool is_here(WorkerId worker) const override {
     return inner_->is_here(worker);
   }
+
+  int first_core() const override { return inner_->first_core(); }
 
   std::vector<std::unique_ptr<Channel>> connect(
       const Program& program) override {

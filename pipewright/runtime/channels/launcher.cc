@@ -1,0 +1,41 @@
+#include "pipewright/runtime/channels/launcher.h"
+
+#include <cstdlib>
+#include <string>
+
+#include "pipewright/base/text.h"
+
+namespace pipewright {
+namespace {
+
+int number_of(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  const auto number = text == nullptr ? std::nullopt : parse_integer(text);
+  return number ? static_cast<int>(*number) : otherwise;
+}
+
+}  // namespace
+
+bool is_launched_by_mpi() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"})
+    if (std::getenv(name) != nullptr) return true;
+  return false;
+}
+
+int rank_of_launcher() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+    if (const int rank = number_of(name, -1); rank >= 0) return rank;
+  return 0;
+}
+
+// Slurm sets it in the tasks of a step, and not in a job's script.
+Result<void> check_launcher() {
+  const int tasks = number_of("SLURM_STEP_NUM_TASKS", 1);
+  if (tasks < 2 || is_launched_by_mpi()) return {};
+  return bad_configuration(
+      "srun started " + std::to_string(tasks) +
+          " tasks that MPI does not know of",
+      "srun --mpi=pmix; srun --mpi=list says what this cluster has");
+}
+
+}  // namespace pipewright

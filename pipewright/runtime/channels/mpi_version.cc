@@ -1,0 +1,73 @@
+#include "pipewright/runtime/channels/mpi_version.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pipewright/runtime/channels/launcher.h"
+#include "pipewright/runtime/channels/mpi_include.h"
+
+namespace pipewright {
+namespace {
+
+constexpr int kLongestStart_ms = 10000;
+
+std::string name_of_level(int level) {
+  if (level == MPI_THREAD_MULTIPLE) return "MPI_THREAD_MULTIPLE";
+  if (level == MPI_THREAD_SERIALIZED) return "MPI_THREAD_SERIALIZED";
+  if (level == MPI_THREAD_FUNNELED) return "MPI_THREAD_FUNNELED";
+  return level == MPI_THREAD_SINGLE ? "MPI_THREAD_SINGLE" : "unknown";
+}
+
+int level_here() {
+  int level = -1;
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) !=
+      MPI_SUCCESS)
+    return -1;
+  MPI_Finalize();
+  return level;
+}
+
+// MPI without a launcher may print, hang or end the process that starts it.
+int level_elsewhere() {
+  int ends[2];
+  if (::pipe(ends) != 0) return -1;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int nowhere = ::open("/dev/null", O_RDWR);
+    for (const int standard : {0, 1, 2}) ::dup2(nowhere, standard);
+    const int level = level_here();
+    static_cast<void>(!::write(ends[1], &level, sizeof(level)));
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  int level = -1;
+  pollfd answer{ends[0], POLLIN, 0};
+  if (child > 0 && ::poll(&answer, 1, kLongestStart_ms) == 1 &&
+      ::read(ends[0], &level, sizeof(level)) != sizeof(level))
+    level = -1;
+  ::close(ends[0]);
+  if (child > 0) {
+    if (level < 0) ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+  return level;
+}
+
+}  // namespace
+
+std::string mpi_version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string whole(text, static_cast<std::size_t>(length));
+  return whole.substr(0, whole.find_first_of(",\n"));
+}
+
+std::string mpi_thread_level() {
+  return name_of_level(is_launched_by_mpi() ? level_here() : level_elsewhere());
+}
+
+}  // namespace pipewright
