@@ -275,8 +275,10 @@ std::optional<Error> Run::execute(WorkerId worker, const Action& action) {
       return fail(worker, "its weights are at another version");
     return std::nullopt;
   }
-  const std::uint8_t makes =
-      transfer.kind == TransferKind::Gradient ? kBackward : kForward;
+  const std::uint8_t makes = transfer.again ? kRecompute
+                             : transfer.kind == TransferKind::Gradient
+                                 ? kBackward
+                                 : kForward;
   if (!(done(operation(worker, transfer.made_by), action.microbatch) & makes))
     return fail(worker, "it is sent before it is made");
   return std::nullopt;
