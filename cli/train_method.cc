@@ -1,9 +1,12 @@
 #include "cli/train_method.h"
 
+#include <cmath>
+
 #include "cli/planning.h"
 #include "pipewright/plan/lower.h"
 #include "pipewright/plan/method_switch.h"
 #include "pipewright/plan/validate.h"
+#include "pipewright/planners/pipemare_segments.h"
 #include "pipewright/profile/analytic.h"
 
 namespace pipewright::cli {
@@ -26,6 +29,12 @@ Result<Method> chosen_method(const MethodOptions& options) {
   if (options.vertical_sync) return Method::VerticalSync;
   if (methods.size() == 1) return methods.front();
   return bad_configuration("one run has one method", "as --method pipemare");
+}
+
+int segment_length(const MethodOptions& options, const Plan& plan) {
+  if (options.segment > 0) return options.segment;
+  return std::max(1,
+                  static_cast<int>(std::lround(std::sqrt(plan.num_stages()))));
 }
 
 Result<void> validated(const Program& program) {
@@ -99,6 +108,13 @@ void add_method_options(CLI::App& command, MethodOptions& options,
   command.add_flag("--no-correction", options.no_correction, "Without T2")
       ->group(pipemare);
   command
+      .add_option("--recompute", options.segment,
+                  "Stages keep the inputs of segments of so many and make the "
+                  "rest anew; 0: near the square root of all")
+      ->check(CLI::Range(0, 100000))
+      ->excludes(plan)
+      ->group(pipemare);
+  command
       .add_option("--warm-up-steps", options.warm_up_steps,
                   "T3: so many synchronous steps come first")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
@@ -120,6 +136,11 @@ Result<Plan> planned_here(const MethodOptions& options, int optimizer_words) {
   PIPEWRIGHT_TRY(const Planner* planner, find_planner("pipemare"));
   PIPEWRIGHT_TRY(Planned planned, planner->plan(loaded.problem));
   planned.plan.method = method;
+  if (options.segment >= 0) {
+    PIPEWRIGHT_TRY(
+        planned.plan,
+        recomputing(planned.plan, segment_length(options, planned.plan)));
+  }
   return is_asynchronous(method) ? std::move(planned.plan)
                                  : drained(planned.plan);
 }

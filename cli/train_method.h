@@ -22,6 +22,7 @@ struct MethodOptions {
   std::int64_t rescheduling_steps = -1;
   bool no_rescheduling = false;
   bool no_correction = false;
+  int segment = -1;  // 0: the best; below: nothing is recomputed
   double correction_decay = 0.135;
   std::int64_t warm_up_steps = 0;
 };

@@ -207,6 +207,7 @@ void Lowering::add_sends(WorkerId worker, int k) {
     }
   };
   if (action.kind == ComputeKind::Forward) send(traffic.forward_sends);
+  if (action.kind == ComputeKind::Recompute) send(traffic.again_sends);
   if (starts_backward(action.kind)) send(traffic.backward_sends);
 }
 

@@ -48,4 +48,12 @@ Kept kept_by(const std::vector<LayerId>& layers, const Profile& profile,
           {privates.begin(), privates.end()}};
 }
 
+bool is_remade_for(const Plan& plan, const Homes& homes, StageId stage,
+                   LayerId layer) {
+  const StageId home = homes.forward[layer.index()];
+  std::size_t first = stage.index();
+  while (plan.stages[first].continues) --first;
+  return StageId(first) <= home && home < stage;
+}
+
 }  // namespace pipewright

@@ -30,4 +30,9 @@ struct Kept {
 Kept kept_by(const std::vector<LayerId>& layers, const Profile& profile,
              const Homes& homes, bool recompute);
 
+// Whether the layer's forward is in an earlier stage of the stage's segment, so
+// that its output is recomputed and sent once more.
+bool is_remade_for(const Plan& plan, const Homes& homes, StageId stage,
+                   LayerId layer);
+
 }  // namespace pipewright

@@ -79,6 +79,7 @@ class MemoryEffects {
     Values kept;        // from F (and receives) until B or W ends
     Values recomputed;  // by R
     Bytes gradients_sent;
+    Bytes sent_again;  // by R
   };
 
   State& state(const Operation& operation) {
@@ -132,8 +133,13 @@ class MemoryEffects {
     collect(stage_traffic.forward_sends, s.sent);
     for (TransferId id : stage_traffic.backward_sends)
       s.gradients_sent += program_.transfers[id.index()].bytes;
+    for (TransferId id : stage_traffic.again_sends)
+      s.sent_again += program_.transfers[id.index()].bytes;
     s.kept = values_of(
         kept_by(operation.backward, profile_, homes_, operation.recompute));
+    std::erase_if(s.kept, [&](const Value& value) {
+      return is_remade_for(plan_, homes_, operation.stage, value.layer);
+    });
     if (operation.recompute) {
       const Values all =
           values_of(kept_by(operation.backward, profile_, homes_, false));
@@ -174,7 +180,7 @@ class MemoryEffects {
     Transfer& transfer = program_.transfers[id.index()];
     if (transfer.is_keyed_by_version()) return;
     const SampleRange range{transfer.first_sample, transfer.end_sample};
-    if (transfer.kind == TransferKind::Gradient) {
+    if (transfer.kind == TransferKind::Gradient || transfer.again) {
       transfer.freed_by_sender = transfer.bytes;
       return;
     }
@@ -234,7 +240,7 @@ class MemoryEffects {
     effect(ActionKind::Forward) = {bytes(stays, operation) + forward, forward};
 
     const Bytes recomputed = bytes(s.recomputed, operation);
-    effect(ActionKind::Recompute) = {recomputed, Bytes(0)};
+    effect(ActionKind::Recompute) = {recomputed + s.sent_again, Bytes(0)};
 
     const Bytes backward = transient(operation.backward, operation, 2);
     const Bytes kept = bytes(s.kept, operation) + recomputed;

@@ -150,6 +150,39 @@ Result<void> check_slices(const Plan& plan) {
   return {};
 }
 
+// A segment's stages are alone on their workers: what one of them recomputes
+// must not take the place of what another one keeps.
+Result<void> check_segments(const Plan& plan) {
+  std::vector<int> stages_of(plan.devices.size());
+  for (const Stage& stage : plan.stages)
+    for (const WorkerId worker : stage.workers) ++stages_of[worker.index()];
+  std::vector<bool> recomputes(plan.stages.size());
+  for (const auto& order : plan.schedule.sections().body)
+    for (const ComputeAction& action : order)
+      if (action.kind == ComputeKind::Recompute)
+        recomputes[action.stage.index()] = true;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    if (!plan.stages[s].continues) continue;
+    if (s == 0)
+      return malformed("there is no segment that it could continue",
+                       stage_name(s));
+    for (const std::size_t member : {s - 1, s}) {
+      const Stage& stage = plan.stages[member];
+      if (!stage.recompute || !recomputes[member])
+        return malformed("it is in a segment, but does not recompute",
+                         stage_name(member),
+                         "the schedule says when: 1R0 is microbatch 0");
+      if (stage.forward != stage.backward || stage.workers.size() != 1 ||
+          stages_of[stage.workers[0].index()] != 1)
+        return malformed(
+            "it is in a segment, but not alone on one worker with its forward "
+            "and backward",
+            stage_name(member), "recompute from each stage's own input");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<Stage> stages_of_cuts(const std::vector<int>& cuts,
@@ -173,6 +206,7 @@ Result<void> check_plan(const Plan& plan, const Profile& profile) {
   if (Result<void> numbers = check_numbers(plan); !numbers) return numbers;
   if (Result<void> workers = check_workers(plan); !workers) return workers;
   if (Result<void> slices = check_slices(plan); !slices) return slices;
+  if (Result<void> segments = check_segments(plan); !segments) return segments;
   for (auto [layers, direction] : {std::pair{&Stage::forward, "forward"},
                                    std::pair{&Stage::backward, "backward"}}) {
     auto stage_of = stage_of_layers(plan, profile, layers, direction);

@@ -24,6 +24,10 @@ struct Stage {
   std::vector<LayerId> backward;  // ascending; the same unless Bi-Partition
   std::vector<WorkerId> workers;  // who holds it: more than one is replicas
   bool recompute = false;         // forward keeps only its inputs
+  // Of a stage that recomputes: it goes on with the segment of the stage before
+  // it. What stages of the segment feed it is not kept either: they recompute
+  // it and send it once more.
+  bool continues = false;
 
   bool operator==(const Stage&) const = default;
 };

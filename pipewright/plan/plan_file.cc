@@ -78,6 +78,8 @@ Stage read_stage(JsonCursor cursor, std::int64_t& left) {
         WorkerId(static_cast<std::int32_t>(worker.integer(0, 1 << 20))));
   JsonCursor recompute = cursor.find("recompute");
   stage.recompute = recompute.exists() && recompute.boolean();
+  JsonCursor continues = cursor.find("continues_segment");
+  stage.continues = continues.exists() && continues.boolean();
   cursor.refuse_other_keys();
   return stage;
 }
@@ -162,6 +164,7 @@ Json to_json(const Plan& plan) {
     for (WorkerId worker : stage.workers) workers.push(worker.value);
     item.set("workers", std::move(workers));
     if (stage.recompute) item.set("recompute", true);
+    if (stage.continues) item.set("continues_segment", true);
     stages.push(std::move(item));
   }
   json.set("stages", std::move(stages));

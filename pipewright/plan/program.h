@@ -103,6 +103,7 @@ struct Transfer {
       made_by;  // by its forward, by its backward for gradients, or its step
   TransferKind kind = TransferKind::Activation;
   std::int32_t group = -1;  // of weights: into weight_groups
+  bool again = false;       // what the maker's recomputation made
   std::vector<Value> values;
   std::int32_t first_sample = 0, end_sample = 0;
   Bytes bytes;

@@ -275,8 +275,8 @@ std::optional<Error> Run::execute(WorkerId worker, const Action& action) {
       return fail(worker, "its weights are at another version");
     return std::nullopt;
   }
-  const std::uint8_t makes =
-      transfer.kind == TransferKind::Gradient ? kBackward : kForward;
+  std::uint8_t makes = transfer.again ? kRecompute : kForward;
+  if (transfer.kind == TransferKind::Gradient) makes = kBackward;
   if (!(done(operation(worker, transfer.made_by), action.microbatch) & makes))
     return fail(worker, "it is sent before it is made");
   return std::nullopt;

@@ -59,6 +59,7 @@ const Lane& Traffic::lane(const Placement& placement) {
     for (WorkerId worker : placement[s]) building.lane[{StageId(s), worker}];
   add_activations(building);
   add_kept(building);
+  add_remade(building);
   add_gradients(building);
   for (std::size_t t = first_new; t < transfers_.size(); ++t) {
     Transfer& transfer = transfers_[t];
@@ -169,6 +170,30 @@ void Traffic::add_kept(Building& b) {
         if (sizes_[owner.index()].keeps_private > Bytes(0))
           move(b, TransferKind::Saved, {ValueKind::Private, owner}, home,
                StageId(s));
+    }
+  }
+}
+
+// Stages of a segment are alone on their workers, and have one each.
+void Traffic::add_remade(Building& b) {
+  for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+    if (!plan_.stages[s].continues) continue;
+    const WorkerId user = b.placement[s].front();
+    std::set<LayerId> inputs;
+    for (LayerId layer : plan_.stages[s].forward)
+      for (LayerId input : profile_.layers[layer.index()].inputs)
+        inputs.insert(homes_.storage[input.index()]);
+    for (LayerId input : inputs) {
+      if (!is_remade_for(plan_, homes_, StageId(s), input)) continue;
+      const StageId home = homes_.forward[input.index()];
+      const WorkerId maker = b.placement[home.index()].front();
+      const TransferId id =
+          transfer_of(TransferKind::Saved, home, maker, StageId(s), user,
+                      {0, plan_.microbatch});
+      transfers_[id.index()].again = true;
+      transfers_[id.index()].values.push_back({ValueKind::Activation, input});
+      add_once(b.lane[{StageId(s), user}].kept_needs, id);
+      add_once(b.lane[{home, maker}].again_sends, id);
     }
   }
 }

@@ -35,6 +35,7 @@ struct StageTraffic {
   std::vector<TransferId> backward_needs;  // gradients
   std::vector<TransferId> forward_sends;
   std::vector<TransferId> backward_sends;
+  std::vector<TransferId> again_sends;  // by R
   // Other stages on the same worker that make what this one uses: forwards for
   // its forward, forwards for what its backward keeps, backwards for gradients.
   std::set<StageId> forward_local, kept_local, backward_local;
@@ -72,6 +73,7 @@ class Traffic {
   struct Building;
   void add_activations(Building& b);
   void add_kept(Building& b);
+  void add_remade(Building& b);
   void add_gradients(Building& b);
   void move(Building& b, TransferKind kind, Value value, StageId from,
             StageId to);

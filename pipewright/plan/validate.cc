@@ -83,6 +83,7 @@ std::optional<Error> indices_fault(const Program& program) {
 std::vector<StageDelay> staleness(const Program& program) {
   std::vector<StageDelay> sums(static_cast<std::size_t>(program.num_stages));
   std::vector<int> forwards(sums.size()), backwards(sums.size());
+  std::vector<int> recomputes(sums.size());
   for (const WorkerProgram& worker : program.workers)
     for (const Action& action : worker.body) {
       if (!is_compute(action.kind)) continue;
@@ -94,6 +95,9 @@ std::vector<StageDelay> staleness(const Program& program) {
       if (action.kind == ActionKind::Forward) {
         sums[s].forward += behind;
         ++forwards[s];
+      } else if (action.kind == ActionKind::Recompute) {
+        sums[s].recompute += behind;
+        ++recomputes[s];
       } else if (action.kind == ActionKind::Backward ||
                  action.kind == ActionKind::BackwardInput) {
         sums[s].backward += behind;
@@ -103,6 +107,7 @@ std::vector<StageDelay> staleness(const Program& program) {
   for (std::size_t s = 0; s < sums.size(); ++s) {
     if (forwards[s]) sums[s].forward /= forwards[s];
     if (backwards[s]) sums[s].backward /= backwards[s];
+    if (recomputes[s]) sums[s].recompute /= recomputes[s];
     sums[s].corrected = program.delays[s].corrected;
     sums[s].averaging = program.delays[s].averaging;
   }

@@ -3,9 +3,7 @@
 // Yang et al., "PipeMare: Asynchronous Pipeline Parallel DNN Training", MLSys
 // 2021 (arXiv 1910.05124). The paper cuts one weight tensor a stage and gives
 // no partitioning method; balancing by time and several stages a device are
-// ours. Where the memory does not suffice every stage recomputes from its own
-// input; the paper's segments, which keep one input for several stages, are in
-// the notes as a closed form.
+// ours. Where the memory does not suffice, stages recompute.
 
 #include <algorithm>
 #include <optional>
@@ -15,6 +13,7 @@
 #include "pipewright/planners/list.h"
 #include "pipewright/planners/pipemare_cuts.h"
 #include "pipewright/planners/pipemare_report.h"
+#include "pipewright/planners/pipemare_segments.h"
 #include "pipewright/planners/refusal.h"
 #include "pipewright/schedules/async_chunks.h"
 #include "pipewright/schedules/generator.h"
@@ -32,7 +31,7 @@ Result<Schedule> schedule_of(const DeepStages& stages, int microbatches) {
 }
 
 Result<Plan> plan_of(const DeepStages& stages, const Problem& problem,
-                     int microbatch, bool recompute) {
+                     int microbatch) {
   Plan plan;
   plan.model = problem.profile->model;
   plan.planner = "pipemare";
@@ -53,7 +52,6 @@ Result<Plan> plan_of(const DeepStages& stages, const Problem& problem,
         stage.forward.push_back(LayerId(layer));
       stage.backward = stage.forward;
       stage.workers = {WorkerId(w)};
-      stage.recompute = recompute;
       plan.stages.push_back(std::move(stage));
     }
   }
@@ -104,19 +102,34 @@ class PipeMarePlanner : public Planner {
   Result<Planned> plan_at(const Problem& problem, int microbatch) const {
     PIPEWRIGHT_TRY(const DeepStages stages,
                    deep_stages(problem, microbatch, num_stages(problem)));
+    PIPEWRIGHT_TRY(
+        const CostTable costs,
+        CostTable::create(*problem.profile, *problem.cluster, microbatch));
+    PIPEWRIGHT_TRY(const Plan keeping, plan_of(stages, problem, microbatch));
+    const DepthCosts depth =
+        depth_costs(costs, stages.ends, keeping.num_microbatches(),
+                    problem.optimizer_words, Slots::Alternate);
     Planned result;
-    for (bool recompute : {false, true}) {
-      PIPEWRIGHT_TRY(result.plan,
-                     plan_of(stages, problem, microbatch, recompute));
+    // What is least in all may not be least on the fullest device.
+    for (const int segment : {0, depth.segment, 1}) {
+      result.plan = keeping;
+      if (segment > 0) {
+        PIPEWRIGHT_TRY(result.plan, recomputing(keeping, segment));
+      }
       PIPEWRIGHT_TRY(result.estimate, problem.estimate(result.plan));
       if (result.estimate.fits) break;
     }
     if (!result.estimate.fits) return too_large(problem, result);
-    PIPEWRIGHT_TRY(
-        const CostTable costs,
-        CostTable::create(*problem.profile, *problem.cluster, microbatch));
-    describe(result, stages, costs, problem);
+    describe(result, stages, costs, depth, problem);
     return result;
+  }
+
+  static std::string recomputation_text(const Plan& plan, int segment) {
+    if (has_segments(plan))
+      return ", recomputed in segments of " + std::to_string(segment) +
+             " stages";
+    return plan.stages[0].recompute ? ", recomputed from each stage's input"
+                                    : "";
   }
 
   static Error too_large(const Problem& problem, const Planned& result) {
@@ -126,17 +139,19 @@ class PipeMarePlanner : public Planner {
 
   // Its own cost model: the slowest worker's work, nobody waits.
   static void describe(Planned& result, const DeepStages& stages,
-                       const CostTable& costs, const Problem& problem) {
+                       const CostTable& costs, const DepthCosts& depth,
+                       const Problem& problem) {
     const auto& devices = problem.cluster->devices();
-    const bool recompute = result.plan.stages[0].recompute;
     int stage = 0, first = 0;
     Seconds slowest;
     for (std::size_t w = 0; w < stages.stages_of.size(); ++w) {
       stage += stages.stages_of[w];
-      const int end = stages.ends[static_cast<std::size_t>(stage) - 1];
+      const auto last = static_cast<std::size_t>(stage) - 1;
+      const int end = stages.ends[last];
       const int kind = devices[w].kind;
       Seconds load = costs.compute(kind, first, end);
-      if (recompute) load += costs.forward(kind, first, end);
+      if (result.plan.stages[last].recompute)
+        load += costs.forward(kind, first, end);
       slowest = std::max(slowest, load);
       first = end;
     }
@@ -149,10 +164,7 @@ class PipeMarePlanner : public Planner {
                  std::to_string(stages.stages_of.size()) +
                  " workers that never drain: delays of up to " +
                  to_text((P - 1) / microbatches) + " steps" +
-                 (recompute ? ", recomputed from each stage's input" : "");
-    const DepthCosts depth =
-        depth_costs(costs, stages.ends, result.plan.num_microbatches(),
-                    problem.optimizer_words, Slots::Alternate);
+                 recomputation_text(result.plan, depth.segment);
     for (const MethodCost& method : depth.methods)
       result.notes.push_back(method.name + ": weights " +
                              to_text(method.weights) + ", activations " +

@@ -13,6 +13,9 @@
 //                                0F2 1F1     |
 //   1:                           2F0         | 2F1 3F0 3B0 2B0
 //
+// With segments stage s also recomputes microbatch r + e-s in round r, where e
+// is its segment's last stage: what the stage before made anew in round r-1.
+//
 // With equal stages and without transfers no worker ever waits: a repetition
 // of the body takes M(F+B) of a whole worker.
 
@@ -28,6 +31,7 @@ namespace {
 struct Chunk {
   int first = 0, end = 0;  // stages
   int num_stages = 0;      // of the pipeline
+  int segment = 0;
 
   int ahead(int stage) const { return num_stages - 1 - stage; }
 };
@@ -39,20 +43,33 @@ void append_round(std::vector<ComputeAction>& order, const Chunk& chunk,
     if (microbatch >= 0 && microbatch < end_of_forwards)
       order.push_back({StageId(s), microbatch, ComputeKind::Forward});
   }
+  for (int s = chunk.first; s < chunk.end; ++s) {
+    const auto end = segment_end(s, chunk.num_stages, chunk.segment);
+    if (!end) continue;
+    const int microbatch = round + *end - s;
+    if (microbatch >= 0 && microbatch < end_of_forwards)
+      order.push_back({StageId(s), microbatch, ComputeKind::Recompute});
+  }
   for (int s = chunk.end - 1; backwards && s >= chunk.first; --s)
     order.push_back({StageId(s), round, ComputeKind::Backward});
 }
 
 }  // namespace
 
+std::optional<int> segment_end(int stage, int num_stages, int segment) {
+  if (segment < 1) return std::nullopt;
+  const int end = (stage / segment + 1) * segment - 1;
+  return end < num_stages - 1 ? std::optional(end) : std::nullopt;
+}
+
 Result<Schedule> async_chunks_schedule(const std::vector<int>& stages_of,
-                                       int microbatches) {
+                                       int microbatches, int segment) {
   const int P = std::accumulate(stages_of.begin(), stages_of.end(), 0);
   const int M = microbatches;
   Schedule::Sections sections;
   sections.minibatches_outside = (P - 1 + M - 1) / M;
   const int outside = sections.minibatches_outside * M;
-  Chunk chunk{0, 0, P};
+  Chunk chunk{0, 0, P, segment};
   for (int stages : stages_of) {
     if (stages < 1)
       return bad_configuration("every worker needs at least one stage, not " +

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "pipewright/plan/method_switch.h"
+#include "pipewright/planners/pipemare_segments.h"
 #include "pipewright/runtime/executor.h"
 #include "pipewright/runtime/weights/step_rule.h"
 #include "pipewright/schedules/async_chunks.h"
@@ -38,6 +39,13 @@ inline Plan async_plan(const Model& model, Method method, int stages,
       4, method);
 }
 
+// A stage a worker; segments of so many stages recompute, all but the last.
+inline Plan segmented_plan(const Model& model, Method method, int stages,
+                           int microbatches, int segment) {
+  const Plan plan = async_plan(model, method, stages, stages, microbatches);
+  return segment > 0 ? recomputing(plan, segment).value() : plan;
+}
+
 inline DelayedPipeline delayed_pipeline(const Model& model, const Plan& plan) {
   DelayedPipeline pipeline;
   pipeline.stages = plan.num_stages();
@@ -52,6 +60,11 @@ inline DelayedPipeline delayed_pipeline(const Model& model, const Plan& plan) {
     for (const LayerId l : stage.backward)
       pipeline.backward_stage[l.index()] = s;
     pipeline.recompute.push_back(stage.recompute);
+    pipeline.segment_end.push_back(s);
+    for (int e = s + 1; e < plan.num_stages() &&
+                        plan.stages[static_cast<std::size_t>(e)].continues;
+         ++e)
+      pipeline.segment_end.back() = e;
   }
   return pipeline;
 }

@@ -62,6 +62,14 @@ int DelayModel::backward_version(int layer, int m) const {
   return newest ? m / pipeline_.microbatches : forward_version(layer, m);
 }
 
+int DelayModel::recompute_version(int layer, int m) const {
+  if (now_ != Method::Naive && now_ != Method::PipeMare)
+    return forward_version(layer, m);
+  const int stage = pipeline_.backward_stage[at_index(layer)];
+  const int early = pipeline_.segment_end[at_index(stage)] - stage;
+  return std::max(0, m - early) / pipeline_.microbatches;
+}
+
 double DelayModel::delay(int stage) const {
   if (now_ == Method::Sync) return 0;
   if (now_ == Method::TwoBw) return 1;
@@ -90,12 +98,13 @@ Tensors DelayModel::weights(int layer, int version, double moved_back) const {
   if (version < oldest || version > ring.newest)
     throw std::logic_error("no such version in the ring");
   const Weights& all = ring.versions[at_index(version - oldest)];
+  const Weights& velocities = ring.velocities[at_index(version - oldest)];
   const double steps = std::min(moved_back, static_cast<double>(version));
   Tensors result;
   for (const ParameterId id : model_.layer(LayerId(layer)).parameters) {
     const at::Tensor& w = all.at(id.value);
-    const auto velocity = ring.velocity.find(id.value);
-    const bool moves = steps > 0 && velocity != ring.velocity.end();
+    const auto velocity = velocities.find(id.value);
+    const bool moves = steps > 0 && velocity != velocities.end();
     result.push_back(moves ? at::sub(w, velocity->second, steps) : w);
   }
   return result;
@@ -125,13 +134,15 @@ void DelayModel::forward_all(int m) {
   trained_.losses.push_back(outputs_.back().item<double>());
 }
 
-// Right before the backward, so with the weights that backward reads. They are
-// moved back as far: the velocity is the same.
 void DelayModel::recompute(int stage, int m) {
-  const double back = now_ == Method::PipeMare ? distance(stage) : 0;
+  const int early = pipeline_.segment_end[at_index(stage)] - stage;
+  const double back =
+      now_ == Method::PipeMare && distance(stage) > 0
+          ? static_cast<double>(ahead(stage) - early) / pipeline_.microbatches
+          : 0;
   for (int l = 0; l < model_.num_layers(); ++l)
     if (pipeline_.backward_stage[at_index(l)] == stage)
-      forward(l, m, backward_version(l, m), back, true);
+      forward(l, m, recompute_version(l, m), back, true);
 }
 
 void DelayModel::backward_all(int m) {
@@ -139,7 +150,10 @@ void DelayModel::backward_all(int m) {
   gradients_.back() =
       at::full({}, 1.0 / pipeline_.microbatches, outputs_.back().scalar_type());
   for (int s = pipeline_.stages - 1; s >= 0; --s) {
-    if (pipeline_.recompute[at_index(s)]) recompute(s, m);
+    for (int member = 0; member <= s; ++member)
+      if (pipeline_.recompute[at_index(member)] &&
+          pipeline_.segment_end[at_index(member)] == s)
+        recompute(member, m);
     for (int l = model_.num_layers() - 1; l >= 0; --l)
       if (pipeline_.backward_stage[at_index(l)] == s) backward(l, m);
   }
@@ -170,7 +184,7 @@ void DelayModel::step(int stage, const std::map<int, at::Tensor>& gradients) {
   Ring& ring = rings_[at_index(stage)];
   const auto since = static_cast<double>(
       std::max<std::int64_t>(0, done_ - settings_.rescheduling_start));
-  Weights next;
+  Weights next, velocities = ring.velocities.back();
   for (const auto& [id, before] : ring.versions.back()) {
     double rate = settings_.learning_rate(done_);
     const double tau = std::max(1.0, furthest(id, &DelayModel::delay));
@@ -186,7 +200,7 @@ void DelayModel::step(int stage, const std::map<int, at::Tensor>& gradients) {
     settings_.optimizer->update(w, gradients.at(id), state, rate, done_);
     if (const double d = furthest(id, &DelayModel::distance); d > 0) {
       const double gamma = std::pow(settings_.correction_decay, 1 / d);
-      at::Tensor& velocity = ring.velocity[id];
+      at::Tensor& velocity = velocities[id];
       if (!velocity.defined()) velocity = at::zeros_like(w);
       velocity = velocity.mul(gamma).add(w.sub(before), 1 - gamma);
     }
@@ -194,11 +208,14 @@ void DelayModel::step(int stage, const std::map<int, at::Tensor>& gradients) {
     next[id] = w;
   }
   ring.versions.push_back(std::move(next));
+  ring.velocities.push_back(std::move(velocities));
   ++ring.newest;
   // As long as the furthest reader needs: (P-1)/N versions back, or one.
   const std::size_t length = at_index(
       std::max(1, (pipeline_.stages - 2) / pipeline_.microbatches + 1) + 1);
-  if (ring.versions.size() > length) ring.versions.erase(ring.versions.begin());
+  if (ring.versions.size() <= length) return;
+  ring.versions.erase(ring.versions.begin());
+  ring.velocities.erase(ring.velocities.begin());
 }
 
 void DelayModel::step_all() {
@@ -218,6 +235,8 @@ void DelayModel::run(int minibatches, Method method) {
   first_microbatch_ = done_ * pipeline_.microbatches;
   for (Ring& ring : rings_) {
     ring.versions.assign(1, {});
+    ring.velocities.assign(
+        1, ring.velocities.empty() ? Weights() : ring.velocities.back());
     ring.newest = 0;
   }
   for (std::size_t id = 0; id < users_.size(); ++id)

@@ -20,6 +20,10 @@
 //   naive          max(0, m-a)/N          m/N                     a/N
 //   pipemare       max(0, m-a)/N          m/N, moved back         a/N
 //
+// PipeMare Recompute: of a segment that ends at stage e, stage s recomputes
+// when it has done the backwards of m-(e-s) microbatches, and reads those
+// weights moved back by (a-(e-s))/N steps. A stage by itself is a segment.
+//
 // A layer whose forward and backward are at two stages reads as the earlier.
 
 #pragma once
@@ -38,6 +42,7 @@ struct DelayedPipeline {
   int stages = 1;
   std::vector<int> forward_stage, backward_stage;  // by layer
   std::vector<bool> recompute;                     // by stage
+  std::vector<int> segment_end;                    // by stage; e
   int microbatches = 1;                            // N
   int microbatch = 1;                              // samples
   Method method = Method::PipeMare;
@@ -64,12 +69,13 @@ class DelayModel {
     std::vector<Weights> versions;
     int newest = 0;  // since the run's start
     std::map<int, Tensors> state;
-    Weights velocity;
+    std::vector<Weights> velocities;  // at those versions
   };
 
   int ahead(int stage) const { return pipeline_.stages - 1 - stage; }
   int forward_version(int layer, int m) const;
   int backward_version(int layer, int m) const;
+  int recompute_version(int layer, int m) const;
   double delay(int stage) const;
   double distance(int stage) const;
   double furthest(int parameter, double (DelayModel::*of)(int) const) const;
