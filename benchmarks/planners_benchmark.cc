@@ -9,7 +9,6 @@
 #include <chrono>
 
 #include "pipewright/base/files.h"
-#include "pipewright/estimate/copies_estimator.h"
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/model/model.h"
 #include "pipewright/planners/pipedream.h"
@@ -57,8 +56,7 @@ void plan(benchmark::State& state, const Planner* planner,
   problem.microbatches = inputs.microbatches;
   problem.method =
       planner->name() == "pipemare" ? Method::PipeMare : Method::Sync;
-  problem.estimate = simulating_estimator(problem);
-  problem.estimate_copies = copies_estimator(problem);
+  set_estimators(problem);
   problem.budget = Seconds(kBudget);
   problem.threads = 1;
   for (auto _ : state) {

@@ -1,6 +1,7 @@
 // pipewright compare: every planner on the same problem, ranked by the
 // simulator.
 
+#include <algorithm>
 #include <iostream>
 
 #include "cli/planning.h"
@@ -43,9 +44,18 @@ Part part_of(const std::vector<Candidate>& ranked, bool asynchronous) {
   return part;
 }
 
+// Then to name it in every row tells nobody anything.
+bool has_one_planner(const Part& part) {
+  return part.size() > 1 &&
+         std::all_of(part.begin(), part.end(), [&](const Candidate* candidate) {
+           return candidate->planner == part.front()->planner;
+         });
+}
+
 std::string ranking(const Part& part, const Candidate* yardstick, int width) {
   using Align = TextTable::Align;
   const bool stale = is_asynchronous(part.front()->method);
+  const bool alone = has_one_planner(part);
   std::vector<TextTable::Column> columns = {
       {"planner", Align::Left},   {"method", Align::Left},
       {"schedule", Align::Left},  {"stages", Align::Left},
@@ -54,6 +64,7 @@ std::string ranking(const Part& part, const Candidate* yardstick, int width) {
       {"memory", Align::Right},   {"traffic", Align::Right},
       {"gap", Align::Right}};
   if (stale) columns.push_back({"stale", Align::Right});
+  if (alone) columns.erase(columns.begin());
   TextTable table(columns);
   for (const Candidate* candidate : part) {
     const Planned& planned = *candidate->planned;
@@ -72,6 +83,7 @@ std::string ranking(const Part& part, const Candidate* yardstick, int width) {
         to_text(estimate.traffic),
         percent(gap(planned))};
     if (stale) row.push_back(to_text(estimate.staleness));
+    if (alone) row.erase(row.begin());
     table.add_row(row);
   }
   return table.to_text(width);
@@ -148,6 +160,9 @@ void print(const std::vector<Candidate>& ranked, const Options& options) {
               << "Asynchronous: no drain between steps; \"stale\" is how many "
                  "steps old weights may be\nwhen read, which changes training. "
                  "The step is that of the steady state.\n"
+              << (has_one_planner(stale) ? "The best plan of each method, by " +
+                                               stale.front()->planner + ":\n"
+                                         : "")
               << ranking(stale, yardstick, options.output.width) << "\n"
               << (drained.empty() ? explanation(stale) + "\n"
                                   : trade(drained, stale));

@@ -5,7 +5,6 @@
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
-#include "pipewright/estimate/copies_estimator.h"
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/model/model.h"
 #include "pipewright/profile/analytic.h"
@@ -177,8 +176,12 @@ Result<LoadedProblem> load_problem(const ProblemOptions& options) {
   problem.stages = options.stages;
   problem.budget = Seconds(options.budget);
   problem.threads = options.threads;
-  problem.estimate = simulating_estimator(problem);
-  problem.estimate_copies = copies_estimator(problem);
+  if (options.microbatches.empty())
+    problem.microbatches_for = [minibatch =
+                                    options.minibatch](const Cluster& other) {
+      return default_microbatches(minibatch, other);
+    };
+  set_estimators(problem);
   return loaded;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "pipewright/estimate/copies_estimator.h"
 #include "pipewright/plan/lower.h"
 #include "pipewright/plan/validate.h"
 #include "pipewright/simulate/simulate.h"
@@ -65,6 +66,15 @@ Estimator simulating_estimator(const Profile& profile, const Cluster& cluster,
 Estimator simulating_estimator(const Problem& problem) {
   return simulating_estimator(*problem.profile, *problem.cluster,
                               problem.memory_limit);
+}
+
+void set_estimators(Problem& problem) {
+  problem.estimate = simulating_estimator(problem);
+  problem.estimate_copies = copies_estimator(problem);
+  problem.estimator_for = [](const Profile& profile, const Cluster& cluster,
+                             Bytes memory_limit) {
+    return simulating_estimator(profile, cluster, memory_limit);
+  };
 }
 
 }  // namespace pipewright

@@ -20,6 +20,10 @@ Estimator simulating_estimator(const Profile& profile, const Cluster& cluster,
 // The same for a problem's profile, cluster and memory limit as they are now.
 Estimator simulating_estimator(const Problem& problem);
 
+// Sets all estimators of a problem, for its profile, cluster and memory limit
+// as they are now.
+void set_estimators(Problem& problem);
+
 // How many steps the stalest stage's forwards lag behind.
 double largest_delay(const ProgramFacts& facts);
 

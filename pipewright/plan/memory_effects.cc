@@ -7,7 +7,41 @@
 namespace pipewright {
 namespace {
 
-using Values = std::set<Value>;
+// A set that is filled first and asked then: a stage of a deep model has
+// hundreds of values, of which planners make a new set for every plan they try.
+class Values {
+ public:
+  void insert(const Value& value) {
+    values_.push_back(value);
+    is_sorted_ = false;
+  }
+  void insert(const Values& others) {
+    values_.insert(values_.end(), others.values_.begin(), others.values_.end());
+    is_sorted_ = false;
+  }
+  bool contains(const Value& value) const {
+    sort();
+    return std::binary_search(values_.begin(), values_.end(), value);
+  }
+  auto begin() const {
+    sort();
+    return values_.begin();
+  }
+  auto end() const {
+    sort();
+    return values_.end();
+  }
+
+ private:
+  void sort() const {
+    if (is_sorted_) return;
+    std::sort(values_.begin(), values_.end());
+    values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
+    is_sorted_ = true;
+  }
+  mutable std::vector<Value> values_;
+  mutable bool is_sorted_ = true;
+};
 
 class MemoryEffects {
  public:
@@ -103,8 +137,8 @@ class MemoryEffects {
     if (operation.recompute) {
       const Values all =
           values_of(kept_by(operation.backward, profile_, homes_, false));
-      std::set_difference(all.begin(), all.end(), s.kept.begin(), s.kept.end(),
-                          std::inserter(s.recomputed, s.recomputed.end()));
+      for (const Value& value : all)
+        if (!s.kept.contains(value)) s.recomputed.insert(value);
     }
   }
 
@@ -117,21 +151,22 @@ class MemoryEffects {
     std::map<std::pair<const Lane*, WorkerId>, Values> here, taken;
     for (const auto& [key, s] : states_)
       for (const Values* values : {&s.made, &s.received})
-        here[{s.lane, key.first}].insert(values->begin(), values->end());
+        here[{s.lane, key.first}].insert(*values);
     for (auto& [key, s] : states_) {  // ascending stages of a worker
       const std::pair at{s.lane, key.first};
       Values kept;
       for (const Value& value : s.kept)
-        if (here[at].count(value) && taken[at].insert(value).second)
+        if (here[at].contains(value) && !taken[at].contains(value))
           kept.insert(value);
+      taken[at].insert(kept);
       s.kept = std::move(kept);
     }
     for (const Lane* lane : lanes_)
       for (const auto& [key, stage_traffic] : *lane) {
         const State& s = states_.at({key.second, key.first});
-        kept_on_[{lane, key.second}].insert(s.kept.begin(), s.kept.end());
-        made_on_[{lane, key.second}].insert(s.made.begin(), s.made.end());
-        sent_on_[{lane, key.second}].insert(s.sent.begin(), s.sent.end());
+        kept_on_[{lane, key.second}].insert(s.kept);
+        made_on_[{lane, key.second}].insert(s.made);
+        sent_on_[{lane, key.second}].insert(s.sent);
       }
   }
 
@@ -146,7 +181,7 @@ class MemoryEffects {
     const Lane* lane = lane_of_.at(id);
     const Place at_reader{lane, transfer.to};
     for (const Value& value : transfer.values) {
-      if (kept_on_[at_reader].count(value) &&
+      if (kept_on_[at_reader].contains(value) &&
           transfer.kind == TransferKind::Activation)
         transfer.retained_by_reader += traffic_.bytes_of(value, range);
       if (is_passing(transfer, value, lane) &&
@@ -159,7 +194,8 @@ class MemoryEffects {
   bool is_passing(const Transfer& transfer, const Value& value,
                   const Lane* lane) {
     const Place sender{lane, transfer.from};
-    return made_on_[sender].count(value) && !kept_on_[sender].count(value);
+    return made_on_[sender].contains(value) &&
+           !kept_on_[sender].contains(value);
   }
 
   // A value that goes to several stages is freed with its way to the last one.
@@ -192,7 +228,7 @@ class MemoryEffects {
     Values stays;  // of what F makes: kept here, or on its way elsewhere
     const Place here{s.lane, operation.worker};
     for (const Value& value : s.made)
-      if (kept_on_[here].count(value) || sent_on_[here].count(value))
+      if (kept_on_[here].contains(value) || sent_on_[here].contains(value))
         stays.insert(value);
     const Bytes forward = transient(operation.forward, operation, 1);
     effect(ActionKind::Forward) = {bytes(stays, operation) + forward, forward};

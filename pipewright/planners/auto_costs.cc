@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "pipewright/planners/best_runs.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
@@ -81,44 +82,36 @@ bool AutoCosts::set_ends(Pipeline& pipeline) const {
   const int count = static_cast<int>(positions.size()) - 1;
   const int stages = static_cast<int>(pipeline.stages.size());
   if (stages > count) return false;
-  std::vector<double> before(at(count) + 1, kInfinity);
-  before[0] = 0;
-  std::vector<std::vector<int>> begins;
+  std::vector<int> kinds;
+  std::vector<double> paces;  // of the link before each stage
   for (int s = 0; s < stages; ++s) {
     const PipelineStage& stage = pipeline.stages[at(s)];
-    const int kind = slowest_kind(stage);
+    kinds.push_back(slowest_kind(stage));
     const Link* link = s == 0 ? nullptr
                               : problem_->cluster->link(
                                     pipeline.stages[at(s - 1)].devices.front(),
                                     stage.devices.front());
     if (s > 0 && link == nullptr) return false;
-    std::vector<double> now(at(count) + 1, kInfinity);
-    auto& begin = begins.emplace_back(at(count) + 1, -1);
-    for (int i = s; i < count; ++i) {
-      double sofar = before[at(i)];
-      if (sofar == kInfinity) continue;
-      if (s > 0)
-        sofar = std::max(
-            sofar,
-            share((table.crossing(positions[at(i)]) / link->bandwidth).value(),
-                  stage));
-      for (int j = i + 1; j <= count - (stages - 1 - s); ++j) {
-        const double time = share(
-            table.compute(kind, positions[at(i)], positions[at(j)]).value(),
-            stage);
-        const double slowest = std::max(sofar, time);
-        if (slowest < now[at(j)]) now[at(j)] = slowest, begin[at(j)] = i;
-      }
-    }
-    before = std::move(now);
+    paces.push_back(link ? link->bandwidth.value() : kInfinity);
   }
-  if (before[at(count)] == kInfinity) return false;
-  int end = count;
-  for (int s = stages; s-- > 0; end = begins[at(s)][at(end)]) {
-    pipeline.stages[at(s)].end = positions[at(end)];
-    pipeline.stages[at(s)].backward_end = -1;
+  const Runs runs = best_runs(
+      count, stages,
+      [&](int s, int i, double slowest) {
+        const auto bytes =
+            static_cast<double>(table.crossing(positions[at(i)]).value());
+        return std::max(slowest,
+                        share(bytes / paces[at(s)], pipeline.stages[at(s)]));
+      },
+      [&](int s, int i, int j, double slowest) {
+        const Seconds time =
+            table.compute(kinds[at(s)], positions[at(i)], positions[at(j)]);
+        return std::max(slowest, share(time.value(), pipeline.stages[at(s)]));
+      });
+  for (std::size_t s = 0; s < runs.ends.size(); ++s) {
+    pipeline.stages[s].end = positions[at(runs.ends[s])];
+    pipeline.stages[s].backward_end = -1;
   }
-  return true;
+  return !runs.ends.empty();
 }
 
 void AutoCosts::set_times(Pipeline& pipeline) const {

@@ -24,12 +24,14 @@
 #include "pipewright/planners/copies.h"
 #include "pipewright/planners/list.h"
 #include "pipewright/planners/parallel.h"
+#include "pipewright/planners/refusal.h"
 
 namespace pipewright {
 namespace {
 
 constexpr int kMostSingly = 64;   // devices that are planned one by one
 constexpr int kMostOfGroup = 16;  // devices of a group that is copied
+constexpr int kManyLayers = 100;
 
 // How much is searched.
 struct Effort {
@@ -45,10 +47,16 @@ constexpr std::size_t kMostOfAll = 3000;  // pipelines: tried without exception
 constexpr double kPlannersShare = 0.6;    // of the budget
 
 // A group of a large cluster does without those that may take long, and those
-// that even divisions stand for.
-const std::set<std::string> kLeftOut = {"bi-partition", "exact",  "spp",
-                                        "dapple",       "bapipe", "uniform",
-                                        "torchgpipe",   "gpipe"};
+// that even divisions stand for; with many layers also without those whose
+// tables grow with the square of their number and more.
+std::set<std::string> left_out(const Problem& problem) {
+  std::set<std::string> names = {
+      "bi-partition", "exact",      "spp",   "dapple",   "bapipe",
+      "uniform",      "torchgpipe", "gpipe", "balanced", "data-parallel"};
+  if (problem.profile->num_layers() > kManyLayers)
+    names.insert({"piper", "pipedream"});
+  return names;
+}
 
 std::function<bool()> until(const Problem& problem, double share) {
   if (problem.budget <= Seconds(0)) return problem.is_over_;
@@ -66,10 +74,19 @@ struct Asked {
   std::optional<Error> refusal;
 };
 
+const std::string kBalanced = "no plan of balanced fits";
+
+// One stage a device, as even as can be, asks least of a device, as a rule:
+// what is missing then is what tells most.
+bool needs_least(const Result<Planned>& answer) {
+  return answer.error().message.starts_with(kBalanced);
+}
+
 Asked ask_planners(const Problem& problem,
                    const std::set<std::string>& without) {
   Problem asked = problem;
   asked.is_over_ = until(problem, kPlannersShare);
+  asked.estimator_for = nullptr;  // what would help is asked for once
   std::vector<const Planner*> chosen;
   for (const auto& planner : planners())
     if (planner->name() != "auto" && !without.contains(planner->name()))
@@ -81,9 +98,17 @@ Asked ask_planners(const Problem& problem,
   for (const auto& answer : answers)
     if (*answer && (*answer)->estimate.fits)
       all.plans.push_back(**answer);
-    else if (!*answer && !all.refusal)
+    else if (!*answer && (!all.refusal || needs_least(*answer)))
       all.refusal = answer->error();
   return all;
+}
+
+Error refused(Error error, const Problem& problem) {
+  if (error.message.starts_with(kBalanced)) {
+    error.message.replace(0, kBalanced.size(), "no plan fits");
+    error.hint = remedy(problem, "auto");
+  }
+  return error;
 }
 
 std::string improvement_text(const AutoPlan& best, Seconds start) {
@@ -111,7 +136,9 @@ Result<Planned> searched(const Problem& problem,
     notes.push_back(start.plan.planner + ": " + shape_text(start.plan) + ", " +
                     to_text(start.estimate.step));
   }
-  search.add(plain_shapes(costs), "auto");
+  const std::vector<Pipeline> plain = plain_shapes(costs);
+  search.add(plain, "auto");
+  search.add(with_recompute(plain), "auto");
   const std::vector<Pipeline> every = every_pipeline(costs, kMostOfAll);
   const bool all = !every.empty() && search.search_all(every, "auto");
   search.reschedule(effort.rescheduled);
@@ -173,11 +200,12 @@ std::optional<Planned> planned_in_copies(const Problem& whole, int size,
   group->problem.cluster = &group->cluster;
   const Asked asked =
       ask_planners(group->problem, whole.cluster->num_devices() > kMostSingly
-                                       ? kLeftOut
+                                       ? left_out(whole)
                                        : std::set<std::string>());
   Result<Planned> best = searched(group->problem, asked.plans, kGroup);
   if (!best) {
-    refusal = asked.refusal;
+    const auto nearest = find_planner("balanced").value()->plan(group->problem);
+    refusal = nearest ? best.error() : nearest.error();
     return {};
   }
   const int copies = whole.cluster->num_devices() / size;
@@ -220,7 +248,8 @@ Result<Planned> best_plan(const Problem& problem,
   }
   all.insert(all.end(), starts.begin(), starts.end());
   if (all.empty())
-    return refusal ? *refusal : bad_configuration("no plan fits");
+    return refusal ? refused(*refusal, problem)
+                   : bad_configuration("no plan fits", remedy(problem, "auto"));
   Planned best = *std::min_element(all.begin(), all.end(),
                                    [](const Planned& a, const Planned& b) {
                                      return a.estimate.step < b.estimate.step;
@@ -249,9 +278,11 @@ class AutoPlanner : public Planner {
         !equal_groups(*problem.cluster, kMostOfGroup).empty();
     Asked asked;
     if (!in_copies) asked = ask_planners(problem, {});
-    Result<Planned> best = best_plan(problem, asked.plans);
+    Problem searched = problem;
+    searched.estimator_for = nullptr;  // as above
+    Result<Planned> best = best_plan(searched, asked.plans);
     if (best || !asked.refusal) return best;
-    return *asked.refusal;
+    return refused(*asked.refusal, problem);
   }
 };
 

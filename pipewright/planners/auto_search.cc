@@ -11,13 +11,20 @@ namespace {
 
 constexpr std::size_t kMostKept = 32;
 
-// What simulating a pipeline takes, roughly.
+// What lowering and simulating a pipeline takes, roughly: its actions, and
+// every layer of every device.
 double actions_of(const Pipeline& pipeline, const Problem& problem) {
-  double replicas = 0;
-  for (const PipelineStage& stage : pipeline.stages)
-    replicas += static_cast<double>(stage.devices.size());
+  double replicas = 0, layers = 0;
+  int first = 0;
+  for (const PipelineStage& stage : pipeline.stages) {
+    const auto devices = static_cast<double>(stage.devices.size());
+    replicas += devices;
+    layers += devices * (stage.end - first);
+    first = stage.end;
+  }
   const double rounds = is_asynchronous(problem.method) ? 6 : 1;
-  return 2 * rounds * replicas * (problem.minibatch / pipeline.microbatch);
+  return 2 * rounds * replicas * (problem.minibatch / pipeline.microbatch) +
+         layers;
 }
 
 bool is_run(const std::vector<LayerId>& layers, int& next) {
@@ -170,11 +177,8 @@ void AutoSearch::reschedule(std::size_t most) {
     }
   for (std::size_t i = 0; i < bases.size(); ++i) {
     std::vector<Pipeline> others = rescheduled(bases[i], costs_);
-    const std::size_t plain = others.size();
-    for (std::size_t k = 0; k < plain; ++k) {
-      others.push_back(others[k]);
-      for (PipelineStage& stage : others.back().stages) stage.recompute = true;
-    }
+    std::vector<Pipeline> frugal = with_recompute(others);
+    others.insert(others.end(), frugal.begin(), frugal.end());
     add(std::move(others), origins[i]);
   }
 }

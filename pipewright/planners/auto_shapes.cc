@@ -38,6 +38,7 @@ constexpr ScheduleShape kSynchronous[] = {
 };
 constexpr ScheduleShape kAsynchronous[] = {
     {"async-1f1b", 1, Fold::None},
+    {"async-1f1b-so", 1, Fold::None},
     {"async-chunks", 2, Fold::Run},
 };
 // Forward and backward share the device.
@@ -108,14 +109,29 @@ Pipeline shape_of(const Problem& problem, int stages, bool across,
   return pipeline;
 }
 
+// C(n, k), or more than anyone counts to.
+double choose(int n, int k) {
+  double ways = k > n ? 0 : 1;
+  for (int i = 1; i <= k && ways < 1e18; ++i) ways *= double(n - k + i) / i;
+  return ways;
+}
+
+// How many ways extend() would find: of k stages k - 1 cuts, and as many ends
+// of runs of devices.
+double num_ways(int layers, int devices) {
+  double ways = 0;
+  for (int k = 1; k <= std::min(layers, devices); ++k)
+    ways += choose(layers - 1, k - 1) * choose(devices, k);
+  return ways;
+}
+
 // Stages so far, and all ways to go on.
 void extend(const Problem& problem, std::vector<PipelineStage>& stages,
-            std::size_t most, std::vector<std::vector<PipelineStage>>& all) {
+            std::vector<std::vector<PipelineStage>>& all) {
   const int layers = problem.profile->num_layers();
   const int first = stages.empty() ? 0 : stages.back().end;
   const int device =
       stages.empty() ? 0 : stages.back().devices.back().value + 1;
-  if (all.size() > most) return;
   if (first == layers) return all.push_back(stages);
   for (int end = first + 1; end <= layers; ++end) {
     PipelineStage stage;
@@ -123,7 +139,7 @@ void extend(const Problem& problem, std::vector<PipelineStage>& stages,
     for (int d = device; d < problem.cluster->num_devices(); ++d) {
       stage.devices.push_back(DeviceId(d));
       stages.push_back(stage);
-      extend(problem, stages, most, all);
+      extend(problem, stages, all);
       stages.pop_back();
     }
   }
@@ -149,15 +165,23 @@ std::vector<Pipeline> plain_shapes(const AutoCosts& costs) {
   return shapes;
 }
 
+std::vector<Pipeline> with_recompute(std::vector<Pipeline> pipelines) {
+  for (Pipeline& pipeline : pipelines)
+    for (PipelineStage& stage : pipeline.stages) stage.recompute = true;
+  return pipelines;
+}
+
 std::vector<Pipeline> every_pipeline(const AutoCosts& costs, std::size_t most) {
   const Problem& problem = costs.problem();
-  std::vector<PipelineStage> stages;
-  std::vector<std::vector<PipelineStage>> all;
-  extend(problem, stages, most, all);
   const std::vector<ScheduleShape> schedules = schedules_of(problem);
   std::vector<Pipeline> made;
-  if (all.size() * schedules.size() * problem.microbatches.size() > most)
+  if (num_ways(problem.profile->num_layers(), problem.cluster->num_devices()) *
+          static_cast<double>(schedules.size() * problem.microbatches.size()) >
+      static_cast<double>(most))
     return made;
+  std::vector<PipelineStage> stages;
+  std::vector<std::vector<PipelineStage>> all;
+  extend(problem, stages, all);
   for (const auto& each : all)
     for (const ScheduleShape& shape : schedules)
       for (int microbatch : problem.microbatches)

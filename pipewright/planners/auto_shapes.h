@@ -14,6 +14,9 @@ namespace pipewright {
 // By 1F1B, at every microbatch size.
 std::vector<Pipeline> plain_shapes(const AutoCosts& costs);
 
+// All of their stages recompute.
+std::vector<Pipeline> with_recompute(std::vector<Pipeline> pipelines);
+
 // Every pipeline of runs of layers, replicas and devices in the cluster's
 // order, under every schedule of one stage a worker, with and without
 // recompute; none if they are more than `most`.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "pipewright/planners/best_runs.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/list.h"
 #include "pipewright/planners/stage_list.h"
@@ -16,46 +17,28 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// n layers, first s stages: the answer and where the last of them begins.
+// Loads of stages and links, one stage a device.
 class BalanceTable {
  public:
   BalanceTable(const CostTable& costs, const Cluster& cluster,
                bool communication)
       : costs_(costs), cluster_(cluster), communication_(communication) {}
 
-  Balance solve(int stages) {
-    const int layers = costs_.num_layers();
-    std::vector<double> before(at(layers) + 1, kInfinity);
-    before[0] = 0;
-    std::vector<std::vector<int>> begins;
-    for (int s = 0; s < stages; ++s) {
-      std::vector<double> now(at(layers) + 1, kInfinity);
-      std::vector<int>& begin = begins.emplace_back(at(layers) + 1, -1);
-      for (int i = s; i < layers; ++i) {
-        if (before[at(i)] == kInfinity) continue;
-        const double arrival = std::max(before[at(i)], link_load(s, i));
-        for (int j = i + 1; j <= layers; ++j) {
-          const double load = std::max(arrival, stage_load(s, i, j, stages));
-          if (load < now[at(j)]) now[at(j)] = load, begin[at(j)] = i;
-        }
-      }
-      before = std::move(now);
-    }
-    return traced(begins, before[at(layers)]);
+  Balance solve(int stages) const {
+    const Runs runs = best_runs(
+        costs_.num_layers(), stages,
+        [&](int s, int first, double slowest) {
+          return std::max(slowest, link_load(s, first));
+        },
+        [&](int s, int first, int end, double slowest) {
+          return std::max(slowest, stage_load(s, first, end, stages));
+        });
+    if (runs.ends.empty()) return {};
+    return {runs.ends, Seconds(runs.cost)};
   }
 
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-  Balance traced(const std::vector<std::vector<int>>& begins, double best) {
-    Balance balance;
-    if (best == kInfinity) return balance;
-    balance.bottleneck = Seconds(best);
-    int end = costs_.num_layers();
-    for (std::size_t s = begins.size(); s-- > 0; end = begins[s][at(end)])
-      balance.ends.insert(balance.ends.begin(), end);
-    return balance;
-  }
 
   // Of the link into stage s, whose first layer is `position`.
   double link_load(int s, int position) const {
@@ -92,27 +75,26 @@ class BalancedPlanner : public Planner {
   std::string source() const override { return "folklore"; }
 
   Result<Planned> plan(const Problem& problem) const override {
-    Choice choice(problem, name());
     const int stages =
         std::min(problem.cluster->num_devices(), problem.profile->num_layers());
-    for (int microbatch : problem.microbatches) {
-      if (choice.is_over()) break;
-      PIPEWRIGHT_TRY(
-          const CostTable costs,
-          CostTable::create(*problem.profile, *problem.cluster, microbatch));
-      std::vector<int> seen;
-      for (bool communication : {true, false}) {
-        const Balance balance =
-            balanced_stages(costs, *problem.cluster, stages, communication);
-        if (balance.ends.empty())
-          choice.refuse(bad_configuration("neighbouring devices have no link"));
-        else if (balance.ends != seen)
-          choice.consider(pipeline_of(balance.ends, microbatch, problem),
-                          {balance.bottleneck, Seconds(0)});
-        seen = balance.ends;
-      }
-    }
-    return std::move(choice).best();
+    return best_over_sizes(
+        problem, name(),
+        [&](const CostTable& costs, Choice& choice) -> Result<void> {
+          std::vector<int> seen;
+          for (bool communication : {true, false}) {
+            const Balance balance =
+                balanced_stages(costs, *problem.cluster, stages, communication);
+            if (balance.ends.empty())
+              choice.refuse(
+                  bad_configuration("neighbouring devices have no link"));
+            else if (balance.ends != seen)
+              choice.consider(
+                  pipeline_of(balance.ends, costs.microbatch(), problem),
+                  {balance.bottleneck, Seconds(0)});
+            seen = balance.ends;
+          }
+          return {};
+        });
   }
 };
 

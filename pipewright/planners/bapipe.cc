@@ -20,8 +20,10 @@
 //   - memory is repaired by moving layers, and exactly; what the simulator
 //     finds beyond the formula is added to it, and the search repeated;
 //   - unbalanced stages: sum(F+B) + (M-1) P, see promised_step();
-//   - a split layer is reported, not planned: a plan here holds whole layers
-//     (bapipe_split.h makes the profile over which it would be one);
+//   - a partition that splits layers is simulated over the profile in which
+//     those layers are two each (bapipe_split.h), and reported as an estimate:
+//     a plan holds whole layers, because no executor here computes a part of
+//     one;
 //   - 512 places to cut at most, the cheapest of neighbours beyond;
 //   - candidates are ranked by the estimator, in which an FPGA's transfer
 //     starts when its tensor is complete, not while it is made.
@@ -41,8 +43,7 @@ class BaPipePlanner : public Planner {
   std::string name() const override { return "bapipe"; }
   std::string summary() const override {
     return "explores microbatch sizes, 1F1B schedules and balanced cuts; "
-           "layers "
-           "split over two FPGAs are reported, not planned";
+           "layers split over two FPGAs are estimated, not planned";
   }
   std::string source() const override {
     return "BaPipe: Exploration of Balanced Pipeline Parallelism for DNN "

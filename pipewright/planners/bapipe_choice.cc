@@ -31,7 +31,7 @@ Result<Planned> BaPipeExploration::best() const {
   Planned result = *chosen->planned;
   result.notes = table(*chosen);
   result.notes.insert(result.notes.end(), remarks_.begin(), remarks_.end());
-  result.why = why(*chosen);
+  result.why = why(*chosen) + split_text(*chosen);
   return result;
 }
 
@@ -73,6 +73,8 @@ std::vector<std::string> BaPipeExploration::table(
     }
     if (candidate.split_promise > Seconds(0))
       row[5] = to_text(candidate.split_promise);
+    if (candidate.split_step > Seconds(0))
+      row[4] = to_text(candidate.split_step);
     if (candidate.planned) {
       row[4] = to_text(candidate.planned->estimate.step);
       row[5] = to_text(candidate.planned->promised);
@@ -115,6 +117,20 @@ std::string BaPipeExploration::why(const BaPipeCandidate& best) const {
                            best.planned->estimate.step) +
                 " its time";
   return sentence;
+}
+
+// What the fastest partition that splits layers would take.
+std::string BaPipeExploration::split_text(const BaPipeCandidate& best) const {
+  const Seconds none = Seconds::max();
+  Seconds fastest = none;
+  for (const BaPipeCandidate& candidate : candidates_)
+    if (candidate.split_step > Seconds(0))
+      fastest = std::min(fastest, candidate.split_step);
+  if (fastest == none) return "";
+  const Seconds own = best.planned->estimate.step;
+  return "; with layers split between two devices a step is estimated at " +
+         to_text(fastest) + " (" + ratio_text(own / fastest) +
+         " the speed), which is no plan, because a plan holds whole layers";
 }
 
 Error BaPipeExploration::nothing_fits() const {

@@ -170,7 +170,8 @@ void BaPipeExploration::note_split(const StageCosts& costs,
   candidate.partition = "intra-layer";
   candidate.microbatch = costs.blocks().microbatch();
   candidate.split_promise = split->promised;
-  candidate.refusal = "not planned; slowest stage " +
+  candidate.split_step = simulated_split(costs, *split);
+  candidate.refusal = "an estimate, no plan; slowest stage " +
                       pipewright::to_text(whole) + " to " +
                       pipewright::to_text(split->bottleneck);
   remarks_.push_back(candidate.schedule + " with microbatches of " +
@@ -178,6 +179,32 @@ void BaPipeExploration::note_split(const StageCosts& costs,
                      " would split: " + where);
   candidates_.push_back(std::move(candidate));
   stages_.emplace_back();
+}
+
+// By the profile in which the split layers are two each. The answer is of that
+// profile's layers, so it cannot be a plan for this problem's.
+Seconds BaPipeExploration::simulated_split(const StageCosts& costs,
+                                           const SplitPartition& split) const {
+  const Seconds unknown(0);
+  if (!problem_.estimator_for) return unknown;
+  const auto refined = refined_profile(*problem_.profile, costs, split);
+  if (!refined) return unknown;
+  Problem problem = problem_;
+  problem.profile = &refined->profile;
+  problem.estimate = problem_.estimator_for(refined->profile, *problem_.cluster,
+                                            problem_.memory_limit);
+  Pipeline pipeline;
+  pipeline.microbatch = costs.blocks().microbatch();
+  pipeline.schedule = generator_of(costs.schedule());
+  for (std::size_t s = 0; s < refined->ends.size(); ++s) {
+    PipelineStage stage;
+    stage.end = refined->ends[s];
+    stage.devices = {costs.devices()[s]};
+    pipeline.stages.push_back(std::move(stage));
+  }
+  const auto simulated = planned(pipeline, problem, planner_);
+  return simulated && simulated->estimate.fits ? simulated->estimate.step
+                                               : unknown;
 }
 
 std::size_t BaPipeExploration::try_ends(const StageCosts& costs,

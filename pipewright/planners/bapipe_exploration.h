@@ -13,6 +13,8 @@
 
 namespace pipewright {
 
+struct SplitPartition;
+
 // One candidate: a row of the table.
 struct BaPipeCandidate {
   std::string schedule;   // "1F1B-SNO", "data-parallel"
@@ -25,6 +27,7 @@ struct BaPipeCandidate {
   Bytes largest_memory;        // simulated
   std::string memory_verdict;  // "VCU118.0 needs 9 GB of 8 GB"
   Seconds split_promise;       // of a partition that splits layers
+  Seconds split_step;          // the same, simulated; 0: could not be
 };
 
 class BaPipeExploration {
@@ -51,6 +54,8 @@ class BaPipeExploration {
   void fine_tune_memory(const StageCosts& costs, const StageEnds& ends,
                         const Orders& orders, bool links);
   void note_split(const StageCosts& costs, const StageEnds& ends);
+  Seconds simulated_split(const StageCosts& costs,
+                          const SplitPartition& split) const;
   // The candidate's place in candidates(); an earlier one with the same stages
   // is not estimated again.
   std::size_t try_ends(const StageCosts& costs, const StageEnds& ends,
@@ -63,6 +68,7 @@ class BaPipeExploration {
                      const BaPipeCandidate& best) const;
   std::vector<std::string> table(const BaPipeCandidate& best) const;
   std::string why(const BaPipeCandidate& best) const;
+  std::string split_text(const BaPipeCandidate& best) const;
   Error nothing_fits() const;
 
   const Problem& problem_;

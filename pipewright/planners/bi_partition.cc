@@ -24,10 +24,13 @@
 #include "pipewright/planners/bounds.h"
 #include "pipewright/planners/list.h"
 #include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/refusal.h"
 
 namespace pipewright {
 namespace {
 
+constexpr const char* kMoreDevices =
+    "take smaller microbatches, or more devices";
 constexpr double kNoise = 0.02;
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
@@ -171,6 +174,8 @@ class BiPartitionPlanner : public Planner {
       if (!best || candidate->estimate.step < best->estimate.step)
         best = *std::move(candidate);
     }
+    if (!best && refusal && refusal->hint == kMoreDevices)
+      refusal->hint = remedy(problem, name());
     if (!best)
       return refusal ? *refusal
                      : bad_configuration("no microbatch size is given");
@@ -184,6 +189,7 @@ class BiPartitionPlanner : public Planner {
     const std::optional<Found>& layer_wise = start.found;
     BiPartitionOptions split;
     split.band = band_;
+    split.is_over = problem.is_over_;
     std::optional<Found> apart;
     if (!problem.is_over()) {
       PIPEWRIGHT_TRY(apart, searched(problem, microbatch, split, start.limit));
@@ -196,7 +202,11 @@ class BiPartitionPlanner : public Planner {
     const std::string merged = merged_text(costs);
     if (layer_wise && (!apart || !apart->cuts.is_split()))
       return told(*layer_wise, bound, at,
-                  "no split of forward and backward is faster", merged);
+                  problem.is_over()
+                      ? "time was up before all separate cuts for forward and "
+                        "backward were looked at"
+                      : "no split of forward and backward is faster",
+                  merged);
     if (!layer_wise)
       return told(*apart, bound, at,
                   "only with separate cuts does a plan fit the memory", merged);
@@ -290,18 +300,19 @@ class BiPartitionPlanner : public Planner {
   Result<Planned> simulated(const BiPartition& cuts,
                             const BiPartitionCosts& costs,
                             const Problem& problem, int microbatch) const {
-    if (is_asynchronous(problem.method))
-      return planned(pipeline_of(cuts, costs, microbatch, "async-1f1b"),
-                     problem, name());
+    const std::string plain =
+        is_asynchronous(problem.method) ? "async-1f1b" : "1f1b";
     PIPEWRIGHT_TRY(
         Planned first,
-        planned(pipeline_of(cuts, costs, microbatch, "1f1b"), problem, name()));
-    PIPEWRIGHT_TRY(Planned further,
-                   planned(pipeline_of(cuts, costs, microbatch, "1f1b-so"),
-                           problem, name()));
+        planned(pipeline_of(cuts, costs, microbatch, plain), problem, name()));
+    // More in flight hides links, if memory and the method allow it: 2bw wants
+    // no more microbatches on their way than a minibatch has.
+    Result<Planned> further = planned(
+        pipeline_of(cuts, costs, microbatch, plain + "-so"), problem, name());
+    if (!further) return first;
     const bool is_better =
-        further.estimate.fits && further.estimate.step < first.estimate.step;
-    return is_better ? further : first;
+        further->estimate.fits && further->estimate.step < first.estimate.step;
+    return is_better ? *std::move(further) : first;
   }
 
   // The least part of a worker's simulated need that it may have.
@@ -339,7 +350,7 @@ class BiPartitionPlanner : public Planner {
             " stages fits " + to_text(memory) + ": with microbatches of " +
             std::to_string(microbatch) + " a device needs about " +
             to_text(Bytes(static_cast<std::int64_t>(need))) + " at best",
-        "take smaller microbatches, or more devices");
+        kMoreDevices);
   }
 
   int band_;

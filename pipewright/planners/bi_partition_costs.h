@@ -15,6 +15,7 @@
 
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "pipewright/base/result.h"
@@ -24,9 +25,10 @@
 namespace pipewright {
 
 struct BiPartitionOptions {
-  int band = 6;               // most units between the cuts of a boundary
-  bool recompute = true;      // stages may recompute
-  int in_flight_factor = 1;   // 2: of schedules that run twice as far ahead
+  int band = 6;                   // most units between the cuts of a boundary
+  bool recompute = true;          // stages may recompute
+  std::function<bool()> is_over;  // ends the search with what there is
+  int in_flight_factor = 1;       // 2: of schedules that run twice as far ahead
   double memory_share = 1.0;  // of each device's memory that a plan may take
 };
 

@@ -81,7 +81,8 @@ void BiPartitionSearch::fill(std::vector<Table>& tables, int stages, Goal goal,
     tables.push_back(empty_table());
     Table& table = tables.back();
     const double limit = limits[static_cast<std::size_t>(j)];
-    for (int x = 0; x < units; ++x)
+    const auto& is_over = costs_.options().is_over;
+    for (int x = 0; x < units && !(is_over && is_over()); ++x)
       for (int y = std::max(0, x - band); y <= std::min(units - 1, x + band);
            ++y) {
         if ((x == 0) != (y == 0)) continue;  // the first stage has both

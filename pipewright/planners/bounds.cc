@@ -5,6 +5,7 @@
 
 #include "pipewright/planners/least_times.h"
 #include "pipewright/planners/memory_bounds.h"
+#include "pipewright/planners/replica_bound.h"
 
 namespace pipewright {
 namespace {
@@ -132,7 +133,7 @@ bool is_known(const Problem& problem) {
 }  // namespace
 
 Seconds Bounds::largest() const {
-  return std::max({work, layer, path, link, memory});
+  return std::max({work, layer, path, link, memory, replicas});
 }
 
 Bounds bounds_of(const Problem& problem) {
@@ -147,9 +148,12 @@ Bounds bounds_of(const Problem& problem) {
   bounds.work = Seconds(work_bound(kinds, counts, problem.minibatch));
   bounds.memory = Seconds(memory_bound(problem, kinds, counts));
   bounds.link = Seconds(link_bound(problem));
-  if (is_asynchronous(problem.method)) return bounds;
-  bounds.layer = Seconds(layer_bound(problem, kinds));
-  bounds.path = Seconds(path_bound(problem));
+  if (!is_asynchronous(problem.method)) {
+    bounds.layer = Seconds(layer_bound(problem, kinds));
+    bounds.path = Seconds(path_bound(problem));
+  }
+  bounds.replicas =
+      Seconds(replica_bound(problem, kinds, bounds.largest().value()));
   return bounds;
 }
 

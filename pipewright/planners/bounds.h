@@ -23,6 +23,10 @@ struct Bounds {
   // All work, and the forwards that must be done again because the devices
   // together cannot keep what one microbatch leaves behind.
   Seconds memory;
+  // The weights of a layer are either summed over slow links, or on few devices
+  // that all samples have to reach (replica_bound.h). The largest of the others
+  // at least.
+  Seconds replicas;
 
   Seconds largest() const;
 };

@@ -88,4 +88,20 @@ Result<Planned> Choice::best() && {
   return *std::move(best_);
 }
 
+Result<Planned> best_over_sizes(
+    const Problem& problem, const std::string& planner,
+    const std::function<Result<void>(const CostTable&, Choice&)>& visit) {
+  Choice choice(problem, planner);
+  for (int microbatch : problem.microbatches) {
+    if (choice.is_over()) break;
+    PIPEWRIGHT_TRY(
+        const CostTable costs,
+        CostTable::create(*problem.profile, *problem.cluster, microbatch));
+    auto visited = visit(costs, choice);
+    if (!visited && choice.has_plan()) break;
+    if (!visited) return visited.error();
+  }
+  return std::move(choice).best();
+}
+
 }  // namespace pipewright

@@ -5,9 +5,11 @@
 
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
+#include "pipewright/planners/cost_table.h"
 #include "pipewright/planners/pipeline.h"
 #include "pipewright/planners/planner.h"
 #include "pipewright/planners/refusal.h"
@@ -45,6 +47,13 @@ class Choice {
   std::optional<Shortage> plain_, recomputed_;  // the least of each
   std::vector<std::string> notes_;
 };
+
+// The best of what `visit` considers at each microbatch size, given the costs
+// there, while there is time. Fails as Choice::best() does, if the profile
+// lacks costs, and as `visit` does.
+Result<Planned> best_over_sizes(
+    const Problem& problem, const std::string& planner,
+    const std::function<Result<void>(const CostTable&, Choice&)>& visit);
 
 // "1f1b, 3-1, microbatch 8": stages by their replicas.
 std::string shape_text(const Plan& plan);

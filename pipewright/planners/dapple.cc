@@ -9,19 +9,25 @@
 //
 // Q begins as the last stage and moves to an earlier s whenever (M-1)(F_s+B_s)
 // exceeds (M-1)(F_Q+B_Q) and what lies between. The search extends the best
-// partial plan for (layers, devices) by a stage, the rest being one stage.
+// partial plans for (layers, devices in use) by a stage, the rest being one
+// stage; each new stage is placed fresh first, append first and scatter first
+// (dapple_hosts.h).
 //
-// Ours: devices are taken in the cluster's order instead of DAPPLE's three
-// placements; of more than 96 layers only cuts about 1/96 of the time apart are
-// tried, and of more than 16 devices replicas come in equal groups.
+// Ours: which devices the three placements take in detail; that a stage's sums
+// and transfers go at the pace of the slowest link between its hosts; that of
+// the partial plans with as many layers and devices the four best are kept, not
+// one for every set of devices; that of more than 96 layers only cuts about
+// 1/96 of the time apart are tried, and that of more than 16 devices replicas
+// come in equal groups.
 
 #include <algorithm>
 #include <limits>
-#include <optional>
+#include <numeric>
 
 #include "pipewright/base/index.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
+#include "pipewright/planners/dapple_hosts.h"
 #include "pipewright/planners/list.h"
 #include "pipewright/planners/stage_list.h"
 
@@ -29,6 +35,7 @@ namespace pipewright {
 namespace {
 
 constexpr int kMostCuts = 96, kMostGroups = 16;
+constexpr std::size_t kMostKept = 4;
 
 // A compute stage or the transfer before it.
 struct Part {
@@ -69,52 +76,46 @@ double latency_of(const std::vector<Part>& parts, int microbatches) {
   return latency + std::max(0.0, tail);
 }
 
+using Groups = DappleHosts::Groups;
+
+// Stages so far, the parts that they make, and the latency if all the rest were
+// one more stage.
+struct Partial {
+  std::vector<PipelineStage> stages;
+  std::vector<Part> parts;
+  Groups used, last;
+  double latency = std::numeric_limits<double>::infinity();
+};
+
 class DappleSearch {
  public:
   DappleSearch(const CostTable& costs, const Problem& problem)
       : costs_(costs),
-        cluster_(*problem.cluster),
-        kind_(leading_kind(cluster_)),
-        devices_(cluster_.num_devices()),
+        hosts_(*problem.cluster, kMostGroups),
+        kind_(leading_kind(*problem.cluster)),
         microbatches_(problem.minibatch / costs.microbatch()),
         problem_(problem) {
-    for (int g = 1; g <= devices_; ++g)
-      if (devices_ % g == 0 && devices_ / g <= kMostGroups) {
-        group_ = g;
-        break;
-      }
     add_cuts();
-    slowest_ = slowest_link(cluster_, 0, devices_).value();
   }
 
-  struct Found {
-    std::vector<StageShape> stages;
-    double latency = std::numeric_limits<double>::infinity();
-  };
-
-  Found search() {
-    const int groups = devices_ / group_, cuts = static_cast<int>(cuts_.size());
+  Partial search() {
+    const int groups = hosts_.num_groups();
+    const int cuts = static_cast<int>(cuts_.size());
     // best[c][g]: the first cuts_[c] layers on g groups.
-    std::vector<std::vector<std::optional<Found>>> best(
-        at(cuts), std::vector<std::optional<Found>>(at(groups) + 1));
-    best[0][0] = Found{};
-    Found answer = completed({}, 0, 0);
-    for (int c = 0; c + 1 < cuts && !problem_.is_over(); ++c)
-      for (int g = 0; g < groups; ++g) {
-        if (!best[at(c)][at(g)]) continue;
-        const std::vector<StageShape> partial = best[at(c)][at(g)]->stages;
-        for (int next = c + 1; next + 1 < cuts; ++next)
+    best_.assign(at(cuts), std::vector<std::vector<Partial>>(at(groups) + 1));
+    Partial nothing;
+    nothing.used = nothing.last = hosts_.none();
+    nothing.latency = completed(nothing, 0);
+    answer_ = with_rest(nothing);
+    best_[0][0] = {nothing};
+    for (int c = 0; c + 1 < cuts; ++c)
+      for (int g = 0; g < groups; ++g)
+        for (const Partial& partial : best_[at(c)][at(g)])
           for (int more = 1; g + more < groups; ++more) {
-            std::vector<StageShape> longer = partial;
-            longer.push_back({cuts_[at(next)], more * group_});
-            Found found = completed(longer, cuts_[at(next)], g + more);
-            auto& cell = best[at(next)][at(g + more)];
-            if (found.latency < answer.latency) answer = found;
-            found.stages = std::move(longer);
-            if (!cell || found.latency < cell->latency) cell = std::move(found);
+            if (problem_.is_over()) return answer_;
+            extend(partial, c, g, more);
           }
-      }
-    return answer;
+    return answer_;
   }
 
  private:
@@ -133,46 +134,97 @@ class DappleSearch {
     cuts_.push_back(layers);
   }
 
-  // With one last stage for what is left.
-  Found completed(std::vector<StageShape> stages, int done, int groups) {
-    if (done < costs_.num_layers())
-      stages.push_back({costs_.num_layers(), devices_ - groups * group_});
-    parts_.clear();
-    int first = 0, before = 0;
-    for (const StageShape& stage : stages) {
-      if (before > 0) parts_.push_back(transfer(first, before, stage.replicas));
-      parts_.push_back(compute(first, stage));
-      first = stage.end;
-      before = stage.replicas;
+  // By a stage of `more` groups, placed in each way, that ends at each cut.
+  void extend(const Partial& partial, int c, int g, int more) {
+    std::vector<Groups> tried;
+    for (DapplePlacing way :
+         {DapplePlacing::FreshFirst, DapplePlacing::AppendFirst,
+          DapplePlacing::ScatterFirst}) {
+      const Groups taken = hosts_.placed(partial.used, more, way);
+      if (std::find(tried.begin(), tried.end(), taken) != tried.end()) continue;
+      tried.push_back(taken);
+      for (int next = c + 1; next + 1 < static_cast<int>(cuts_.size()); ++next)
+        consider(partial, taken, next, best_[at(next)][at(g + more)]);
     }
-    Found found;
-    found.latency = latency_of(parts_, microbatches_);
-    found.stages = std::move(stages);
-    return found;
   }
 
-  Part compute(int first, const StageShape& stage) const {
-    const double r = stage.replicas;
+  void consider(const Partial& partial, const Groups& taken, int next,
+                std::vector<Partial>& cell) {
+    Partial longer;
+    longer.parts = partial.parts;
+    longer.used = partial.used;
+    for (std::size_t h = 0; h < taken.size(); ++h) longer.used[h] += taken[h];
+    longer.last = taken;
+    const int first = end_of(partial), end = cuts_[at(next)];
+    append(longer.parts, partial.last, taken, first, end);
+    longer.latency = completed(longer, end);
+    const auto same = std::find_if(
+        cell.begin(), cell.end(),
+        [&](const Partial& other) { return other.used == longer.used; });
+    if (same == cell.end()
+            ? cell.size() >= kMostKept && longer.latency >= cell.back().latency
+            : longer.latency >= same->latency)
+      return;
+    longer.stages = partial.stages;
+    longer.stages.push_back(
+        {end, -1, hosts_.devices(partial.used, taken), false});
+    if (longer.latency < answer_.latency) answer_ = with_rest(longer);
+    if (same != cell.end()) cell.erase(same);
+    cell.insert(std::upper_bound(cell.begin(), cell.end(), longer,
+                                 [](const Partial& a, const Partial& b) {
+                                   return a.latency < b.latency;
+                                 }),
+                longer);
+    if (cell.size() > kMostKept) cell.pop_back();
+  }
+
+  static int end_of(const Partial& partial) {
+    return partial.stages.empty() ? 0 : partial.stages.back().end;
+  }
+
+  // The stage and the transfer before it.
+  void append(std::vector<Part>& parts, const Groups& before,
+              const Groups& taken, int first, int end) const {
+    const double r = replicas(taken);
+    if (first > 0) {
+      const double seconds =
+          static_cast<double>(costs_.crossing(first).value()) /
+          (hosts_.between(before, taken) * std::min(replicas(before), r));
+      parts.push_back({seconds, seconds, 0});
+    }
     const auto bytes =
-        static_cast<double>(costs_.parameters(first, stage.end).value());
-    return {costs_.forward(kind_, first, stage.end).value() / r,
-            costs_.backward(kind_, first, stage.end).value() / r,
-            2 * (r - 1) / r * bytes / slowest_};
+        static_cast<double>(costs_.parameters(first, end).value());
+    parts.push_back({costs_.forward(kind_, first, end).value() / r,
+                     costs_.backward(kind_, first, end).value() / r,
+                     2 * (r - 1) / r * bytes / hosts_.inside(taken)});
   }
 
-  Part transfer(int position, int from, int to) const {
-    const double seconds =
-        static_cast<double>(costs_.crossing(position).value()) /
-        (slowest_ * std::min(from, to));
-    return {seconds, seconds, 0};
+  double replicas(const Groups& taken) const {
+    return hosts_.group_size() *
+           std::accumulate(taken.begin(), taken.end(), 0.0);
+  }
+
+  // With one last stage for the layers from `done` on.
+  double completed(const Partial& partial, int done) {
+    parts_ = partial.parts;
+    append(parts_, partial.last, hosts_.rest(partial.used), done,
+           costs_.num_layers());
+    return latency_of(parts_, microbatches_);
+  }
+  Partial with_rest(Partial partial) const {
+    partial.stages.push_back(
+        {costs_.num_layers(), -1,
+         hosts_.devices(partial.used, hosts_.rest(partial.used)), false});
+    return partial;
   }
 
   const CostTable& costs_;
-  const Cluster& cluster_;
-  int kind_, devices_, microbatches_, group_ = 1;
+  const DappleHosts hosts_;
+  int kind_, microbatches_;
   const Problem& problem_;
-  double slowest_ = 0;
   std::vector<int> cuts_;
+  std::vector<std::vector<std::vector<Partial>>> best_;
+  Partial answer_;
   std::vector<Part> parts_;
 };
 
@@ -191,18 +243,16 @@ class DapplePlanner : public Planner {
     if (is_asynchronous(problem.method))
       return bad_configuration("dapple synchronises every minibatch",
                                "plan it with --method sync");
-    Choice choice(problem, name());
-    for (int microbatch : problem.microbatches) {
-      if (choice.is_over()) break;
-      PIPEWRIGHT_TRY(
-          const CostTable costs,
-          CostTable::create(*problem.profile, *problem.cluster, microbatch));
-      const auto found = DappleSearch(costs, problem).search();
-      choice.consider(
-          pipeline_of(found.stages, microbatch, problem, Replication::Split),
-          {Seconds(0), Seconds(found.latency)});
-    }
-    return std::move(choice).best();
+    return best_over_sizes(
+        problem, name(),
+        [&](const CostTable& costs, Choice& choice) -> Result<void> {
+          const Partial found = DappleSearch(costs, problem).search();
+          Pipeline pipeline;
+          pipeline.microbatch = costs.microbatch();
+          pipeline.stages = found.stages;
+          choice.consider(pipeline, {Seconds(0), Seconds(found.latency)});
+          return {};
+        });
   }
 };
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ namespace pipewright {
 struct ExactLimits {
   std::int64_t steps = 400'000'000;   // nodes put into or out of a part
   std::int64_t downsets = 2'000'000;  // kept at a time
+  std::function<bool()> is_over;      // asked now and then; empty: never
 };
 
 struct ChainSolution {

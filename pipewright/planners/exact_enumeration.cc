@@ -176,7 +176,7 @@ void ChainSearch::decide(std::size_t position) {
     take_in_back(node);
     ready_.resize(ready);
     sums_ = undecided;
-    if (steps_ > limits_.steps) exhausted_ = true;
+    if (steps_ > limits_.steps || is_late()) exhausted_ = true;
     if (exhausted_ || last_way_ >= 0) break;
     demand_full(node);
     put_out(node);

@@ -16,12 +16,13 @@
 #include "pipewright/planners/exact_profile.h"
 #include "pipewright/planners/list.h"
 #include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/refusal.h"
 
 namespace pipewright {
 namespace {
 
 // A few seconds; then the best so far, said to be unproven.
-constexpr ExactLimits kPlannerLimits{60'000'000, 500'000};
+constexpr std::int64_t kMostSteps = 60'000'000, kMostDownsets = 500'000;
 
 // The plan's shape from a pipeline of as many runs of layers, then the chain's
 // own sets in their place. The chain was of the graph turned round.
@@ -49,6 +50,9 @@ Result<Plan> plan_of_chain(const Problem& problem, int microbatch,
   return plan;
 }
 
+constexpr const char* kMoreDevices =
+    "more devices, smaller microbatches, or a planner that recomputes";
+
 Error nothing_fits(const ChainProblem& chain) {
   double all = 0, largest = 0;
   for (const ChainNode& node : chain.nodes) {
@@ -58,12 +62,12 @@ Error nothing_fits(const ChainProblem& chain) {
   const auto bytes = [](double size) {
     return to_text(Bytes(static_cast<std::int64_t>(size)));
   };
-  return bad_configuration(
-      "no chain of stages fits " + bytes(chain.limit) + " on " +
-          std::to_string(chain.num_accelerators) +
-          " devices: the layers take " + bytes(all) +
-          " at least, the largest of them " + bytes(largest),
-      "more devices, smaller microbatches, or a planner that recomputes");
+  return bad_configuration("no chain of stages fits " + bytes(chain.limit) +
+                               " on " + std::to_string(chain.num_accelerators) +
+                               " devices: the layers take " + bytes(all) +
+                               " at least, the largest of them " +
+                               bytes(largest),
+                           kMoreDevices);
 }
 
 class ExactPlanner : public Planner {
@@ -81,7 +85,7 @@ class ExactPlanner : public Planner {
     std::optional<Planned> best;
     std::optional<Error> refusal;
     for (int microbatch : problem.microbatches) {
-      if (best && problem.is_over()) break;
+      if ((best || refusal) && problem.is_over()) break;
       Result<Planned> candidate = plan_at(problem, microbatch);
       if (!candidate) {
         refusal = candidate.error();
@@ -90,6 +94,9 @@ class ExactPlanner : public Planner {
       if (!best || candidate->estimate.step < best->estimate.step)
         best = *std::move(candidate);
     }
+    if (!best && refusal && refusal->hint == kMoreDevices)
+      refusal->hint =
+          remedy(problem, name()) + ", or a planner that recomputes";
     if (!best)
       return refusal ? *refusal
                      : bad_configuration("no microbatch size is given");
@@ -106,7 +113,9 @@ class ExactPlanner : public Planner {
     std::optional<Error> refusal;
     constexpr int kTries = 6;
     for (int attempt = 0; attempt < kTries; ++attempt) {
-      Result<ChainSolution> solution = best_chain(chain, kPlannerLimits);
+      if (attempt > 0 && problem.is_over()) break;
+      Result<ChainSolution> solution =
+          best_chain(chain, {kMostSteps, kMostDownsets, problem.is_over_});
       if (!solution)
         return chain.nodes.size() > kMostChainNodes ? solution.error()
                                                     : nothing_fits(chain);

@@ -5,9 +5,8 @@
 // (the smallest sum of squares), and costs are times, not operation counts.
 
 #include <algorithm>
-#include <limits>
 
-#include "pipewright/base/index.h"
+#include "pipewright/planners/best_runs.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
 #include "pipewright/planners/list.h"
@@ -18,27 +17,14 @@ namespace {
 
 // Ends of the runs with the smallest sum of squared times on one kind.
 std::vector<int> least_variance(const CostTable& costs, int kind, int stages) {
-  const int layers = costs.num_layers();
-  const double infinity = std::numeric_limits<double>::infinity();
-  std::vector<double> before(at(layers) + 1, infinity);
-  before[0] = 0;
-  std::vector<std::vector<int>> begins;
-  for (int s = 0; s < stages; ++s) {
-    std::vector<double> now(at(layers) + 1, infinity);
-    auto& begin = begins.emplace_back(at(layers) + 1, -1);
-    for (int i = s; i < layers; ++i)
-      for (int j = i + 1; j <= layers; ++j) {
-        const double time = costs.compute(kind, i, j).value();
-        const double sum = before[at(i)] + time * time;
-        if (sum < now[at(j)]) now[at(j)] = sum, begin[at(j)] = i;
-      }
-    before = std::move(now);
-  }
-  std::vector<int> ends;
-  int end = layers;
-  for (int s = stages; s-- > 0; end = begins[at(s)][at(end)])
-    ends.insert(ends.begin(), end);
-  return ends;
+  return best_runs(
+             costs.num_layers(), stages,
+             [](int, int, double sum) { return sum; },
+             [&](int, int first, int end, double sum) {
+               const double time = costs.compute(kind, first, end).value();
+               return sum + time * time;
+             })
+      .ends;
 }
 
 class GPipePlanner : public Planner {
@@ -56,21 +42,18 @@ class GPipePlanner : public Planner {
     if (is_asynchronous(problem.method))
       return bad_configuration("gpipe synchronises every minibatch",
                                "plan it with --method sync");
-    Choice choice(problem, name());
     const int stages =
         std::min(problem.cluster->num_devices(), problem.profile->num_layers());
-    for (int microbatch : problem.microbatches) {
-      if (choice.is_over()) break;
-      PIPEWRIGHT_TRY(
-          const CostTable costs,
-          CostTable::create(*problem.profile, *problem.cluster, microbatch));
-      Pipeline pipeline = pipeline_of(
-          least_variance(costs, leading_kind(*problem.cluster), stages),
-          microbatch, problem);
-      pipeline.schedule = "gpipe";
-      choice.consider(pipeline);
-    }
-    return std::move(choice).best();
+    const int kind = leading_kind(*problem.cluster);
+    return best_over_sizes(
+        problem, name(),
+        [&](const CostTable& costs, Choice& choice) -> Result<void> {
+          Pipeline pipeline = pipeline_of(least_variance(costs, kind, stages),
+                                          costs.microbatch(), problem);
+          pipeline.schedule = "gpipe";
+          choice.consider(pipeline);
+          return {};
+        });
   }
 };
 

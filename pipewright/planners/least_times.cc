@@ -62,4 +62,20 @@ KindTimes least_times(const Problem& problem, int kind) {
   return least;
 }
 
+std::vector<double> least_output_bytes(const Problem& problem) {
+  const Profile& profile = *problem.profile;
+  std::vector<int> sizes = {1, largest_microbatch(problem)};
+  for (const auto& [size, rows] : profile.sizes)
+    if (size < sizes[1]) sizes.push_back(size);
+  std::vector<double> least(profile.layers.size(),
+                            std::numeric_limits<double>::infinity());
+  for (int size : sizes)
+    if (auto rows = sizes_at(profile, size, Outside::Extrapolate))
+      for (std::size_t l = 0; l < rows->size(); ++l) {
+        const auto bytes = static_cast<double>((*rows)[l].output.value());
+        least[l] = std::min(least[l], std::max(0.0, bytes / size - 1));
+      }
+  return least;
+}
+
 }  // namespace pipewright

@@ -29,4 +29,8 @@ void for_telling_times(
     const Problem& problem, int kind, int least, int most,
     const std::function<void(std::size_t, const LayerTimes&, int)>& visit);
 
+// Bytes of each layer's output, and of its gradient, per sample: the least at
+// any size, and less than that by what rounding slices of it may take.
+std::vector<double> least_output_bytes(const Problem& problem);
+
 }  // namespace pipewright

@@ -42,25 +42,12 @@ std::vector<std::size_t> storages_of(const Profile& profile) {
   return storage;
 }
 
-// Bytes of each layer's output per sample, the least at any size.
+// Bytes of the storage that each layer's output is in, per sample.
 std::vector<double> least_outputs(const Problem& problem) {
-  const Profile& profile = *problem.profile;
-  std::vector<int> sizes = {1, largest_microbatch(problem)};
-  for (const auto& [size, rows] : profile.sizes)
-    if (size < sizes[1]) sizes.push_back(size);
-  std::vector<double> least(profile.layers.size(), kInfinity);
-  for (int size : sizes)
-    if (auto rows = sizes_at(profile, size, Outside::Extrapolate))
-      for (std::size_t l = 0; l < rows->size(); ++l)
-        // Sizes are rounded down to bytes, and slices of them once more.
-        least[l] = std::min(
-            least[l],
-            std::max(0.0, static_cast<double>((*rows)[l].output.value()) - 1) /
-                size);
-  const std::vector<std::size_t> storage = storages_of(profile);
+  const std::vector<double> own = least_output_bytes(problem);
   std::vector<double> outputs;
-  for (std::size_t l = 0; l < storage.size(); ++l)
-    outputs.push_back(least[storage[l]]);
+  for (std::size_t storage : storages_of(*problem.profile))
+    outputs.push_back(own[storage]);
   return outputs;
 }
 

@@ -159,13 +159,15 @@ class DeviceLevel : public Level {
 class HostLevel : public Level {
  public:
   HostLevel(const CostTable& costs, const DeviceLevel& inside,
-            const Levels& levels)
+            const Levels& levels, const std::function<bool()>& is_over)
       : Level(costs, levels.outer, levels.outer_bandwidth.value(),
               levels.inner),
         inside_(inside),
         devices_(levels.inner) {
     const std::size_t width = at(levels.inner + 1);
     for (int first = 0; first < costs.num_layers(); ++first) {
+      was_cut_short_ = is_over && is_over();
+      if (was_cut_short_) return;
       const auto row = inside.row(first, kInfinity, false);
       auto& times = times_.emplace_back();
       for (int end = 0; end <= costs.num_layers(); ++end)
@@ -178,10 +180,12 @@ class HostLevel : public Level {
   double least(int first, int end) const override {
     return inside_.least(first, end) / devices_;
   }
+  bool was_cut_short() const { return was_cut_short_; }
 
  private:
   const DeviceLevel& inside_;
   int devices_;
+  bool was_cut_short_ = false;
   std::vector<std::vector<double>> times_;
 };
 
@@ -251,19 +255,17 @@ class PipeDreamPlanner : public Planner {
   }
 
   Result<Planned> plan(const Problem& problem) const override {
-    Choice choice(problem, name());
     const Levels levels = levels_of(*problem.cluster);
-    for (int microbatch : problem.microbatches) {
-      if (choice.is_over()) break;
-      PIPEWRIGHT_TRY(
-          const CostTable costs,
-          CostTable::create(*problem.profile, *problem.cluster, microbatch));
-      PIPEWRIGHT_TRY(
-          const PipeDreamPartition partition,
-          pipedream_partition(costs, leading_kind(*problem.cluster), levels));
-      consider(partition, microbatch, problem, choice);
-    }
-    return std::move(choice).best();
+    const int kind = leading_kind(*problem.cluster);
+    return best_over_sizes(
+        problem, name(),
+        [&](const CostTable& costs, Choice& choice) -> Result<void> {
+          PIPEWRIGHT_TRY(
+              const PipeDreamPartition partition,
+              pipedream_partition(costs, kind, levels, problem.is_over_));
+          consider(partition, costs.microbatch(), problem, choice);
+          return {};
+        });
   }
 
  private:
@@ -286,8 +288,9 @@ class PipeDreamPlanner : public Planner {
 
 }  // namespace
 
-Result<PipeDreamPartition> pipedream_partition(const CostTable& costs, int kind,
-                                               const Levels& levels) {
+Result<PipeDreamPartition> pipedream_partition(
+    const CostTable& costs, int kind, const Levels& levels,
+    const std::function<bool()>& is_over) {
   if (auto fine = check_size(costs, levels); !fine) return fine.error();
   PipeDreamPartition partition;
   const DeviceLevel devices(costs, kind, levels);
@@ -298,7 +301,10 @@ Result<PipeDreamPartition> pipedream_partition(const CostTable& costs, int kind,
     append_stages(split.stages, 0, 1, levels.inner, partition.stages);
     return partition;
   }
-  const HostLevel hosts(costs, devices, levels);
+  const HostLevel hosts(costs, devices, levels, is_over);
+  if (hosts.was_cut_short())
+    return bad_configuration("PipeDream's tables were not done in time",
+                             "give it more with --budget");
   const Split split = split_of(hosts, 0, layers);
   partition.bottleneck = Seconds(split.bottleneck);
   int first = 0, host = 0;

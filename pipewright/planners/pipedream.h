@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "pipewright/base/result.h"
@@ -17,8 +18,10 @@ struct PipeDreamPartition {
 };
 
 // For inner * outer devices, numbered group by group. Fails with
-// BadConfiguration where the tables would be larger than any use of them.
-Result<PipeDreamPartition> pipedream_partition(const CostTable& costs, int kind,
-                                               const Levels& levels);
+// BadConfiguration where the tables would be larger than any use of them, or
+// take longer than a clock allows.
+Result<PipeDreamPartition> pipedream_partition(
+    const CostTable& costs, int kind, const Levels& levels,
+    const std::function<bool()>& is_over = {});
 
 }  // namespace pipewright

@@ -38,7 +38,8 @@ class PiperTable {
         kind_(leading_kind(*problem.cluster)),
         microbatches_(problem.minibatch / costs.microbatch()),
         bandwidth_(slowest_link(*problem.cluster, 0, devices_).value()),
-        state_words_(2 + problem.optimizer_words) {
+        state_words_(2 + problem.optimizer_words),
+        problem_(problem) {
     memory_ = Bytes::max();
     for (int d = 0; memory && d < devices_; ++d)
       memory_ = std::min(memory_, problem.memory_of(DeviceId(d)));
@@ -55,11 +56,13 @@ class PiperTable {
   Found solve() {
     cells_.assign((at(layers_) + 1) * at(devices_ + 1), {});
     cell(layers_, 0).slowest = 0;
-    for (int first = layers_; first-- > 0;)
+    for (int first = layers_; first-- > 0;) {
+      if (problem_.is_over()) return {};
       for (int end = first + 1; end <= layers_; ++end)
         for (int d = 1; d <= devices_; ++d)
           if (microbatches_ % d == 0 || microbatches_ < d)
             extend(first, end, d);
+    }
     Found found;
     found.slowest = cell(0, devices_).slowest;
     if (found.slowest == kInfinity) return found;
@@ -117,6 +120,7 @@ class PiperTable {
   int layers_, devices_, kind_, microbatches_;
   double bandwidth_;
   int state_words_;
+  const Problem& problem_;
   Bytes memory_;
   std::vector<Bytes> kept_;
   std::vector<Cell> cells_;
@@ -134,25 +138,31 @@ class PiperPlanner : public Planner {
   }
 
   Result<Planned> plan(const Problem& problem) const override {
-    Choice choice(problem, name());
-    for (int microbatch : problem.microbatches) {
-      if (choice.is_over()) break;
-      PIPEWRIGHT_TRY(
-          const CostTable costs,
-          CostTable::create(*problem.profile, *problem.cluster, microbatch));
-      if (!PiperTable::is_affordable(costs, problem.cluster->num_devices()))
-        return bad_configuration("piper's table would be too large",
-                                 "choose another planner");
-      auto found = PiperTable(costs, problem, true).solve();
-      if (found.stages.empty())
-        found = PiperTable(costs, problem, false).solve();
-      if (found.stages.empty()) continue;
-      const Seconds slowest(found.slowest);
-      for (Replication way : {Replication::Rotate, Replication::Split})
-        choice.consider(pipeline_of(found.stages, microbatch, problem, way),
-                        {slowest, slowest * (problem.minibatch / microbatch)});
-    }
-    return std::move(choice).best();
+    return best_over_sizes(
+        problem, name(),
+        [&](const CostTable& costs, Choice& choice) -> Result<void> {
+          return consider(costs, problem, choice);
+        });
+  }
+
+ private:
+  static Result<void> consider(const CostTable& costs, const Problem& problem,
+                               Choice& choice) {
+    if (!PiperTable::is_affordable(costs, problem.cluster->num_devices()))
+      return bad_configuration("piper's table would be too large",
+                               "choose another planner");
+    auto found = PiperTable(costs, problem, true).solve();
+    if (found.stages.empty()) found = PiperTable(costs, problem, false).solve();
+    if (found.stages.empty() && problem.is_over())
+      choice.refuse(bad_configuration("piper's table was not done in time",
+                                      "give it more with --budget"));
+    if (found.stages.empty()) return {};
+    const Seconds slowest(found.slowest);
+    const int microbatch = costs.microbatch();
+    for (Replication way : {Replication::Rotate, Replication::Split})
+      choice.consider(pipeline_of(found.stages, microbatch, problem, way),
+                      {slowest, slowest * (problem.minibatch / microbatch)});
+    return {};
   }
 };
 

@@ -31,6 +31,10 @@ struct Estimate {
 };
 // Fails if the plan does not lower to a valid program.
 using Estimator = std::function<Result<Estimate>(const Plan&)>;
+// An estimator for another profile or cluster, to both of which it keeps
+// references, within a limit of memory (0: none).
+using EstimatorFor = std::function<Estimator(const Profile&, const Cluster&,
+                                             Bytes memory_limit)>;
 // What copies of a plan would do side by side: the first copy on the devices of
 // the plan, the others on groups of devices like it (copies.h). Step, traffic
 // and fit are those of all copies together, memory is that of the plan's own
@@ -43,11 +47,14 @@ struct Problem {
   const Cluster* cluster = nullptr;
   int minibatch = 1;              // samples per optimizer step
   std::vector<int> microbatches;  // candidate sizes; each divides minibatch
+  // What they would be on another cluster; empty: the same.
+  std::function<std::vector<int>(const Cluster&)> microbatches_for;
   Method method = Method::Sync;
   int stages = 0;  // asked for, of planners that let one; 0: their choice
   int optimizer_words = 1;
   Estimator estimate;               // called from several threads at once
   CopiesEstimator estimate_copies;  // empty: copies are estimated one by one
+  EstimatorFor estimator_for;       // empty: for this problem only
   Bytes memory_limit;               // per device; 0: the device's own memory
 
   // How long to search. Planners that may take long ask is_over() now and then

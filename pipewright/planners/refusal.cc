@@ -5,6 +5,7 @@
 
 #include "pipewright/base/text.h"
 #include "pipewright/planners/cost_table.h"
+#include "pipewright/planners/more_devices.h"
 
 namespace pipewright {
 namespace {
@@ -48,7 +49,7 @@ std::string with_device(const Shortage& shortage) {
          (shortage.device.empty() ? "" : " (" + shortage.device + ")");
 }
 
-std::string remedy(const Problem& problem) {
+std::string about(const Problem& problem) {
   const int plain = devices_needed(problem, false);
   const int frugal = devices_needed(problem, true);
   const int now = problem.cluster->num_devices();
@@ -68,6 +69,13 @@ std::string remedy(const Problem& problem) {
 }
 
 }  // namespace
+
+std::string remedy(const Problem& problem, const std::string& planner) {
+  const std::optional<Enough> enough = enough_devices(problem, planner);
+  if (!enough) return about(problem);
+  return std::to_string(enough->devices) + " devices would do (--cluster " +
+         enough->cluster + "), fewer would not; or smaller microbatches";
+}
 
 Shortage shortage_of(const Planned& planned, const Problem& problem) {
   Shortage worst;
@@ -123,7 +131,7 @@ Error nothing_fits(const Problem& problem, const std::string& planner,
     text += ", with recompute";
   return bad_configuration(
       text + ", at microbatch " + std::to_string(told.microbatch),
-      remedy(problem));
+      remedy(problem, planner));
 }
 
 Error nothing_fits(const Problem& problem, const Planned& nearest) {

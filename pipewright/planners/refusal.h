@@ -2,7 +2,8 @@
 // how much with recompute, and how many devices would do.
 //
 //   no plan of balanced fits 16 GB: stage 1 (V100.1) needs 19.2 GB at best,
-//   17.0 GB with recompute; hint: about 5 devices would do
+//   17.0 GB with recompute; hint: 5 devices would do (--cluster 5xV100@1GB/s),
+//   fewer would not
 
 #pragma once
 
@@ -29,6 +30,10 @@ Shortage shortage_of(const Planned& planned, const Problem& problem);
 // buffers. 0 if some layer
 // alone is too large.
 int devices_needed(const Problem& problem, bool recompute);
+
+// What would help that planner: the fewest devices for which it has a plan
+// (more_devices.h), or where that is not known, by the formula, about how many.
+std::string remedy(const Problem& problem, const std::string& planner);
 
 // The least that was needed without recompute and with it, where that was
 // tried.

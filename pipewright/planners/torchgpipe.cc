@@ -88,24 +88,21 @@ class TorchgpipePlanner : public Planner {
   }
 
   Result<Planned> plan(const Problem& problem) const override {
-    Choice choice(problem, name());
     const int layers = problem.profile->num_layers();
     const int stages = std::min(problem.cluster->num_devices(), layers);
     const int kind = leading_kind(*problem.cluster);
-    for (int microbatch : problem.microbatches) {
-      if (choice.is_over()) break;
-      PIPEWRIGHT_TRY(
-          const CostTable costs,
-          CostTable::create(*problem.profile, *problem.cluster, microbatch));
-      std::vector<double> times;
-      for (int l = 0; l < layers; ++l)
-        times.push_back(costs.compute(kind, l, l + 1).value());
-      Pipeline pipeline =
-          pipeline_of(block_partition(times, stages), microbatch, problem);
-      if (!is_asynchronous(problem.method)) pipeline.schedule = "gpipe";
-      choice.consider(pipeline);
-    }
-    return std::move(choice).best();
+    return best_over_sizes(
+        problem, name(),
+        [&](const CostTable& costs, Choice& choice) -> Result<void> {
+          std::vector<double> times;
+          for (int l = 0; l < layers; ++l)
+            times.push_back(costs.compute(kind, l, l + 1).value());
+          Pipeline pipeline = pipeline_of(block_partition(times, stages),
+                                          costs.microbatch(), problem);
+          if (!is_asynchronous(problem.method)) pipeline.schedule = "gpipe";
+          choice.consider(pipeline);
+          return {};
+        });
   }
 };
 

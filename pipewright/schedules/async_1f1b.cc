@@ -15,46 +15,18 @@
 // Prologue and epilogue together complete ceil((p-1)/M) minibatches. A
 // repetition of the body takes M(F+B).
 
+#include "pipewright/schedules/async_lead.h"
 #include "pipewright/schedules/generators.h"
 
 namespace pipewright {
-namespace {
-
-void append_pairs(std::vector<ComputeAction>& order, StageId stage,
-                  int microbatches, int ahead, int end_of_forwards) {
-  for (int m = 0; m < microbatches; ++m) {
-    if (m + ahead < end_of_forwards)
-      order.push_back({stage, m + ahead, ComputeKind::Forward});
-    order.push_back({stage, m, ComputeKind::Backward});
-  }
-}
-
-Result<Schedule> generate(const ScheduleRequest& request) {
-  const int p = request.workers, M = request.microbatches;
-  Schedule::Sections sections;
-  sections.minibatches_outside = (p - 1 + M - 1) / M;
-  const int outside = sections.minibatches_outside * M;
-  for (int s = 0; s < p; ++s) {
-    const StageId stage(s);
-    const int ahead = p - 1 - s;
-    sections.prologue.emplace_back();
-    for (int m = 0; m < ahead; ++m)
-      sections.prologue.back().push_back({stage, m, ComputeKind::Forward});
-    sections.body.emplace_back();
-    append_pairs(sections.body.back(), stage, M, ahead, M + ahead);
-    sections.epilogue.emplace_back();
-    append_pairs(sections.epilogue.back(), stage, outside, ahead, outside);
-  }
-  return Schedule::create(p, M, std::move(sections));
-}
-
-}  // namespace
 
 ScheduleGenerator async_1f1b() {
   return {"async-1f1b", "filled once, never drained: no bubble, stale weights",
           "PipeDream: Generalized Pipeline Parallelism for DNN Training, "
           "SOSP 2019",
-          generate};
+          [](const ScheduleRequest& request) {
+            return async_with_lead(request, 1);
+          }};
 }
 
 }  // namespace pipewright

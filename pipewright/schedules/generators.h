@@ -24,6 +24,7 @@ ScheduleGenerator zero_bubble();
 ScheduleGenerator chimera();
 ScheduleGenerator hanayo();
 ScheduleGenerator async_1f1b();
+ScheduleGenerator async_1f1b_so();
 ScheduleGenerator async_chunks();
 ScheduleGenerator spp_pe();
 ScheduleGenerator spp_pe_capped();

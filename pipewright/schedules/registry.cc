@@ -15,11 +15,11 @@ constexpr std::int64_t kMostActions = 32'000'000;
 
 std::vector<ScheduleGenerator> all_generators() {
   return {
-      gpipe(),        one_f_one_b(), one_f_one_b_so(), fbp(),
-      interleaved(),  looped_bfs(),  zb_h1(),          zb_h2(),
-      zb_v(),         v_half(),      v_min(),          dualpipev(),
-      zero_bubble(),  chimera(),     hanayo(),         async_1f1b(),
-      async_chunks(), spp_pe(),      spp_pe_capped(),
+      gpipe(),         one_f_one_b(),  one_f_one_b_so(), fbp(),
+      interleaved(),   looped_bfs(),   zb_h1(),          zb_h2(),
+      zb_v(),          v_half(),       v_min(),          dualpipev(),
+      zero_bubble(),   chimera(),      hanayo(),         async_1f1b(),
+      async_1f1b_so(), async_chunks(), spp_pe(),         spp_pe_capped(),
   };
 }
 

@@ -134,4 +134,21 @@ TEST_CASE("questions that cannot be answered end with their own code") {
   CHECK(run("plan -o /no/such/folder/p.json" + two).code == 73);
 }
 
+// Sizes of microbatches are chosen by the number of devices, so what a refusal
+// says must hold for the command that a person types next.
+TEST_CASE("the cluster that a refusal names does, one device less does not") {
+  const std::string rest = "xV100@nvlink --minibatch 16 --planner balanced";
+  const Answer answer = run("plan --model gpt2-xl --cluster 1" + rest);
+  CHECK(answer.code == 78);
+  const std::string mark = " devices would do (--cluster ";
+  const std::size_t end = answer.text.find(mark);
+  REQUIRE(end != std::string::npos);
+  const std::size_t begin = answer.text.rfind('(', end) + 1;
+  const int devices = std::stoi(answer.text.substr(begin, end - begin));
+  CHECK(devices > 1);
+  const std::string model = "plan --model gpt2-xl --cluster ";
+  CHECK(run(model + std::to_string(devices) + rest).code == 0);
+  CHECK(run(model + std::to_string(devices - 1) + rest).code == 78);
+}
+
 }  // namespace pipewright::cli

@@ -20,7 +20,7 @@ class EveryPipeline {
 
   void run() {
     schedules_ = is_asynchronous(problem_.method)
-                     ? std::vector<std::string>{"async-1f1b"}
+                     ? std::vector<std::string>{"async-1f1b", "async-1f1b-so"}
                      : std::vector<std::string>{"1f1b", "zb-h1"};
     extend(0, 0);
   }

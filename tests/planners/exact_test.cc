@@ -194,7 +194,7 @@ TEST_CASE("exact: gives up within its limits, with a bound that holds") {
       problem.tensors.push_back({1.0 + random() % 9, {v - 1, v}});
     }
   }
-  const auto solution = best_chain(problem, {1000, 1000});
+  const auto solution = best_chain(problem, {1000, 1000, {}});
   REQUIRE(solution);
   CHECK_FALSE(solution->proven);
   CHECK(solution->lower_bound <= solution->load);

@@ -220,5 +220,25 @@ TEST_CASE("async-1f1b: no bubble in the steady state, p-i+1 in flight") {
     }
 }
 
+TEST_CASE("async-1f1b-so: twice the lead, the same steady state") {
+  for (int p = 1; p <= 8; ++p)
+    for (int M = 1; M <= 10; ++M) {
+      CAPTURE(p);
+      CAPTURE(M);
+      const Schedule schedule = made("async-1f1b-so", p, M);
+      const int outside = (2 * (p - 1) + M - 1) / M;
+      CHECK(schedule.sections().minibatches_outside == outside);
+      for (int i = 1; i <= p; ++i)
+        CHECK(in_flight(schedule, i - 1) == 2 * (p - i) + 1);
+      for (Times t : kTimes) {
+        const auto run_time = [&](int minibatches) {
+          return step_time(schedule.unrolled(minibatches), p, t);
+        };
+        const int k = outside + 3;
+        CHECK(run_time(k + 1) - run_time(k) == M * (t.forward + t.backward));
+      }
+    }
+}
+
 }  // namespace
 }  // namespace pipewright
