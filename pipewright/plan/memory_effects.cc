@@ -19,6 +19,10 @@ class Values {
     values_.insert(values_.end(), others.values_.begin(), others.values_.end());
     is_sorted_ = false;
   }
+  template <typename Condition>
+  void erase_if(Condition condition) {
+    std::erase_if(values_, condition);
+  }
   bool contains(const Value& value) const {
     sort();
     return std::binary_search(values_.begin(), values_.end(), value);
@@ -137,7 +141,7 @@ class MemoryEffects {
       s.sent_again += program_.transfers[id.index()].bytes;
     s.kept = values_of(
         kept_by(operation.backward, profile_, homes_, operation.recompute));
-    std::erase_if(s.kept, [&](const Value& value) {
+    s.kept.erase_if([&](const Value& value) {
       return is_remade_for(plan_, homes_, operation.stage, value.layer);
     });
     if (operation.recompute) {

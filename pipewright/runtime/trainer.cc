@@ -287,8 +287,7 @@ class Trainer {
   }
 
   Error with_checkpoint(Error error) const {
-    if (!error.hint.empty()) return error;
-    if (error.code == ErrorCode::LossNotFinite)
+    if (error.hint.empty() && error.code == ErrorCode::LossNotFinite)
       error.hint = "try a smaller --lr or a longer --warm-up";
     if (has_checkpoint(request_.run))
       error.hint += std::string(error.hint.empty() ? "" : "; ") +
