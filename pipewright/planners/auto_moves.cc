@@ -50,6 +50,10 @@ Pipelines other_recompute(const Pipeline& pipeline, const AutoCosts& costs) {
   return made;
 }
 
+int backward_end(const PipelineStage& stage) {
+  return stage.backward_end < 0 ? stage.end : stage.backward_end;
+}
+
 // Both directions' cuts move together, or where they are apart also singly.
 void add_moved_cut(const Pipeline& pipeline, std::size_t s, int by,
                    Pipelines& made) {
@@ -59,8 +63,12 @@ void add_moved_cut(const Pipeline& pipeline, std::size_t s, int by,
     PipelineStage& stage = moved.stages[s];
     if (which != 1) stage.end += by;
     if (apart && which != 2) stage.backward_end += by;
+    const PipelineStage& next = moved.stages[s + 1];
     const int first = s == 0 ? 0 : moved.stages[s - 1].end;
-    if (stage.end > first && stage.end < moved.stages[s + 1].end)
+    const int backward_first = s == 0 ? 0 : backward_end(moved.stages[s - 1]);
+    const int backward = backward_end(stage);
+    if (stage.end > first && stage.end < next.end &&
+        backward >= backward_first && backward <= backward_end(next))
       made.push_back(std::move(moved));
   }
 }
