@@ -63,6 +63,16 @@ TEST_CASE("silence counts from the limit on, and before those who wait") {
   CHECK(has(found->text, "is silent for 5.1 s (limit 5 s)"));
 }
 
+TEST_CASE("set-up excuses silence until somebody has done a step") {
+  CHECK(!at_100(
+      {view(Phase::Waits, 99.9, 80, 0), view(Phase::SetUp, 80, 80, 0)}));
+  const auto found = at_100(
+      {view(Phase::Waits, 99.9, 99.9), view(Phase::SetUp, 94.9, 94.9, 0)});
+  REQUIRE(found);
+  CHECK(found->rank == 1);
+  CHECK(has(found->text, "is silent for 5.1 s (limit 5 s), last seen during"));
+}
+
 TEST_CASE("a worker that does not get on is found though it beats") {
   const auto found =
       at_100({view(Phase::Waits, 99.9, 80), view(Phase::Between, 99.9, 80),

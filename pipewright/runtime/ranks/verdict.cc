@@ -60,10 +60,13 @@ std::optional<Verdict> verdict(const std::vector<RankView>& ranks,
     return rank.is_closed ? "was lost " + place_text(rank.last) : "";
   };
   const auto silent = [&](const RankView& rank) -> std::string {
-    // Beats come whatever the worker does: nothing but set-up excuses silence.
-    const Seconds limit = rank.last.phase == Phase::SetUp
-                              ? limits.set_up
-                              : stall_limit(limits, longest);
+    // Beats come whatever the worker does: nothing but set-up excuses silence,
+    // and once a step is done it is over, though a quick rank may have stopped
+    // before it could say so.
+    const bool sets_up =
+        rank.last.phase == Phase::SetUp && longest == Seconds(0);
+    const Seconds limit =
+        sets_up ? limits.set_up : stall_limit(limits, longest);
     if (now - rank.heard <= limit) return "";
     return "is silent for " + of_limit(now - rank.heard, limit) +
            ", last seen " + place_text(rank.last);
