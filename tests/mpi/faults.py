@@ -98,8 +98,8 @@ def stop(folder):
     # Beats come ten times a second: the place is where it was seen last.
     require("silent" in line, line)
     # On a quick machine that may be some steps before.
-    require(re.search(r"last seen (during set-up|before the first step|[a-z ,]+ step [0-5], )",
-                      line), line)
+    require(re.search(r"last seen (during set-up|before the first step|"
+                      r"[a-z ,]+ step [0-5], )", line), line)
     nothing_left(where, run)
 
     where = folder / "short"

@@ -92,8 +92,8 @@ TEST_CASE("the limit grows with the step that was measured") {
 }
 
 TEST_CASE("set-up and checkpoints have limits of their own") {
-  CHECK(!at_100({view(Phase::SetUp, 80, 80)}));
-  CHECK(at_100({view(Phase::SetUp, 69, 69)}));
+  CHECK(!at_100({view(Phase::SetUp, 80, 80, 0)}));
+  CHECK(at_100({view(Phase::SetUp, 69, 69, 0)}));
   CHECK(!at_100({view(Phase::Between, 99.9, 10)}));
   CHECK(
       verdict({view(Phase::Between, 199.9, 10)}, short_limits(), Seconds(200)));
