@@ -104,6 +104,14 @@ class Matching {
 
 }  // namespace
 
+std::int32_t key_read(const Transfer& transfer, const ReadSet& set,
+                      const Action& action) {
+  if (!transfer.is_keyed_by_version()) return action.microbatch;
+  for (const WeightRead& read : set.weights)
+    if (read.group == transfer.group) return action.version + read.offset;
+  return 0;
+}
+
 std::optional<Error> match_messages(const Program& program, int repetitions,
                                     Messages& messages) {
   return Matching(program, repetitions, messages).fault();

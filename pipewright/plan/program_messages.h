@@ -11,6 +11,12 @@
 
 namespace pipewright {
 
+// The key (microbatch, or version of weights) of the message that an action
+// reads of a transfer in its read set. Of weights not above 0: the initial
+// ones, which are everywhere and not sent.
+std::int32_t key_read(const Transfer& transfer, const ReadSet& set,
+                      const Action& action);
+
 struct Messages {
   int num_channels = 0;
   std::vector<int> channel_of;  // per transfer

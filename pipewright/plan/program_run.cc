@@ -137,12 +137,10 @@ Run::Wait Run::blocked_by(WorkerId worker, const Action& action) {
       program_.read_sets[static_cast<std::size_t>(action.index)];
   for (TransferId id : set.transfers) {
     const Transfer& transfer = program_.transfers[id.index()];
-    std::int32_t key = action.microbatch;
+    std::int32_t key = key_read(transfer, set, action);
     if (transfer.is_keyed_by_version()) {
-      for (const WeightRead& read : set.weights)
-        if (read.group == transfer.group) key = action.version + read.offset;
-      if (key <= 0) continue;  // the initial weights are everywhere
-      if (key > minibatches_) key = minibatches_;
+      if (key <= 0) continue;
+      key = std::min(key, minibatches_);
     }
     // Most waits are over: two comparisons before any text is made.
     const Channel& channel =

@@ -75,12 +75,7 @@ TEST_CASE("weights too heavy to be summed keep the work near them") {
   RandomProblems random(75);
   RandomProblem made = random.next();
   Profile& profile = *made.profile;
-  profile.layers.resize(2);
-  profile.layers[0].parameters.clear();
-  profile.layers[1].inputs = {LayerId(0)};
-  profile.layers[1].keeps_input = {false};
-  profile.layers[1].parameters = {ParameterId(0)};
-  profile.parameters = {{"heavy", Bytes(10'000'000)}};
+  keep_two_layers(profile, Bytes(10'000'000));
   profile.sizes = {{1,
                     {{Bytes(2'000'000), Bytes(0), Bytes(0)},
                      {Bytes(4), Bytes(0), Bytes(0)}}}};

@@ -48,12 +48,7 @@ TEST_CASE("a heavy stage is kept inside a host") {
   RandomProblems random(91);
   RandomProblem made = random.next();
   Profile& profile = *made.profile;
-  profile.layers.resize(2);
-  profile.layers[0].parameters.clear();
-  profile.layers[1].inputs = {LayerId(0)};
-  profile.layers[1].keeps_input = {false};
-  profile.layers[1].parameters = {ParameterId(0)};
-  profile.parameters = {{"heavy", Bytes(50'000'000)}};
+  keep_two_layers(profile, Bytes(50'000'000));
   const Seconds zero(0), unit(0.01);
   profile.sizes = {
       {8,

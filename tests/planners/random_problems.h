@@ -104,4 +104,15 @@ class RandomProblems {
   std::mt19937 random_;
 };
 
+// Leaves two layers in a row, the second with all weights. Their sizes and
+// times are the caller's to set.
+inline void keep_two_layers(Profile& profile, Bytes weights) {
+  profile.layers.resize(2);
+  profile.layers[0].parameters.clear();
+  profile.layers[1].inputs = {LayerId(0)};
+  profile.layers[1].keeps_input = {false};
+  profile.layers[1].parameters = {ParameterId(0)};
+  profile.parameters = {{"heavy", weights}};
+}
+
 }  // namespace pipewright

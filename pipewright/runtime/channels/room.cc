@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "pipewright/plan/action_cursor.h"
+#include "pipewright/plan/program_messages.h"
 #include "pipewright/runtime/channels/reduction.h"
 
 namespace pipewright {
@@ -69,14 +70,6 @@ class Execution {
     return program_.read_sets[static_cast<std::size_t>(action.index)];
   }
 
-  static std::int32_t key_of(const Transfer& transfer, const ReadSet& set,
-                             const Action& action) {
-    if (!transfer.is_keyed_by_version()) return action.microbatch;
-    for (const WeightRead& read : set.weights)
-      if (read.group == transfer.group) return action.version + read.offset;
-    return 0;
-  }
-
   bool is_there(TransferId id, std::int32_t key) const {
     const auto& transfer = program_.transfers[id.index()];
     if (!transfer.is_keyed_by_version())
@@ -108,7 +101,7 @@ class Execution {
                set.transfers.begin(), set.transfers.end(),
                [&](TransferId id) {
                  return is_there(
-                     id, key_of(program_.transfers[id.index()], set, action));
+                     id, key_read(program_.transfers[id.index()], set, action));
                }) &&
            std::all_of(set.reductions.begin(), set.reductions.end(),
                        [&](std::int32_t r) { return is_reduced(r, action); });
