@@ -7,18 +7,10 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "pipewright/runtime/cores.h"
+
 namespace pipewright {
 namespace {
-
-std::vector<int> usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  return cores;
-}
 
 // A hint: where the system refuses, the thread runs where it may.
 void pin(std::thread& thread, int core) {
@@ -29,12 +21,6 @@ void pin(std::thread& thread, int core) {
 }
 
 }  // namespace
-
-int num_usable_cores() {
-  const auto count = static_cast<int>(usable_cores().size());
-  return count > 0 ? count
-                   : static_cast<int>(std::thread::hardware_concurrency());
-}
 
 WorkerThreads::WorkerThreads(int count, int first_core) {
   const std::vector<int> cores = usable_cores();

@@ -17,8 +17,8 @@ namespace pipewright {
 
 class WorkerThreads {
  public:
-  // Each stays on a core, from the first-th usable one on; -1, or too few: all
-  // on any.
+  // Each stays on a core, from the first-th of usable_cores() on; -1, or too
+  // few: all on any.
   WorkerThreads(int count, int first_core);
   ~WorkerThreads();
   WorkerThreads(const WorkerThreads&) = delete;
@@ -43,8 +43,5 @@ class WorkerThreads {
   bool ends_ = false;
   std::vector<std::thread> threads_;
 };
-
-// Cores this process may use.
-int num_usable_cores();
 
 }  // namespace pipewright

@@ -13,7 +13,7 @@
 #include "pipewright/runtime/channels/room.h"
 #include "pipewright/runtime/channels/transport.h"
 #include "pipewright/runtime/channels/waiting.h"
-#include "pipewright/runtime/worker_threads.h"
+#include "pipewright/runtime/cores.h"
 
 namespace pipewright {
 namespace {

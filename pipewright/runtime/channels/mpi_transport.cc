@@ -9,7 +9,7 @@
 #include "pipewright/runtime/channels/mpi_channel.h"
 #include "pipewright/runtime/channels/mpi_engine.h"
 #include "pipewright/runtime/channels/mpi_version.h"
-#include "pipewright/runtime/worker_threads.h"
+#include "pipewright/runtime/cores.h"
 
 namespace pipewright {
 namespace {
