@@ -58,7 +58,7 @@ Result<Model> model_of(const Recipe& recipe) {
   if (recipe.task == "translation")
     return load_model("transformer:layers=" + std::to_string(recipe.blocks) +
                       ",hidden=" + std::to_string(recipe.width) +
-                      ",heads=4,vocab=128,seq=12,dropout=0");
+                      ",heads=4,vocab=128,seq=12,dropout=0,tied=false");
   return bad_configuration("there is no task \"" + recipe.task + "\"");
 }
 

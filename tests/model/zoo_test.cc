@@ -71,6 +71,8 @@ TEST_CASE("parameters that no publication states follow from the shapes") {
   const std::int64_t decoder = 2 * attention + feed + 3 * norm;
   CHECK(model("transformer").num_parameters() ==
         vocab * h + 6 * encoder + 6 * decoder);
+  CHECK(model("transformer:tied=false").num_parameters() ==
+        3 * vocab * h + 6 * encoder + 6 * decoder);
 }
 
 // Multiplications and additions apart: twice the published multiply-adds

@@ -1,6 +1,6 @@
 // The encoder-decoder transformer, base and big. Vaswani et al., "Attention Is
 // All You Need", NeurIPS 2017: post-norm, sines and cosines as positions, one
-// table for both embeddings and the output.
+// table for both embeddings and the output, unless they are untied.
 
 #include <cmath>
 
@@ -75,24 +75,33 @@ void draw_transformer(Sketch& sketch, const Attributes& settings) {
   for (std::int64_t i = 0; i < sizes.layers; ++i)
     memory = encoder_block(sketch, "encoder.block" + std::to_string(i) + ".",
                            memory, sizes);
-  Source x =
-      transformer_embedding(sketch, "decoder.", tokens, sizes, /*shares=*/true);
+  const bool tied = flag(settings, "tied");
+  Source x = transformer_embedding(sketch, "decoder.", tokens, sizes, tied);
   for (std::int64_t i = 0; i < sizes.layers; ++i)
     x = decoder_block(sketch, "decoder.block" + std::to_string(i) + ".", x,
                       memory, sizes);
-  sketch.cross_entropy(sketch.add(
-      "head", LayerKind::Linear, {x},
-      {{"out_features", sizes.vocab}, {"bias", false}}, {{"weight", kTable}}));
+  std::map<std::string, std::string> shared;
+  if (tied) shared = {{"weight", kTable}};
+  sketch.cross_entropy(
+      sketch.add("head", LayerKind::Linear, {x},
+                 {{"out_features", sizes.vocab}, {"bias", false}}, shared));
+}
+
+ZooEntry transformer_entry(const std::string& name, const std::string& meaning,
+                           const TransformerSizes& sizes) {
+  ZooEntry made{name, meaning, transformer_settings(sizes), draw_transformer};
+  made.settings.push_back(
+      {.name = "tied", .type = SettingType::Flag, .fallback = true});
+  return made;
 }
 
 }  // namespace
 
 std::vector<ZooEntry> transformer_family() {
-  return {
-      {"transformer", "encoder-decoder, base (2017)",
-       transformer_settings({6, 512, 8, 37000, 128, 0.1}), draw_transformer},
-      {"transformer-big", "encoder-decoder, big (2017)",
-       transformer_settings({6, 1024, 16, 37000, 128, 0.3}), draw_transformer}};
+  return {transformer_entry("transformer", "encoder-decoder, base (2017)",
+                            {6, 512, 8, 37000, 128, 0.1}),
+          transformer_entry("transformer-big", "encoder-decoder, big (2017)",
+                            {6, 1024, 16, 37000, 128, 0.3})};
 }
 
 }  // namespace pipewright
