@@ -39,9 +39,9 @@ Recipe deep(int layers, int steps) {
   recipe.depths = {layers};
   recipe.steps = steps;
   recipe.trial = 0.25;
-  recipe.rates = {0.2, 0.05, 0.01};
+  recipe.rates = {0.1, 0.03, 0.01};
   recipe.momentum = 0;
-  recipe.annealing = 0.1;
+  recipe.annealing = 0.13;
   return recipe;
 }
 
@@ -51,8 +51,8 @@ std::vector<Recipe> recipes(bool quick) {
   digits.rates = {0.05, 0.02, 0.01};
   if (quick) return {digits};
   Recipe fashion{"fashion-mnist", 4, 8};
-  fashion.steps = 800;
-  fashion.trial = 0.25;
+  fashion.steps = 1200;
+  fashion.trial = 0.5;
   fashion.rates = {0.03, 0.01, 0.003};
   fashion.tested_samples = 5000;
   Recipe translation{"translation", 1, 32};
@@ -63,7 +63,7 @@ std::vector<Recipe> recipes(bool quick) {
   translation.warm_up = 0.2;
   translation.tested_samples = 1000;
   return {digits,         fashion,         translation,    deep(8, 1000),
-          deep(32, 1000), deep(107, 4000), deep(150, 4000)};
+          deep(32, 1000), deep(107, 3000), deep(150, 3000)};
 }
 
 Result<std::vector<double>> numbers(std::string_view text) {
