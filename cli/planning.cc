@@ -11,6 +11,13 @@
 namespace pipewright::cli {
 namespace {
 
+Error other_number(const Plan& plan, const Problem& problem) {
+  return bad_configuration(
+      plan.planner + " plans " + std::to_string(plan.stages.size()) +
+          " stages, not the " + std::to_string(problem.stages) + " asked for",
+      "auto and pipemare keep to --stages");
+}
+
 Candidate candidate_of(const Planner& planner, const Problem& problem,
                        const std::vector<Planned>* starts = nullptr) {
   Candidate candidate;
@@ -22,6 +29,10 @@ Candidate candidate_of(const Planner& planner, const Problem& problem,
   candidate.planning = Seconds(now_seconds() - start);
   if (!planned) {
     candidate.refusal = planned.error().to_text();
+    return candidate;
+  }
+  if (!problem.has_asked_stages(planned->plan)) {
+    candidate.refusal = other_number(planned->plan, problem).to_text();
     return candidate;
   }
   candidate.planned = *std::move(planned);

@@ -100,7 +100,7 @@ void add_problem_options(CLI::App& command, ProblemOptions& options) {
                      "Use at most so much of each device, as 16GB");
   command
       .add_option("--stages", options.stages,
-                  "Stages, where the planner lets one ask for them (pipemare)")
+                  "So many stages; without it as many as are best")
       ->check(CLI::Range(1, kMostLayers));
   command
       .add_option("--budget", options.budget,

@@ -68,25 +68,27 @@ std::function<bool()> until(const Problem& problem, double share) {
   };
 }
 
+// One stage a device, as even as can be, asks least of a device, as a rule:
+// what is missing then is what tells most.
+constexpr const char* kNeedsLeast = "balanced";
+
+struct Refusal {
+  std::string planner;
+  Error error;
+};
+
 // Every other planner's answer, in the order of planners().
 struct Asked {
   std::vector<Planned> plans;  // those that fit
-  std::optional<Error> refusal;
+  std::optional<Refusal> refusal;
 };
-
-const std::string kBalanced = "no plan of balanced fits";
-
-// One stage a device, as even as can be, asks least of a device, as a rule:
-// what is missing then is what tells most.
-bool needs_least(const Result<Planned>& answer) {
-  return answer.error().message.starts_with(kBalanced);
-}
 
 Asked ask_planners(const Problem& problem,
                    const std::set<std::string>& without) {
   Problem asked = problem;
   asked.is_over_ = until(problem, kPlannersShare);
   asked.estimator_for = nullptr;  // what would help is asked for once
+  asked.any_planner = true;
   std::vector<const Planner*> chosen;
   for (const auto& planner : planners())
     if (planner->name() != "auto" && !without.contains(planner->name()))
@@ -95,20 +97,29 @@ Asked ask_planners(const Problem& problem,
   in_parallel(chosen.size(), problem.threads,
               [&](std::size_t i) { answers[i] = chosen[i]->plan(asked); });
   Asked all;
-  for (const auto& answer : answers)
-    if (*answer && (*answer)->estimate.fits)
-      all.plans.push_back(**answer);
-    else if (!*answer && (!all.refusal || needs_least(*answer)))
-      all.refusal = answer->error();
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const Result<Planned>& answer = *answers[i];
+    const std::string name = chosen[i]->name();
+    if (answer && answer->estimate.fits) {
+      if (problem.has_asked_stages(answer->plan)) all.plans.push_back(*answer);
+    } else if (!answer && (!all.refusal || name == kNeedsLeast))
+      all.refusal = {name, answer.error()};
+  }
   return all;
 }
 
-Error refused(Error error, const Problem& problem) {
-  if (error.message.starts_with(kBalanced)) {
-    error.message.replace(0, kBalanced.size(), "no plan fits");
-    error.hint = remedy(problem, "auto");
-  }
-  return error;
+Error refused(Refusal refusal, const Problem& problem) {
+  if (refusal.planner == kNeedsLeast)
+    refusal.error.hint = remedy(problem, "auto");
+  return refusal.error;
+}
+
+Error nothing_found(const Problem& problem) {
+  if (problem.stages > 0)
+    return bad_configuration("no plan of " + std::to_string(problem.stages) +
+                                 " stages was found that fits",
+                             "ask for other --stages, or for none");
+  return bad_configuration("no plan fits", remedy(problem, "auto"));
 }
 
 std::string improvement_text(const AutoPlan& best, Seconds start) {
@@ -194,7 +205,7 @@ std::optional<GroupProblem> group_problem(const Problem& whole, int size,
 
 std::optional<Planned> planned_in_copies(const Problem& whole, int size,
                                          bool few,
-                                         std::optional<Error>& refusal) {
+                                         std::optional<Refusal>& refusal) {
   std::optional<GroupProblem> group = group_problem(whole, size, few);
   if (!group) return {};
   group->problem.cluster = &group->cluster;
@@ -204,8 +215,11 @@ std::optional<Planned> planned_in_copies(const Problem& whole, int size,
                                        : std::set<std::string>());
   Result<Planned> best = searched(group->problem, asked.plans, kGroup);
   if (!best) {
-    const auto nearest = find_planner("balanced").value()->plan(group->problem);
-    refusal = nearest ? best.error() : nearest.error();
+    group->problem.any_planner = true;
+    const auto nearest =
+        find_planner(kNeedsLeast).value()->plan(group->problem);
+    refusal = nearest ? Refusal{"auto", best.error()}
+                      : Refusal{kNeedsLeast, nearest.error()};
     return {};
   }
   const int copies = whole.cluster->num_devices() / size;
@@ -231,7 +245,7 @@ std::optional<Planned> planned_in_copies(const Problem& whole, int size,
 Result<Planned> best_plan(const Problem& problem,
                           const std::vector<Planned>& starts) {
   std::vector<Planned> all;
-  std::optional<Error> refusal;
+  std::optional<Refusal> refusal;
   const int devices = problem.cluster->num_devices();
   std::vector<int> sizes;
   if (problem.estimate_copies && devices > kMostOfGroup)
@@ -248,8 +262,7 @@ Result<Planned> best_plan(const Problem& problem,
   }
   all.insert(all.end(), starts.begin(), starts.end());
   if (all.empty())
-    return refusal ? refused(*refusal, problem)
-                   : bad_configuration("no plan fits", remedy(problem, "auto"));
+    return refusal ? refused(*refusal, problem) : nothing_found(problem);
   Planned best = *std::min_element(all.begin(), all.end(),
                                    [](const Planned& a, const Planned& b) {
                                      return a.estimate.step < b.estimate.step;
@@ -281,7 +294,7 @@ class AutoPlanner : public Planner {
     Problem searched = problem;
     searched.estimator_for = nullptr;  // as above
     Result<Planned> best = best_plan(searched, asked.plans);
-    if (best || !asked.refusal) return best;
+    if (best || !asked.refusal || problem.stages > 0) return best;
     return refused(*asked.refusal, problem);
   }
 };

@@ -119,7 +119,9 @@ std::vector<std::optional<Planned>> AutoSearch::scored(
     if (skipped[i]) return;
     if (!pipelines[i].times.empty()) costs_.set_times(pipelines[i]);
     Result<Planned> result = planned(pipelines[i], problem_, "auto");
-    if (result && result->estimate.fits) answers[i] = *std::move(result);
+    if (result && result->estimate.fits &&
+        problem_.has_asked_stages(result->plan))
+      answers[i] = *std::move(result);
   });
   num_scored_ += static_cast<std::int64_t>(pipelines.size());
   for (char skip : skipped) cut_short_ = cut_short_ || skip != 0;

@@ -50,7 +50,8 @@ struct Problem {
   // What they would be on another cluster; empty: the same.
   std::function<std::vector<int>(const Cluster&)> microbatches_for;
   Method method = Method::Sync;
-  int stages = 0;  // asked for, of planners that let one; 0: their choice
+  int stages = 0;            // asked for; 0: any number
+  bool any_planner = false;  // a refusal speaks of plans, not of one planner's
   int optimizer_words = 1;
   Estimator estimate;               // called from several threads at once
   CopiesEstimator estimate_copies;  // empty: copies are estimated one by one
@@ -64,6 +65,9 @@ struct Problem {
   std::function<bool()> is_over_;  // empty: never
   int threads = 0;                 // 0: one per core
   bool is_over() const { return is_over_ && is_over_(); }
+  bool has_asked_stages(const Plan& plan) const {
+    return stages == 0 || static_cast<int>(plan.stages.size()) == stages;
+  }
 
   Bytes memory_of(DeviceId device) const {
     const Bytes own = cluster->kind_of(device).memory;

@@ -122,8 +122,9 @@ Error nothing_fits(const Problem& problem, const std::string& planner,
                    const std::optional<Shortage>& plain,
                    const std::optional<Shortage>& recomputed) {
   const Shortage& told = plain ? *plain : *recomputed;
-  std::string text = "no plan of " + planner + " fits " + to_text(told.limit) +
-                     ": " + with_device(told) + " needs " + to_text(told.need) +
+  const std::string whose = problem.any_planner ? "" : " of " + planner;
+  std::string text = "no plan" + whose + " fits " + to_text(told.limit) + ": " +
+                     with_device(told) + " needs " + to_text(told.need) +
                      " at best";
   if (plain && recomputed)
     text += ", " + to_text(recomputed->need) + " with recompute";

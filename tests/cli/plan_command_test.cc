@@ -134,6 +134,21 @@ TEST_CASE("questions that cannot be answered end with their own code") {
   CHECK(run("plan -o /no/such/folder/p.json" + two).code == 73);
 }
 
+TEST_CASE("--stages is kept to, or refused") {
+  const std::string four =
+      " --model vgg16 --cluster 4xV100@1GB/s --minibatch 32 --stages ";
+  for (const int stages : {1, 2, 3, 4}) {
+    const Json plan = json_of("plan" + four + std::to_string(stages));
+    CHECK(plan.find("stages")->if_array()->size() == std::size_t(stages));
+  }
+  const Answer other = run("plan --planner balanced" + four + "3");
+  CHECK(other.code == 78);
+  CHECK(contains(other.text, "balanced plans 4 stages, not the 3 asked for"));
+  const Answer many = run("plan" + four + "39");
+  CHECK(many.code == 78);
+  CHECK(contains(many.text, "no plan of 39 stages was found that fits"));
+}
+
 // Sizes of microbatches are chosen by the number of devices, so what a refusal
 // says must hold for the command that a person types next.
 TEST_CASE("the cluster that a refusal names does, one device less does not") {
