@@ -41,7 +41,7 @@ struct Effort {
 };
 // A second or two on one core, and some tenths of one.
 constexpr Effort kWhole{2e6, 4, 4};
-constexpr Effort kGroup{2.5e4, 1, 2};
+constexpr Effort kGroup{5e4, 1, 2};
 
 constexpr std::size_t kMostOfAll = 3000;  // pipelines: tried without exception
 constexpr double kPlannersShare = 0.6;    // of the budget
@@ -150,10 +150,16 @@ Result<Planned> searched(const Problem& problem,
   const std::vector<Pipeline> plain = plain_shapes(costs);
   search.add(plain, "auto");
   search.add(with_recompute(plain), "auto");
+  search.add(uneven_pairs(costs), "auto");
   const std::vector<Pipeline> every = every_pipeline(costs, kMostOfAll);
   const bool all = !every.empty() && search.search_all(every, "auto");
   search.reschedule(effort.rescheduled);
   search.improve(effort.improved);
+  if (search.is_empty() && search.was_cut_short())
+    return bad_configuration("time was up before any plan was found",
+                             "more than --budget " +
+                                 to_text(problem.budget.value()) +
+                                 " would help");
   if (search.is_empty()) return bad_configuration("nothing was found");
   Planned best = search.best().planned;
   if (fastest == Seconds::max()) fastest = best.estimate.step;
@@ -214,6 +220,10 @@ std::optional<Planned> planned_in_copies(const Problem& whole, int size,
                                        ? left_out(whole)
                                        : std::set<std::string>());
   Result<Planned> best = searched(group->problem, asked.plans, kGroup);
+  if (!best && whole.is_over()) {
+    refusal = Refusal{"auto", best.error()};
+    return {};
+  }
   if (!best) {
     group->problem.any_planner = true;
     const auto nearest =
@@ -253,6 +263,7 @@ Result<Planned> best_plan(const Problem& problem,
   for (bool few : {true, false})
     for (int size : sizes) {
       if (!few && !all.empty()) break;
+      if (refusal && problem.is_over()) break;
       if (auto copied = planned_in_copies(problem, size, few, refusal))
         all.push_back(*std::move(copied));
     }

@@ -115,7 +115,8 @@ std::vector<std::optional<Planned>> AutoSearch::scored(
   std::vector<std::optional<Planned>> answers(pipelines.size());
   std::vector<char> skipped(pipelines.size(), 0);
   in_parallel(pipelines.size(), problem_.threads, [&](std::size_t i) {
-    skipped[i] = problem_.is_over();
+    // The first of all is tried in any case, so that there is an answer.
+    skipped[i] = problem_.is_over() && (num_scored_ > 0 || i > 0);
     if (skipped[i]) return;
     if (!pipelines[i].times.empty()) costs_.set_times(pipelines[i]);
     Result<Planned> result = planned(pipelines[i], problem_, "auto");
@@ -169,19 +170,25 @@ std::optional<AutoPlan> AutoSearch::best_of(std::vector<Pipeline> pipelines,
                   before.origin};
 }
 
+std::vector<AutoPlan> AutoSearch::best_few(std::size_t most) const {
+  std::vector<AutoPlan> first, rest;
+  std::set<std::size_t> lengths;
+  for (const AutoPlan& plan : found_) {
+    if (!plan.pipeline) continue;
+    const bool is_new = lengths.insert(plan.pipeline->stages.size()).second;
+    (is_new ? first : rest).push_back(plan);
+  }
+  first.insert(first.end(), rest.begin(), rest.end());
+  first.resize(std::min(first.size(), most));
+  return first;
+}
+
 void AutoSearch::reschedule(std::size_t most) {
-  std::vector<Pipeline> bases;
-  std::vector<std::string> origins;
-  for (const AutoPlan& plan : found_)
-    if (plan.pipeline && bases.size() < most) {
-      bases.push_back(*plan.pipeline);
-      origins.push_back(plan.origin);
-    }
-  for (std::size_t i = 0; i < bases.size(); ++i) {
-    std::vector<Pipeline> others = rescheduled(bases[i], costs_);
+  for (const AutoPlan& base : best_few(most)) {
+    std::vector<Pipeline> others = rescheduled(*base.pipeline, costs_);
     std::vector<Pipeline> frugal = with_recompute(others);
     others.insert(others.end(), frugal.begin(), frugal.end());
-    add(std::move(others), origins[i]);
+    add(std::move(others), base.origin);
   }
 }
 
@@ -201,9 +208,7 @@ AutoPlan AutoSearch::improved(AutoPlan plan) {
 }
 
 void AutoSearch::improve(std::size_t most) {
-  std::vector<AutoPlan> starts;
-  for (const AutoPlan& plan : found_)
-    if (plan.pipeline && starts.size() < most) starts.push_back(plan);
+  const std::vector<AutoPlan> starts = best_few(most);
   const double each =
       actions_left_ / std::max<double>(1, double(starts.size()));
   for (std::size_t i = 0; i < starts.size(); ++i) {

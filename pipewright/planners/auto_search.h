@@ -63,6 +63,9 @@ class AutoSearch {
   std::vector<std::optional<Planned>> scored(std::vector<Pipeline>& pipelines);
   std::optional<AutoPlan> best_of(std::vector<Pipeline> pipelines,
                                   const AutoPlan& before);
+  // Fastest first, but the best of each number of stages before any second:
+  // what is alike ends alike.
+  std::vector<AutoPlan> best_few(std::size_t most) const;
   AutoPlan improved(AutoPlan plan);
   void sort_and_trim();
 

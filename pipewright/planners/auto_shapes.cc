@@ -165,6 +165,29 @@ std::vector<Pipeline> plain_shapes(const AutoCosts& costs) {
   return shapes;
 }
 
+std::vector<Pipeline> uneven_pairs(const AutoCosts& costs) {
+  const Problem& problem = costs.problem();
+  const int devices = problem.cluster->num_devices();
+  std::vector<Pipeline> pairs;
+  for (int microbatch : problem.microbatches)
+    for (int first = 1; first < devices; ++first) {
+      const int most = std::max(first, devices - first);
+      if (2 * first == devices || most > microbatch) continue;
+      Pipeline pair = shape_of(problem, 1, false, microbatch);
+      std::vector<DeviceId>& all = pair.stages.front().devices;
+      PipelineStage second;
+      second.devices.assign(all.begin() + first, all.end());
+      all.resize(at(first));
+      pair.stages.push_back(std::move(second));
+      if (costs.set_ends(pair)) pairs.push_back(std::move(pair));
+    }
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [&](const Pipeline& a, const Pipeline& b) {
+                     return costs.busiest(a) < costs.busiest(b);
+                   });
+  return pairs;
+}
+
 std::vector<Pipeline> with_recompute(std::vector<Pipeline> pipelines) {
   for (Pipeline& pipeline : pipelines)
     for (PipelineStage& stage : pipeline.stages) stage.recompute = true;

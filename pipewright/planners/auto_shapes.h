@@ -13,6 +13,9 @@ namespace pipewright {
 
 // By 1F1B, at every microbatch size.
 std::vector<Pipeline> plain_shapes(const AutoCosts& costs);
+// Two stages on any number of devices each: layers with many weights are often
+// few and last, and want few replicas. The least busy first.
+std::vector<Pipeline> uneven_pairs(const AutoCosts& costs);
 
 // All of their stages recompute.
 std::vector<Pipeline> with_recompute(std::vector<Pipeline> pipelines);
