@@ -94,11 +94,14 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
 }
 
 std::string Worker::activity() const {
-  std::string text = "worker " + std::to_string(id_.value);
+  const std::int64_t microbatch = absolute(current_.microbatch);
+  std::string text =
+      "step " + std::to_string(microbatch / program_.num_microbatches + 1) +
+      ", worker " + std::to_string(id_.value);
   if (!current_.stage.is_none())
     text += ", stage " + std::to_string(current_.stage.value);
   text += ", " + name_of(current_.kind) + " of microbatch " +
-          std::to_string(absolute(current_.microbatch));
+          std::to_string(microbatch % program_.num_microbatches);
   if (!current_layer_.is_none())
     text += ", layer " + network_.model.layer(current_layer_).name;
   return text;

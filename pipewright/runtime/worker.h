@@ -60,8 +60,8 @@ class Worker {
   // write at once.
   void time_layers(LayerStopwatch* stopwatch) { stopwatch_ = stopwatch; }
 
-  // What it was doing when it threw: "worker 1, stage 0, forward of microbatch
-  // 3, layer fc1".
+  // What it was doing when it threw: "step 5, worker 1, stage 0, forward of
+  // microbatch 3, layer fc1".
   std::string activity() const;
 
   WorkerId id() const { return id_; }

@@ -63,6 +63,7 @@ def kill(folder, points=50, seed=1):
             again = train(folder, plan(folder, workers), where, "--resume",
                           workers=workers, name=where.name + "-again").wait()
             require(set(again.codes().values()) == {0}, fault, again)
+            require(not list(where.glob("failure_*")), "old reports", again)
             require(checkpoint(where, 12) == checkpoint(whole, 12),
                     f"{fault}: other weights after --resume", again)
             require(losses(where) == losses(whole),
@@ -381,8 +382,10 @@ def nan(folder):
 
 
 def terminate(folder):
-    """SIGTERM to one or all: the step is finished, saved, and it is 75."""
-    for name, chosen in (("one", slice(1, 2)), ("all", slice(None))):
+    """SIGTERM to one or all, or SIGUSR1 to mpirun, which passes it on: the step
+    is finished, saved, and it is 75."""
+    for name, chosen in (("one", slice(1, 2)), ("all", slice(None)),
+                         ("mpirun", None)):
         where = folder / f"term-{name}"
         run = train(folder, plan(folder, 3), where, steps=10**9)
         metrics = where / "metrics.jsonl"
@@ -390,11 +393,15 @@ def terminate(folder):
         while not (metrics.exists() and metrics.stat().st_size) and \
                 time.monotonic() < deadline:
             time.sleep(0.1)
-        for pid in run.pids(str(where))[chosen]:
-            os.kill(pid, signal.SIGTERM)
+        if chosen:
+            for pid in run.pids(str(where))[chosen]:
+                os.kill(pid, signal.SIGTERM)
+        else:
+            run.process.send_signal(signal.SIGUSR1)
         run.wait()
         require(set(run.codes().values()) == {75}, "not 75", run)
-        one_line(run, "ended by SIGTERM after step .*--resume")
+        name = "SIGTERM" if chosen else "SIGUSR1"
+        one_line(run, f"ended by {name} after step .*--resume")
         for rank in range(3):
             check_report(where, rank, 75)
         last = max(losses(where))

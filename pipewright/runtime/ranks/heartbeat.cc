@@ -254,7 +254,7 @@ class SocketHeartbeat final : public Heartbeat {
       const bool goes_on = peer.reader.read(peer.socket);
       for (Message heard; peer.reader.next(&heard);) {
         if (heard.kind == Kind::Verdict)
-          conclude({heard.culprit, std::string(heard.text)}, false);
+          conclude({heard.culprit, std::string(heard.text)}, true);
         if (heard.kind == Kind::Finished) peer.view.has_finished = true;
         if (heard.snapshot.count != peer.view.last.count)
           peer.view.changed = time;
@@ -283,19 +283,19 @@ class SocketHeartbeat final : public Heartbeat {
       views[0].changed = time;
     }
     if (const auto found = verdict(views, limits_, time))
-      conclude(*found, rank_ == 0);
+      conclude(*found, false);
   }
 
-  void conclude(const Verdict& found, bool tell) {
+  void conclude(const Verdict& found, bool is_told) {
     if (is_over_ || finished_) return;
     is_over_ = true;
-    if (tell) {
+    if (rank_ == 0) {
       Message said = message(Kind::Verdict);
       said.culprit = found.rank;
       std::strncpy(said.text, found.text.c_str(), sizeof(said.text) - 1);
       tell_all(said);
     }
-    if (hooks_.on_lost) hooks_.on_lost(found);
+    if (hooks_.on_lost) hooks_.on_lost(found, is_told);
   }
 
   const int rank_, size_;
