@@ -4,6 +4,7 @@
 #include "pipewright/runtime/worker.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "pipewright/plan/action_cursor.h"
@@ -234,6 +235,10 @@ void Worker::reduce(const Action& action) {
 }
 
 void Worker::step(const Action& action) {
+  // All have the same norm before any of them steps.
+  if (settings_.most_norm > 0 && !std::isfinite(norm_))
+    throw LossIsNotFinite("the norm of all gradients is " +
+                          std::to_string(norm_));
   const Operation& operation = *program_.operation(id_, action.stage);
   Gradients gradients = std::move(reduced_);
   reduced_.clear();

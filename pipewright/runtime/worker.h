@@ -26,8 +26,9 @@
 
 namespace pipewright {
 
-// A loss that is no number, or infinite: training cannot go on. Thrown in the
-// forward, so no stage gets to the step of that minibatch.
+// A loss that is no number, or infinite, or such a norm of all gradients:
+// training cannot go on. Thrown before any stage gets to the step of that
+// minibatch.
 class LossIsNotFinite : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -379,6 +379,13 @@ def nan(folder):
         require(set(again.codes().values()) == {0}, "cannot go on", again)
         require(checkpoint(where, 12) == checkpoint(whole, 12),
                 "other weights after --resume", again)
+    # With a norm of all gradients everyone knows before the step.
+    where = folder / "clipped"
+    run = train(folder, plan(folder, 3), where, "--clip", 1, "--inject",
+                "nan:rank=1,step=8,action=B2").wait()
+    require(set(run.codes().values()) == {79}, "not 79", run)
+    one_line(run, "step 8, .*norm of all gradients is -?nan.*step 7 are kept")
+    checkpoint(where, 7)
 
 
 def terminate(folder):

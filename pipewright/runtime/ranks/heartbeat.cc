@@ -220,10 +220,12 @@ class SocketHeartbeat final : public Heartbeat {
     while (!ends_) {
       wait_for_news();
       const std::lock_guard lock(mutex_);
-      const Seconds time = now();
-      if (time - last > kOwnGap) forgive(time - last);
+      const Seconds time = now(), gap = time - last;
+      if (gap > kOwnGap) forgive(gap);
       last = time;
       hear(time);
+      // Silence counts from the last beat.
+      if (gap > limits_.least - kInterval * 2) see_who_waited(gap);
       if (time >= next && !finished_) {
         tell_all(message(Kind::Beat));
         next = time + kInterval;
@@ -246,6 +248,17 @@ class SocketHeartbeat final : public Heartbeat {
       peer.view.heard += gap;
       peer.view.changed += gap;
     }
+  }
+
+  // Who has gone meanwhile has given this process up, not the other way round.
+  void see_who_waited(Seconds gap) {
+    const auto is_gone = [](const Peer& peer) {
+      return peer.view.is_closed && !peer.view.has_finished;
+    };
+    if (std::any_of(peers_.begin(), peers_.end(), is_gone))
+      conclude({rank_, "was stopped for " + to_text(gap) +
+                           ", and the others have given it up"},
+               false);
   }
 
   void hear(Seconds time) {
