@@ -34,8 +34,9 @@ TEST_CASE("MPI's own sums of tensors on a device") {
   if (!at::hasCUDA()) return;
   const int workers = session().size(), me = session().rank();
   const auto transport = session().connect({.fast_reduce = true});
-  const auto channels = transport->connect(
-      reducing(workers, everyone(workers), everyone(workers)));
+  const Program program =
+      reducing(workers, everyone(workers), everyone(workers));
+  const auto channels = transport->connect(program);
   const auto whole = [](double x) {
     return at::full({300, 7}, x, at::device(at::kCUDA).dtype(at::kFloat));
   };
