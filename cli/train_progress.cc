@@ -75,6 +75,8 @@ void listen_for_signals() {
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
+  // Of the signals that ask for an end mpirun passes on only this one.
+  ::sigaction(SIGUSR1, &action, nullptr);
 }
 
 int received_signal() { return received.load(); }

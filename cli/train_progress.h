@@ -15,10 +15,10 @@ void end_progress();  // what follows starts on a line of its own
 // "accuracy 91.2 %, loss 0.25 on 360 samples"
 std::string evaluation_text(const Evaluation& evaluation);
 
-// From now on the first SIGINT or SIGTERM is remembered, and a second one ends
-// the process at once.
+// From now on the first SIGINT, SIGTERM or SIGUSR1 is remembered, and a second
+// one ends the process at once.
 void listen_for_signals();
 int received_signal();         // 0: none
-int exit_code_of(int signal);  // 130 for SIGINT, 75 for SIGTERM
+int exit_code_of(int signal);  // 130 for SIGINT, 75 for others
 
 }  // namespace pipewright::cli

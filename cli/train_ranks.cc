@@ -21,10 +21,11 @@ int exit_code(const Result<TrainReport>& report) {
 }
 
 // From any thread, with others in the middle of anything: one write, then out.
-void give_up(const std::string& line, int code) {
-  const std::string text = "pipewright: " + line + "\n";
-  static_cast<void>(!::write(STDERR_FILENO, text.data(), text.size()));
-  ::_exit(code);
+void give_up(const Error& error, bool leader_says_it) {
+  const std::string text = "pipewright: " + error.to_text() + "\n";
+  if (!leader_says_it)
+    static_cast<void>(!::write(STDERR_FILENO, text.data(), text.size()));
+  ::_exit(static_cast<int>(error.code));
 }
 
 // Where ranks have not ended together MPI might wait for ever for one of them.
@@ -99,8 +100,6 @@ std::unique_ptr<Launch> joined_launch(const RankOptions& options,
                                       const std::filesystem::path& run,
                                       const std::function<int()>& signal,
                                       Exit& exit) {
-  // Of the signals that ask for an end mpirun passes on only this one.
-  ::signal(SIGUSR1, [](int) { ::raise(SIGTERM); });
   LaunchRequest request;
   request.fast_reduce = options.fast_reduce;
   request.progress_thread = !options.poll;
@@ -109,9 +108,7 @@ std::unique_ptr<Launch> joined_launch(const RankOptions& options,
   request.inject = options.inject;
   request.run = run;
   request.signal = signal;
-  request.give_up = [](const Error& error) {
-    give_up(error.to_text(), static_cast<int>(error.code));
-  };
+  request.give_up = give_up;
   Result<std::unique_ptr<Launch>> launch = start_launch(request);
   if (launch) return *std::move(launch);
   report(launch.error(), exit);
@@ -144,7 +141,9 @@ bool is_to_lead(Launch& launch, const RankOptions& options,
 }
 
 Error end_by_signal(const TrainReport& report) {
-  const std::string name = report.signal == SIGINT ? "SIGINT" : "SIGTERM";
+  const std::string name = report.signal == SIGINT    ? "SIGINT"
+                           : report.signal == SIGUSR1 ? "SIGUSR1"
+                                                      : "SIGTERM";
   return {static_cast<ErrorCode>(exit_code(report)),
           "ended by " + name + " after step " + std::to_string(report.steps) +
               ", which is saved",

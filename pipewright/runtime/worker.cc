@@ -4,6 +4,7 @@
 #include "pipewright/runtime/worker.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "pipewright/plan/action_cursor.h"
@@ -94,11 +95,14 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
 }
 
 std::string Worker::activity() const {
-  std::string text = "worker " + std::to_string(id_.value);
+  const std::int64_t microbatch = absolute(current_.microbatch);
+  std::string text =
+      "step " + std::to_string(microbatch / program_.num_microbatches + 1) +
+      ", worker " + std::to_string(id_.value);
   if (!current_.stage.is_none())
     text += ", stage " + std::to_string(current_.stage.value);
   text += ", " + name_of(current_.kind) + " of microbatch " +
-          std::to_string(absolute(current_.microbatch));
+          std::to_string(microbatch % program_.num_microbatches);
   if (!current_layer_.is_none())
     text += ", layer " + network_.model.layer(current_layer_).name;
   return text;
@@ -231,6 +235,10 @@ void Worker::reduce(const Action& action) {
 }
 
 void Worker::step(const Action& action) {
+  // All have the same norm before any of them steps.
+  if (settings_.most_norm > 0 && !std::isfinite(norm_))
+    throw LossIsNotFinite("the norm of all gradients is " +
+                          std::to_string(norm_));
   const Operation& operation = *program_.operation(id_, action.stage);
   Gradients gradients = std::move(reduced_);
   reduced_.clear();

@@ -26,8 +26,9 @@
 
 namespace pipewright {
 
-// A loss that is no number, or infinite: training cannot go on. Thrown in the
-// forward, so no stage gets to the step of that minibatch.
+// A loss that is no number, or infinite, or such a norm of all gradients:
+// training cannot go on. Thrown before any stage gets to the step of that
+// minibatch.
 class LossIsNotFinite : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -60,8 +61,8 @@ class Worker {
   // write at once.
   void time_layers(LayerStopwatch* stopwatch) { stopwatch_ = stopwatch; }
 
-  // What it was doing when it threw: "worker 1, stage 0, forward of microbatch
-  // 3, layer fc1".
+  // What it was doing when it threw: "step 5, worker 1, stage 0, forward of
+  // microbatch 3, layer fc1".
   std::string activity() const;
 
   WorkerId id() const { return id_; }

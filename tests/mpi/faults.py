@@ -63,6 +63,7 @@ def kill(folder, points=50, seed=1):
             again = train(folder, plan(folder, workers), where, "--resume",
                           workers=workers, name=where.name + "-again").wait()
             require(set(again.codes().values()) == {0}, fault, again)
+            require(not list(where.glob("failure_*")), "old reports", again)
             require(checkpoint(where, 12) == checkpoint(whole, 12),
                     f"{fault}: other weights after --resume", again)
             require(losses(where) == losses(whole),
@@ -378,11 +379,20 @@ def nan(folder):
         require(set(again.codes().values()) == {0}, "cannot go on", again)
         require(checkpoint(where, 12) == checkpoint(whole, 12),
                 "other weights after --resume", again)
+    # With a norm of all gradients everyone knows before the step.
+    where = folder / "clipped"
+    run = train(folder, plan(folder, 3), where, "--clip", 1, "--inject",
+                "nan:rank=1,step=8,action=B2").wait()
+    require(set(run.codes().values()) == {79}, "not 79", run)
+    one_line(run, "step 8, .*norm of all gradients is -?nan.*step 7 are kept")
+    checkpoint(where, 7)
 
 
 def terminate(folder):
-    """SIGTERM to one or all: the step is finished, saved, and it is 75."""
-    for name, chosen in (("one", slice(1, 2)), ("all", slice(None))):
+    """SIGTERM to one or all, or SIGUSR1 to mpirun, which passes it on: the step
+    is finished, saved, and it is 75."""
+    for name, chosen in (("one", slice(1, 2)), ("all", slice(None)),
+                         ("mpirun", None)):
         where = folder / f"term-{name}"
         run = train(folder, plan(folder, 3), where, steps=10**9)
         metrics = where / "metrics.jsonl"
@@ -390,11 +400,15 @@ def terminate(folder):
         while not (metrics.exists() and metrics.stat().st_size) and \
                 time.monotonic() < deadline:
             time.sleep(0.1)
-        for pid in run.pids(str(where))[chosen]:
-            os.kill(pid, signal.SIGTERM)
+        if chosen:
+            for pid in run.pids(str(where))[chosen]:
+                os.kill(pid, signal.SIGTERM)
+        else:
+            run.process.send_signal(signal.SIGUSR1)
         run.wait()
         require(set(run.codes().values()) == {75}, "not 75", run)
-        one_line(run, "ended by SIGTERM after step .*--resume")
+        name = "SIGTERM" if chosen else "SIGUSR1"
+        one_line(run, f"ended by {name} after step .*--resume")
         for rank in range(3):
             check_report(where, rank, 75)
         last = max(losses(where))

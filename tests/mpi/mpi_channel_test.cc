@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+
+#include "pipewright/runtime/channels/reduction.h"
 #include "tests/mpi/ranks.h"
 #include "tests/runtime/channel_contract.h"
 
@@ -56,6 +59,94 @@ TEST_CASE("MPI's own sums") {
   const auto all = transport->gathered(std::string(
       static_cast<const char*>(broken.const_data_ptr()), broken.nbytes()));
   for (const std::string& bytes : all) CHECK((bytes == all[0]));
+}
+
+// Reduction i is among members[i]; each worker hands in to its own in ascending
+// order or, if that is said, in descending.
+Program summing(int workers, const std::vector<std::set<int>>& members,
+                const std::set<int>& descending) {
+  Program program = reducing(workers, {}, {});
+  program.reductions.clear();
+  program.read_sets.clear();
+  const auto add = [&](ActionKind kind, int worker, std::size_t reduction) {
+    Action action;
+    action.kind = kind;
+    action.index = static_cast<std::int32_t>(reduction);
+    action.stage = StageId(worker);
+    auto& body = program.workers[static_cast<std::size_t>(worker)].body;
+    const bool in_front =
+        kind == ActionKind::Reduce && descending.count(worker) > 0;
+    body.insert(in_front ? body.begin() : body.end(), action);
+  };
+  for (std::size_t r = 0; r < members.size(); ++r) {
+    Reduction& reduction = program.reductions.emplace_back();
+    reduction.parameters = {ParameterId(r)};
+    program.read_sets.emplace_back().reductions = {
+        static_cast<std::int32_t>(r)};
+    for (const int w : members[r]) {
+      reduction.workers.push_back(WorkerId(w));
+      add(ActionKind::Reduce, w, r);
+    }
+  }
+  for (std::size_t r = 0; r < members.size(); ++r)
+    for (const int w : members[r]) add(ActionKind::Step, w, r);
+  return program;
+}
+
+// Does what the program says. Powers that absorb each other show the order of
+// addition; MPI, which has its own, gets whole numbers.
+void sum_in_groups(const std::vector<std::set<int>>& members,
+                   const std::set<int>& descending, bool fast) {
+  const auto transport = session().connect({.fast_reduce = fast});
+  const WorkerId me(session().rank());
+  const Program program = summing(session().size(), members, descending);
+  const auto channels = transport->connect(program);
+  const auto part = [&](WorkerId worker, std::int32_t r, int minibatch) {
+    const float sizes[] = {1e8F, 1, -1e8F, 3};
+    const float x =
+        fast ? static_cast<float>(worker.value) : sizes[(worker.value + r) % 4];
+    return std::vector<Contribution>{
+        {ParameterId(r), LayerId(r),
+         at::full({1000 + 70 * r}, x + static_cast<float>(minibatch))}};
+  };
+  for (const int minibatch : {0, 4, 8})
+    for (const Action& action : program.workers[me.index()].body) {
+      const std::int32_t r = action.index;
+      if (action.kind == ActionKind::Reduce) {
+        channels[0]->contribute(r, minibatch, part(me, r, minibatch));
+        continue;
+      }
+      const Reduction& reduction =
+          program.reductions[static_cast<std::size_t>(r)];
+      std::vector<WorkerContributions> all;
+      for (const WorkerId w : reduction.workers)
+        all.push_back({w, part(w, r, minibatch)});
+      CHECK(channels[0]
+                ->reduced(r, minibatch)
+                .at(0)
+                .equal(reduction_sums(reduction, all)[0]));
+    }
+}
+
+TEST_CASE("sums of the same ranks, each of which has an order of its own") {
+  const std::set<int> pair = {0, 1};
+  for (const bool fast : {false, true}) {
+    sum_in_groups({pair, pair, pair}, {}, fast);
+    sum_in_groups({pair, pair, pair}, {1}, fast);
+  }
+}
+
+TEST_CASE("groups of ranks that overlap, round the ring and all together") {
+  const int workers = session().size();
+  std::vector<std::set<int>> members(1);
+  for (int w = 0; w < workers; ++w) {
+    members[0].insert(w);
+    members.push_back({w, (w + 1) % workers});
+  }
+  for (const bool fast : {false, true}) {
+    sum_in_groups(members, {}, fast);
+    sum_in_groups(members, {workers - 1}, fast);
+  }
 }
 
 TEST_CASE("MPI's own sums are not waited for") {

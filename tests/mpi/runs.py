@@ -19,7 +19,8 @@ ENVIRONMENT = dict(
     OMPI_MCA_rmaps_base_oversubscribe="1",
     OMPI_MCA_orte_enable_recovery="1", OMPI_MCA_orte_abort_non_zero_exit="0")
 # A rank notes its exit code itself: mpirun tells only one of all.
-WRAPPER = 'trap "" TERM; "$@"; echo $? > "$CODES/$OMPI_COMM_WORLD_RANK"'
+WRAPPER = ('trap "" TERM; trap : USR1; "$@"; '
+           'echo $? > "$CODES/$OMPI_COMM_WORLD_RANK"')
 STOPS_WITHIN = 5  # seconds, as promised
 STALL = 3  # --stall-limit of tests that wait for it
 
@@ -178,7 +179,8 @@ def others_stop(run, run_folder, culprit, within=STOPS_WITHIN):
         late = run.ended(rank) - run.ended(culprit)
         require(late < within, f"rank {rank} stopped {late:.1f} s later", run)
         check_report(run_folder, rank, 75)
-    one_line(run, f"rank {culprit} ")
+    lines = one_line(run, f"rank {culprit} ")
+    require(culprit == 0 or len(lines) == 1, "not one line for all", run)
     nothing_left(run_folder, run)
 
 

@@ -216,30 +216,6 @@ void sums_are_not_waited_for(WorkerId self, Channel& channel, int workers) {
   CHECK(channel.reduced(0, 0).size() == 2);
 }
 
-// To a device and back where there is one; channels in a process hand over
-// what they got.
-void device_tensors(WorkerId self, Channel& channel) {
-  if (!at::hasCUDA()) {
-    if (self == WorkerId(0)) MESSAGE("no CUDA device: nothing sent from one");
-    return;
-  }
-  const auto message = [](int key) {
-    const at::Tensor grid = at::arange(60, at::kFloat).add(key).view({3, 4, 5});
-    return Values{{grid.cuda(), grid.cuda().transpose(0, 2)}, {grid}};
-  };
-  for (int key = 0; key < 3; ++key) {
-    if (self == WorkerId(0)) channel.send(onwards(0), key, message(key));
-    if (self != WorkerId(1)) continue;
-    const Values got = channel.take(onwards(0), key), wanted = message(key);
-    for (std::size_t v = 0; v < wanted.size(); ++v)
-      for (std::size_t i = 0; i < wanted[v].size(); ++i) {
-        CHECK(got.at(v).at(i).is_cuda() == wanted[v][i].is_cuda());
-        CHECK(got[v][i].cpu().equal(wanted[v][i].cpu()));
-        CHECK((got[v][i].strides() == wanted[v][i].strides()));
-      }
-  }
-}
-
 }  // namespace
 
 Program reducing(int workers, const std::vector<int>& givers,
@@ -284,7 +260,6 @@ std::vector<ContractCase> channel_contract(int workers) {
   add("every number type", every_number_type);
   add("empty and missing tensors", empty_ones);
   add("tensors with strides of their own", not_contiguous);
-  add("tensors on a device", device_tensors);
   for (auto& [name, worker] : flow_contract(workers)) add(name, worker);
   const auto add_reduction = [&](const std::string& name,
                                  const std::vector<int>& givers,

@@ -41,6 +41,9 @@ std::vector<int> everyone(int workers);
 std::vector<std::pair<std::string, std::function<void(WorkerId, Channel&)>>>
 flow_contract(int workers);
 
+// What is on a CUDA device. Nothing where there is none, and says so.
+std::vector<ContractCase> device_contract(int workers);
+
 // For channels among `workers` workers, 2 to 4.
 std::vector<ContractCase> channel_contract(int workers);
 

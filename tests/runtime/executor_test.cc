@@ -136,7 +136,8 @@ TEST_CASE("a worker that throws stops all, and says where it was") {
   REQUIRE(!result.ok());
   CHECK(result.error().code == ErrorCode::WorkerLost);
   CHECK(result.error().where ==
-        "worker 1, stage 1, forward of microbatch 6, layer cross_entropy10");
+        "step 2, worker 1, stage 1, forward of microbatch 2, layer "
+        "cross_entropy10");
 }
 
 // Good but for one microbatch, whose first input is infinite.
@@ -191,7 +192,8 @@ TEST_CASE("all stop within a second of a worker's failure") {
   CHECK(std::chrono::steady_clock::now() - thrown < std::chrono::seconds(1));
   CHECK(result.error().message == "no more");
   CHECK(result.error().where ==
-        "worker 3, stage 3, forward of microbatch 100, layer cross_entropy10");
+        "step 13, worker 3, stage 3, forward of microbatch 4, layer "
+        "cross_entropy10");
 }
 
 // Repetitions in the middle of a run share their code.

@@ -47,8 +47,8 @@ TEST_CASE("a closed connection is a lost rank, unless it has finished") {
   REQUIRE(found);
   CHECK(found->rank == 1);
   CHECK(has(found->text,
-            "was lost at step 5, stage 1, backward of microbatch "
-            "3"));
+            "was lost, last seen at step 5, stage 1, backward of "
+            "microbatch 3"));
   gone.has_finished = true;
   CHECK(!at_100({view(Phase::Waits, 99.9, 99), gone}));
 }

@@ -14,13 +14,6 @@ Priority priority_of(const Transfer& transfer) {
   return Priority::High;
 }
 
-int largest_tag(MPI_Comm comm) {
-  int* value = nullptr;
-  int found = 0;
-  MPI_Comm_get_attr(comm, MPI_TAG_UB, &value, &found);
-  return found ? *value : 32767;  // the least that MPI promises
-}
-
 }  // namespace
 
 MpiChannel::MpiChannel(MpiEngine& engine, const Program& program,
@@ -33,7 +26,7 @@ MpiChannel::MpiChannel(MpiEngine& engine, const Program& program,
       room_(program) {
   const auto indices = static_cast<int>(program.transfers.size() +
                                         program.reductions.size() + 1);
-  window_ = std::clamp(largest_tag(engine.communicator()) / indices, 1, 65536);
+  window_ = std::clamp(engine.largest_tag() / indices, 1, 65536);
 }
 
 MpiChannel::~MpiChannel() {
@@ -44,11 +37,13 @@ MpiChannel::~MpiChannel() {
 }
 
 // Keys that are under way at the same time lie close together.
-int MpiChannel::tag(std::int32_t index, std::int32_t key,
-                    bool of_reduction) const {
-  if (of_reduction)
-    index += static_cast<std::int32_t>(program_.transfers.size());
+int MpiChannel::tag(std::int32_t index, std::int32_t key) const {
   return index * window_ + (key % window_ + window_) % window_;
+}
+
+MpiChannel::Line MpiChannel::line(WorkerId other, TransferId transfer,
+                                  std::int32_t key) const {
+  return {&engine_.everyone(), other.value, tag(transfer.value, key)};
 }
 
 void MpiChannel::before(const Action&, std::int64_t) {
@@ -85,13 +80,12 @@ void MpiChannel::send(TransferId transfer, std::int32_t key,
       known == sent_layouts_.end()) {
     const MessageLayout& layout = sent_layouts_[transfer.value] =
         layout_of(values, sent);
-    engine_.send_text(description.to.value, tag(transfer.value, 0, false),
-                      packed(layout));
+    engine_.send_text(line(description.to, transfer, 0), packed(layout));
   } else if (!has_layout(values, sent, known->second)) {
     throw std::runtime_error("transfer " + std::to_string(transfer.value) +
                              " has another shape than before");
   }
-  engine_.send(description.to.value, tag(transfer.value, key, false), sent,
+  engine_.send(line(description.to, transfer, key), sent,
                priority_of(description), waiting);
   engine_.move_on();
 }
@@ -102,14 +96,14 @@ const std::shared_ptr<MpiEngine::Receive>& MpiChannel::posted(
   if (receive) return receive;
   receive = std::make_shared<Receive>();
   const Transfer& description = program_.transfers[transfer.index()];
-  const int from = description.from.value;
+  const WorkerId from = description.from;
   const Priority priority = priority_of(description);
   Incoming& incoming = incoming_[transfer.value];
   const auto start = [this, transfer, from, priority, &incoming](
                          std::int32_t which,
                          const std::shared_ptr<Receive>& into) {
-    engine_.receive(from, tag(transfer.value, which, false), *incoming.layout,
-                    priority, into);
+    engine_.receive(line(from, transfer, which), *incoming.layout, priority,
+                    into);
   };
   if (incoming.layout) {
     start(key, receive);
@@ -118,7 +112,7 @@ const std::shared_ptr<MpiEngine::Receive>& MpiChannel::posted(
   receive->outstanding = 1;  // for the layout
   incoming.posted.emplace_back(key, receive);
   if (std::exchange(incoming.is_expected, true)) return receive;
-  engine_.expect_text(from, tag(transfer.value, 0, false),
+  engine_.expect_text(line(from, transfer, 0),
                       [&incoming, start](const std::string& text) {
                         incoming.layout = unpacked_layout(text);
                         for (const auto& [which, into] : incoming.posted) {

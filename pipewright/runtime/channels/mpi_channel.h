@@ -2,7 +2,8 @@
 //
 // A transfer's tag is made of its index and key, so that receives find their
 // messages whatever the order in which keys are taken. Layouts are learned anew
-// in every run: the first message of a transfer goes with its layout.
+// in every run: the first message of a transfer goes with its layout. Sums have
+// the communicator of those who take part.
 
 #pragma once
 
@@ -25,9 +26,17 @@ namespace pipewright {
 struct ReductionRanks {
   std::set<int> givers, readers;
   int readers_here = 0;  // stages of this rank's worker that read the sums
-  MPI_Comm all = MPI_COMM_NULL;  // for MPI's own sums, where they may be used
+  const MpiGroup* group = nullptr;  // all of them; none if this rank is alone
+  bool is_fast = false;             // MPI adds up
+  std::vector<int> all() const;
 };
 std::vector<ReductionRanks> reduction_ranks(const Program& program, int rank);
+
+// Whether these ranks hand in to the reductions that are theirs together in one
+// order: only then may MPI's own sums share a communicator.
+bool have_one_order(const Program& program,
+                    const std::vector<ReductionRanks>& reductions,
+                    const std::vector<int>& ranks);
 
 class MpiChannel final : public Channel {
  public:
@@ -52,6 +61,7 @@ class MpiChannel final : public Channel {
  private:
   using Key = std::pair<std::int32_t, std::int32_t>;  // index, key
   using Receive = MpiEngine::Receive;
+  using Line = MpiEngine::Line;
 
   // A transfer to this worker: its layout, once that is known, and what was
   // posted before.
@@ -76,7 +86,10 @@ class MpiChannel final : public Channel {
     int read = 0;
   };
 
-  int tag(std::int32_t index, std::int32_t key, bool of_reduction) const;
+  int tag(std::int32_t index, std::int32_t key) const;
+  Line line(WorkerId other, TransferId transfer, std::int32_t key) const;
+  Line line_of_sums(int rank, std::int32_t reduction,
+                    std::int32_t microbatch) const;
   std::shared_ptr<int> wait_for_room(TransferId transfer);
   const std::shared_ptr<Receive>& posted(TransferId transfer, std::int32_t key);
   void begin(Running& running, std::int32_t reduction, std::int32_t microbatch);

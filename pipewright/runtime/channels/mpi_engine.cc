@@ -36,6 +36,20 @@ constexpr auto kShortSpin = std::chrono::microseconds(5);
 constexpr auto kLongWait = std::chrono::seconds(1);
 std::atomic<bool> cores_are_shared{false};
 
+// Of a line's tag MPI sees two: one for tensors, one for texts.
+int tensor_tag(const MpiEngine::Line& line) { return 2 * line.tag; }
+int text_tag(const MpiEngine::Line& line) { return 2 * line.tag + 1; }
+int place(const MpiEngine::Line& line) {
+  return line.group->place_of(line.rank);
+}
+
+int largest_mpi_tag(MPI_Comm comm) {
+  int* value = nullptr;
+  int found = 0;
+  MPI_Comm_get_attr(comm, MPI_TAG_UB, &value, &found);
+  return found ? *value : 32767;  // the least that MPI promises
+}
+
 std::size_t piece_size(Priority priority) {
   return priority == Priority::High ? kPiece : kLowPiece;
 }
@@ -67,13 +81,15 @@ std::vector<std::vector<at::Tensor>> MpiEngine::Receive::taken() {
 }
 
 MpiEngine::MpiEngine(MPI_Comm world) : sends_directly_(takes_device_memory()) {
-  for (MPI_Comm* comm : {&data_, &texts_comm_, &control_}) {
+  for (MPI_Comm* comm : {&everyone_.comm, &control_}) {
     check_mpi(MPI_Comm_dup(world, comm), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
   }
   MPI_Comm_rank(world, &rank_);
   MPI_Comm_size(world, &size_);
   peers_.resize(static_cast<std::size_t>(size_));
+  for (int rank = 0; rank < size_; ++rank) everyone_.ranks.push_back(rank);
+  largest_tag_ = (largest_mpi_tag(world) - 1) / 2;
   post_cancel_receive();
   ::prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);  // short sleeps stay short
 }
@@ -92,7 +108,7 @@ MpiEngine::~MpiEngine() {
     MPI_Wait(&cancel_request_, MPI_STATUS_IGNORE);
   }
   if (cancelled_) return;
-  for (MPI_Comm* comm : {&data_, &texts_comm_, &control_}) MPI_Comm_free(comm);
+  for (MPI_Comm* comm : {&everyone_.comm, &control_}) MPI_Comm_free(comm);
 }
 
 void MpiEngine::post_cancel_receive() {
@@ -114,21 +130,22 @@ void MpiEngine::add_request(MPI_Request request, std::function<void()> done) {
 
 // The last piece of a message that is waited for is complete only when its
 // receive has been posted, however small it is: nobody gets ahead without end.
-void MpiEngine::start(int to, Outgoing outgoing, int& under_way) {
+void MpiEngine::start(Outgoing outgoing, int& under_way) {
   MPI_Request request = MPI_REQUEST_NULL;
   const auto isend = outgoing.waiting ? MPI_Issend : MPI_Isend;
-  check_mpi(isend(outgoing.from, outgoing.bytes, MPI_BYTE, to, outgoing.tag,
-                  data_, &request),
+  const Line& to = outgoing.to;
+  check_mpi(isend(outgoing.from, outgoing.bytes, MPI_BYTE, place(to),
+                  tensor_tag(to), to.group->comm, &request),
             "MPI_Isend");
   ++under_way;
   add_request(request, Pending{std::move(outgoing.tensor), &under_way,
                                std::move(outgoing.waiting), nullptr, nullptr});
 }
 
-void MpiEngine::send(int to, int tag,
+void MpiEngine::send(const Line& to,
                      const std::vector<std::vector<at::Tensor>>& values,
                      Priority priority, const std::shared_ptr<int>& waiting) {
-  Peer& peer = peers_[static_cast<std::size_t>(to)];
+  Peer& peer = peers_[static_cast<std::size_t>(to.rank)];
   std::vector<Outgoing> pieces;
   for (const auto& tensors : values)
     for (const at::Tensor& tensor : tensors) {
@@ -136,14 +153,14 @@ void MpiEngine::send(int to, int tag,
       for (std::size_t at = 0; at < bytes; at += piece_size(priority))
         pieces.push_back(
             {tensor, static_cast<const char*>(tensor.const_data_ptr()) + at,
-             static_cast<int>(std::min(piece_size(priority), bytes - at)), tag,
+             static_cast<int>(std::min(piece_size(priority), bytes - at)), to,
              nullptr, Clock::time_point()});
     }
   if (pieces.empty()) return;
   if (waiting) ++*waiting;
   pieces.back().waiting = waiting;
   if (priority == Priority::High) {
-    for (Outgoing& piece : pieces) start(to, std::move(piece), peer.high);
+    for (Outgoing& piece : pieces) start(std::move(piece), peer.high);
     return;
   }
   Queue& queue = queue_of(peer, priority);
@@ -151,36 +168,36 @@ void MpiEngine::send(int to, int tag,
     piece.since = Clock::now();
     queue.waiting.push_back(std::move(piece));
   }
-  start_low(to, peer, queue);
+  start_low(peer, queue);
 }
 
 MpiEngine::Queue& MpiEngine::queue_of(Peer& peer, Priority priority) {
   return peer.queues[priority == Priority::Saved ? 0 : 1];
 }
 
-void MpiEngine::start_low(int to, Peer& peer, Queue& queue) {
+void MpiEngine::start_low(Peer& peer, Queue& queue) {
   while (!queue.waiting.empty()) {
     const Clock::time_point now = Clock::now();
     if (queue.under_way > 0 && now - queue.last_start < kLongestYield) return;
     Outgoing& next = queue.waiting.front();
     if (peer.high > 0 && now - next.since < kLongestYield) return;
-    start(to, std::move(next), queue.under_way);
+    start(std::move(next), queue.under_way);
     queue.last_start = now;
     queue.waiting.pop_front();
     if (!queue.waiting.empty()) queue.waiting.front().since = now;
   }
 }
 
-void MpiEngine::send_text(int to, int tag, std::string text) {
+void MpiEngine::send_text(const Line& to, std::string text) {
   auto kept = std::make_shared<const std::string>(std::move(text));
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Isend(kept->data(), static_cast<int>(kept->size()), MPI_BYTE,
-                      to, tag, texts_comm_, &request),
+                      place(to), text_tag(to), to.group->comm, &request),
             "MPI_Isend");
   add_request(request, [kept] {});
 }
 
-void MpiEngine::receive(int from, int tag, const MessageLayout& layout,
+void MpiEngine::receive(const Line& from, const MessageLayout& layout,
                         Priority priority,
                         const std::shared_ptr<Receive>& into) {
   if (!is_on_host(layout)) into->layout = layout;
@@ -194,7 +211,8 @@ void MpiEngine::receive(int from, int tag, const MessageLayout& layout,
             static_cast<int>(std::min(piece_size(priority), bytes - at));
         auto* to = static_cast<char*>(tensors.back().mutable_data_ptr()) + at;
         MPI_Request request = MPI_REQUEST_NULL;
-        check_mpi(MPI_Irecv(to, size, MPI_BYTE, from, tag, data_, &request),
+        check_mpi(MPI_Irecv(to, size, MPI_BYTE, place(from), tensor_tag(from),
+                            from.group->comm, &request),
                   "MPI_Irecv");
         ++into->outstanding;
         add_request(request,
@@ -204,9 +222,9 @@ void MpiEngine::receive(int from, int tag, const MessageLayout& layout,
   }
 }
 
-void MpiEngine::expect_text(int from, int tag,
+void MpiEngine::expect_text(const Line& from,
                             std::function<void(const std::string&)> arrived) {
-  texts_.push_back({from, tag, std::move(arrived)});
+  texts_.push_back({from, std::move(arrived)});
 }
 
 bool MpiEngine::is_queue_empty() const {
@@ -252,7 +270,8 @@ void MpiEngine::probe_texts() {
     int flag = 0;
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
-    check_mpi(MPI_Improbe(texts_[i].from, texts_[i].tag, texts_comm_, &flag,
+    const Line& from = texts_[i].from;
+    check_mpi(MPI_Improbe(place(from), text_tag(from), from.group->comm, &flag,
                           &message, &status),
               "MPI_Improbe");
     if (!flag) {
@@ -274,10 +293,9 @@ void MpiEngine::move_on() {
   last_move_ = Clock::now();
   test_requests();
   probe_texts();
-  for (int to = 0; to < size_; ++to)
-    for (Queue& queue : peers_[static_cast<std::size_t>(to)].queues)
-      if (!queue.waiting.empty())
-        start_low(to, peers_[static_cast<std::size_t>(to)], queue);
+  for (Peer& peer : peers_)
+    for (Queue& queue : peer.queues)
+      if (!queue.waiting.empty()) start_low(peer, queue);
 }
 
 void MpiEngine::tell_cancelled() {

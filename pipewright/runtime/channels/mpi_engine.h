@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "pipewright/runtime/channels/message_layout.h"
-#include "pipewright/runtime/channels/mpi_include.h"
+#include "pipewright/runtime/channels/mpi_group.h"
 
 namespace pipewright {
 
@@ -55,6 +55,13 @@ class MpiEngine {
     std::vector<std::vector<at::Tensor>> taken();
   };
 
+  // Where messages go, or come from: a rank of a group, and a tag up to
+  // largest_tag(). Texts and tensors of a line do not meet.
+  struct Line {
+    const MpiGroup* group = nullptr;
+    int rank = 0, tag = 0;
+  };
+
   // Duplicates the communicator: every rank constructs at the same time.
   explicit MpiEngine(MPI_Comm world);
   ~MpiEngine();
@@ -67,13 +74,13 @@ class MpiEngine {
   // All below: with mutex() held. A tensor is kept until it has left; it is one
   // that as_sent() has made. `waiting` counts messages whose receive has not
   // been posted.
-  void send(int to, int tag, const std::vector<std::vector<at::Tensor>>& values,
+  void send(const Line& to, const std::vector<std::vector<at::Tensor>>& values,
             Priority priority, const std::shared_ptr<int>& waiting = nullptr);
-  void send_text(int to, int tag, std::string text);
-  void receive(int from, int tag, const MessageLayout& layout,
-               Priority priority, const std::shared_ptr<Receive>& into);
-  // Calls `arrived` once with the text of that tag, while moving on.
-  void expect_text(int from, int tag,
+  void send_text(const Line& to, std::string text);
+  void receive(const Line& from, const MessageLayout& layout, Priority priority,
+               const std::shared_ptr<Receive>& into);
+  // Calls `arrived` once with the text of that line, while moving on.
+  void expect_text(const Line& from,
                    std::function<void(const std::string&)> arrived);
   // Calls `done` when it is complete, while moving on.
   void add_request(MPI_Request request, std::function<void()> done);
@@ -89,7 +96,8 @@ class MpiEngine {
   void wait_until(const std::function<bool()>& done);
 
   void start_thread();
-  MPI_Comm communicator() const { return data_; }
+  const MpiGroup& everyone() const { return everyone_; }
+  int largest_tag() const { return largest_tag_; }
 
  private:
   // What a request keeps alive, and who learns that it is complete.
@@ -103,12 +111,13 @@ class MpiEngine {
   struct Outgoing {
     at::Tensor tensor;  // keeps the memory
     const char* from = nullptr;
-    int bytes = 0, tag = 0;
+    int bytes = 0;
+    Line to;
     std::shared_ptr<int> waiting;
     std::chrono::steady_clock::time_point since;
   };
   struct Expected {
-    int from, tag;
+    Line from;
     std::function<void(const std::string&)> arrived;
   };
   // Of one kind of low priority: receivers take them in this order.
@@ -124,17 +133,17 @@ class MpiEngine {
 
   static Queue& queue_of(Peer& peer, Priority priority);
   void add_request(MPI_Request request, Pending pending);
-  void start(int to, Outgoing outgoing, int& under_way);
-  void start_low(int to, Peer& peer, Queue& queue);
+  void start(Outgoing outgoing, int& under_way);
+  void start_low(Peer& peer, Queue& queue);
   void test_requests();
   void probe_texts();
   void post_cancel_receive();
   bool is_queue_empty() const;
 
   std::mutex mutex_;
-  MPI_Comm data_ = MPI_COMM_NULL, texts_comm_ = MPI_COMM_NULL,
-           control_ = MPI_COMM_NULL;
-  int rank_ = 0, size_ = 1;
+  MpiGroup everyone_;
+  MPI_Comm control_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1, largest_tag_ = 0;
   std::vector<MPI_Request> active_;
   std::vector<Pending> pending_;  // beside active_
   std::vector<int> completed_;

@@ -2,7 +2,8 @@
 //
 // In the fixed order each worker hands its gradients to all that read the sums,
 // and each of those adds up in the order of reduction.h. MPI's own all-reduce
-// moves less but adds in an order of its own.
+// moves less but adds in an order of its own. Both go over the communicator of
+// those who take part.
 
 #include <algorithm>
 
@@ -61,6 +62,39 @@ std::vector<ReductionRanks> reduction_ranks(const Program& program, int rank) {
   return all;
 }
 
+std::vector<int> ReductionRanks::all() const {
+  std::set<int> both = givers;
+  both.insert(readers.begin(), readers.end());
+  return {both.begin(), both.end()};
+}
+
+bool have_one_order(const Program& program,
+                    const std::vector<ReductionRanks>& reductions,
+                    const std::vector<int>& ranks) {
+  const auto order_of = [&](int rank) {
+    constexpr std::int32_t kEndOfSection = -1;
+    std::vector<std::int32_t> order;
+    const WorkerProgram& code = program.workers[static_cast<std::size_t>(rank)];
+    for (const auto* section : {&code.prologue, &code.body, &code.epilogue}) {
+      for (const Action& action : *section)
+        if (action.kind == ActionKind::Reduce &&
+            reductions[static_cast<std::size_t>(action.index)].all() == ranks)
+          order.push_back(action.index);
+      order.push_back(kEndOfSection);
+    }
+    return order;
+  };
+  return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    return order_of(rank) == order_of(ranks[0]);
+  });
+}
+
+MpiChannel::Line MpiChannel::line_of_sums(int rank, std::int32_t reduction,
+                                          std::int32_t microbatch) const {
+  return {ranks_[static_cast<std::size_t>(reduction)].group, rank,
+          tag(reduction, microbatch)};
+}
+
 // Expects what the other workers give, once.
 void MpiChannel::begin(Running& running, std::int32_t reduction,
                        std::int32_t microbatch) {
@@ -71,20 +105,18 @@ void MpiChannel::begin(Running& running, std::int32_t reduction,
     Part& part = running.parts[giver];
     part.gradients = std::make_shared<Receive>();
     part.gradients->outstanding = 1;
-    const int wanted = tag(reduction, microbatch, true);
-    engine_.expect_text(
-        giver, wanted, [this, giver, wanted, &part](const std::string& text) {
-          Unpacker unpacker(text);
-          const MessageLayout layout = unpacked_layout(unpacker.text());
-          while (!unpacker.is_done()) {
-            const auto parameter = unpacker.number<ParameterId>();
-            part.contributions.push_back(
-                {parameter, unpacker.number<LayerId>(), {}});
-          }
-          --part.gradients->outstanding;
-          engine_.receive(giver, wanted, layout, Priority::High,
-                          part.gradients);
-        });
+    const Line from = line_of_sums(giver, reduction, microbatch);
+    engine_.expect_text(from, [this, from, &part](const std::string& text) {
+      Unpacker unpacker(text);
+      const MessageLayout layout = unpacked_layout(unpacker.text());
+      while (!unpacker.is_done()) {
+        const auto parameter = unpacker.number<ParameterId>();
+        part.contributions.push_back(
+            {parameter, unpacker.number<LayerId>(), {}});
+      }
+      --part.gradients->outstanding;
+      engine_.receive(from, layout, Priority::High, part.gradients);
+    });
   }
 }
 
@@ -98,15 +130,15 @@ void MpiChannel::contribute(std::int32_t reduction, std::int32_t microbatch,
   const std::lock_guard lock(engine_.mutex());
   if (engine_.is_cancelled()) throw Cancelled();
   Running& running = running_[Key(reduction, microbatch)];
-  if (ranks.all != MPI_COMM_NULL)
+  if (ranks.is_fast)
     return contribute_flat(running, reduction, std::move(contributions));
   begin(running, reduction, microbatch);
-  const int to = tag(reduction, microbatch, true);
   for (const int reader : ranks.readers) {
     if (reader == worker_.value) continue;
-    engine_.send_text(reader, to,
+    const Line to = line_of_sums(reader, reduction, microbatch);
+    engine_.send_text(to,
                       packed_uses(contributions, layout_of(gradients, sent)));
-    engine_.send(reader, to, sent, Priority::High);
+    engine_.send(to, sent, Priority::High);
   }
   if (ranks.readers_here == 0)
     running_.erase(Key(reduction, microbatch));
@@ -133,13 +165,13 @@ void MpiChannel::contribute_flat(Running& running, std::int32_t reduction,
         running.flat.narrow(0, at, tensor.numel()).view(tensor.sizes()));
     at += tensor.numel();
   }
+  const MpiGroup& group = *ranks_[static_cast<std::size_t>(reduction)].group;
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(
-      MPI_Iallreduce(MPI_IN_PLACE, running.flat.mutable_data_ptr(),
-                     static_cast<int>(running.flat.numel()),
-                     mpi_type(running.flat.scalar_type()), MPI_SUM,
-                     ranks_[static_cast<std::size_t>(reduction)].all, &request),
-      "MPI_Iallreduce");
+  check_mpi(MPI_Iallreduce(MPI_IN_PLACE, running.flat.mutable_data_ptr(),
+                           static_cast<int>(running.flat.numel()),
+                           mpi_type(running.flat.scalar_type()), MPI_SUM,
+                           group.comm, &request),
+            "MPI_Iallreduce");
   engine_.add_request(request, [&running, kept = running.flat] {
     running.is_flat_done = true;
   });
@@ -147,7 +179,7 @@ void MpiChannel::contribute_flat(Running& running, std::int32_t reduction,
 
 bool MpiChannel::is_complete(const Running& running,
                              const ReductionRanks& ranks) const {
-  if (ranks.all != MPI_COMM_NULL) return running.is_flat_done;
+  if (ranks.is_fast) return running.is_flat_done;
   if (running.mine.size() != ranks.givers.count(worker_.value)) return false;
   return std::all_of(
       running.parts.begin(), running.parts.end(),
@@ -175,7 +207,7 @@ std::vector<at::Tensor> MpiChannel::reduced(std::int32_t reduction,
     const std::lock_guard lock(engine_.mutex());
     if (engine_.is_cancelled()) throw Cancelled();
     running = &running_[Key(reduction, microbatch)];
-    if (ranks.all == MPI_COMM_NULL) begin(*running, reduction, microbatch);
+    if (!ranks.is_fast) begin(*running, reduction, microbatch);
   }
   // A map's elements stay where they are.
   engine_.wait_until(

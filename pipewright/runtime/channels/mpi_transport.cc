@@ -88,14 +88,15 @@ class MpiTransport final : public Transport {
         size_(size),
         core_(core),
         options_(options),
-        engine_(MPI_COMM_WORLD) {
+        engine_(MPI_COMM_WORLD),
+        groups_(engine_.everyone().comm) {
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &texts_), "MPI_Comm_dup");
     if (options.progress_thread) engine_.start_thread();
   }
   ~MpiTransport() override {
     const std::lock_guard lock(engine_.mutex());
     if (engine_.is_cancelled()) return;  // messages may still be under way
-    free_sums();
+    groups_.free();
     MPI_Comm_free(&texts_);
   }
 
@@ -106,14 +107,8 @@ class MpiTransport final : public Transport {
 
   std::vector<std::unique_ptr<Channel>> connect(
       const Program& program) override {
-    if (!(program.reductions == reductions_)) {
-      free_sums();
-      reductions_ = program.reductions;
-    }
-    std::vector<ReductionRanks> ranks = reduction_ranks(program, rank_);
-    if (options_.fast_reduce) make_sums(ranks);
-    for (std::size_t r = 0; r < sums_.size(); ++r) ranks[r].all = sums_[r];
-    ranks_ = std::move(ranks);
+    ranks_ = reduction_ranks(program, rank_);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) join_group(program, r);
     wait_for_all();
     std::vector<std::unique_ptr<Channel>> channels;
     if (rank_ < program.num_workers())
@@ -146,43 +141,26 @@ class MpiTransport final : public Transport {
     wait_for(request);
   }
 
-  // A communicator for each reduction to which all that read also give. The
-  // members of each make it, in the order of reductions.
-  void make_sums(const std::vector<ReductionRanks>& ranks) {
-    if (!sums_.empty()) return;
-    MPI_Group world = MPI_GROUP_NULL;
-    MPI_Comm_group(texts_, &world);
-    for (std::size_t r = 0; r < ranks.size(); ++r) {
-      MPI_Comm comm = MPI_COMM_NULL;
-      if (!reductions_[r].is_norm && ranks[r].givers == ranks[r].readers &&
-          ranks[r].givers.count(rank_) > 0) {
-        const std::vector<int> members(ranks[r].givers.begin(),
-                                       ranks[r].givers.end());
-        MPI_Group group = MPI_GROUP_NULL;
-        MPI_Group_incl(world, static_cast<int>(members.size()), members.data(),
-                       &group);
-        check_mpi(
-            MPI_Comm_create_group(texts_, group, static_cast<int>(r), &comm),
-            "MPI_Comm_create_group");
-        MPI_Group_free(&group);
-      }
-      sums_.push_back(comm);
-    }
-    MPI_Group_free(&world);
-  }
-  void free_sums() {
-    for (MPI_Comm& comm : sums_)
-      if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
-    sums_.clear();
+  // Ranks that take part in several reductions have one communicator for all,
+  // unless MPI adds up and some of them come to them in another order.
+  void join_group(const Program& program, std::size_t reduction) {
+    ReductionRanks& ranks = ranks_[reduction];
+    const std::vector<int> all = ranks.all();
+    if (all.size() < 2) return;
+    ranks.is_fast = options_.fast_reduce &&
+                    !program.reductions[reduction].is_norm &&
+                    ranks.givers == ranks.readers;
+    const bool shares = !ranks.is_fast || have_one_order(program, ranks_, all);
+    ranks.group =
+        &groups_.group(all, shares ? 0 : 1 + static_cast<int>(reduction));
   }
 
   const int rank_, size_, core_;
   const MpiOptions options_;
   MPI_Comm texts_ = MPI_COMM_NULL;
-  std::vector<Reduction> reductions_;  // that sums_ are for
-  std::vector<MPI_Comm> sums_;         // by reduction; empty unless wanted
   std::vector<ReductionRanks> ranks_;
   MpiEngine engine_;
+  MpiGroups groups_;
 };
 
 }  // namespace

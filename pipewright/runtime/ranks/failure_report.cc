@@ -17,6 +17,10 @@ Json to_json(const PastAction& action) {
   return json;
 }
 
+std::filesystem::path report_file(const std::filesystem::path& run, int rank) {
+  return run / ("failure_" + std::to_string(rank) + ".json");
+}
+
 }  // namespace
 
 void write_failure(const std::filesystem::path& run, int rank,
@@ -35,8 +39,12 @@ void write_failure(const std::filesystem::path& run, int rank,
   for (const PastAction& action : progress.last_actions())
     actions.push(to_json(action));
   json.set("last_actions", std::move(actions));
-  static_cast<void>(write_file(
-      run / ("failure_" + std::to_string(rank) + ".json"), json.to_text()));
+  static_cast<void>(write_file(report_file(run, rank), json.to_text()));
+}
+
+void remove_failure(const std::filesystem::path& run, int rank) {
+  std::error_code ignored;
+  if (!run.empty()) std::filesystem::remove(report_file(run, rank), ignored);
 }
 
 }  // namespace pipewright

@@ -14,4 +14,7 @@ namespace pipewright {
 void write_failure(const std::filesystem::path& run, int rank,
                    const Error& error, const Progress& progress);
 
+// What an earlier start has left would be taken for this one's.
+void remove_failure(const std::filesystem::path& run, int rank);
+
 }  // namespace pipewright

@@ -220,10 +220,12 @@ class SocketHeartbeat final : public Heartbeat {
     while (!ends_) {
       wait_for_news();
       const std::lock_guard lock(mutex_);
-      const Seconds time = now();
-      if (time - last > kOwnGap) forgive(time - last);
+      const Seconds time = now(), gap = time - last;
+      if (gap > kOwnGap) forgive(gap);
       last = time;
       hear(time);
+      // Silence counts from the last beat.
+      if (gap > limits_.least - kInterval * 2) see_who_waited(gap);
       if (time >= next && !finished_) {
         tell_all(message(Kind::Beat));
         next = time + kInterval;
@@ -248,13 +250,24 @@ class SocketHeartbeat final : public Heartbeat {
     }
   }
 
+  // Who has gone meanwhile has given this process up, not the other way round.
+  void see_who_waited(Seconds gap) {
+    const auto is_gone = [](const Peer& peer) {
+      return peer.view.is_closed && !peer.view.has_finished;
+    };
+    if (std::any_of(peers_.begin(), peers_.end(), is_gone))
+      conclude({rank_, "was stopped for " + to_text(gap) +
+                           ", and the others have given it up"},
+               false);
+  }
+
   void hear(Seconds time) {
     for (Peer& peer : peers_) {
       if (peer.view.is_closed) continue;
       const bool goes_on = peer.reader.read(peer.socket);
       for (Message heard; peer.reader.next(&heard);) {
         if (heard.kind == Kind::Verdict)
-          conclude({heard.culprit, std::string(heard.text)}, false);
+          conclude({heard.culprit, std::string(heard.text)}, true);
         if (heard.kind == Kind::Finished) peer.view.has_finished = true;
         if (heard.snapshot.count != peer.view.last.count)
           peer.view.changed = time;
@@ -283,19 +296,19 @@ class SocketHeartbeat final : public Heartbeat {
       views[0].changed = time;
     }
     if (const auto found = verdict(views, limits_, time))
-      conclude(*found, rank_ == 0);
+      conclude(*found, false);
   }
 
-  void conclude(const Verdict& found, bool tell) {
+  void conclude(const Verdict& found, bool is_told) {
     if (is_over_ || finished_) return;
     is_over_ = true;
-    if (tell) {
+    if (rank_ == 0) {
       Message said = message(Kind::Verdict);
       said.culprit = found.rank;
       std::strncpy(said.text, found.text.c_str(), sizeof(said.text) - 1);
       tell_all(said);
     }
-    if (hooks_.on_lost) hooks_.on_lost(found);
+    if (hooks_.on_lost) hooks_.on_lost(found, is_told);
   }
 
   const int rank_, size_;

@@ -22,7 +22,8 @@ class Heartbeat {
  public:
   struct Hooks {
     // Called once, from the heartbeat's thread, unless finish() comes first.
-    std::function<void(const Verdict&)> on_lost;
+    // `is_told`: it is the leader's verdict, and this is not the leader.
+    std::function<void(const Verdict&, bool is_told)> on_lost;
     // The signal this process has got, or 0.
     std::function<int()> signal;
   };

@@ -68,8 +68,8 @@ class RankLaunch final : public Launch {
       if (injection && injection->kind == Injection::Kind::Missing &&
           rank_ == injection->rank)
         inject(*injection);
-      set_up_ = std::make_unique<SetUpWatch>(limits_.set_up,
-                                             [this] { give_up(missing()); });
+      set_up_ = std::make_unique<SetUpWatch>(
+          limits_.set_up, [this] { give_up(missing(), false); });
       PIPEWRIGHT_TRY(session_, MpiSession::start());
       transport =
           session_->connect({request_.fast_reduce, request_.progress_thread});
@@ -92,6 +92,7 @@ class RankLaunch final : public Launch {
   Result<void> agree(const Result<Intentions>& mine, const Plan& plan,
                      const Cluster* cluster) override {
     if (auto same = pipewright::agree(*transport_, mine); !same) return same;
+    remove_failure(request_.run, rank_);
     if (!session_) return {};
     if (plan.num_workers() != size())
       return bad_configuration(
@@ -104,12 +105,13 @@ class RankLaunch final : public Launch {
     if (cluster != nullptr)
       if (auto placed = check_hosts(*cluster, plan, hosts); !placed)
         return placed;
-    PIPEWRIGHT_TRY(heartbeat_,
-                   Heartbeat::start(*transport_, progress_, limits_,
-                                    {[this, hosts](const Verdict& verdict) {
-                                       give_up(lost(verdict, hosts));
-                                     },
-                                     request_.signal}));
+    PIPEWRIGHT_TRY(
+        heartbeat_,
+        Heartbeat::start(*transport_, progress_, limits_,
+                         {[this, hosts](const Verdict& verdict, bool is_told) {
+                            give_up(lost(verdict, hosts), is_told);
+                          },
+                          request_.signal}));
     set_up_.reset();
     return {};
   }
@@ -151,9 +153,9 @@ class RankLaunch final : public Launch {
                        kGoOn);
   }
 
-  void give_up(const Error& error) const {
+  void give_up(const Error& error, bool leader_says_it) const {
     report(error);
-    request_.give_up(error);
+    request_.give_up(error, leader_says_it);
   }
 
   const LaunchRequest request_;

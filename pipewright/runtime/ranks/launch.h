@@ -31,9 +31,9 @@ struct LaunchRequest {
   std::string inject;           // see injection.h; empty for none
   std::filesystem::path run;    // for failure reports
   std::function<int()> signal;  // that this process has got, or 0
-  // Says one line and ends the process with the error's code. Called from any
-  // thread.
-  std::function<void(const Error&)> give_up;
+  // Ends the process with the error's code; says one line before, unless the
+  // leader does so for all. Called from any thread.
+  std::function<void(const Error&, bool leader_says_it)> give_up;
 };
 
 // Parameters of the comparison; see agreement.h.

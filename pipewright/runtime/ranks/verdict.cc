@@ -16,7 +16,7 @@ std::string place_text(const Snapshot& snapshot) {
     case Phase::Between:
       return snapshot.place.worker.is_none()
                  ? "before the first step"
-                 : "between runs, after " + to_text(snapshot.place);
+                 : "between steps, after " + to_text(snapshot.place);
     case Phase::Waits:
       return "waiting at " + to_text(snapshot.place);
     case Phase::Computes:
@@ -57,7 +57,7 @@ std::optional<Verdict> verdict(const std::vector<RankView>& ranks,
     return std::nullopt;
   };
   const auto gone = [](const RankView& rank) -> std::string {
-    return rank.is_closed ? "was lost " + place_text(rank.last) : "";
+    return rank.is_closed ? "was lost, last seen " + place_text(rank.last) : "";
   };
   const auto silent = [&](const RankView& rank) -> std::string {
     // Beats come whatever the worker does: nothing but set-up excuses silence,
