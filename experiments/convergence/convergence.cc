@@ -32,16 +32,17 @@ struct Options {
 };
 
 // As deep as its number of layers with weights. How fast a delayed stage can
-// learn falls with its delay, so the deepest take the most steps.
-Recipe deep(int layers, int steps) {
+// learn falls with its delay, so the deepest take the most steps and the lowest
+// rates.
+Recipe deep(int layers, int steps, std::vector<double> rates) {
   Recipe recipe{"deep-" + std::to_string(layers),
                 layers / 3 - 1 + (layers % 3 > 0), 32};
   recipe.depths = {layers};
   recipe.steps = steps;
   recipe.trial = 0.25;
-  recipe.rates = {0.1, 0.03, 0.01};
+  recipe.rates = std::move(rates);
   recipe.momentum = 0;
-  recipe.annealing = 0.13;
+  recipe.annealing = 0.12;
   return recipe;
 }
 
@@ -62,8 +63,13 @@ std::vector<Recipe> recipes(bool quick) {
   translation.ramp = 0.05;
   translation.warm_up = 0.2;
   translation.tested_samples = 1000;
-  return {digits,         fashion,         translation,    deep(8, 1000),
-          deep(32, 1000), deep(107, 3000), deep(150, 3000)};
+  return {digits,
+          fashion,
+          translation,
+          deep(8, 1000, {0.2, 0.05, 0.01}),
+          deep(32, 1000, {0.2, 0.05, 0.01}),
+          deep(107, 3500, {0.2, 0.05, 0.01}),
+          deep(150, 3000, {0.1, 0.03, 0.01})};
 }
 
 Result<std::vector<double>> numbers(std::string_view text) {
