@@ -19,7 +19,6 @@ struct Slot {
   double time = 0;  // it is there
   double sent = 0;
   std::int32_t key = kNoKey;
-  std::int32_t reads_left = 0;
 };
 
 struct Pending {
@@ -84,12 +83,13 @@ struct ReductionState {
 struct EngineState {
   explicit EngineState(const TimedCode& code)
       : slots(static_cast<std::size_t>(code.num_slots)),
-        reductions(slots.size()),
+        reductions(static_cast<std::size_t>(code.num_slots -
+                                            code.first_reduction_slot)),
         channels(code.channels.size()),
         workers(code.workers.size()) {}
 
   std::vector<Slot> slots;
-  std::vector<ReductionState> reductions;  // where their slots are
+  std::vector<ReductionState> reductions;  // from their first slot on
   std::vector<ChannelState> channels;
   std::vector<WorkerState> workers;
 };

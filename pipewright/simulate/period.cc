@@ -80,7 +80,7 @@ void round_to(double tick, TimedCode& code) {
     round(transfer.seconds_on_wire);
     round(transfer.latency);
   }
-  for (double& seconds : code.durations) round(seconds);
+  for (OpCost& cost : code.op_costs) round(cost.seconds);
 }
 
 // Sums of multiples of the tick are exact up to 2^53 of it.

@@ -55,7 +55,9 @@ class Moment {
           slot.key != kNoKey && slot.key - base >= transfer.read_from;
       add(is_alive ? slot.key - base : kNoKey);
       add_time(is_alive ? std::max(slot.time, clock) : origin_);
-      const ReductionState& parts = engine_.reductions[at(place)];
+      if (place < code_.first_reduction_slot) continue;
+      const ReductionState& parts =
+          engine_.reductions[at(place - code_.first_reduction_slot)];
       if (parts.parts == 0 || parts.started) continue;
       add(parts.key - base);
       add(parts.parts);

@@ -34,10 +34,10 @@ enum class OpCode : std::uint8_t {
 // Small, since a run goes through all of them again and again.
 struct Op {
   std::int32_t target = -1;      // Send, Receive: transfer; Reduce: reduction;
-                                 // Work: its first action, in actions
+                                 // Work: its first action, in its section
   std::int32_t key = 0;          // Send, Receive, Reduce: from the base
                                  // Work: the first it waits for, in needs
-  std::int32_t duration = 0;     // in durations: of Work; of Send on a blocking
+  std::int32_t cost = 0;         // in op_costs: of Work; of Send on a blocking
                                  // worker
   std::uint16_t num_needs = 0;   // of Work
   std::uint8_t num_actions = 1;  // of Work: more than one if joined
@@ -48,6 +48,13 @@ struct Op {
   std::int32_t end_need() const { return key + num_needs; }
 };
 static_assert(sizeof(Op) == 16);
+
+// What an op takes, and does to its worker's memory as it starts and ends. Few
+// distinct ones, many ops.
+struct OpCost {
+  double seconds = 0;
+  std::int64_t allocates = 0, frees = 0;
+};
 
 // A wait of Work for a transfer or a reduction.
 struct Need {
@@ -107,9 +114,8 @@ struct TimedTransfer {
 struct TimedCode {
   const Program* program = nullptr;
   std::vector<Op> ops;
-  std::vector<double> durations{0};
+  std::vector<OpCost> op_costs{1};  // the first: nothing
   std::vector<Need> needs;
-  std::vector<Action> actions;  // of Work, for recording
   std::vector<TimedWorker> workers;
   std::vector<TimedTransfer> transfers;  // as in Program, then reductions
   std::int32_t first_reduction = 0;
@@ -121,10 +127,11 @@ struct TimedCode {
   std::vector<double> pools;  // bytes per second
   std::vector<PoolUse> pool_uses;
   std::int32_t num_slots = 0;
+  std::int32_t first_reduction_slot = 0;  // those of reductions come last
   double tick = 0;  // times are whole multiples of it; 0: any number
 
   double seconds(const Op& op) const {
-    return durations[static_cast<std::size_t>(op.duration)];
+    return op_costs[static_cast<std::size_t>(op.cost)].seconds;
   }
   // Every wire is direct: the timeline is a longest path.
   bool is_direct() const;
