@@ -3,6 +3,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include "pipewright/base/heap.h"
 #include "pipewright/simulate/engine.h"
 #include "pipewright/simulate/memory_history.h"
 #include "pipewright/simulate/simulate.h"
@@ -131,4 +132,11 @@ BENCHMARK(period_where_wires_choose);
 }  // namespace
 }  // namespace pipewright
 
-BENCHMARK_MAIN();
+// As `pipewright plan` does.
+int main(int argc, char** argv) {
+  pipewright::keep_freed_memory();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

@@ -66,13 +66,14 @@ std::int32_t CodeWriter::add_cost(const OpCost& cost) {
   return static_cast<std::int32_t>(code_.op_costs.size()) - 1;
 }
 
-void CodeWriter::place_rings() {
+void CodeWriter::place_rings(bool runs_once) {
   std::int32_t next = 0;
   for (std::size_t t = 0; t < code_.transfers.size(); ++t) {
     TimedTransfer& timed = code_.transfers[t];
     const KeyRange& range = ranges_[t];
     if (t == at(code_.first_reduction)) code_.first_reduction_slot = next;
-    const std::int32_t slots = range.slots(code_.advance_of(timed.base));
+    const std::int32_t slots =
+        range.slots(runs_once ? 0 : code_.advance_of(timed.base));
     timed.ring = next;
     timed.mask = slots - 1;
     timed.read_from = range.read_from;

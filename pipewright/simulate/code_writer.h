@@ -70,8 +70,8 @@ class CodeWriter {
     return static_cast<std::int32_t>(code_.ops.size());
   }
 
-  // When all ops are there.
-  void place_rings();
+  // When all ops are there. No repetition follows upon another if it runs once.
+  void place_rings(bool runs_once);
 
  private:
   TimedCode& code_;

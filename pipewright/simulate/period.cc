@@ -130,7 +130,9 @@ Period steady_state_period(const Program& program, const Costs& costs) {
   const double waits = period_of_waits(code);
   if (code.is_direct()) return {Seconds(waits)};
   const Loads loads = loads_of(code);
-  return observed_period(timed_code(program, costs, sufficient_lead(loads)),
+  TimedCodeOptions options;
+  options.lead = sufficient_lead(loads);
+  return observed_period(timed_code(program, costs, options),
                          std::max(waits, loads.busiest));
 }
 

@@ -89,7 +89,6 @@ double bubble_of(const Timeline& timeline, const TimedCode& code,
 
 Timeline simulate(const Program& program, const Costs& costs,
                   const SimulateOptions& options) {
-  const TimedCode code = timed_code(program, costs);
   const bool overlapping =
       overlaps_minibatches(program) || costs.loading.seconds > Seconds(0);
   Timeline timeline;
@@ -99,6 +98,9 @@ Timeline simulate(const Program& program, const Costs& costs,
   EngineOptions how;
   how.repetitions = program.repetitions(timeline.minibatches);
   how.keep_journal = options.keep_spans || options.track_memory;
+  TimedCodeOptions compiling;
+  compiling.runs_once = !overlapping && how.repetitions <= 1;
+  const TimedCode code = timed_code(program, costs, compiling);
   const Execution execution = execute(code, how);
   timeline.duration = Seconds(execution.duration);
   Period period{timeline.duration / timeline.minibatches};

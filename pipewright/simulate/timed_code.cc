@@ -64,14 +64,15 @@ struct Piece {
 class Compiler {
  public:
   // `code` has its transfers.
-  Compiler(const Program& program, const Costs& costs, int lead,
-           TimedCode& code)
+  Compiler(const Program& program, const Costs& costs,
+           const TimedCodeOptions& options, TimedCode& code)
       : program_(program),
         costs_(costs),
+        options_(options),
         m_(program.num_microbatches),
         code_(code),
         writer_(code),
-        lead_(lead, program.num_workers(), writer_, code),
+        lead_(options.lead, program.num_workers(), writer_, code),
         loading_(program, costs, writer_, code),
         cost_of_kind_(program.operations.size() * kKinds, -1),
         cost_of_send_(program.transfers.size(), -1) {}
@@ -82,7 +83,7 @@ class Compiler {
     for (int w = 0; w < program_.num_workers(); ++w) add_worker(w);
     lead_.bound_unread();
     loading_.add_loaders();
-    writer_.place_rings();
+    writer_.place_rings(options_.runs_once);
   }
 
  private:
@@ -119,20 +120,18 @@ class Compiler {
 
   void add_worker(int w) {
     TimedWorker timed;
+    timed_ = &timed;
     timed.blocking = at(w) < costs_.blocking.size() && costs_.blocking[at(w)];
     timed.begin[0] = writer_.num_ops();
     worker_ = w;
-    blocking_ = timed.blocking;
     parts_.clear();
     for (int s = 0; s < 3; ++s) {
+      section_ = s;
       if (s == 1) lead_.begin_body();
       add_section(section(program_.workers[at(w)], s));
       if (s == 1) lead_.end_body();
       timed.begin[s + 1] = writer_.num_ops();
     }
-    for (std::int32_t i = timed.begin[1]; i < timed.begin[2]; ++i)
-      if (code_.ops[at(i)].code == OpCode::Work)
-        timed.body_seconds += code_.seconds(code_.ops[at(i)]);
     for (auto [reduction, stage] : parts_)
       ++code_.transfers[at(code_.first_reduction + reduction)].parts;
     code_.workers.push_back(timed);
@@ -178,12 +177,16 @@ class Compiler {
     Op op;
     op.target = action.index;
     op.key = action.microbatch;
-    if (code_.transfers[at(action.index)].base == KeyBase::Repetition) {
+    const TimedTransfer& timed = code_.transfers[at(action.index)];
+    if (timed.base == KeyBase::Repetition) {
       op.base = KeyBase::Repetition;
       op.key = action.version;
     }
-    if (action.kind == ActionKind::Receive) return writer_.add_receive(op);
-    if (blocking_) op.cost = cost_of_send(action.index);
+    if (action.kind == ActionKind::Receive) {
+      ++code_.channels[at(timed.channel)].num_messages[section_];
+      return writer_.add_receive(op);
+    }
+    if (timed_->blocking) op.cost = cost_of_send(action.index);
     writer_.add_send(op);
   }
 
@@ -200,6 +203,8 @@ class Compiler {
       if (loading_.is_on()) loading_.wait_for(worker_, action);
     }
     writer_.end_work(op);
+    ++timed_->num_works[section_];
+    if (section_ == 1) timed_->body_seconds += code_.seconds(op);
     if (!loading_.is_on()) return;
     for (std::size_t i = piece.first; i < piece.end; ++i)
       loading_.take(worker_, piece.section[i]);
@@ -281,6 +286,7 @@ class Compiler {
 
   const Program& program_;
   const Costs& costs_;
+  const TimedCodeOptions options_;
   const int m_;
   TimedCode& code_;
   CodeWriter writer_;
@@ -290,8 +296,8 @@ class Compiler {
   // In op_costs, or -1: per operation and kind, per transfer, of joined ones.
   std::vector<std::int32_t> cost_of_kind_, cost_of_send_;
   std::map<std::vector<std::int32_t>, std::int32_t> cost_of_joined_;
-  int worker_ = 0;  // the one being added
-  bool blocking_ = false;
+  int worker_ = 0, section_ = 0;  // what is being added
+  TimedWorker* timed_ = nullptr;
   std::set<std::pair<std::int32_t, std::int32_t>> parts_;  // reduction, stage
 };
 
@@ -302,12 +308,13 @@ bool TimedCode::is_direct() const {
                      [](const Wire& wire) { return wire.is_direct(); });
 }
 
-TimedCode timed_code(const Program& program, const Costs& costs, int lead) {
+TimedCode timed_code(const Program& program, const Costs& costs,
+                     const TimedCodeOptions& options) {
   check_costs(program, costs);
   TimedCode code;
   code.program = &program;
   add_wires(program, costs, code);
-  Compiler(program, costs, lead, code).compile();
+  Compiler(program, costs, options, code).compile();
   return code;
 }
 

@@ -70,7 +70,8 @@ struct Need {
 struct TimedWorker {
   std::int32_t begin[4] = {0, 0, 0, 0};  // section i is begin[i]..begin[i+1]
   bool blocking = false;
-  double body_seconds = 0;  // computing in one repetition
+  double body_seconds = 0;                // computing in one repetition
+  std::int32_t num_works[3] = {0, 0, 0};  // of the program, per section
 };
 
 // A channel carries transfers of one kind from one worker to another, in order.
@@ -79,6 +80,7 @@ struct TimedChannel {
   std::int32_t from = 0, to = 0;
   TransferKind kind = TransferKind::Activation;
   std::int32_t wire = -1;  // none if its transfers take latency only
+  std::int32_t num_messages[3] = {0, 0, 0};  // per section of the receiver
 
   bool is_of_reduction() const { return from < 0; }
 };
@@ -141,8 +143,14 @@ struct TimedCode {
   }
 };
 
-// `lead`: nobody begins a repetition before all is done, and all has arrived,
-// of the one that many before; 0: no such bound.
-TimedCode timed_code(const Program& program, const Costs& costs, int lead = 0);
+struct TimedCodeOptions {
+  // Nobody begins a repetition before all is done, and all has arrived, of the
+  // one that many before; 0: no such bound.
+  int lead = 0;
+  // It will be executed for one repetition only, and has nothing but a body.
+  bool runs_once = false;
+};
+TimedCode timed_code(const Program& program, const Costs& costs,
+                     const TimedCodeOptions& options = {});
 
 }  // namespace pipewright
