@@ -131,7 +131,7 @@ Period steady_state_period(const Program& program, const Costs& costs) {
   if (code.is_direct()) return {Seconds(waits)};
   const Loads loads = loads_of(code);
   TimedCodeOptions options;
-  options.lead = sufficient_lead(loads);
+  options.lead = std::max(sufficient_lead(loads), least_lead(code));
   return observed_period(timed_code(program, costs, options),
                          std::max(waits, loads.busiest));
 }

@@ -83,7 +83,7 @@ class Compiler {
     for (int w = 0; w < program_.num_workers(); ++w) add_worker(w);
     lead_.bound_unread();
     loading_.add_loaders();
-    writer_.place_rings(options_.runs_once);
+    writer_.place_rings(options_);
   }
 
  private:
