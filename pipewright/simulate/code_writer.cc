@@ -66,26 +66,12 @@ std::int32_t CodeWriter::add_cost(const OpCost& cost) {
   return static_cast<std::int32_t>(code_.op_costs.size()) - 1;
 }
 
-// A reduction's first part waits for its last, its end for those that follow.
-void CodeWriter::keep_parts() {
-  for (std::size_t t = at(code_.first_reduction); t < ranges_.size(); ++t)
-    ranges_[t].read_from = std::min(ranges_[t].read_from, ranges_[t].made_from);
-  for (std::size_t r = 0; r < code_.after.size(); ++r)
-    for (std::int32_t before : code_.after[r]) {
-      KeyRange& kept = range(code_.first_reduction + before);
-      kept.read_from = std::min(
-          kept.read_from, ranges_[at(code_.first_reduction) + r].made_from);
-    }
-}
-
 void CodeWriter::place_rings(const TimedCodeOptions& options) {
-  keep_parts();
   std::int32_t next = 0;
   for (std::size_t t = 0; t < code_.transfers.size(); ++t) {
     TimedTransfer& timed = code_.transfers[t];
     const KeyRange& range = ranges_[t];
     const bool is_reduction = t >= at(code_.first_reduction);
-    if (t == at(code_.first_reduction)) code_.first_reduction_slot = next;
     // No repetition follows upon another if it runs once. Only of reductions
     // the parts are made in the repetitions of several workers.
     const int repetitions = options.runs_once ? 0
@@ -103,8 +89,6 @@ void CodeWriter::place_rings(const TimedCodeOptions& options) {
   }
   code_.needs.emplace_back();  // so that one behind the last can be looked at
   code_.num_slots = next;
-  if (code_.transfers.size() == at(code_.first_reduction))
-    code_.first_reduction_slot = next;
 }
 
 }  // namespace pipewright

@@ -16,13 +16,11 @@ namespace pipewright {
 // Keys with which something is made and read, relative to the base, and how
 // often in the body: what sizes its ring.
 struct KeyRange {
-  std::int32_t made_from = std::numeric_limits<std::int32_t>::max();
   std::int32_t made_until = std::numeric_limits<std::int32_t>::min();
   std::int32_t read_from = std::numeric_limits<std::int32_t>::max();
   std::int64_t made = 0, read = 0;
 
   void make(std::int32_t key) {
-    made_from = std::min(made_from, key);
     made_until = std::max(made_until, key);
     ++made;
   }
@@ -76,8 +74,6 @@ class CodeWriter {
   void place_rings(const TimedCodeOptions& options);
 
  private:
-  void keep_parts();
-
   TimedCode& code_;
   std::vector<KeyRange> ranges_;  // as TimedCode::transfers
 };

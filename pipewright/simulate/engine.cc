@@ -262,7 +262,7 @@ class Engine {
     const std::size_t reduction = at(message.transfer - code_.first_reduction);
     if (reduction >= code_.followers.size()) return;
     for (std::int32_t follower : code_.followers[reduction])
-      start_reduction(follower, message.key);
+      take_part(follower, message.key, message.arrival);
   }
 
   void unpark(std::int32_t w, std::int32_t place, std::int32_t key) {
@@ -274,43 +274,34 @@ class Engine {
     runnable_.push_back(w);
   }
 
-  ReductionState& reduction_state(std::int32_t number, std::int32_t key) {
-    return state_
-        .reductions[at(place_of(number, key) - code_.first_reduction_slot)];
-  }
-
   void reduce(WorkerState& worker, const Op& op) {
     const std::int32_t key = op.key + worker.base[static_cast<int>(op.base)];
-    ReductionState& state =
-        reduction_state(code_.first_reduction + op.target, key);
-    if (state.key != key) state = {key, 0, 0, false};
-    state.time = std::max(state.time, worker.clock);
-    ++state.parts;
-    start_reduction(op.target, key);
+    take_part(op.target, key, worker.clock);
   }
 
-  // With its last part, and the end of those that come before, a reduction is a
-  // message. Those of one reduction follow each other.
-  void start_reduction(std::int32_t reduction, std::int32_t key) {
+  // With its last part, and the end of those that come before it, which count
+  // like parts, a reduction is a message. Those of one reduction follow each
+  // other.
+  void take_part(std::int32_t reduction, std::int32_t key, double time) {
     const std::int32_t number = code_.first_reduction + reduction;
     const TimedTransfer& timed = code_.transfers[at(number)];
-    ReductionState& state = reduction_state(number, key);
-    if (state.key != key || state.started || state.parts < timed.parts) return;
-    double start = state.time;
+    std::int32_t parts = timed.parts;
     if (at(reduction) < code_.after.size())
-      for (std::int32_t before : code_.after[at(reduction)]) {
-        const Slot& done =
-            slots_[at(place_of(code_.first_reduction + before, key))];
-        if (done.key != key) return;  // it will call again
-        start = std::max(start, done.time);
-      }
-    state.started = true;
+      parts += static_cast<std::int32_t>(code_.after[at(reduction)].size());
+    if (parts > 1) {
+      auto& open = state_.reductions[at(reduction)];
+      OpenReduction& state = open[key];
+      state.time = std::max(state.time, time);
+      if (++state.parts < parts) return;
+      time = state.time;
+      open.erase(key);
+    }
     ChannelState& channel = channels_[at(timed.channel)];
     Message message;
     message.transfer = number;
     message.key = key;
-    message.sent = start;
-    message.start = std::max(start, channel.ready);
+    message.sent = time;
+    message.start = std::max(time, channel.ready);
     transfer(channel, message);
   }
 

@@ -129,7 +129,6 @@ struct TimedCode {
   std::vector<double> pools;  // bytes per second
   std::vector<PoolUse> pool_uses;
   std::int32_t num_slots = 0;
-  std::int32_t first_reduction_slot = 0;  // those of reductions come last
   double tick = 0;  // times are whole multiples of it; 0: any number
 
   double seconds(const Op& op) const {

@@ -174,8 +174,8 @@ double period_of_waits(const TimedCode& code) {
   return WaitGraph(code).largest_ratio();
 }
 
-int least_lead(const TimedCode& code) {
-  return 1 - WaitGraph(code).least_distance();
+int most_ahead(const TimedCode& code) {
+  return -WaitGraph(code).least_distance();
 }
 
 }  // namespace pipewright
