@@ -3,7 +3,9 @@
 
 #include <benchmark/benchmark.h>
 
+#include "pipewright/base/heap.h"
 #include "pipewright/simulate/engine.h"
+#include "pipewright/simulate/memory_history.h"
 #include "pipewright/simulate/simulate.h"
 #include "pipewright/simulate/timed_code.h"
 #include "tests/simulate/chain_programs.h"
@@ -59,12 +61,15 @@ void run_body(benchmark::State& state, const Case& what, int repetitions,
   const TimedCode code = timed_code(what.program, what.costs);
   EngineOptions options;
   options.repetitions = repetitions;
-  options.track_memory = track_memory;
+  options.keep_journal = track_memory;
   std::int64_t actions = 0;
   for (auto _ : state) {
     Execution execution = execute(code, options);
-    for (MemoryLog& memory : execution.memory)
-      benchmark::DoNotOptimize(memory.peak());
+    if (track_memory) {
+      MemoryHistories histories(code, execution.journal);
+      for (std::size_t w = 0; w < execution.workers.size(); ++w)
+        benchmark::DoNotOptimize(histories.of_worker(w, Bytes(0), false));
+    }
     actions = execution.num_ops;
     benchmark::DoNotOptimize(execution.duration);
   }
@@ -127,4 +132,11 @@ BENCHMARK(period_where_wires_choose);
 }  // namespace
 }  // namespace pipewright
 
-BENCHMARK_MAIN();
+// As `pipewright plan` does.
+int main(int argc, char** argv) {
+  pipewright::keep_freed_memory();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

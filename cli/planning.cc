@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "pipewright/base/heap.h"
 #include "pipewright/base/text.h"
 #include "pipewright/planners/auto_planner.h"
 #include "pipewright/planners/bounds.h"
@@ -104,6 +105,7 @@ Json strings(const std::vector<std::string>& texts) {
 Result<std::vector<Candidate>> candidates(const LoadedProblem& loaded,
                                           const std::string& planner,
                                           Method method, Watch& watch) {
+  keep_freed_memory();
   Problem problem = loaded.problem;
   problem.method = method;
   if (planner.empty()) return all_candidates(problem, watch);

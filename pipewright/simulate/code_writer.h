@@ -4,9 +4,9 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <vector>
 
 #include "pipewright/simulate/timed_code.h"
@@ -20,8 +20,14 @@ struct KeyRange {
   std::int32_t read_from = std::numeric_limits<std::int32_t>::max();
   std::int64_t made = 0, read = 0;
 
-  void make(std::int32_t key);
-  void take(std::int32_t key);
+  void make(std::int32_t key) {
+    made_until = std::max(made_until, key);
+    ++made;
+  }
+  void take(std::int32_t key) {
+    read_from = std::min(read_from, key);
+    ++read;
+  }
   // A power of two that no two keys alive at once can clash in: none is made
   // later than the newest made in its repetition, none is read that is older
   // than the oldest read in the repetition before.
@@ -39,12 +45,23 @@ class CodeWriter {
 
   // Opens an op of Work; what it waits for; closes it. Without actions it only
   // waits, or only takes time.
-  Op begin_work() const;
-  void add_need(const Need& need);
-  void end_work(Op op, double seconds);
+  Op begin_work() const {
+    Op op;
+    op.num_actions = 0;
+    op.key = static_cast<std::int32_t>(code_.needs.size());
+    return op;
+  }
+  void add_need(const Need& need) {
+    range(need.transfer).take(need.key);
+    code_.needs.push_back(need);
+  }
+  void end_work(Op op);
 
   void add_part(std::int32_t reduction, std::int32_t key, KeyBase base);
-  void add_message(Op op, bool is_send, double blocks);
+  void add_send(Op op);
+  void add_receive(Op op);
+
+  std::int32_t add_cost(const OpCost& cost);
 
   KeyRange& range(std::int32_t transfer) {
     return ranges_[static_cast<std::size_t>(transfer)];
@@ -54,14 +71,11 @@ class CodeWriter {
   }
 
   // When all ops are there.
-  void place_rings();
+  void place_rings(const TimedCodeOptions& options);
 
  private:
-  std::int32_t duration(double seconds);
-
   TimedCode& code_;
   std::vector<KeyRange> ranges_;  // as TimedCode::transfers
-  std::map<double, std::int32_t> known_durations_{{0, 0}};
 };
 
 }  // namespace pipewright

@@ -6,7 +6,6 @@
 #include "pipewright/base/index.h"
 #include "pipewright/simulate/engine_state.h"
 #include "pipewright/simulate/ordered_wires.h"
-#include "pipewright/simulate/recorder.h"
 
 namespace pipewright {
 namespace {
@@ -17,7 +16,7 @@ enum : std::int32_t {
   kEpilogue
 };
 
-// kRecords: spans or memory are wanted. Planners ask for neither, thousands of
+// kRecords: a journal is wanted. Planners ask for neither, thousands of
 // times, and should not pay for it.
 template <bool kRecords>
 class Engine {
@@ -25,7 +24,6 @@ class Engine {
   Engine(const TimedCode& code, const EngineOptions& options)
       : code_(code),
         options_(options),
-        recorder_(code, options),
         wires_(code, options.in_time_order),
         state_(code),
         slots_(state_.slots),
@@ -33,6 +31,7 @@ class Engine {
         workers_(state_.workers) {
     result_.messages.resize(code.transfers.size());
     result_.seconds_on_wire.resize(code.transfers.size());
+    if constexpr (kRecords) journal_ = Journal(code, options.repetitions);
     for (std::size_t c = 0; c < channels_.size(); ++c) {
       const std::int32_t wire = code.channels[c].wire;
       channels_[c].is_direct = wire < 0 || (code.wires[at(wire)].is_direct() &&
@@ -136,11 +135,11 @@ class Engine {
       case OpCode::Work:
         return work(w, worker, op);
       case OpCode::Send:
-        hand_over(w, worker, op, true);
+        hand_over(worker, op, true);
         worker.clock += code_.seconds(op);
         break;
       case OpCode::Receive:
-        hand_over(w, worker, op, false);
+        hand_over(worker, op, false);
         break;
       case OpCode::Reduce:
         reduce(worker, op);
@@ -159,7 +158,7 @@ class Engine {
     worker.clock = end;
     worker.busy += seconds;
     num_ops_ += op.num_actions;
-    if constexpr (kRecords) record_work(w, worker, op, start, end);
+    if constexpr (kRecords) journal_.starts[at(w)].push_back(start);
     return true;
   }
 
@@ -211,27 +210,9 @@ class Engine {
     return true;
   }
 
-  void record_work(std::int32_t w, const WorkerState& worker, const Op& op,
-                   double start, double end) {
-    recorder_.start_work(w, op, worker.base, start, end);
-    for (std::int32_t n = op.first_need(); n < op.end_need(); ++n) {
-      const Need& need = code_.needs[at(n)];
-      const std::int32_t key =
-          need.key + worker.base[static_cast<int>(need.base)];
-      if (need.transfer >= code_.first_reduction || key <= need.there_until)
-        continue;
-      if (--slots_[at(place_of(need.transfer, key))].reads_left == 0)
-        recorder_.use_up(w, need.transfer, end);
-    }
-    recorder_.end_work(w, op, end);
-  }
-
   // The second of send and receive makes the transfer ready.
-  void hand_over(std::int32_t w, WorkerState& worker, const Op& op,
-                 bool is_send) {
+  void hand_over(WorkerState& worker, const Op& op, bool is_send) {
     const std::int32_t key = op.key + worker.base[static_cast<int>(op.base)];
-    if constexpr (kRecords)
-      if (is_send) recorder_.send(w, op.target, worker.clock);
     const std::int32_t c = code_.transfers[at(op.target)].channel;
     ChannelState& channel = channels_[at(c)];
     if (channel.pending.empty() || channel.pending_are_sends == is_send) {
@@ -266,13 +247,14 @@ class Engine {
   void arrive(const Message& message) {
     const TimedTransfer& timed = code_.transfers[at(message.transfer)];
     const std::int32_t place = place_of(message.transfer, message.key);
-    slots_[at(place)] = {message.arrival, message.sent, message.key,
-                         timed.reads};
+    slots_[at(place)] = {message.arrival, message.sent, message.key};
     latest_ = std::max(latest_, message.arrival);
     ++result_.messages[at(message.transfer)];
     result_.seconds_on_wire[at(message.transfer)] +=
         message.off_wire - message.start;
-    if constexpr (kRecords) recorder_.transfer(message);
+    if constexpr (kRecords)
+      journal_.messages[at(timed.channel)].push_back(
+          {message.start, message.arrival, message.transfer, message.key});
     if (message.transfer < code_.first_reduction)
       return unpark(code_.channels[at(timed.channel)].to, place, message.key);
     for (std::size_t w = 0; w < workers_.size(); ++w)
@@ -280,7 +262,7 @@ class Engine {
     const std::size_t reduction = at(message.transfer - code_.first_reduction);
     if (reduction >= code_.followers.size()) return;
     for (std::int32_t follower : code_.followers[reduction])
-      start_reduction(follower, message.key);
+      take_part(follower, message.key, message.arrival);
   }
 
   void unpark(std::int32_t w, std::int32_t place, std::int32_t key) {
@@ -294,36 +276,32 @@ class Engine {
 
   void reduce(WorkerState& worker, const Op& op) {
     const std::int32_t key = op.key + worker.base[static_cast<int>(op.base)];
-    ReductionState& state =
-        state_.reductions[at(place_of(code_.first_reduction + op.target, key))];
-    if (state.key != key) state = {key, 0, 0, false};
-    state.time = std::max(state.time, worker.clock);
-    ++state.parts;
-    start_reduction(op.target, key);
+    take_part(op.target, key, worker.clock);
   }
 
-  // With its last part, and the end of those that come before, a reduction is a
-  // message. Those of one reduction follow each other.
-  void start_reduction(std::int32_t reduction, std::int32_t key) {
+  // With its last part, and the end of those that come before it, which count
+  // like parts, a reduction is a message. Those of one reduction follow each
+  // other.
+  void take_part(std::int32_t reduction, std::int32_t key, double time) {
     const std::int32_t number = code_.first_reduction + reduction;
     const TimedTransfer& timed = code_.transfers[at(number)];
-    ReductionState& state = state_.reductions[at(place_of(number, key))];
-    if (state.key != key || state.started || state.parts < timed.parts) return;
-    double start = state.time;
+    std::int32_t parts = timed.parts;
     if (at(reduction) < code_.after.size())
-      for (std::int32_t before : code_.after[at(reduction)]) {
-        const Slot& done =
-            slots_[at(place_of(code_.first_reduction + before, key))];
-        if (done.key != key) return;  // it will call again
-        start = std::max(start, done.time);
-      }
-    state.started = true;
+      parts += static_cast<std::int32_t>(code_.after[at(reduction)].size());
+    if (parts > 1) {
+      auto& open = state_.reductions[at(reduction)];
+      OpenReduction& state = open[key];
+      state.time = std::max(state.time, time);
+      if (++state.parts < parts) return;
+      time = state.time;
+      open.erase(key);
+    }
     ChannelState& channel = channels_[at(timed.channel)];
     Message message;
     message.transfer = number;
     message.key = key;
-    message.sent = start;
-    message.start = std::max(start, channel.ready);
+    message.sent = time;
+    message.start = std::max(time, channel.ready);
     transfer(channel, message);
   }
 
@@ -334,16 +312,12 @@ class Engine {
       result_.duration = std::max(result_.duration, worker.clock);
       result_.workers.push_back({worker.busy, worker.waiting_for_link});
     }
-    if constexpr (kRecords) {
-      result_.spans = recorder_.spans();
-      result_.memory = recorder_.memory();
-    }
+    if constexpr (kRecords) result_.journal = std::move(journal_);
     return std::move(result_);
   }
 
   const TimedCode& code_;
   const EngineOptions options_;
-  Recorder recorder_;
   OrderedWires wires_;
   EngineState state_;
   std::vector<Slot>& slots_;
@@ -354,14 +328,14 @@ class Engine {
   double latest_ = 0;
   std::int32_t slowest_ = 0;  // repetitions that all have done
   std::int64_t num_ops_ = 0;
+  Journal journal_;
   Execution result_;
 };
 
 }  // namespace
 
 Execution execute(const TimedCode& code, const EngineOptions& options) {
-  if (options.keep_spans || options.track_memory)
-    return Engine<true>(code, options).run();
+  if (options.keep_journal) return Engine<true>(code, options).run();
   return Engine<false>(code, options).run();
 }
 

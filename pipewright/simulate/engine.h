@@ -1,4 +1,4 @@
-// Executes TimedCode: when everything happens, and what is held meanwhile.
+// Executes TimedCode: when everything happens.
 //
 // Workers run one after the other from a worklist, each as far as its reads are
 // known; a read that is not known yet parks the worker until it is. Transfers
@@ -12,17 +12,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "pipewright/simulate/memory_log.h"
+#include "pipewright/simulate/journal.h"
 #include "pipewright/simulate/recurrence.h"
 #include "pipewright/simulate/timed_code.h"
-#include "pipewright/timeline/timeline.h"
 
 namespace pipewright {
 
 struct EngineOptions {
   int repetitions = 1;
-  bool keep_spans = false;
-  bool track_memory = false;
+  bool keep_journal = false;
   bool in_time_order = false;        // treats no wire as direct
   Recurrence* recurrence = nullptr;  // stops the run when it sees one
 };
@@ -36,10 +34,9 @@ struct Execution {
   double duration = 0;
   std::int64_t num_ops = 0;
   std::vector<Worker> workers;
-  std::vector<std::int64_t> messages;    // per transfer
-  std::vector<double> seconds_on_wire;   // per transfer, all messages
-  std::vector<std::vector<Span>> spans;  // per worker, by start
-  std::vector<MemoryLog> memory;         // per worker
+  std::vector<std::int64_t> messages;   // per transfer
+  std::vector<double> seconds_on_wire;  // per transfer, all messages
+  Journal journal;                      // if it was asked for
 };
 
 Execution execute(const TimedCode& code, const EngineOptions& options);

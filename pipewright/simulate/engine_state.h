@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include "pipewright/simulate/timed_code.h"
@@ -19,7 +20,6 @@ struct Slot {
   double time = 0;  // it is there
   double sent = 0;
   std::int32_t key = kNoKey;
-  std::int32_t reads_left = 0;
 };
 
 struct Pending {
@@ -73,23 +73,22 @@ struct WorkerState {
   bool is_done = false;
 };
 
-// Parts of one reduction that have been handed over so far.
-struct ReductionState {
-  std::int32_t key = kNoKey;
+// A reduction of which some parts have been handed over, but not all.
+struct OpenReduction {
   std::int32_t parts = 0;
   double time = 0;  // of the latest
-  bool started = false;
 };
 
 struct EngineState {
   explicit EngineState(const TimedCode& code)
       : slots(static_cast<std::size_t>(code.num_slots)),
-        reductions(slots.size()),
+        reductions(code.transfers.size() -
+                   static_cast<std::size_t>(code.first_reduction)),
         channels(code.channels.size()),
         workers(code.workers.size()) {}
 
   std::vector<Slot> slots;
-  std::vector<ReductionState> reductions;  // where their slots are
+  std::vector<std::map<std::int32_t, OpenReduction>> reductions;  // by key
   std::vector<ChannelState> channels;
   std::vector<WorkerState> workers;
 };

@@ -19,7 +19,7 @@ void Lead::begin_body() {
   need.key = -repetitions_;
   need.there_until = -1;
   writer_.add_need(need);
-  writer_.end_work(op, 0);
+  writer_.end_work(op);
 }
 
 void Lead::end_body() {

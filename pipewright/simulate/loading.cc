@@ -29,6 +29,7 @@ Loading::Loading(const Program& program, const Costs& costs, CodeWriter& writer,
     loaders_[w].seconds =
         costs.loading.seconds.value() *
         (samples > 0 ? static_cast<double>(samples) / program.microbatch : 1);
+    loaders_[w].cost = writer.add_cost({loaders_[w].seconds});
   }
 }
 
@@ -87,7 +88,8 @@ void Loading::add_section(const Loader& loader,
                           bool is_prologue, std::int32_t there_until) {
   const auto n = static_cast<std::int32_t>(body.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const Op op = writer_.begin_work();
+    Op op = writer_.begin_work();
+    op.cost = loader.cost;
     const std::int32_t before =
         static_cast<std::int32_t>(i) - costs_.loading.ahead;
     Need need;
@@ -101,7 +103,7 @@ void Loading::add_section(const Loader& loader,
                  repetitions * program_.num_microbatches;
     }
     if (before >= 0 || !is_prologue) writer_.add_need(need);
-    writer_.end_work(op, loader.seconds);
+    writer_.end_work(op);
     writer_.add_part(loader.loaded, keys[i], KeyBase::Microbatch);
   }
 }

@@ -17,6 +17,8 @@ class Loading {
   Loading(const Program& program, const Costs& costs, CodeWriter& writer,
           TimedCode& code);
 
+  bool is_on() const { return !loaders_.empty(); }
+
   // A forward of the first stage on worker w: inside its op, and behind it.
   void wait_for(int w, const Action& action);
   void take(int w, const Action& action);
@@ -27,6 +29,7 @@ class Loading {
   struct Loader {
     std::int32_t loaded = -1, taken = -1;  // signals, by microbatch
     double seconds = 0;
+    std::int32_t cost = 0;
   };
   bool loads(int w, const Action& action) const;
   std::vector<std::int32_t> keys_of(std::size_t w, int section) const;

@@ -194,7 +194,13 @@ void OrderedWires::append_state(double origin, double earliest, int repetition,
            repetition * code_.advance_of(code_.transfers[at(transfer)].base);
   };
   for (std::size_t w = 0; w < wires_.size(); ++w) {
-    state.push_back(std::max(wires_[w].free_at, earliest) - origin);
+    // It may be behind the workers with what already waits for it.
+    double wanted = earliest;
+    for (std::int32_t i = wires_[w].first_claimant; i < wires_[w].end_claimant;
+         ++i)
+      if (const Queue& waiting = claimants_[at(i)].waiting; !waiting.empty())
+        wanted = std::min(wanted, waiting.front().start);
+    state.push_back(std::max(wires_[w].free_at, wanted) - origin);
     if (const auto& active = active_[w])
       state.insert(
           state.end(),

@@ -49,7 +49,8 @@ class OrderedWires {
   bool next_round(std::vector<Message>& arrived);
 
   // All that the future depends on, with times from `origin` and keys from
-  // their base in that repetition. A wire that is free by `earliest` is free.
+  // their base in that repetition. A wire is free that is so by `earliest` and
+  // when it is first wanted.
   void append_state(double origin, double earliest, int repetition,
                     std::vector<double>& state) const;
 

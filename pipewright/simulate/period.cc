@@ -9,13 +9,14 @@
 // For an execution to come back, nobody may run ahead without end. So a
 // repetition begins when the one `lead` before is done in all its parts. That
 // holds back nobody who would not wait for the others anyhow, sooner or later:
-// the lead is longer than any way through the program without a repetition.
+// the lead is as far as anyone must be ahead, and longer than any way through
+// the program without a repetition.
 //
 // Times that differ in their last digits let workers drift apart for longer
 // than anyone can watch. Then the pace decides: if it is that of the waits
 // alone, or of the busiest worker, wire or pool, which no choice of wires can
-// beat, that is the period. Otherwise the answer is one on a coarser clock, or
-// the pace, and says so.
+// beat, that is the period. Otherwise the answer is the pace, or a period on a
+// coarser clock, and says so.
 
 #include <algorithm>
 #include <cmath>
@@ -80,7 +81,7 @@ void round_to(double tick, TimedCode& code) {
     round(transfer.seconds_on_wire);
     round(transfer.latency);
   }
-  for (double& seconds : code.durations) round(seconds);
+  for (OpCost& cost : code.op_costs) round(cost.seconds);
 }
 
 // Sums of multiples of the tick are exact up to 2^53 of it.
@@ -101,9 +102,31 @@ std::optional<double> recurring_period(TimedCode code, int repetitions,
   return recurrence.period();
 }
 
+// Seconds a repetition in the later half of a run.
+double pace_of(const TimedCode& code, int repetitions, double duration) {
+  EngineOptions options;
+  options.repetitions = repetitions / 2;
+  return (duration - execute(code, options).duration) /
+         (repetitions - repetitions / 2);
+}
+
+// What never came back on the finest clock. Where the pace of one half of the
+// run is that of the half before, what holds the others back does turn over
+// evenly, though they may not; otherwise a coarser clock is asked.
+double guessed_period(const TimedCode& code, int repetitions, double duration,
+                      double pace) {
+  EngineOptions options;
+  options.repetitions = repetitions / 2;
+  const double before =
+      pace_of(code, repetitions / 2, execute(code, options).duration);
+  if (std::abs(pace - before) <= 1e-9 * pace) return pace;
+  return recurring_period(code, repetitions, std::ldexp(tick_for(duration), 20))
+      .value_or(pace);
+}
+
 // `least`: no execution can turn over faster.
 Period observed_period(const TimedCode& code, double least) {
-  constexpr std::int64_t kMostOps = 30'000'000;
+  constexpr std::int64_t kMostOps = 10'000'000;
   EngineOptions options;
   for (int repetitions = 64;; repetitions *= 8) {
     options.repetitions = repetitions;
@@ -112,14 +135,11 @@ Period observed_period(const TimedCode& code, double least) {
     if (auto period =
             recurring_period(code, repetitions, tick_for(run.duration)))
       return {Seconds(*period)};
-    options.repetitions = repetitions / 2;
-    const double pace = (run.duration - execute(code, options).duration) /
-                        (repetitions - repetitions / 2);
+    const double pace = pace_of(code, repetitions, run.duration);
     if (std::abs(pace - least) <= 1e-11 * least) return {Seconds(least)};
-    if (run.num_ops * 8 <= kMostOps) continue;
-    const double coarse = std::ldexp(tick_for(run.duration), 20);
-    const auto period = recurring_period(code, repetitions, coarse);
-    return {Seconds(period.value_or(pace)), false};
+    if (run.num_ops * 8 > kMostOps)
+      return {Seconds(guessed_period(code, repetitions, run.duration, pace)),
+              false};
   }
 }
 
@@ -130,7 +150,9 @@ Period steady_state_period(const Program& program, const Costs& costs) {
   const double waits = period_of_waits(code);
   if (code.is_direct()) return {Seconds(waits)};
   const Loads loads = loads_of(code);
-  return observed_period(timed_code(program, costs, sufficient_lead(loads)),
+  TimedCodeOptions options;
+  options.lead = most_ahead(code) + sufficient_lead(loads);
+  return observed_period(timed_code(program, costs, options),
                          std::max(waits, loads.busiest));
 }
 

@@ -30,6 +30,8 @@ class Moment {
       add_time(worker.clock);
     }
     for (const TimedTransfer& transfer : code_.transfers) add(transfer);
+    for (std::size_t r = 0; r < engine_.reductions.size(); ++r)
+      add_reduction(r);
     for (const ChannelState& channel : engine_.channels) add(channel);
     wires.append_state(origin_, earliest_, repetition_, state_);
   }
@@ -55,11 +57,19 @@ class Moment {
           slot.key != kNoKey && slot.key - base >= transfer.read_from;
       add(is_alive ? slot.key - base : kNoKey);
       add_time(is_alive ? std::max(slot.time, clock) : origin_);
-      const ReductionState& parts = engine_.reductions[at(place)];
-      if (parts.parts == 0 || parts.started) continue;
-      add(parts.key - base);
-      add(parts.parts);
-      add_time(parts.time);
+    }
+  }
+
+  void add_reduction(std::size_t number) {
+    const TimedTransfer& timed =
+        code_.transfers[at(code_.first_reduction) + number];
+    const std::int32_t base = repetition_ * code_.advance_of(timed.base);
+    const auto& open = engine_.reductions[number];
+    add(static_cast<std::int32_t>(open.size()));
+    for (const auto& [key, state] : open) {
+      add(key - base);
+      add(state.parts);
+      add_time(state.time);
     }
   }
 

@@ -4,6 +4,8 @@
 #include <map>
 
 #include "pipewright/simulate/engine.h"
+#include "pipewright/simulate/memory_history.h"
+#include "pipewright/simulate/spans.h"
 #include "pipewright/simulate/timed_code.h"
 
 namespace pipewright {
@@ -43,7 +45,7 @@ std::vector<LinkSummary> links_of(const Program& program,
   return list;
 }
 
-void add_workers(const Program& program, Execution& execution, bool keep_points,
+void add_workers(const Program& program, const Execution& execution,
                  Timeline& timeline) {
   for (std::size_t w = 0; w < program.workers.size(); ++w) {
     WorkerSummary summary;
@@ -51,16 +53,21 @@ void add_workers(const Program& program, Execution& execution, bool keep_points,
     summary.busy = Seconds(execution.workers[w].busy);
     summary.waiting_for_link = Seconds(execution.workers[w].waiting_for_link);
     summary.peak = constant_memory(program, WorkerId(w));
-    const Bytes constant = summary.peak.total();
-    if (!execution.memory.empty()) {
-      const MemoryLog::Peak peak = execution.memory[w].peak();
-      summary.peak.activations = peak.activations;
-      summary.peak.buffers = peak.buffers;
-      summary.peak_at = peak.at;
-      if (keep_points)
-        timeline.memory.push_back(execution.memory[w].points(constant));
-    }
     timeline.workers.push_back(summary);
+  }
+}
+
+void add_memory(const TimedCode& code, const Journal& journal, bool keep_points,
+                Timeline& timeline) {
+  MemoryHistories histories(code, journal);
+  for (std::size_t w = 0; w < timeline.workers.size(); ++w) {
+    WorkerSummary& summary = timeline.workers[w];
+    MemoryHistory history =
+        histories.of_worker(w, summary.peak.total(), keep_points);
+    summary.peak.activations = history.activations;
+    summary.peak.buffers = history.buffers;
+    summary.peak_at = history.peak_at;
+    if (keep_points) timeline.memory.push_back(std::move(history.points));
   }
 }
 
@@ -82,7 +89,6 @@ double bubble_of(const Timeline& timeline, const TimedCode& code,
 
 Timeline simulate(const Program& program, const Costs& costs,
                   const SimulateOptions& options) {
-  const TimedCode code = timed_code(program, costs);
   const bool overlapping =
       overlaps_minibatches(program) || costs.loading.seconds > Seconds(0);
   Timeline timeline;
@@ -91,18 +97,23 @@ Timeline simulate(const Program& program, const Costs& costs,
   timeline.minibatches = minibatches_of(program, options);
   EngineOptions how;
   how.repetitions = program.repetitions(timeline.minibatches);
-  how.keep_spans = options.keep_spans;
-  how.track_memory = options.track_memory;
-  Execution execution = execute(code, how);
+  how.keep_journal = options.keep_spans || options.track_memory;
+  TimedCodeOptions compiling;
+  compiling.runs_once = !overlapping && how.repetitions <= 1;
+  const TimedCode code = timed_code(program, costs, compiling);
+  const Execution execution = execute(code, how);
   timeline.duration = Seconds(execution.duration);
   Period period{timeline.duration / timeline.minibatches};
   if (overlapping) period = steady_state_period(program, costs);
   timeline.step_seconds = period.seconds;
   timeline.step_is_exact = period.is_exact;
-  add_workers(program, execution, options.keep_spans, timeline);
+  add_workers(program, execution, timeline);
+  if (options.track_memory)
+    add_memory(code, execution.journal, options.keep_spans, timeline);
   timeline.links = links_of(program, execution);
   timeline.bubble = bubble_of(timeline, code, overlapping);
-  timeline.spans = std::move(execution.spans);
+  for (int w = 0; options.keep_spans && w < program.num_workers(); ++w)
+    timeline.spans.push_back(spans_of(code, execution.journal, WorkerId(w)));
   return timeline;
 }
 

@@ -50,18 +50,32 @@ void check_costs(const Program& program, const Costs& costs) {
   check_seconds(costs.loading.seconds.value());
 }
 
+bool works(const Action& action) {
+  return is_compute(action.kind) || action.kind == ActionKind::Step;
+}
+
+// What a worker does in one piece: all actions of `section` from `first` on and
+// before `end` that work. Others may stand between them.
+struct Piece {
+  const std::vector<Action>& section;
+  std::size_t first, end;
+};
+
 class Compiler {
  public:
   // `code` has its transfers.
-  Compiler(const Program& program, const Costs& costs, int lead,
-           TimedCode& code)
+  Compiler(const Program& program, const Costs& costs,
+           const TimedCodeOptions& options, TimedCode& code)
       : program_(program),
         costs_(costs),
+        options_(options),
         m_(program.num_microbatches),
         code_(code),
         writer_(code),
-        lead_(lead, program.num_workers(), writer_, code),
-        loading_(program, costs, writer_, code) {}
+        lead_(options.lead, program.num_workers(), writer_, code),
+        loading_(program, costs, writer_, code),
+        cost_of_kind_(program.operations.size() * kKinds, -1),
+        cost_of_send_(program.transfers.size(), -1) {}
 
   void compile() {
     find_groups_of_weights();
@@ -69,22 +83,23 @@ class Compiler {
     for (int w = 0; w < program_.num_workers(); ++w) add_worker(w);
     lead_.bound_unread();
     loading_.add_loaders();
-    writer_.place_rings();
+    writer_.place_rings(options_);
   }
 
  private:
+  static constexpr std::size_t kKinds = 6;  // that compute, and steps
+
   // Growing step by step would take as long as compiling.
   void reserve() {
-    std::size_t actions = 0, works = 0;
+    std::size_t actions = 0, needs = 1;
     for (const WorkerProgram& worker : program_.workers)
-      for (int s = 0; s < 3; ++s)
-        for (const Action& action : section(worker, s)) {
-          ++actions;
-          works += is_compute(action.kind) || action.kind == ActionKind::Step;
-        }
+      for (int s = 0; s < 3; ++s) {
+        actions += section(worker, s).size();
+        for (const Action& action : section(worker, s))
+          needs += works(action) ? 1 : 0;
+      }
     code_.ops.reserve(actions);
-    code_.needs.reserve(works + 1);
-    code_.actions.reserve(works);
+    code_.needs.reserve(needs);
   }
 
   // A transfer of weights is read at the version of the group it belongs to.
@@ -105,95 +120,140 @@ class Compiler {
 
   void add_worker(int w) {
     TimedWorker timed;
+    timed_ = &timed;
     timed.blocking = at(w) < costs_.blocking.size() && costs_.blocking[at(w)];
-    timed.begin[0] = static_cast<std::int32_t>(code_.ops.size());
-    std::set<std::pair<std::int32_t, std::int32_t>>
-        parts;  // (reduction, stage)
+    timed.begin[0] = writer_.num_ops();
+    worker_ = w;
+    parts_.clear();
     for (int s = 0; s < 3; ++s) {
-      const std::size_t first_op = code_.ops.size();
+      section_ = s;
       if (s == 1) lead_.begin_body();
-      add_section(w, timed.blocking, section(program_.workers[at(w)], s));
+      add_section(section(program_.workers[at(w)], s));
       if (s == 1) lead_.end_body();
-      timed.begin[s + 1] = static_cast<std::int32_t>(code_.ops.size());
-      for (std::size_t i = first_op; s == 1 && i < code_.ops.size(); ++i)
-        if (code_.ops[i].code == OpCode::Work)
-          timed.body_seconds += code_.seconds(code_.ops[i]);
-      for (const Action& action : section(program_.workers[at(w)], s))
-        if (action.kind == ActionKind::Reduce)
-          parts.emplace(action.index, action.stage.value);
+      timed.begin[s + 1] = writer_.num_ops();
     }
-    for (auto [reduction, stage] : parts)
+    for (auto [reduction, stage] : parts_)
       ++code_.transfers[at(code_.first_reduction + reduction)].parts;
     code_.workers.push_back(timed);
   }
 
-  // Joined compute actions become one op. What stands between them moves out
-  // of it: posts to its front, sends to its back.
-  void add_section(int w, bool blocking, const std::vector<Action>& actions) {
-    std::vector<Action> joined, sends;
-    for (const Action& action : actions) {
-      const bool works =
-          is_compute(action.kind) || action.kind == ActionKind::Step;
-      if (!works && !joined.empty() && action.kind != ActionKind::Receive) {
-        sends.push_back(action);
-      } else if (!works) {
-        add_message(action, blocking);
-      } else {
-        joined.push_back(action);
-        if (is_compute(action.kind) && action.joined) continue;
-        add_work(w, joined);
-        joined.clear();
-        for (const Action& send : sends) add_message(send, blocking);
-        sends.clear();
-      }
+  void add_section(const std::vector<Action>& actions) {
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      const Action& action = actions[i];
+      if (!works(action))
+        add_message(action);
+      else if (is_compute(action.kind) && action.joined)
+        i = add_joined(actions, i);
+      else
+        add_work({actions, i, i + 1}, cost_of(action));
     }
-    if (!joined.empty()) add_work(w, joined);
-    for (const Action& send : sends) add_message(send, blocking);
   }
 
-  void add_message(const Action& action, bool blocking) {
-    if (action.kind == ActionKind::Reduce)
+  // Joined compute actions become one op. What stands between them moves out
+  // of it: posts to its front, the rest to its back. Answers with its last.
+  std::size_t add_joined(const std::vector<Action>& actions,
+                         std::size_t first) {
+    std::size_t end = first;
+    std::vector<std::int32_t> costs;
+    for (bool goes_on = true; goes_on && end < actions.size(); ++end) {
+      const Action& action = actions[end];
+      if (works(action)) costs.push_back(cost_of(action));
+      if (action.kind == ActionKind::Receive) add_message(action);
+      goes_on = !works(action) || (is_compute(action.kind) && action.joined);
+    }
+    add_work({actions, first, end}, cost_of(costs));
+    for (std::size_t i = first; i < end; ++i)
+      if (!works(actions[i]) && actions[i].kind != ActionKind::Receive)
+        add_message(actions[i]);
+    return end - 1;
+  }
+
+  void add_message(const Action& action) {
+    if (action.kind == ActionKind::Reduce) {
+      parts_.emplace(action.index, action.stage.value);
       return writer_.add_part(action.index, minibatch_of(action.microbatch, m_),
                               KeyBase::Repetition);
+    }
     Op op;
     op.target = action.index;
     op.key = action.microbatch;
-    if (program_.transfers[at(action.index)].is_keyed_by_version()) {
+    const TimedTransfer& timed = code_.transfers[at(action.index)];
+    if (timed.base == KeyBase::Repetition) {
       op.base = KeyBase::Repetition;
       op.key = action.version;
     }
-    writer_.add_message(
-        op, action.kind == ActionKind::Send,
-        blocking ? code_.transfers[at(action.index)].seconds() : 0);
-  }
-
-  void add_work(int w, const std::vector<Action>& joined) {
-    const Op op = writer_.begin_work();
-    double seconds = 0;
-    for (const Action& action : joined) {
-      seconds += seconds_of(w, action);
-      code_.actions.push_back(action);
-      if (action.index >= 0) add_needs(action);
-      loading_.wait_for(w, action);
+    if (action.kind == ActionKind::Receive) {
+      ++code_.channels[at(timed.channel)].num_messages[section_];
+      return writer_.add_receive(op);
     }
-    writer_.end_work(op, seconds);
-    for (const Action& action : joined) loading_.take(w, action);
+    if (timed_->blocking) op.cost = cost_of_send(action.index);
+    writer_.add_send(op);
   }
 
-  double seconds_of(int w, const Action& action) const {
+  void add_work(const Piece& piece, std::int32_t cost) {
+    Op op = writer_.begin_work();
+    op.target = static_cast<std::int32_t>(piece.first);
+    op.cost = cost;
+    for (std::size_t i = piece.first; i < piece.end; ++i) {
+      const Action& action = piece.section[i];
+      if (!works(action)) continue;
+      PIPEWRIGHT_CHECK(op.num_actions < 255, "too many actions are joined");
+      ++op.num_actions;
+      if (action.index >= 0) add_needs(action);
+      if (loading_.is_on()) loading_.wait_for(worker_, action);
+    }
+    writer_.end_work(op);
+    ++timed_->num_works[section_];
+    if (section_ == 1) timed_->body_seconds += code_.seconds(op);
+    if (!loading_.is_on()) return;
+    for (std::size_t i = piece.first; i < piece.end; ++i)
+      loading_.take(worker_, piece.section[i]);
+  }
+
+  std::int32_t cost_of(const Action& action) {
     const std::size_t place =
-        at(w) * at(program_.num_stages) + action.stage.index();
+        at(worker_) * at(program_.num_stages) + action.stage.index();
     PIPEWRIGHT_CHECK(place < program_.operation_of.size() &&
                          program_.operation_of[place] >= 0,
                      "a worker computes a stage that it does not have");
-    const Costs::OperationCost& cost =
-        costs_.operations[at(program_.operation_of[place])];
+    const std::size_t operation = at(program_.operation_of[place]);
+    const auto kind = is_compute(action.kind)
+                          ? static_cast<std::size_t>(action.kind)
+                          : kKinds - 1;
+    std::int32_t& known = cost_of_kind_[operation * kKinds + kind];
+    if (known < 0) known = writer_.add_cost(new_cost(operation, kind));
+    return known;
+  }
+
+  OpCost new_cost(std::size_t operation, std::size_t kind) const {
+    const Costs::OperationCost& cost = costs_.operations[operation];
+    const bool computes = kind + 1 < kKinds;
     const double seconds =
-        is_compute(action.kind)
-            ? cost.compute[static_cast<int>(action.kind)].value()
-            : cost.step.value();
+        computes ? cost.compute[kind].value() : cost.step.value();
     check_seconds(seconds);
-    return seconds;
+    if (!computes) return {seconds};
+    const Effect& effect = program_.operations[operation].effects[kind];
+    return {seconds, effect.allocates.value(), effect.frees.value()};
+  }
+
+  std::int32_t cost_of(const std::vector<std::int32_t>& joined) {
+    auto [known, is_new] = cost_of_joined_.try_emplace(joined, -1);
+    if (!is_new) return known->second;
+    OpCost sum;
+    for (std::int32_t cost : joined) {
+      const OpCost& one = code_.op_costs[at(cost)];
+      sum.seconds += one.seconds;
+      sum.allocates += one.allocates;
+      sum.frees += one.frees;
+    }
+    return known->second = writer_.add_cost(sum);
+  }
+
+  std::int32_t cost_of_send(std::int32_t transfer) {
+    std::int32_t& known = cost_of_send_[at(transfer)];
+    if (known < 0)
+      known = writer_.add_cost({code_.transfers[at(transfer)].seconds()});
+    return known;
   }
 
   void add_needs(const Action& action) {
@@ -202,7 +262,7 @@ class Compiler {
       Need need;
       need.transfer = t.value;
       need.key = action.microbatch;
-      if (program_.transfers[t.index()].is_keyed_by_version()) {
+      if (code_.transfers[t.index()].base == KeyBase::Repetition) {
         need.base = KeyBase::Repetition;
         need.there_until = 0;
         need.key = action.version + offset_of(reads, weights_group_[t.index()]);
@@ -226,12 +286,19 @@ class Compiler {
 
   const Program& program_;
   const Costs& costs_;
+  const TimedCodeOptions options_;
   const int m_;
   TimedCode& code_;
   CodeWriter writer_;
   Lead lead_;
   Loading loading_;
   std::vector<std::int32_t> weights_group_;  // per transfer, or -1
+  // In op_costs, or -1: per operation and kind, per transfer, of joined ones.
+  std::vector<std::int32_t> cost_of_kind_, cost_of_send_;
+  std::map<std::vector<std::int32_t>, std::int32_t> cost_of_joined_;
+  int worker_ = 0, section_ = 0;  // what is being added
+  TimedWorker* timed_ = nullptr;
+  std::set<std::pair<std::int32_t, std::int32_t>> parts_;  // reduction, stage
 };
 
 }  // namespace
@@ -241,12 +308,13 @@ bool TimedCode::is_direct() const {
                      [](const Wire& wire) { return wire.is_direct(); });
 }
 
-TimedCode timed_code(const Program& program, const Costs& costs, int lead) {
+TimedCode timed_code(const Program& program, const Costs& costs,
+                     const TimedCodeOptions& options) {
   check_costs(program, costs);
   TimedCode code;
   code.program = &program;
   add_wires(program, costs, code);
-  Compiler(program, costs, lead, code).compile();
+  Compiler(program, costs, options, code).compile();
   return code;
 }
 

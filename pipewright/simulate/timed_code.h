@@ -34,10 +34,10 @@ enum class OpCode : std::uint8_t {
 // Small, since a run goes through all of them again and again.
 struct Op {
   std::int32_t target = -1;      // Send, Receive: transfer; Reduce: reduction;
-                                 // Work: its first action, in actions
+                                 // Work: its first action, in its section
   std::int32_t key = 0;          // Send, Receive, Reduce: from the base
                                  // Work: the first it waits for, in needs
-  std::int32_t duration = 0;     // in durations: of Work; of Send on a blocking
+  std::int32_t cost = 0;         // in op_costs: of Work; of Send on a blocking
                                  // worker
   std::uint16_t num_needs = 0;   // of Work
   std::uint8_t num_actions = 1;  // of Work: more than one if joined
@@ -48,6 +48,13 @@ struct Op {
   std::int32_t end_need() const { return key + num_needs; }
 };
 static_assert(sizeof(Op) == 16);
+
+// What an op takes, and does to its worker's memory as it starts and ends. Few
+// distinct ones, many ops.
+struct OpCost {
+  double seconds = 0;
+  std::int64_t allocates = 0, frees = 0;
+};
 
 // A wait of Work for a transfer or a reduction.
 struct Need {
@@ -63,7 +70,8 @@ struct Need {
 struct TimedWorker {
   std::int32_t begin[4] = {0, 0, 0, 0};  // section i is begin[i]..begin[i+1]
   bool blocking = false;
-  double body_seconds = 0;  // computing in one repetition
+  double body_seconds = 0;                // computing in one repetition
+  std::int32_t num_works[3] = {0, 0, 0};  // of the program, per section
 };
 
 // A channel carries transfers of one kind from one worker to another, in order.
@@ -72,6 +80,7 @@ struct TimedChannel {
   std::int32_t from = 0, to = 0;
   TransferKind kind = TransferKind::Activation;
   std::int32_t wire = -1;  // none if its transfers take latency only
+  std::int32_t num_messages[3] = {0, 0, 0};  // per section of the receiver
 
   bool is_of_reduction() const { return from < 0; }
 };
@@ -107,9 +116,8 @@ struct TimedTransfer {
 struct TimedCode {
   const Program* program = nullptr;
   std::vector<Op> ops;
-  std::vector<double> durations{0};
+  std::vector<OpCost> op_costs{1};  // the first: nothing
   std::vector<Need> needs;
-  std::vector<Action> actions;  // of Work, for recording
   std::vector<TimedWorker> workers;
   std::vector<TimedTransfer> transfers;  // as in Program, then reductions
   std::int32_t first_reduction = 0;
@@ -124,7 +132,7 @@ struct TimedCode {
   double tick = 0;  // times are whole multiples of it; 0: any number
 
   double seconds(const Op& op) const {
-    return durations[static_cast<std::size_t>(op.duration)];
+    return op_costs[static_cast<std::size_t>(op.cost)].seconds;
   }
   // Every wire is direct: the timeline is a longest path.
   bool is_direct() const;
@@ -134,8 +142,14 @@ struct TimedCode {
   }
 };
 
-// `lead`: nobody begins a repetition before all is done, and all has arrived,
-// of the one that many before; 0: no such bound.
-TimedCode timed_code(const Program& program, const Costs& costs, int lead = 0);
+struct TimedCodeOptions {
+  // Nobody begins a repetition before all is done, and all has arrived, of the
+  // one that many before; 0: no such bound.
+  int lead = 0;
+  // It will be executed for one repetition only, and has nothing but a body.
+  bool runs_once = false;
+};
+TimedCode timed_code(const Program& program, const Costs& costs,
+                     const TimedCodeOptions& options = {});
 
 }  // namespace pipewright

@@ -38,6 +38,23 @@ class WaitGraph {
     return largest_cycle_ratio(num_nodes_, waits_, busiest);
   }
 
+  // Sweeps in the order of waits, which is mostly that of ops, until nothing
+  // changes: cycles have no negative distance, or the program could not run.
+  int least_distance() const {
+    std::vector<std::int32_t> least(at(num_nodes_), 0);
+    bool changes = true;
+    for (int sweep = 0; changes && sweep < num_nodes_; ++sweep) {
+      changes = false;
+      for (const Wait& wait : waits_) {
+        const std::int32_t there = least[at(wait.from)] + wait.distance;
+        if (there >= least[at(wait.to)]) continue;
+        least[at(wait.to)] = there;
+        changes = true;
+      }
+    }
+    return least.empty() ? 0 : *std::min_element(least.begin(), least.end());
+  }
+
  private:
   struct Sent {
     std::int32_t node = 0;
@@ -155,6 +172,10 @@ class WaitGraph {
 
 double period_of_waits(const TimedCode& code) {
   return WaitGraph(code).largest_ratio();
+}
+
+int most_ahead(const TimedCode& code) {
+  return -WaitGraph(code).least_distance();
 }
 
 }  // namespace pipewright

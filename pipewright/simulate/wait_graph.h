@@ -11,4 +11,7 @@ namespace pipewright {
 // as if every channel had a wire of its own and shared nothing: never more.
 double period_of_waits(const TimedCode& code);
 
+// By how many repetitions some must be ahead of others for these to go on.
+int most_ahead(const TimedCode& code);
+
 }  // namespace pipewright

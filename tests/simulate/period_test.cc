@@ -132,6 +132,27 @@ TEST_CASE("the period is exact where wires choose, share and reduce") {
   CHECK(checked >= 60);
 }
 
+// Workers that must be several repetitions ahead of others, though nothing
+// takes that long; reductions that others follow late. Few of thousands are so.
+TEST_CASE("whatever runs has a period") {
+  const auto check = [](unsigned seed, const RandomKind& kind) {
+    CAPTURE(seed);
+    const RandomProgram random = RandomPrograms(seed).make(kind);
+    const Period period = steady_state_period(random.program, random.costs);
+    const TimedCode code = timed_code(random.program, random.costs);
+    CHECK(settles_at(simulated(code), 400, period.seconds.value()));
+  };
+  check(2169, {.whole_seconds = true});
+  for (unsigned seed : {8182u, 80009u})
+    check(seed, {.shared = true,
+                 .blocking = true,
+                 .rings = true,
+                 .chained = true,
+                 .whole_seconds = true});
+  for (unsigned seed : {9078u, 90050u})
+    check(seed, {.shared = true, .rings = true, .chained = true});
+}
+
 // Workers that are as fast but for the last digits drift apart by a digit a
 // repetition; nobody can wait until they meet again.
 TEST_CASE("times that differ in their last digits have a period as well") {

@@ -7,6 +7,7 @@
 
 #include "pipewright/simulate/engine.h"
 #include "pipewright/simulate/simulate.h"
+#include "pipewright/simulate/spans.h"
 #include "pipewright/simulate/timed_code.h"
 #include "tests/simulate/naive_simulator.h"
 #include "tests/simulate/random_programs.h"
@@ -36,16 +37,17 @@ int differences(const RandomProgram& random, int repetitions) {
   const TimedCode code = timed_code(random.program, random.costs);
   EngineOptions options;
   options.repetitions = repetitions;
-  options.keep_spans = true;
+  options.keep_journal = true;
   const Execution execution = execute(code, options);
   int wrong = same(execution.duration, expected) ? 0 : 1;
   for (std::size_t w = 0; w < random.program.workers.size(); ++w) {
-    const std::vector<double> ends = ends_of(execution.spans[w]);
+    const std::vector<double> ends =
+        ends_of(spans_of(code, execution.journal, WorkerId(w)));
     REQUIRE(ends.size() == naive.ends(w).size());
     for (std::size_t i = 0; i < ends.size(); ++i)
       if (!same(ends[i], naive.ends(w)[i])) ++wrong;
   }
-  options.keep_spans = false;
+  options.keep_journal = false;
   CHECK(execute(code, options).duration == execution.duration);
   options.in_time_order = true;
   if (code.is_direct()) CHECK(same(execute(code, options).duration, expected));
