@@ -57,8 +57,8 @@ std::vector<Recipe> recipes(bool quick) {
   fashion.rates = {0.03, 0.01, 0.003};
   fashion.tested_samples = 5000;
   Recipe translation{"translation", 1, 32};
-  translation.steps = 1200;
-  translation.trial = 0.25;
+  translation.steps = 1000;
+  translation.trial = 0.5;
   translation.rates = {0.01, 0.003, 0.001};
   translation.ramp = 0.05;
   translation.warm_up = 0.2;

@@ -1,5 +1,5 @@
-// auto against every other planner and every pipeline of the same problems,
-// with any number of threads, and when its time is up.
+// auto against every pipeline of the same problems, with any number of threads,
+// and when its time is up.
 
 #include <doctest/doctest.h>
 
@@ -16,30 +16,6 @@ namespace {
 const Planner& automatic() { return *find_planner("auto").value(); }
 
 }  // namespace
-
-TEST_CASE("auto is never slower than any single planner") {
-  RandomProblems random(41);
-  int compared = 0, better = 0;
-  for (int i = 0; i < 60; ++i) {
-    RandomProblem made = random.next();
-    made.problem.method = i % 3 == 2 ? Method::Stash : Method::Sync;
-    const auto best = automatic().plan(made.problem);
-    bool beats_all = true;
-    for (const auto& planner : planners()) {
-      if (planner.get() == &automatic()) continue;
-      const auto single = planner->plan(made.problem);
-      if (!single) continue;
-      CAPTURE(planner->name());
-      REQUIRE(best);
-      CHECK(best->estimate.step <= single->estimate.step);
-      beats_all = beats_all && best->estimate.step < single->estimate.step;
-      ++compared;
-    }
-    better += best && beats_all;
-  }
-  CHECK(compared > 200);
-  CHECK(better > 5);  // the improvement improves
-}
 
 TEST_CASE("auto finds the best of every pipeline, or nearly") {
   RandomProblems random(42);

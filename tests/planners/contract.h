@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "pipewright/base/json.h"
 #include "pipewright/planners/bounds.h"
@@ -75,18 +76,34 @@ inline std::string said(const Result<Planned>& planned) {
 
 struct Tally {
   int problems = 0, plans = 0, refusals = 0;
+  std::vector<Seconds> steps;  // of each problem; the largest if refused
+};
+
+// The problems of the contract, in the order of their numbers.
+class ContractProblems {
+ public:
+  RandomProblem next() {
+    // Mostly small ones, so that there can be many.
+    RandomProblem made = random_.next(number_ % 8 == 0 ? 10 : 5);
+    made.problem.method = method_of(number_);
+    made.problem.threads = number_ % 10 == 0 ? 2 : 1;
+    ++number_;
+    return made;
+  }
+
+ private:
+  RandomProblems random_{17};
+  int number_ = 0;
 };
 
 inline Tally run_contract(const Planner& planner) {
   Tally tally;
-  RandomProblems random(17);
+  ContractProblems problems;
   for (; tally.problems < kProblems; ++tally.problems) {
-    // Mostly small ones, so that there can be many.
-    RandomProblem made = random.next(tally.problems % 8 == 0 ? 10 : 5);
-    made.problem.method = method_of(tally.problems);
-    made.problem.threads = tally.problems % 10 == 0 ? 2 : 1;
+    const RandomProblem made = problems.next();
     CAPTURE(tally.problems);
     const auto planned = planner.plan(made.problem);
+    tally.steps.push_back(planned ? planned->estimate.step : Seconds::max());
     if (tally.problems % 20 == 0)
       CHECK(said(planned) == said(planner.plan(made.problem)));
     if (!planned) {
