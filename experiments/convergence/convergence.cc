@@ -67,7 +67,7 @@ std::vector<Recipe> recipes(bool quick) {
           fashion,
           translation,
           deep(8, 1000, {0.2, 0.05, 0.01}),
-          deep(32, 1000, {0.2, 0.05, 0.01}),
+          deep(32, 2000, {0.2, 0.05, 0.01}),
           deep(107, 3500, {0.2, 0.05, 0.01}),
           deep(150, 3000, {0.1, 0.03, 0.01})};
 }
