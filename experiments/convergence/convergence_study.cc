@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "pipewright/base/text.h"
+#include "pipewright/runtime/cores.h"
 
 namespace pipewright {
 namespace {
@@ -26,13 +27,11 @@ struct Job {
 // The only worker of an executor takes the first core that its caller may use:
 // callers take one each.
 void stay_on_core(int number) {
-  cpu_set_t may, one;
-  CPU_ZERO(&may);
+  const std::vector<int> cores = usable_cores();
+  if (cores.empty()) return;
+  cpu_set_t one;
   CPU_ZERO(&one);
-  if (::sched_getaffinity(0, sizeof may, &may) != 0) return;
-  number %= CPU_COUNT(&may);
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &may) && number-- == 0) CPU_SET(core, &one);
+  CPU_SET(cores[static_cast<std::size_t>(number) % cores.size()], &one);
   ::sched_setaffinity(0, sizeof one, &one);
 }
 

@@ -1,13 +1,15 @@
 // The best of all planners, and better. Every other planner is a start, and so
-// is every even division of the devices into stages and replicas; the best
-// starts are tried under every schedule, with and without recompute; the best
-// of those are then improved on the simulator itself, one change at a time
-// (auto_moves.h). Never worse than any single planner, because a start that
-// cannot be improved stays as it is. The method is ours.
+// is every even division of the devices into stages and replicas, and every
+// pair of stages; the best of them are tried under every schedule, with and
+// without recompute; the best of those are then improved on the simulator
+// itself, one change at a time (auto_moves.h). Never worse than any single
+// planner that has answered in time, because a start that cannot be improved
+// stays as it is. The method is ours.
 //
 // Where hosts are equal, a plan for some of them is copied to the others
 // (copies.h): beyond 64 devices that is all that is tried, so that a thousand
-// devices take no longer than a few.
+// devices take no longer than a few, and a planner that looks at all of them
+// may do better.
 
 #include "pipewright/planners/auto_planner.h"
 

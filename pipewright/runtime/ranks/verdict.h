@@ -33,8 +33,8 @@ struct RankView {
 
 struct Verdict {
   int rank = -1;
-  std::string
-      text;  // "was lost, last seen at step 5, ..."; who comes before it
+  // "was lost, last seen at step 5, ..."; who comes before it.
+  std::string text;
 };
 
 // Nobody, as long as all do something or wait for someone who does. A rank that
