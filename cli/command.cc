@@ -29,8 +29,10 @@ void add_output_options(CLI::App& command, Output& output) {
   command.add_flag("--json", output.json, "One JSON object on standard output");
 }
 
+void say(const std::string& line) { std::cerr << line + "\n"; }
+
 void report(const Error& error, Exit& exit) {
-  std::cerr << "pipewright: " << error.to_text() << "\n";
+  say("pipewright: " + error.to_text());
   exit.code = static_cast<int>(error.code);
 }
 

@@ -25,6 +25,9 @@ struct Output {
 // Adds --json; the width comes from the terminal or $COLUMNS.
 void add_output_options(CLI::App& command, Output& output);
 
+// A line on stderr, in one write: many ranks may share it.
+void say(const std::string& line);
+
 // The error goes to stderr as one line ("pipewright: ..."), its code to exit.
 void report(const Error& error, Exit& exit);
 

@@ -3,7 +3,6 @@
 #include "cli/commands.h"
 
 #include <exception>
-#include <iostream>
 
 #include "cli/command.h"
 
@@ -40,7 +39,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : static_cast<int>(ErrorCode::Usage);
   } catch (const std::exception& e) {
-    std::cerr << "pipewright: this is a bug of ours: " << e.what() << "\n";
+    say(std::string("pipewright: this is a bug of ours: ") + e.what());
     return static_cast<int>(ErrorCode::Bug);
   }
 }

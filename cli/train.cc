@@ -47,9 +47,9 @@ Result<Profile> profile_for(const Options& options, const Model& model,
 
 void warn_of_cores(const Plan& plan) {
   if (plan.num_workers() > num_cores())
-    std::cerr << "pipewright: warning: " << plan.num_workers() << " workers on "
-              << num_cores()
-              << " cores: they share them, and the prediction does not know\n";
+    say("pipewright: warning: " + std::to_string(plan.num_workers()) +
+        " workers on " + std::to_string(num_cores()) +
+        " cores: they share them, and the prediction does not know");
 }
 
 void print(const Options& options, const TrainReport& report,
@@ -144,7 +144,7 @@ void run(Options& options, Exit& exit) {
   print(options, *report, expected);
   if (report->signal == 0) return;
   exit.code = exit_code_of(report->signal);
-  std::cerr << "pipewright: " << end_by_signal(*report).to_text() << "\n";
+  say("pipewright: " + end_by_signal(*report).to_text());
 }
 
 void add_optimizer_options(CLI::App& command, Options& options) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <iostream>
 
+#include "cli/command.h"
 #include "pipewright/base/text.h"
 
 namespace pipewright::cli {
@@ -41,8 +42,7 @@ void show_step(const StepReport& step) {
     return;
   }
   const std::int64_t every = std::max<std::int64_t>(step.steps / 20, 1);
-  if (step.step % every == 0 || is_last || step.step == 1)
-    std::cerr << step_text(step) << "\n";
+  if (step.step % every == 0 || is_last || step.step == 1) say(step_text(step));
 }
 
 std::string evaluation_text(const Evaluation& evaluation) {
@@ -54,14 +54,15 @@ std::string evaluation_text(const Evaluation& evaluation) {
 }
 
 void show_evaluation(const Evaluation& evaluation) {
-  std::cerr << (is_terminal() ? kClearLine : "") << "step " << evaluation.step
-            << "  held out: " << evaluation_text(evaluation) << "\n";
+  say((is_terminal() ? kClearLine : "") +
+      ("step " + std::to_string(evaluation.step)) +
+      "  held out: " + evaluation_text(evaluation));
   is_line_open = false;
 }
 
 void show_warning(const std::string& text) {
   end_progress();
-  std::cerr << "pipewright: warning: " << text << "\n";
+  say("pipewright: warning: " + text);
 }
 
 void end_progress() {

@@ -65,7 +65,7 @@ int validate_files(const std::vector<std::string>& files,
     const Result<std::string> answer = read_any(file, inputs);
     if (!answer) {
       worst = std::max(worst, static_cast<int>(answer.error().code));
-      std::cerr << answer.error().to_text() << "\n";
+      say(answer.error().to_text());
     } else if (!as_json) {
       std::cout << file << ": ok, " << *answer << "\n";
     }
