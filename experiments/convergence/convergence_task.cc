@@ -107,7 +107,7 @@ Result<Task> make_task(const Recipe& recipe) {
   Split parts = split(all, 0.2, 1);
   Task task{recipe, std::move(model), std::move(parts.rest),
             std::move(parts.held_out)};
-  task.optimizer.momentum = recipe.momentum;
+  task.optimizer.momentum = task.optimizer.beta1 = recipe.momentum;
   if (recipe.task == "translation") {
     task.optimizer.name = "adam";
     task.counts_right_answers = false;

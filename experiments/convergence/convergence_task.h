@@ -16,9 +16,8 @@ namespace pipewright {
 // A task in numbers, as the study's list has it and --set changes it.
 //   digits         a CNN with skips on images of 8x8 that come with us
 //   fashion-mnist  the same on images of 28x28, in patches of 4x4
-//   deep-P         on digits, P layers with weights and quick to train:
-//   residual
-//                  blocks of a norm and two linear layers
+//   deep-P         on digits, P layers with weights and quick to train: blocks
+//                  of a norm and two linear layers, with skips
 //   translation    an encoder-decoder transformer, German words to English
 struct Recipe {
   std::string task;
@@ -28,7 +27,7 @@ struct Recipe {
   std::vector<double> rates = {};  // tried for each arm; the best one is kept
   double trial = 1;                // share of the steps that a rate is tried
   std::vector<int> depths = {};    // none: one layer with weights a stage
-  double momentum = 0.9;
+  double momentum = 0.9;           // adam's first beta
   double ramp = 0;           // share of the steps until the rate is all there
   double annealing = 0.25;   // share of the asynchronous steps until T1 ends
   double decay = 0.135;      // D of T2

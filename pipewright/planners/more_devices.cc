@@ -36,6 +36,7 @@ class Search {
       : problem_(problem), planner_(planner), text_(std::move(text)) {}
 
   std::optional<Enough> run() {
+    if (has_giant()) return {};
     int low = text_.count, high = std::max(low + 1, first_guess());
     const int most = low * kMostTimes;
     while (!fits(high)) {
@@ -55,6 +56,17 @@ class Search {
   bool is_over() const {
     return (has_end_ && std::chrono::steady_clock::now() > end_) ||
            problem_.is_over();
+  }
+
+  // A layer whose weights alone fill a device fits on none, however many there are.
+  bool has_giant() const {
+    Bytes memory, largest;
+    for (int d = 0; d < problem_.cluster->num_devices(); ++d)
+      memory = std::max(memory, problem_.memory_of(DeviceId(d)));
+    for (int l = 0; l < problem_.profile->num_layers(); ++l)
+      largest =
+          std::max(largest, problem_.profile->parameter_bytes(LayerId(l)));
+    return largest > memory;
   }
 
   // As many as the formula says.

@@ -136,7 +136,7 @@ TEST_CASE("questions that cannot be answered end with their own code") {
 
 TEST_CASE("--stages is kept to, or refused") {
   const std::string four =
-      " --model vgg16 --cluster 4xV100@1GB/s --minibatch 32 --stages ";
+      " --model alexnet --cluster 4xV100@1GB/s --minibatch 8 --stages ";
   for (const int stages : {1, 2, 3, 4}) {
     const Json plan = json_of("plan" + four + std::to_string(stages));
     CHECK(plan.find("stages")->if_array()->size() == std::size_t(stages));

@@ -35,7 +35,7 @@ TEST_CASE("as many devices as a refusal names do, one less does not") {
     CAPTURE(name);
     const Planner& planner = *find_planner(name).value();
     RandomProblems random(81);
-    for (int i = 0; i < 16; ++i) {
+    for (int i = 0; i < 8; ++i) {
       CAPTURE(i);
       RandomProblem made = tight(random);
       const auto planned = planner.plan(made.problem);
