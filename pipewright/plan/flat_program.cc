@@ -76,7 +76,7 @@ class Lowering {
   void set_lanes();
   void add_compute();
   std::int32_t read_set(WorkerId worker, int k, std::int32_t version);
-  std::int32_t intern(ReadSet set);
+  std::int32_t intern(const ReadSet& set);
   void add_sends(WorkerId worker, int k);
   void add_steps();
   void add_step(WorkerId worker, StageId stage, int minibatch, int last);
@@ -110,6 +110,7 @@ class Lowering {
   // Transfers of weights: (group, reader) -> index; after the others.
   std::map<std::pair<int, WorkerId>, TransferId> weight_transfer_;
   std::map<ReadSet, std::int32_t> read_sets_;
+  ReadSet read_;  // of the action at hand: one list's room serves them all
   Channels channels_;
   FlatProgram flat_;
 };
@@ -159,7 +160,8 @@ std::int32_t Lowering::read_set(WorkerId worker, int k, std::int32_t version) {
   const Lane& lane = *lane_of_[static_cast<std::size_t>(action.microbatch)];
   const StageTraffic& traffic = lane.at({action.stage, worker});
   const bool recompute = plan_.stages[action.stage.index()].recompute;
-  ReadSet set;
+  ReadSet& set = read_;
+  set.transfers.clear(), set.weights.clear(), set.local.clear();
   const auto add = [&](const std::vector<TransferId>& needs) {
     set.transfers.insert(set.transfers.end(), needs.begin(), needs.end());
   };
@@ -169,7 +171,7 @@ std::int32_t Lowering::read_set(WorkerId worker, int k, std::int32_t version) {
   if (action.kind == ComputeKind::Recompute || (backward && !recompute))
     add(traffic.kept_needs);
   for (TransferId id : set.transfers) channels_.used(id, action.microbatch, k);
-  set.local = local_reads(traffic, action, recompute);
+  add_local_reads(traffic, action, recompute, set.local);
   for (int g : groups_read(action.kind, action.stage)) {
     const std::int32_t read =
         versions_.read(action.kind, groups_.groups[static_cast<std::size_t>(g)],
@@ -180,14 +182,14 @@ std::int32_t Lowering::read_set(WorkerId worker, int k, std::int32_t version) {
         transfer != weight_transfer_.end())
       set.transfers.push_back(transfer->second);
   }
-  return intern(std::move(set));
+  return intern(set);
 }
 
-std::int32_t Lowering::intern(ReadSet set) {
+std::int32_t Lowering::intern(const ReadSet& set) {
   auto& sets = flat_.program.read_sets;
   auto [at, is_new] =
       read_sets_.try_emplace(set, static_cast<std::int32_t>(sets.size()));
-  if (is_new) sets.push_back(std::move(set));
+  if (is_new) sets.push_back(set);
   return at->second;
 }
 
@@ -243,7 +245,7 @@ void Lowering::add_step(WorkerId id, StageId stage, int minibatch, int last) {
       set.reductions.push_back(static_cast<std::int32_t>(r));
   }
   const bool waits = !set.reductions.empty();
-  step.index = intern(std::move(set));
+  step.index = intern(set);
   Gap& gap =
       waits ? worker.before(first_reader(worker, stage, last, step.version))
             : worker.after(last);

@@ -1,5 +1,7 @@
 #include "pipewright/plan/lower.h"
 
+#include <utility>
+
 #include "pipewright/base/check.h"
 #include "pipewright/plan/flat_program.h"
 #include "pipewright/plan/homes.h"
@@ -10,8 +12,8 @@ namespace {
 
 // The program whose body is repetition `middle` of the flat one. What comes
 // before and behind it becomes prologue and epilogue.
-Program rolled(const FlatProgram& flat, int minibatches, int middle) {
-  Program program = flat.program;
+Program rolled(FlatProgram flat, int minibatches, int middle) {
+  Program program = std::move(flat.program);
   program.minibatches_outside = minibatches - 1;
   for (std::size_t w = 0; w < flat.actions.size(); ++w) {
     WorkerProgram& worker = program.workers[w];

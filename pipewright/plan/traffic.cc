@@ -211,10 +211,8 @@ void Traffic::add_gradients(Building& b) {
   }
 }
 
-std::vector<LocalRead> local_reads(const StageTraffic& traffic,
-                                   const ComputeAction& action,
-                                   bool recompute) {
-  std::vector<LocalRead> reads;
+void add_local_reads(const StageTraffic& traffic, const ComputeAction& action,
+                     bool recompute, std::vector<LocalRead>& reads) {
   const auto add = [&](const std::set<StageId>& stages, ActionKind kind) {
     for (StageId stage : stages) reads.push_back({stage, kind});
   };
@@ -224,14 +222,14 @@ std::vector<LocalRead> local_reads(const StageTraffic& traffic,
   if (action.kind == ComputeKind::Forward)
     add(traffic.forward_local, ActionKind::Forward);
   if (action.kind == ComputeKind::BackwardWeight)
-    add({action.stage}, ActionKind::BackwardInput);
+    reads.push_back({action.stage, ActionKind::BackwardInput});
   if (again || backward)
-    add({action.stage},
-        backward && recompute ? ActionKind::Recompute : ActionKind::Forward);
+    reads.push_back({action.stage, backward && recompute
+                                       ? ActionKind::Recompute
+                                       : ActionKind::Forward});
   if (again || (backward && !recompute))
     add(traffic.kept_local, ActionKind::Forward);
   if (backward) add(traffic.backward_local, ActionKind::Backward);
-  return reads;
 }
 
 }  // namespace pipewright

@@ -43,8 +43,8 @@ struct StageTraffic {
 
 // Which actions of its own worker an action comes behind. Backward stands for
 // the half of it that passes gradients on, B or I.
-std::vector<LocalRead> local_reads(const StageTraffic& traffic,
-                                   const ComputeAction& action, bool recompute);
+void add_local_reads(const StageTraffic& traffic, const ComputeAction& action,
+                     bool recompute, std::vector<LocalRead>& reads);
 
 // By (stage, worker).
 using Lane = std::map<std::pair<StageId, WorkerId>, StageTraffic>;
