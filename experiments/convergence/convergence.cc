@@ -59,7 +59,8 @@ std::vector<Recipe> recipes(bool quick) {
   Recipe translation{"translation", 1, 32};
   translation.steps = 1000;
   translation.trial = 0.5;
-  translation.rates = {0.01, 0.003, 0.001};
+  translation.rates = {0.03, 0.01, 0.003};
+  translation.momentum = 0;
   translation.ramp = 0.05;
   translation.warm_up = 0.2;
   translation.tested_samples = 1000;
