@@ -218,14 +218,16 @@ class MemoryEffects {
     }
   }
 
-  // Bytes needed only while it runs: the largest layer's workspace and output.
+  // Bytes needed only while it runs: the most that a layer has in workspace and
+  // in so many tensors as large as its output.
   Bytes transient(const std::vector<LayerId>& layers,
                   const Operation& operation, std::int64_t outputs) const {
     Bytes most;
     for (LayerId layer : layers) {
       const Bytes output =
           traffic_.bytes_of({ValueKind::Activation, layer}, samples(operation));
-      most = std::max(most, output * outputs);
+      const Bytes workspace = traffic_.workspace_of(layer, samples(operation));
+      most = std::max(most, output * outputs + workspace);
     }
     return most;
   }
@@ -244,7 +246,9 @@ class MemoryEffects {
     effect(ActionKind::Forward) = {bytes(stays, operation) + forward, forward};
 
     const Bytes recomputed = bytes(s.recomputed, operation);
-    effect(ActionKind::Recompute) = {recomputed + s.sent_again, Bytes(0)};
+    const Bytes workspace = transient(operation.backward, operation, 0);
+    effect(ActionKind::Recompute) = {recomputed + s.sent_again + workspace,
+                                     workspace};
 
     const Bytes backward = transient(operation.backward, operation, 2);
     const Bytes kept = bytes(s.kept, operation) + recomputed;
@@ -258,7 +262,8 @@ class MemoryEffects {
                                      samples(operation));
     effect(ActionKind::BackwardInput) = {s.gradients_sent + waiting + backward,
                                          backward};
-    effect(ActionKind::BackwardWeight) = {Bytes(0), kept + waiting};
+    effect(ActionKind::BackwardWeight) = {workspace,
+                                          kept + waiting + workspace};
     set_weights(operation);
   }
 

@@ -44,9 +44,17 @@ Traffic::Traffic(const Plan& plan, const Profile& profile, const Homes& homes,
 
 Bytes Traffic::bytes_of(const Value& value, SampleRange samples) const {
   const LayerSizes& size = sizes_[value.layer.index()];
-  const Bytes whole =
-      value.kind == ValueKind::Private ? size.keeps_private : size.output;
-  return whole * std::int64_t{samples.end - samples.first} /
+  return share_of(
+      value.kind == ValueKind::Private ? size.keeps_private : size.output,
+      samples);
+}
+
+Bytes Traffic::workspace_of(LayerId layer, SampleRange samples) const {
+  return share_of(sizes_[layer.index()].workspace, samples);
+}
+
+Bytes Traffic::share_of(Bytes microbatch, SampleRange samples) const {
+  return microbatch * std::int64_t{samples.end - samples.first} /
          std::int64_t{plan_.microbatch};
 }
 

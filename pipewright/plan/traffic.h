@@ -68,9 +68,11 @@ class Traffic {
   const std::vector<Transfer>& transfers() const { return transfers_; }
 
   Bytes bytes_of(const Value& value, SampleRange samples) const;
+  Bytes workspace_of(LayerId layer, SampleRange samples) const;
 
  private:
   struct Building;
+  Bytes share_of(Bytes microbatch, SampleRange samples) const;
   void add_activations(Building& b);
   void add_kept(Building& b);
   void add_remade(Building& b);

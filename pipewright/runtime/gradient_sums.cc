@@ -22,14 +22,6 @@ const Tensors* GradientSums::find(LayerId layer, std::int32_t minibatch) const {
   return nullptr;
 }
 
-LayerGradients GradientSums::of_minibatch(std::int32_t minibatch) const {
-  LayerGradients gradients;
-  for (std::size_t i = 0; i < layers_.size(); ++i)
-    if (const Tensors* sums = find(LayerId(i), minibatch))
-      gradients.emplace(LayerId(i), *sums);
-  return gradients;
-}
-
 void GradientSums::drop(LayerId layer, std::int32_t minibatch) {
   for (Sum& sum : layers_[layer.index()]) {
     if (sum.minibatch != minibatch) continue;

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "pipewright/base/ids.h"
-#include "pipewright/runtime/gradients.h"
-#include "pipewright/runtime/layers/layer_function.h"
+#include "pipewright/runtime/tensors.h"
 
 namespace pipewright {
 
@@ -22,8 +21,6 @@ class GradientSums {
   Tensors& of(LayerId layer, std::int32_t minibatch);
   // Null if there is no gradient.
   const Tensors* find(LayerId layer, std::int32_t minibatch) const;
-  // Of all layers; the tensors are shared.
-  LayerGradients of_minibatch(std::int32_t minibatch) const;
   void drop(LayerId layer, std::int32_t minibatch);
   void clear();
 

@@ -8,36 +8,39 @@
 
 #pragma once
 
+#include <c10/util/FunctionRef.h>
+
 #include <map>
 #include <vector>
 
 #include "pipewright/model/model.h"
 #include "pipewright/plan/program.h"
 #include "pipewright/runtime/channels/channel.h"
-#include "pipewright/runtime/layers/layer_function.h"
+#include "pipewright/runtime/tensors.h"
 
 namespace pipewright {
 
-using Gradients = std::map<ParameterId, at::Tensor>;
-using LayerGradients = std::map<LayerId, Tensors>;  // by place of the parameter
+// By ParameterId; undefined where there is none.
+using Gradients = std::vector<at::Tensor>;
 
-// Of the parameters that the operation's backward uses, as far as they are
-// there; uses of a tied one in ascending order of layers.
-Gradients own_gradients(const Model& model, const Operation& operation,
-                        const LayerGradients& of_layers);
+// Answers with a layer's, by place of the parameter; null: there are none.
+using LayerGradients = c10::function_ref<const Tensors*(LayerId)>;
+
+// Those of the parameters that the operation's backward uses, as far as they
+// are there; uses of a tied one in ascending order of layers.
+void add_own_gradients(const Model& model, const Operation& operation,
+                       LayerGradients of_layers, Gradients& gradients);
 
 // What a worker hands to a reduction of gradients.
-std::vector<Contribution> contributions_of(const Model& model,
-                                           const Reduction& reduction,
-                                           const LayerGradients& of_layers);
+void add_contributions(const Model& model, const Reduction& reduction,
+                       LayerGradients of_layers,
+                       std::vector<Contribution>& contributions);
 
 // What a worker hands to the reduction of a norm: the square of each gradient.
-std::vector<Contribution> squares_of(const Gradients& gradients);
+void add_squares(const Gradients& gradients,
+                 std::vector<Contribution>& contributions);
 
-// The length, from one square of each parameter, in that order.
-double norm_of_squares(const std::vector<at::Tensor>& squares);
-
-// Of all gradients of a model.
+// The length of all gradients of a model.
 double norm_of(const Gradients& gradients);
 
 // Makes new tensors where there is something to shorten.

@@ -252,7 +252,7 @@ class Interpreter {
                                                 action.microbatch, samples);
     const LayerFunction& function = *network_.functions[id.index()];
     const Tensors carried(gradient.begin() + 1, gradient.end());
-    Tensors& sums = worker.gradients[minibatch(action)][id];
+    Tensors& sums = worker.gradients[{minibatch(action), id}];
     if (sums.empty())
       sums = function.backward_weight(kept, gradient[0], carried);
     else
@@ -287,14 +287,17 @@ class Interpreter {
     const Reduction& reduction = program_.reductions[index];
     InterpretedWorker& worker = workers_[id.index()];
     if (!reduction.is_norm)
-      own.contributions = contributions_of(network_.model, reduction,
-                                           worker.gradients[minibatch(action)]);
+      add_contributions(
+          network_.model, reduction,
+          [&](LayerId layer) {
+            return worker.find_gradients(minibatch(action), layer);
+          },
+          own.contributions);
     for (const StageId stage : reduction.stages)
       if (const Operation* operation = program_.operation(id, stage);
           operation && reduction.is_norm)
-        for (Contribution& square : squares_of(
-                 gradients_of(worker, *operation, action, reduction.after)))
-          own.contributions.push_back(std::move(square));
+        add_squares(gradients_of(worker, *operation, action, reduction.after),
+                    own.contributions);
     parts.push_back(std::move(own));
     if (static_cast<int>(parts.size()) == participants_[index].givers)
       sums_[{action.index, action.microbatch}] =
@@ -305,12 +308,18 @@ class Interpreter {
   Gradients gradients_of(InterpretedWorker& worker, const Operation& operation,
                          const Action& action,
                          const std::vector<std::int32_t>& reductions) {
-    Gradients gradients = own_gradients(network_.model, operation,
-                                        worker.gradients[minibatch(action)]);
+    Gradients gradients(network_.model.parameters().size());
+    add_own_gradients(
+        network_.model, operation,
+        [&](LayerId layer) {
+          return worker.find_gradients(minibatch(action), layer);
+        },
+        gradients);
     for (const std::int32_t r : reductions) {
       const Reduction& of = program_.reductions[static_cast<std::size_t>(r)];
       for (std::size_t i = 0; i < of.parameters.size() && !of.is_norm; ++i)
-        gradients[of.parameters[i]] = sums_.at({r, action.microbatch})[i];
+        gradients[of.parameters[i].index()] =
+            sums_.at({r, action.microbatch})[i];
     }
     return gradients;
   }

@@ -21,13 +21,19 @@ using MessageKey = std::pair<std::int32_t, std::int32_t>;  // index, microbatch
 struct InterpretedWorker {
   explicit InterpretedWorker(int num_layers) : values(num_layers) {}
 
+  // Null if there is no gradient.
+  const Tensors* find_gradients(std::int32_t minibatch, LayerId layer) const {
+    const auto found = gradients.find({minibatch, layer});
+    return found == gradients.end() ? nullptr : &found->second;
+  }
+
   std::vector<Action> actions;
   std::size_t next = 0;
   ValueStore values;
   std::set<MessageKey> taken;                          // transfers
   std::map<MessageKey, std::vector<Tensors>> arrived;  // transfers
   std::map<std::int32_t, WeightHistory> groups;
-  std::map<std::int32_t, LayerGradients> gradients;  // by minibatch
+  std::map<std::pair<std::int32_t, LayerId>, Tensors> gradients;  // minibatch
   std::map<LayerId, Tensors> statistics;
 };
 

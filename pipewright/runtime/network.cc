@@ -61,10 +61,8 @@ KeptTensors kept_value(const Network& network, LayerId id, Tensors value,
 at::Tensor output_in(const Network& network, LayerId id,
                      const at::Tensor& storage) {
   if (network.storage[id.index()] == id) return storage;
-  const Shape& shape = network.model.layer(id).output;
-  std::vector<std::int64_t> sizes = {storage.size(0)};
-  sizes.insert(sizes.end(), shape.begin(), shape.end());
-  return storage.view(sizes);
+  return storage.view(
+      sizes_of(storage.size(0), network.model.layer(id).output));
 }
 
 }  // namespace pipewright

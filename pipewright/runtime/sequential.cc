@@ -113,19 +113,19 @@ class SequentialTrainer {
   }
 
   void step(std::int64_t minibatch) {
-    Gradients sums;
+    Gradients sums(network_.model.parameters().size());
     for (std::size_t i = 0; i < num_layers_; ++i) {
       const auto& parameters = network_.model.layer(LayerId(i)).parameters;
       for (std::size_t j = 0; j < parameters.size(); ++j)
-        add(sums[parameters[j]], gradients_[i][j]);
+        add(sums[parameters[j].index()], gradients_[i][j]);
     }
     if (settings_.most_norm > 0) clip(sums, norm_of(sums), settings_.most_norm);
-    for (const auto& [id, gradient] : sums) {
-      Tensors& state = state_[id.index()];
-      at::Tensor& tensor = trained_.parameters[id.index()];
+    for (std::size_t id = 0; id < sums.size(); ++id) {
+      Tensors& state = state_[id];
+      at::Tensor& tensor = trained_.parameters[id];
       while (static_cast<int>(state.size()) < settings_.optimizer->words())
         state.push_back(at::zeros_like(tensor));
-      settings_.optimizer->update(tensor, gradient, state,
+      settings_.optimizer->update(tensor, sums[id], state,
                                   settings_.learning_rate(minibatch),
                                   minibatch);
     }

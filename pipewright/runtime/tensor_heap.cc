@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
-#include <vector>
+#include <utility>
 
 namespace pipewright {
 namespace {
@@ -40,23 +40,24 @@ SizeClass class_of(std::size_t bytes) {
 
 }  // namespace
 
+// Stands before the bytes of each block.
+struct alignas(kAlignment) HeapBlock {
+  HeapBlocks* blocks = nullptr;  // none on a thread without a heap
+  std::size_t size_class = 0;
+  std::int64_t bytes = 0;
+  HeapBlock* next = nullptr;  // of those that are free
+};
+static_assert(sizeof(HeapBlock) == kAlignment);
+
 struct HeapBlocks {
   std::mutex mutex;
-  std::array<std::vector<void*>, kNumClasses> free;  // by size class
+  std::array<HeapBlock*, kNumClasses> free = {};  // by size class
   std::int64_t held = 0, peak = 0, reserved = 0;
   std::int64_t num_used = 0;
   bool is_orphaned = false;  // its heap is gone
 };
 
 namespace {
-
-// Stands before the bytes of each block.
-struct alignas(kAlignment) Header {
-  HeapBlocks* blocks = nullptr;  // none on a thread without a heap
-  std::size_t size_class = 0;
-  std::int64_t bytes = 0;
-};
-static_assert(sizeof(Header) == kAlignment);
 
 thread_local HeapBlocks* blocks_of_thread = nullptr;
 
@@ -66,38 +67,36 @@ void* reused_block(HeapBlocks& blocks, const SizeClass& size,
   blocks.held += bytes;
   blocks.peak = std::max(blocks.peak, blocks.held);
   ++blocks.num_used;
-  auto& list = blocks.free[size.index];
-  if (list.empty()) {
+  HeapBlock*& first = blocks.free[size.index];
+  if (!first) {
     blocks.reserved += static_cast<std::int64_t>(size.bytes);
     return nullptr;
   }
-  void* block = list.back();
-  list.pop_back();
-  return block;
+  return std::exchange(first, first->next);
 }
 
 void* allocated(std::size_t bytes) {
   const SizeClass size = class_of(bytes);
-  const Header header{blocks_of_thread, size.index,
-                      static_cast<std::int64_t>(bytes)};
+  const HeapBlock header{blocks_of_thread, size.index,
+                         static_cast<std::int64_t>(bytes), nullptr};
   void* block = nullptr;
   if (header.blocks) block = reused_block(*header.blocks, size, header.bytes);
   if (!block &&
-      ::posix_memalign(&block, kAlignment, sizeof(Header) + size.bytes) != 0)
+      ::posix_memalign(&block, kAlignment, sizeof(HeapBlock) + size.bytes) != 0)
     throw std::bad_alloc();
-  return new (block) Header(header) + 1;
+  return new (block) HeapBlock(header) + 1;
 }
 
 void release(void* bytes) {
   if (!bytes) return;
-  auto* header = static_cast<Header*>(bytes) - 1;
+  auto* header = static_cast<HeapBlock*>(bytes) - 1;
   HeapBlocks* blocks = header->blocks;
   if (!blocks) return std::free(header);
   std::unique_lock lock(blocks->mutex);
   blocks->held -= header->bytes;
   --blocks->num_used;
   if (!blocks->is_orphaned) {
-    blocks->free[header->size_class].push_back(header);
+    header->next = std::exchange(blocks->free[header->size_class], header);
     return;
   }
   const bool is_last = blocks->num_used == 0;
@@ -134,9 +133,8 @@ TensorHeap::TensorHeap() : blocks_(new HeapBlocks) { install(); }
 
 TensorHeap::~TensorHeap() {
   std::unique_lock lock(blocks_->mutex);
-  for (auto& list : blocks_->free)
-    for (void* block : list) std::free(block);
-  for (auto& list : blocks_->free) list.clear();
+  for (HeapBlock*& first : blocks_->free)
+    while (first) std::free(std::exchange(first, first->next));
   blocks_->is_orphaned = true;
   const bool is_unused = blocks_->num_used == 0;
   lock.unlock();

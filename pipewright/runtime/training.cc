@@ -32,9 +32,7 @@ at::Tensor seed_gradient(const Layer& layer, std::int64_t samples,
         {},
         static_cast<double>(samples) / static_cast<double>(minibatch_samples),
         type);
-  std::vector<std::int64_t> sizes = {samples};
-  sizes.insert(sizes.end(), layer.output.begin(), layer.output.end());
-  return at::zeros(sizes, type);
+  return at::zeros(sizes_of(samples, layer.output), type);
 }
 
 SingleThreaded::SingleThreaded() : before_(at::get_num_threads()) {

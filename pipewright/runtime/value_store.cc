@@ -107,24 +107,23 @@ Tensors ValueStore::read(Value value, std::int32_t microbatch,
       tensor = cut(tensor, pieces.front().range, range);
     return result;
   }
-  std::vector<Tensors> columns;  // per tensor of the value, its parts in order
-  std::int32_t covered = range.first;
-  for (const Piece& piece : pieces) {
-    const Samples part{std::max(piece.range.first, range.first),
-                       std::min(piece.range.end, range.end)};
-    if (part.first >= part.end) continue;
-    PIPEWRIGHT_CHECK(part.first == covered,
-                     "a gap in the samples of " + text(value, microbatch));
-    covered = part.end;
-    columns.resize(piece.tensors.size());
-    for (std::size_t i = 0; i < columns.size(); ++i)
-      columns[i].push_back(cut(piece.tensors[i], piece.range, part));
-  }
-  PIPEWRIGHT_CHECK(covered == range.end,
-                   "samples are missing of " + text(value, microbatch));
   Tensors result;
-  for (const Tensors& column : columns)
-    result.push_back(column.size() == 1 ? column[0] : at::cat(column, 0));
+  for (std::size_t i = 0; i < pieces.front().tensors.size(); ++i) {
+    Tensors parts;
+    std::int32_t covered = range.first;
+    for (const Piece& piece : pieces) {
+      const Samples part{std::max(piece.range.first, range.first),
+                         std::min(piece.range.end, range.end)};
+      if (part.first >= part.end) continue;
+      PIPEWRIGHT_CHECK(part.first == covered,
+                       "a gap in the samples of " + text(value, microbatch));
+      covered = part.end;
+      parts.push_back(cut(piece.tensors[i], piece.range, part));
+    }
+    PIPEWRIGHT_CHECK(covered == range.end,
+                     "samples are missing of " + text(value, microbatch));
+    result.push_back(parts.size() == 1 ? parts[0] : at::cat(parts, 0));
+  }
   return result;
 }
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "pipewright/plan/action_cursor.h"
-#include "pipewright/runtime/channels/reduction.h"
 
 namespace pipewright {
 namespace {
@@ -19,6 +18,11 @@ std::string name_of(ActionKind kind) {
       "weight gradient", "recompute", "send",
       "receive",         "reduce",    "step"};
   return kNames[static_cast<int>(kind)];
+}
+
+// Keeps the list.
+void forget(Gradients& gradients) {
+  std::fill(gradients.begin(), gradients.end(), at::Tensor());
 }
 
 }  // namespace
@@ -32,7 +36,9 @@ Worker::Worker(const Network& network, const Program& program, WorkerId id,
       code_(network, program, id),
       weights_(network, program, id, settings),
       values_(network.model.num_layers()),
-      gradients_(network.model.num_layers()) {
+      gradients_(network.model.num_layers()),
+      reduced_(network.model.parameters().size()),
+      complete_(network.model.parameters().size()) {
   for (const Operation& operation : program.operations) {
     if (operation.worker != id) continue;
     for (const LayerId layer : operation.forward)
@@ -56,8 +62,8 @@ void Worker::prepare(int minibatches, std::int64_t done,
   statistics_minibatch_ = -1;
   values_.clear();
   gradients_.clear();
-  reduced_.clear();
-  summed_.clear();
+  forget(reduced_);
+  forget(complete_);
   losses_.clear();
   losses_.reserve(static_cast<std::size_t>(minibatches) *
                   static_cast<std::size_t>(program_.num_microbatches));
@@ -81,8 +87,7 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
     current_layer_ = LayerId();
     channel.before(action, absolute(action.microbatch));
     if (is_compute(action.kind)) wait_for_reads(action, code);
-    if (action.kind == ActionKind::Step) wait_for_reductions(action);
-    if (action.kind == ActionKind::Reduce) wait_for_sums(action);
+    wait_for_reductions(action, code);
     if (action.stage.is_none()) {
       execute(action, code);
       continue;
@@ -143,47 +148,31 @@ void Worker::execute(const Action& action, const ActionCode& code) {
 void Worker::wait_for_reads(const Action& action, const ActionCode& code) {
   for (const TransferId id : code.takes) {
     const Transfer& transfer = program_.transfers[id.index()];
-    auto arrived = channel_->take(id, action.microbatch);
-    for (std::size_t i = 0; i < arrived.size(); ++i)
+    channel_->take(id, action.microbatch, message_);
+    for (std::size_t i = 0; i < message_.size(); ++i)
       values_.add_piece(transfer.values[i], action.microbatch,
                         {transfer.first_sample, transfer.end_sample},
-                        std::move(arrived[i]));
+                        std::move(message_[i]));
   }
   for (const WeightArrival& arrival : code.arrivals) {
     const std::int32_t version = action.version + arrival.version_offset;
-    if (version > 0 && !weights_.has(arrival.group, version))
-      weights_.install(arrival.group, version,
-                       channel_->take(arrival.transfer, version));
+    if (version <= 0 || weights_.has(arrival.group, version)) continue;
+    channel_->take(arrival.transfer, version, message_);
+    weights_.install(arrival.group, version, message_);
+    message_.clear();
   }
 }
 
-void Worker::wait_for_reductions(const Action& action) {
-  const ReadSet& set =
-      program_.read_sets[static_cast<std::size_t>(action.index)];
-  for (const std::int32_t r : set.reductions)
-    if (program_.reductions[static_cast<std::size_t>(r)].is_norm)
-      norm_ = channel_->reduced(r, action.microbatch).at(0).item<double>();
-    else
-      reduced_.merge(reduced_gradients(r, action.microbatch));
-}
-
-// Those that a norm is about.
-void Worker::wait_for_sums(const Action& action) {
-  const Reduction& reduction =
-      program_.reductions[static_cast<std::size_t>(action.index)];
-  for (const std::int32_t r : sums_read(reduction, id_, program_))
-    summed_.merge(reduced_gradients(r, action.microbatch));
-}
-
-Gradients Worker::reduced_gradients(std::int32_t reduction,
-                                    std::int32_t microbatch) {
-  const auto& parameters =
-      program_.reductions[static_cast<std::size_t>(reduction)].parameters;
-  const Tensors sums = channel_->reduced(reduction, microbatch);
-  Gradients gradients;
-  for (std::size_t i = 0; i < sums.size(); ++i)
-    gradients.emplace(parameters[i], sums[i]);
-  return gradients;
+void Worker::wait_for_reductions(const Action& action, const ActionCode& code) {
+  for (const std::int32_t r : code.reductions) {
+    const Reduction& reduction =
+        program_.reductions[static_cast<std::size_t>(r)];
+    channel_->reduced(r, action.microbatch, sums_);
+    if (reduction.is_norm) norm_ = sums_[0].item<double>();
+    for (std::size_t i = 0; i < sums_.size() && !reduction.is_norm; ++i)
+      reduced_[reduction.parameters[i].index()] = std::move(sums_[i]);
+    sums_.clear();
+  }
 }
 
 // A program is made from a profile, which does not say that a layer needs no
@@ -197,41 +186,50 @@ void Worker::send(const Action& action) {
   const TransferId id(action.index);
   const Transfer& transfer = program_.transfers[id.index()];
   if (transfer.is_keyed_by_version()) {
-    channel_->send(id, action.version,
-                   weights_.copies(transfer.group, action.version));
+    weights_.copy(transfer.group, action.version, message_);
+    channel_->send(id, action.version, std::move(message_));
     return;
   }
-  std::vector<Tensors> values;
+  message_.clear();
   for (const Value& value : transfer.values)
-    values.push_back(is_nothing(value) ? Tensors()
-                                       : values_.read(value, action.microbatch,
-                                                      {transfer.first_sample,
-                                                       transfer.end_sample}));
-  channel_->send(id, action.microbatch, std::move(values));
+    message_.push_back(
+        is_nothing(value)
+            ? Tensors()
+            : values_.read(value, action.microbatch,
+                           {transfer.first_sample, transfer.end_sample}));
+  channel_->send(id, action.microbatch, std::move(message_));
 }
 
-// Of gradients that are complete: sums where there are some, else its own.
-void Worker::reduce_norm(const Action& action) {
-  const Reduction& norm =
-      program_.reductions[static_cast<std::size_t>(action.index)];
-  Gradients gradients = std::move(summed_);
-  summed_.clear();
-  const LayerGradients own =
-      gradients_.of_minibatch(minibatch(action.microbatch));
-  for (const StageId stage : norm.stages)
+// Of its stages among these: sums over workers where it has waited for some,
+// else its own.
+void Worker::complete_gradients(std::span<const StageId> stages,
+                                std::int32_t microbatch) {
+  for (const StageId stage : stages)
     if (const Operation* operation = program_.operation(id_, stage))
-      gradients.merge(own_gradients(network_.model, *operation, own));
-  channel_->contribute(action.index, action.microbatch, squares_of(gradients));
+      add_own_gradients(
+          network_.model, *operation,
+          [&](LayerId layer) { return own_gradients(layer, microbatch); },
+          complete_);
+  for (std::size_t i = 0; i < reduced_.size(); ++i)
+    if (reduced_[i].defined()) complete_[i] = std::move(reduced_[i]);
 }
 
 void Worker::reduce(const Action& action) {
   const Reduction& reduction =
       program_.reductions[static_cast<std::size_t>(action.index)];
-  if (reduction.is_norm) return reduce_norm(action);
-  channel_->contribute(
-      action.index, action.microbatch,
-      contributions_of(network_.model, reduction,
-                       gradients_.of_minibatch(minibatch(action.microbatch))));
+  contributions_.clear();
+  if (reduction.is_norm) {
+    complete_gradients(reduction.stages, action.microbatch);
+    add_squares(complete_, contributions_);
+    forget(complete_);
+  } else {
+    add_contributions(
+        network_.model, reduction,
+        [&](LayerId layer) { return own_gradients(layer, action.microbatch); },
+        contributions_);
+  }
+  channel_->contribute(action.index, action.microbatch,
+                       std::move(contributions_));
 }
 
 void Worker::step(const Action& action) {
@@ -240,15 +238,13 @@ void Worker::step(const Action& action) {
     throw LossIsNotFinite("the norm of all gradients is " +
                           std::to_string(norm_));
   const Operation& operation = *program_.operation(id_, action.stage);
-  Gradients gradients = std::move(reduced_);
-  reduced_.clear();
-  const std::int32_t own = minibatch(action.microbatch);
-  gradients.merge(
-      own_gradients(network_.model, operation, gradients_.of_minibatch(own)));
-  for (const LayerId layer : operation.backward) gradients_.drop(layer, own);
-  clip(gradients, norm_, settings_.most_norm);
+  complete_gradients({&action.stage, 1}, action.microbatch);
+  for (const LayerId layer : operation.backward)
+    gradients_.drop(layer, minibatch(action.microbatch));
+  clip(complete_, norm_, settings_.most_norm);
   weights_.step(action.stage, action.version, done_ + action.version - 1,
-                gradients);
+                complete_);
+  forget(complete_);
 }
 
 }  // namespace pipewright

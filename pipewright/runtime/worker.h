@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -83,9 +84,12 @@ class Worker {
  private:
   void execute(const Action& action, const ActionCode& code);
   void wait_for_reads(const Action& action, const ActionCode& code);
-  void wait_for_reductions(const Action& action);
-  void wait_for_sums(const Action& action);
-  Gradients reduced_gradients(std::int32_t reduction, std::int32_t microbatch);
+  void wait_for_reductions(const Action& action, const ActionCode& code);
+  const Tensors* own_gradients(LayerId layer, std::int32_t microbatch) const {
+    return gradients_.find(layer, minibatch(microbatch));
+  }
+  void complete_gradients(std::span<const StageId> stages,
+                          std::int32_t microbatch);
   void forward(const Action& action, const ActionCode& code);
   void keep_statistics(std::int32_t minibatch);
   void backward(const Action& action, const ActionCode& code);
@@ -99,7 +103,6 @@ class Worker {
   bool is_nothing(const Value& value) const;
   void send(const Action& action);
   void reduce(const Action& action);
-  void reduce_norm(const Action& action);
   void step(const Action& action);
 
   void load_inputs(const LayerCode& layer, std::int32_t microbatch,
@@ -131,9 +134,8 @@ class Worker {
   std::map<LayerId, Tensors> statistics_;
   std::map<LayerId, Tensors> statistics_before_;  // the minibatch in progress
   std::int32_t statistics_minibatch_ = -1;
-  Gradients reduced_;  // for the Step that comes now
+  Gradients reduced_;  // sums that the Step or Reduce that comes now reads
   double norm_ = 0;    // likewise
-  Gradients summed_;   // for the Reduce of a norm that comes now
   std::vector<PartialLoss> losses_;
   std::vector<Span> spans_;
 
@@ -146,9 +148,12 @@ class Worker {
 
   LayerStopwatch* stopwatch_ = nullptr;
 
-  // Of the layer in progress; kept for their memory.
-  Tensors inputs_, carried_;
+  // Of the layer or action in progress; kept for their memory.
+  Tensors inputs_, carried_, sums_;
   KeptTensors kept_;
+  Values message_;
+  Gradients complete_;
+  std::vector<Contribution> contributions_;
 };
 
 }  // namespace pipewright

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "pipewright/base/check.h"
+#include "pipewright/runtime/channels/reduction.h"
 #include "pipewright/runtime/training.h"
 
 namespace pipewright {
@@ -109,6 +110,11 @@ ActionCode WorkerCode::made(const Action& action,
                             const ActionLife& life) const {
   ActionCode code;
   code.takes = life.takes;
+  const auto index = static_cast<std::size_t>(action.index);
+  if (action.kind == ActionKind::Step)
+    code.reductions = program_.read_sets[index].reductions;
+  if (action.kind == ActionKind::Reduce)
+    code.reductions = sums_read(program_.reductions[index], worker_, program_);
   if (is_compute(action.kind)) {
     const Operation& operation = *program_.operation(worker_, action.stage);
     const StageDelay& delay = program_.delays[action.stage.index()];

@@ -41,11 +41,12 @@ struct WeightArrival {
 // An action but for its microbatch and version.
 struct ActionCode {
   Samples samples;
-  std::vector<LayerCode> layers;        // of compute, in the order of work
-  double steps_back = 0;                // of the weights that it reads
-  std::vector<TransferId> takes;        // transfers it is the first to read
-  std::vector<WeightArrival> arrivals;  // of weights, if not there yet
-  std::vector<Value> frees;             // at its end
+  std::vector<LayerCode> layers;         // of compute, in the order of work
+  double steps_back = 0;                 // of the weights that it reads
+  std::vector<TransferId> takes;         // transfers it is the first to read
+  std::vector<WeightArrival> arrivals;   // of weights, if not there yet
+  std::vector<std::int32_t> reductions;  // whose sums it waits for
+  std::vector<Value> frees;              // at its end
 };
 
 class WorkerCode {

@@ -234,6 +234,24 @@ TEST_CASE("recompute keeps only what comes into the stage") {
         std::string::npos);
 }
 
+TEST_CASE("a layer's workspace is held while it computes") {
+  Plan plan = plan_of({2}, 4, 2, "zb-h1", Method::Sync);
+  plan.stages[1].recompute = true;
+  Profile profile = chain(4);
+  const Program without = lower(plan, profile).value();
+  profile.sizes[1][3].workspace = Bytes(70);
+  const Program with = lower(plan, profile).value();
+  for (std::size_t i = 0; i < with.operations.size(); ++i) {
+    const Bytes more(with.operations[i].stage == StageId(1) ? 70 : 0);
+    for (std::size_t kind = 0; kind < 5; ++kind) {
+      const Effect& plain = without.operations[i].effects[kind];
+      const Effect& effect = with.operations[i].effects[kind];
+      CHECK(effect.allocates == plain.allocates + more);
+      CHECK(effect.frees == plain.frees + more);
+    }
+  }
+}
+
 TEST_CASE("plans that do not fit their model are refused") {
   const auto message = [](const Plan& plan) {
     return lower(plan, chain(4)).error().to_text();

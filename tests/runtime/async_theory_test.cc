@@ -49,8 +49,7 @@ at::Tensor last_size(const Quadratic& q, const at::Tensor& rates) {
         history.read(kWeight, t - q.backward, corrected ? distance : 0);
     const at::Tensor gradient =
         seen.mul(1 + q.discrepancy).sub(back, q.discrepancy).mul(rates);
-    history.step(settings, [&](ParameterId) { return rule; },
-                 {{kWeight, gradient}});
+    history.step(settings, [&](ParameterId) { return rule; }, {gradient});
     if (t >= kSteps - 100)
       size = at::maximum(size, history.newest().at(kWeight).abs());
   }
@@ -126,7 +125,7 @@ TEST_CASE("a linear drift is recovered by the correction") {
                    [&](ParameterId) {
                      return StepRule{0, distance};
                    },
-                   {{kWeight, drift.neg()}});
+                   {drift.neg()});
     const at::Tensor expected = drift * (kSteps - distance);
     CHECK(
         at::allclose(history.read(kWeight, kSteps, distance), expected, 1e-12));

@@ -11,8 +11,6 @@
 namespace pipewright::testing {
 namespace {
 
-using Values = std::vector<std::vector<at::Tensor>>;
-
 // See onwards() and back_to().
 Program ring(int workers) {
   Program program;

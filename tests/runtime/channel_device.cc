@@ -11,8 +11,6 @@
 namespace pipewright::testing {
 namespace {
 
-using Values = std::vector<std::vector<at::Tensor>>;
-
 bool have_same_bits(const at::Tensor& one, const at::Tensor& two) {
   const auto bytes = [](const at::Tensor& tensor) {
     return tensor.cpu().contiguous().view({-1}).view(at::kByte);

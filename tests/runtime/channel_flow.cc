@@ -15,8 +15,6 @@
 namespace pipewright::testing {
 namespace {
 
-using Values = std::vector<std::vector<at::Tensor>>;
-
 void a_large_one(WorkerId self, Channel& channel, std::int64_t bytes) {
   const std::int64_t numbers = bytes / 8;
   if (self == WorkerId(0)) channel.send(onwards(0), 0, {{at::arange(numbers)}});

@@ -27,11 +27,11 @@ TrainingSettings clipping(double most) {
 TEST_CASE("clip is torch's clip_grad_norm_") {
   at::manual_seed(5);
   for (const double most : {0.01, 1.0, 100.0}) {
-    Gradients gradients;
+    Gradients gradients(5);
     std::vector<at::Tensor> theirs;
     for (int i = 0; i < 5; ++i) {
       const at::Tensor gradient = at::randn({3 + i, 4});
-      gradients[ParameterId(i)] = gradient.clone();
+      gradients[static_cast<std::size_t>(i)] = gradient.clone();
       theirs.push_back(at::zeros({3 + i, 4}).set_requires_grad(true));
       theirs.back().mutable_grad() = gradient.clone();
     }
@@ -41,7 +41,7 @@ TEST_CASE("clip is torch's clip_grad_norm_") {
               .epsilon(1e-6));
     clip(gradients, norm, most);
     for (int i = 0; i < 5; ++i)
-      CHECK((gradients[ParameterId(i)] -
+      CHECK((gradients[static_cast<std::size_t>(i)] -
              theirs[static_cast<std::size_t>(i)].grad())
                 .abs()
                 .max()

@@ -37,7 +37,7 @@ inline Case attention_case(const std::string& name, std::vector<Shape> inputs,
             Tensors parts = in;
             if (in.size() == 1) parts = in[0].chunk(3, 2);
             if (in.size() == 2) {
-              const Tensors pair = in[1].chunk(2, 2);
+              const auto pair = in[1].chunk(2, 2);
               parts = {in[0], pair[0], pair[1]};
             }
             for (at::Tensor& part : parts)

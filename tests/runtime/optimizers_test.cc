@@ -23,7 +23,7 @@ double difference(const OptimizerChoice& choice, const Options& options) {
   at::Tensor weights = at::randn({7, 5});
   const at::Tensor leaf = weights.clone().set_requires_grad(true);
   Theirs theirs({leaf}, options);
-  std::vector<at::Tensor> state(static_cast<std::size_t>(ours->words()));
+  Tensors state(static_cast<std::size_t>(ours->words()));
   for (at::Tensor& tensor : state) tensor = at::zeros_like(weights);
   double largest = 0;
   for (int step = 0; step < kSteps; ++step) {

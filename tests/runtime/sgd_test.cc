@@ -15,8 +15,7 @@ TEST_CASE("momentum, decay and Nesterov follow the definition") {
         if (nesterov && momentum == 0) continue;
         const auto optimizer = sgd({momentum, decay, nesterov});
         at::Tensor weights = at::full({1}, 2.0, at::kDouble);
-        std::vector<at::Tensor> state(
-            static_cast<std::size_t>(optimizer->words()));
+        Tensors state(static_cast<std::size_t>(optimizer->words()));
         for (at::Tensor& tensor : state) tensor = at::zeros({1}, at::kDouble);
         double w = 2, b = 0;
         for (int step = 0; step < 6; ++step) {

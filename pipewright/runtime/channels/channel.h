@@ -13,14 +13,13 @@
 
 #pragma once
 
-#include <ATen/ATen.h>
-
 #include <cstdint>
 #include <exception>
 #include <vector>
 
 #include "pipewright/base/ids.h"
 #include "pipewright/plan/program.h"
+#include "pipewright/runtime/tensors.h"
 
 namespace pipewright {
 
@@ -47,22 +46,31 @@ class Channel {
     static_cast<void>(action), static_cast<void>(microbatch);
   }
 
-  // `key` is the microbatch, or the version if the transfer carries weights;
-  // one list of tensors per value of the transfer.
-  virtual void send(TransferId transfer, std::int32_t key,
-                    std::vector<std::vector<at::Tensor>> values) = 0;
+  // `key` is the microbatch, or the version if the transfer carries weights.
+  // Tensors leave `values` and come into it; the lists themselves may stay with
+  // the worker, whose next message then finds their memory.
+  virtual void send(TransferId transfer, std::int32_t key, Values&& values) = 0;
   virtual void post(TransferId transfer, std::int32_t key) = 0;
-  virtual std::vector<std::vector<at::Tensor>> take(TransferId transfer,
-                                                    std::int32_t key) = 0;
+  virtual void take(TransferId transfer, std::int32_t key, Values& values) = 0;
+  Values take(TransferId transfer, std::int32_t key) {
+    Values values;
+    take(transfer, key, values);
+    return values;
+  }
 
   // Hands in this worker's part of a reduction for the minibatch that starts
-  // with `microbatch`, once.
+  // with `microbatch`, once. What was said of lists holds here, too.
   virtual void contribute(std::int32_t reduction, std::int32_t microbatch,
-                          std::vector<Contribution> contributions) = 0;
+                          std::vector<Contribution>&& contributions) = 0;
   // The sums, one per parameter of the reduction; asked for once by each of
   // the worker's stages that take part. Shared: not to be written to.
-  virtual std::vector<at::Tensor> reduced(std::int32_t reduction,
-                                          std::int32_t microbatch) = 0;
+  virtual void reduced(std::int32_t reduction, std::int32_t microbatch,
+                       Tensors& sums) = 0;
+  Tensors reduced(std::int32_t reduction, std::int32_t microbatch) {
+    Tensors sums;
+    reduced(reduction, microbatch, sums);
+    return sums;
+  }
 
   // Makes every call of every worker that sends or blocks, now and later, throw
   // Cancelled.

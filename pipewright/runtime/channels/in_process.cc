@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
-#include <list>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
@@ -18,62 +18,129 @@
 namespace pipewright {
 namespace {
 
-using Values = std::vector<std::vector<at::Tensor>>;
+// What has been sent of one transfer and was not taken yet: few. Each list of
+// tensors stays in its place, and only tensors go in and out.
+class Line {
+ public:
+  Line(const Transfer& transfer, int num_expected)
+      : messages_(static_cast<std::size_t>(num_expected)) {
+    for (Message& message : messages_)
+      message.values.reserve(transfer.values.size());
+  }
 
-struct Message {
-  TransferId transfer;
-  std::int32_t key = 0;
-  Values values;
+  int num_waiting() const { return num_waiting_; }
+  void add(std::int32_t key, Values& values) {
+    const auto place = static_cast<std::size_t>(num_waiting_++);
+    if (place == messages_.size()) messages_.emplace_back();
+    messages_[place].key = key;
+    move_tensors(values, messages_[place].values);
+  }
+  // False if it is not there.
+  bool take(std::int32_t key, Values& values) {
+    const auto end = messages_.begin() + num_waiting_;
+    const auto found = std::find_if(
+        messages_.begin(), end, [&](const Message& m) { return m.key == key; });
+    if (found == end) return false;
+    move_tensors(found->values, values);
+    std::swap(*found, *std::prev(end));
+    --num_waiting_;
+    return true;
+  }
+
+ private:
+  struct Message {
+    std::int32_t key = 0;
+    Values values;
+  };
+  static void move_tensors(Values& from, Values& to) {
+    to.resize(from.size());
+    std::move(from.begin(), from.end(), to.begin());
+  }
+
+  std::vector<Message> messages_;  // the first ones are waiting
+  int num_waiting_ = 0;
 };
 
-// What has arrived at one worker and was not taken yet: few.
 struct Inbox {
-  Inbox(bool spins, std::size_t num_transfers)
-      : arrival(spins), removal(spins), waiting(num_transfers, 0) {}
+  explicit Inbox(bool spins) : arrival(spins), removal(spins) {}
 
-  std::mutex mutex;
+  std::mutex mutex;  // of the lines to this worker
   Event arrival, removal;
-  std::vector<Message> messages;
-  std::vector<int> waiting;  // messages, by transfer
 };
 
 struct RunningReduction {
-  std::int32_t reduction = 0, microbatch = 0;
-  std::vector<WorkerContributions> parts;
-  std::vector<at::Tensor> sums;  // by parameter, as they get done
+  static constexpr std::int32_t kNone = -1;
+
+  std::int32_t microbatch = kNone;
+  std::vector<WorkerContributions> parts;  // by place of the worker
+  int num_given = 0;
+  Tensors sums;  // by parameter, as they get done
   std::size_t num_begun = 0, num_done = 0;
   int handed_out = 0;
+
+  // Keeps its lists.
+  void end() {
+    microbatch = kNone;
+    for (WorkerContributions& part : parts) part.contributions.clear();
+    sums.clear();
+    num_begun = num_done = 0;
+    num_given = handed_out = 0;
+  }
 };
+
+// Of one reduction: minibatches take turns, so that each has soon seen how much
+// there is to hold.
+class RunningReductions {
+ public:
+  RunningReduction& of(std::int32_t microbatch, int num_microbatches) {
+    for (RunningReduction& known : all_)
+      if (known.microbatch == microbatch) return known;
+    RunningReduction& made = unused(
+        static_cast<std::size_t>(microbatch / num_microbatches) % all_.size());
+    made.microbatch = microbatch;
+    return made;
+  }
+
+ private:
+  RunningReduction& unused(std::size_t first) {
+    for (std::size_t i = 0; i < all_.size(); ++i)
+      if (auto& next = all_[(first + i) % all_.size()];
+          next.microbatch == RunningReduction::kNone)
+        return next;
+    return all_.emplace_back();
+  }
+
+  // One may have to be read yet while the next is handed in.
+  std::deque<RunningReduction> all_ = std::deque<RunningReduction>(2);
+};
+
+// A worker is rarely further ahead of another.
+int num_expected(const Program& program) {
+  return std::min(Room::kLeast,
+                  program.num_microbatches + program.num_workers());
+}
 
 struct Shared {
   Shared(const Program& p, bool spins)
       : program(p),
         room(p),
         participants(participants_of(p)),
-        completion(spins) {
-    for (int i = 0; i < p.num_workers(); ++i)
-      inboxes.emplace_back(spins, p.transfers.size());
-  }
-
-  // With the mutex held.
-  RunningReduction& running(std::int32_t reduction, std::int32_t microbatch) {
-    for (RunningReduction& known : reductions)
-      if (known.reduction == reduction && known.microbatch == microbatch)
-        return known;
-    RunningReduction& made = reductions.emplace_back();
-    made.reduction = reduction;
-    made.microbatch = microbatch;
-    return made;
+        completion(spins),
+        reductions(p.reductions.size()) {
+    for (int i = 0; i < p.num_workers(); ++i) inboxes.emplace_back(spins);
+    for (const Transfer& transfer : p.transfers)
+      lines.emplace_back(transfer, num_expected(p));
   }
 
   const Program& program;
   Room room;
   std::deque<Inbox> inboxes;
+  std::vector<Line> lines;                 // by transfer
   std::vector<Participants> participants;  // by reduction
 
   std::mutex mutex;  // of what follows
   Event completion;
-  std::list<RunningReduction> reductions;  // few
+  std::vector<RunningReductions> reductions;
 
   std::atomic<bool> cancelled = false;
 };
@@ -83,80 +150,71 @@ class InProcessChannel final : public Channel {
   InProcessChannel(std::shared_ptr<Shared> shared, WorkerId worker)
       : shared_(std::move(shared)), worker_(worker) {}
 
-  void send(TransferId transfer, std::int32_t key, Values values) override {
+  void send(TransferId transfer, std::int32_t key, Values&& values) override {
     const Transfer& description = shared_->program.transfers[transfer.index()];
     Inbox& inbox = shared_->inboxes[description.to.index()];
+    Line& line = shared_->lines[transfer.index()];
     std::unique_lock lock(inbox.mutex);
-    int& waiting = inbox.waiting[transfer.index()];
-    if (waiting >= Room::kLeast && !description.is_keyed_by_version())
+    if (line.num_waiting() >= Room::kLeast &&
+        !description.is_keyed_by_version())
       inbox.removal.wait(lock, [&] {
-        return shared_->cancelled || waiting < shared_->room.of(transfer);
+        return shared_->cancelled ||
+               line.num_waiting() < shared_->room.of(transfer);
       });
     if (shared_->cancelled) throw Cancelled();
-    ++waiting;
-    inbox.messages.push_back({transfer, key, std::move(values)});
+    line.add(key, values);
     inbox.arrival.happened();
   }
 
   // Nothing to prepare: the sender leaves its tensors in the inbox itself.
   void post(TransferId, std::int32_t) override {}
 
-  Values take(TransferId transfer, std::int32_t key) override {
+  void take(TransferId transfer, std::int32_t key, Values& values) override {
     Inbox& inbox = shared_->inboxes[worker_.index()];
+    Line& line = shared_->lines[transfer.index()];
     std::unique_lock lock(inbox.mutex);
-    auto message = inbox.messages.end();
-    inbox.arrival.wait(lock, [&] {
-      message = std::find_if(inbox.messages.begin(), inbox.messages.end(),
-                             [&](const Message& m) {
-                               return m.transfer == transfer && m.key == key;
-                             });
-      return shared_->cancelled || message != inbox.messages.end();
-    });
+    inbox.arrival.wait(
+        lock, [&] { return shared_->cancelled || line.take(key, values); });
     if (shared_->cancelled) throw Cancelled();
-    Values values = std::move(message->values);
-    *message = std::move(inbox.messages.back());
-    inbox.messages.pop_back();
-    --inbox.waiting[transfer.index()];
     inbox.removal.happened();
-    return values;
   }
 
   void contribute(std::int32_t reduction, std::int32_t microbatch,
-                  std::vector<Contribution> contributions) override {
+                  std::vector<Contribution>&& contributions) override {
     const std::lock_guard lock(shared_->mutex);
     if (shared_->cancelled) throw Cancelled();
-    shared_->running(reduction, microbatch)
-        .parts.push_back({worker_, std::move(contributions)});
+    RunningReduction& to = running(reduction, microbatch);
+    to.parts.resize(description(reduction).workers.size());
+    WorkerContributions& part =
+        to.parts[place_of(worker_, description(reduction))];
+    part.worker = worker_;
+    part.contributions.assign(std::make_move_iterator(contributions.begin()),
+                              std::make_move_iterator(contributions.end()));
+    ++to.num_given;
     shared_->completion.happened();
   }
 
   // All who wait for the sums make them, parameter by parameter.
-  std::vector<at::Tensor> reduced(std::int32_t reduction,
-                                  std::int32_t microbatch) override {
-    const auto index = static_cast<std::size_t>(reduction);
-    const Reduction& description = shared_->program.reductions[index];
-    const Participants& participants = shared_->participants[index];
-    const std::size_t count = num_sums(description);
+  void reduced(std::int32_t reduction, std::int32_t microbatch,
+               Tensors& sums) override {
+    const Participants& participants =
+        shared_->participants[static_cast<std::size_t>(reduction)];
+    const std::size_t count = num_sums(description(reduction));
     std::unique_lock lock(shared_->mutex);
-    RunningReduction& running = shared_->running(reduction, microbatch);
-    wait(lock, [&] {
-      return static_cast<int>(running.parts.size()) == participants.givers;
-    });
-    running.sums.resize(count);
-    while (running.num_begun < count) {
-      const std::size_t mine = running.num_begun++;
+    RunningReduction& from = running(reduction, microbatch);
+    wait(lock, [&] { return from.num_given == participants.givers; });
+    from.sums.resize(count);
+    while (from.num_begun < count) {
+      const std::size_t mine = from.num_begun++;
       lock.unlock();
-      at::Tensor sum = reduction_sum(description, mine, running.parts);
+      at::Tensor sum = reduction_sum(description(reduction), mine, from.parts);
       lock.lock();
-      running.sums[mine] = std::move(sum);
-      if (++running.num_done == count) shared_->completion.happened();
+      from.sums[mine] = std::move(sum);
+      if (++from.num_done == count) shared_->completion.happened();
     }
-    wait(lock, [&] { return running.num_done == count; });
-    std::vector<at::Tensor> sums = running.sums;
-    if (++running.handed_out == participants.readers)
-      shared_->reductions.remove_if(
-          [&](const RunningReduction& r) { return &r == &running; });
-    return sums;
+    wait(lock, [&] { return from.num_done == count; });
+    sums = from.sums;
+    if (++from.handed_out == participants.readers) from.end();
   }
 
   void cancel() override {
@@ -172,6 +230,14 @@ class InProcessChannel final : public Channel {
   }
 
  private:
+  const Reduction& description(std::int32_t reduction) const {
+    return shared_->program.reductions[static_cast<std::size_t>(reduction)];
+  }
+  // With the mutex held.
+  RunningReduction& running(std::int32_t reduction, std::int32_t microbatch) {
+    return shared_->reductions[static_cast<std::size_t>(reduction)].of(
+        microbatch, shared_->program.num_microbatches);
+  }
   template <typename Condition>
   void wait(std::unique_lock<std::mutex>& lock, Condition is_met) {
     shared_->completion.wait(lock,

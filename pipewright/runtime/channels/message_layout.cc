@@ -61,17 +61,15 @@ at::Tensor as_sent(const at::Tensor& tensor, bool directly) {
   return host;
 }
 
-std::vector<std::vector<at::Tensor>> as_sent(
-    const std::vector<std::vector<at::Tensor>>& values, bool directly) {
-  std::vector<std::vector<at::Tensor>> sent(values.size());
+Values as_sent(const Values& values, bool directly) {
+  Values sent(values.size());
   for (std::size_t v = 0; v < values.size(); ++v)
     for (const at::Tensor& tensor : values[v])
       sent[v].push_back(as_sent(tensor, directly));
   return sent;
 }
 
-MessageLayout layout_of(const std::vector<std::vector<at::Tensor>>& values,
-                        const std::vector<std::vector<at::Tensor>>& sent) {
+MessageLayout layout_of(const Values& values, const Values& sent) {
   MessageLayout layout(values.size());
   for (std::size_t v = 0; v < values.size(); ++v)
     for (std::size_t i = 0; i < values[v].size(); ++i)
@@ -79,8 +77,7 @@ MessageLayout layout_of(const std::vector<std::vector<at::Tensor>>& values,
   return layout;
 }
 
-bool has_layout(const std::vector<std::vector<at::Tensor>>& values,
-                const std::vector<std::vector<at::Tensor>>& sent,
+bool has_layout(const Values& values, const Values& sent,
                 const MessageLayout& layout) {
   if (values.size() != layout.size()) return false;
   for (std::size_t v = 0; v < values.size(); ++v) {

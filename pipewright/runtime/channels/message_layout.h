@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "pipewright/runtime/tensors.h"
+
 namespace pipewright {
 
 struct TensorLayout {
@@ -28,14 +30,11 @@ using MessageLayout = std::vector<std::vector<TensorLayout>>;
 // device goes through pinned memory of the host, unless it may be sent
 // `directly`.
 at::Tensor as_sent(const at::Tensor& tensor, bool directly);
-std::vector<std::vector<at::Tensor>> as_sent(
-    const std::vector<std::vector<at::Tensor>>& values, bool directly);
+Values as_sent(const Values& values, bool directly);
 
 // The form of values that are sent as `sent`, and whether it is this one.
-MessageLayout layout_of(const std::vector<std::vector<at::Tensor>>& values,
-                        const std::vector<std::vector<at::Tensor>>& sent);
-bool has_layout(const std::vector<std::vector<at::Tensor>>& values,
-                const std::vector<std::vector<at::Tensor>>& sent,
+MessageLayout layout_of(const Values& values, const Values& sent);
+bool has_layout(const Values& values, const Values& sent,
                 const MessageLayout& layout);
 
 std::string packed(const MessageLayout& layout);

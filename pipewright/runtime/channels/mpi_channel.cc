@@ -69,8 +69,8 @@ std::shared_ptr<int> MpiChannel::wait_for_room(TransferId transfer) {
   return waiting;
 }
 
-void MpiChannel::send(TransferId transfer, std::int32_t key,
-                      std::vector<std::vector<at::Tensor>> values) {
+void MpiChannel::send(TransferId transfer, std::int32_t key, Values&& given) {
+  const Values values = std::move(given);
   const Transfer& description = program_.transfers[transfer.index()];
   const auto sent = as_sent(values, engine_.sends_directly());
   const std::shared_ptr<int> waiting = wait_for_room(transfer);
@@ -130,8 +130,7 @@ void MpiChannel::post(TransferId transfer, std::int32_t key) {
   posted(transfer, key);
 }
 
-std::vector<std::vector<at::Tensor>> MpiChannel::take(TransferId transfer,
-                                                      std::int32_t key) {
+void MpiChannel::take(TransferId transfer, std::int32_t key, Values& values) {
   std::shared_ptr<Receive> receive;
   {
     const std::lock_guard lock(engine_.mutex());
@@ -143,7 +142,7 @@ std::vector<std::vector<at::Tensor>> MpiChannel::take(TransferId transfer,
     const std::lock_guard lock(engine_.mutex());
     receives_.erase(Key(transfer.value, key));
   }
-  return receive->taken();
+  values = receive->taken();
 }
 
 void MpiChannel::cancel() {

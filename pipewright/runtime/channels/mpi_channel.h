@@ -47,15 +47,13 @@ class MpiChannel final : public Channel {
   ~MpiChannel() override;
 
   void before(const Action& action, std::int64_t microbatch) override;
-  void send(TransferId transfer, std::int32_t key,
-            std::vector<std::vector<at::Tensor>> values) override;
+  void send(TransferId transfer, std::int32_t key, Values&& values) override;
   void post(TransferId transfer, std::int32_t key) override;
-  std::vector<std::vector<at::Tensor>> take(TransferId transfer,
-                                            std::int32_t key) override;
+  void take(TransferId transfer, std::int32_t key, Values& values) override;
   void contribute(std::int32_t reduction, std::int32_t microbatch,
-                  std::vector<Contribution> contributions) override;
-  std::vector<at::Tensor> reduced(std::int32_t reduction,
-                                  std::int32_t microbatch) override;
+                  std::vector<Contribution>&& contributions) override;
+  void reduced(std::int32_t reduction, std::int32_t microbatch,
+               Tensors& sums) override;
   void cancel() override;
 
  private:
@@ -79,7 +77,7 @@ class MpiChannel final : public Channel {
     bool is_begun = false;
     std::vector<WorkerContributions> mine;
     std::map<int, Part> parts;  // by rank
-    std::vector<at::Tensor> sums;
+    Tensors sums;
     at::Tensor flat;               // of MPI's own sums, in memory of the host
     at::Device device = at::kCPU;  // of the gradients
     bool is_flat_done = false;

@@ -72,7 +72,7 @@ void Patience::set_cores_shared(bool are_shared) {
   cores_are_shared = are_shared;
 }
 
-std::vector<std::vector<at::Tensor>> MpiEngine::Receive::taken() {
+Values MpiEngine::Receive::taken() {
   for (std::size_t v = 0; v < layout.size(); ++v)
     for (std::size_t i = 0; i < layout[v].size(); ++i)
       buffers[v][i] =
@@ -142,9 +142,8 @@ void MpiEngine::start(Outgoing outgoing, int& under_way) {
                                std::move(outgoing.waiting), nullptr, nullptr});
 }
 
-void MpiEngine::send(const Line& to,
-                     const std::vector<std::vector<at::Tensor>>& values,
-                     Priority priority, const std::shared_ptr<int>& waiting) {
+void MpiEngine::send(const Line& to, const Values& values, Priority priority,
+                     const std::shared_ptr<int>& waiting) {
   Peer& peer = peers_[static_cast<std::size_t>(to.rank)];
   std::vector<Outgoing> pieces;
   for (const auto& tensors : values)

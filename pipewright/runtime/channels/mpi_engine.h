@@ -48,11 +48,11 @@ class MpiEngine {
  public:
   // A receive: complete when nothing is outstanding.
   struct Receive {
-    std::vector<std::vector<at::Tensor>> buffers;
+    Values buffers;
     MessageLayout layout;  // if some of it is meant for a device
     int outstanding = 0;
     // What was sent, on its device; once, without the mutex.
-    std::vector<std::vector<at::Tensor>> taken();
+    Values taken();
   };
 
   // Where messages go, or come from: a rank of a group, and a tag up to
@@ -74,8 +74,8 @@ class MpiEngine {
   // All below: with mutex() held. A tensor is kept until it has left; it is one
   // that as_sent() has made. `waiting` counts messages whose receive has not
   // been posted.
-  void send(const Line& to, const std::vector<std::vector<at::Tensor>>& values,
-            Priority priority, const std::shared_ptr<int>& waiting = nullptr);
+  void send(const Line& to, const Values& values, Priority priority,
+            const std::shared_ptr<int>& waiting = nullptr);
   void send_text(const Line& to, std::string text);
   void receive(const Line& from, const MessageLayout& layout, Priority priority,
                const std::shared_ptr<Receive>& into);

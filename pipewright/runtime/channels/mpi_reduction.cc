@@ -121,9 +121,10 @@ void MpiChannel::begin(Running& running, std::int32_t reduction,
 }
 
 void MpiChannel::contribute(std::int32_t reduction, std::int32_t microbatch,
-                            std::vector<Contribution> contributions) {
+                            std::vector<Contribution>&& given) {
+  std::vector<Contribution> contributions = std::move(given);
   const ReductionRanks& ranks = ranks_[static_cast<std::size_t>(reduction)];
-  std::vector<std::vector<at::Tensor>> gradients(1);
+  Values gradients(1);
   for (const Contribution& contribution : contributions)
     gradients[0].push_back(contribution.gradient);
   const auto sent = as_sent(gradients, engine_.sends_directly());
@@ -153,8 +154,8 @@ void MpiChannel::contribute_flat(Running& running, std::int32_t reduction,
   const Reduction& description =
       program_.reductions[static_cast<std::size_t>(reduction)];
   const WorkerContributions mine{worker_, std::move(contributions)};
-  const std::vector<at::Tensor> own = reduction_sums(description, {mine});
-  std::vector<at::Tensor> flat;
+  const Tensors own = reduction_sums(description, {mine});
+  Tensors flat;
   for (const at::Tensor& tensor : own) flat.push_back(tensor.reshape({-1}));
   running.flat = at::cat(flat);
   running.device = running.flat.device();
@@ -198,8 +199,8 @@ void MpiChannel::add_up(Running& running, const Reduction& reduction) const {
   running.sums = reduction_sums(reduction, all);
 }
 
-std::vector<at::Tensor> MpiChannel::reduced(std::int32_t reduction,
-                                            std::int32_t microbatch) {
+void MpiChannel::reduced(std::int32_t reduction, std::int32_t microbatch,
+                         Tensors& sums) {
   const auto index = static_cast<std::size_t>(reduction);
   const ReductionRanks& ranks = ranks_[index];
   Running* running = nullptr;
@@ -213,13 +214,12 @@ std::vector<at::Tensor> MpiChannel::reduced(std::int32_t reduction,
   engine_.wait_until(
       [&] { return running->read > 0 || is_complete(*running, ranks); });
   if (running->sums.empty()) add_up(*running, program_.reductions[index]);
-  std::vector<at::Tensor> sums = running->sums;
+  sums = running->sums;
   if (running->flat.defined())
     for (at::Tensor& sum : sums) sum = sum.to(running->device);
   const std::lock_guard lock(engine_.mutex());
   if (++running->read == ranks.readers_here)
     running_.erase(Key(reduction, microbatch));
-  return sums;
 }
 
 }  // namespace pipewright

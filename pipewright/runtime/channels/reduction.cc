@@ -3,32 +3,31 @@
 #include "pipewright/runtime/channels/reduction.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <tuple>
 
 #include "pipewright/base/check.h"
-#include "pipewright/runtime/gradients.h"
 
 namespace pipewright {
 namespace {
 
 struct Part {
   LayerId layer;
-  std::ptrdiff_t place;  // of the worker in the reduction
+  std::size_t place;  // of the worker in the reduction
   at::Tensor gradient;
 };
+using Parts = c10::SmallVector<Part, 16>;  // of a parameter: few
 
-std::vector<Part> parts_of(ParameterId parameter, const Reduction& reduction,
-                           const std::vector<WorkerContributions>& all) {
-  std::vector<Part> parts;
-  for (const WorkerContributions& of_worker : all) {
-    const auto place = std::find(reduction.workers.begin(),
-                                 reduction.workers.end(), of_worker.worker) -
-                       reduction.workers.begin();
+Parts parts_of(ParameterId parameter, const Reduction& reduction,
+               const std::vector<WorkerContributions>& all) {
+  Parts parts;
+  for (const WorkerContributions& of_worker : all)
     for (const Contribution& contribution : of_worker.contributions)
       if (contribution.parameter == parameter)
-        parts.push_back({contribution.layer, place, contribution.gradient});
-  }
+        parts.push_back({contribution.layer,
+                         place_of(of_worker.worker, reduction),
+                         contribution.gradient});
   std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
     return std::tie(a.layer, a.place) < std::tie(b.layer, b.place);
   });
@@ -38,13 +37,21 @@ std::vector<Part> parts_of(ParameterId parameter, const Reduction& reduction,
 // Who shares a parameter has the same square of its gradient.
 at::Tensor norm(const Reduction& reduction,
                 const std::vector<WorkerContributions>& all) {
-  std::vector<at::Tensor> squares;
+  double sum = 0;
   for (const ParameterId parameter : reduction.parameters)
-    squares.push_back(parts_of(parameter, reduction, all).at(0).gradient);
-  return at::full({}, norm_of_squares(squares), at::kDouble);
+    sum += parts_of(parameter, reduction, all).at(0).gradient.item<double>();
+  return at::full({}, std::sqrt(sum), at::kDouble);
 }
 
 }  // namespace
+
+std::size_t place_of(WorkerId worker, const Reduction& reduction) {
+  const auto& workers = reduction.workers;
+  const auto found = std::find(workers.begin(), workers.end(), worker);
+  PIPEWRIGHT_CHECK(found != workers.end(),
+                   "a worker hands in what is not asked of it");
+  return static_cast<std::size_t>(found - workers.begin());
+}
 
 std::size_t num_sums(const Reduction& reduction) {
   return reduction.is_norm ? 1 : reduction.parameters.size();
@@ -53,8 +60,7 @@ std::size_t num_sums(const Reduction& reduction) {
 at::Tensor reduction_sum(const Reduction& reduction, std::size_t index,
                          const std::vector<WorkerContributions>& all) {
   if (reduction.is_norm) return norm(reduction, all);
-  const std::vector<Part> parts =
-      parts_of(reduction.parameters[index], reduction, all);
+  const Parts parts = parts_of(reduction.parameters[index], reduction, all);
   PIPEWRIGHT_CHECK(!parts.empty(), "a reduction without a gradient");
   if (parts.size() == 1) return parts[0].gradient;
   at::Tensor sum = parts[0].gradient.add(parts[1].gradient);
@@ -62,9 +68,9 @@ at::Tensor reduction_sum(const Reduction& reduction, std::size_t index,
   return sum;
 }
 
-std::vector<at::Tensor> reduction_sums(
-    const Reduction& reduction, const std::vector<WorkerContributions>& all) {
-  std::vector<at::Tensor> sums;
+Tensors reduction_sums(const Reduction& reduction,
+                       const std::vector<WorkerContributions>& all) {
+  Tensors sums;
   for (std::size_t i = 0; i < num_sums(reduction); ++i)
     sums.push_back(reduction_sum(reduction, i, all));
   return sums;

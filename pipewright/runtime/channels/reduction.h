@@ -20,8 +20,11 @@ struct WorkerContributions {
 // parameter), within a layer in the order of the reduction's workers
 // (replicas). Without replicas that is the order of a sequential run. Of a norm
 // one number, in double.
-std::vector<at::Tensor> reduction_sums(
-    const Reduction& reduction, const std::vector<WorkerContributions>& parts);
+Tensors reduction_sums(const Reduction& reduction,
+                       const std::vector<WorkerContributions>& parts);
+
+// Where the worker stands in that order.
+std::size_t place_of(WorkerId worker, const Reduction& reduction);
 
 // How many there are, and one of them.
 std::size_t num_sums(const Reduction& reduction);

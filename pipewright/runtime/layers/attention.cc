@@ -106,10 +106,10 @@ class Attention final : public LayerFunction {
     if (inputs.size() == 3)
       return {split(inputs[0]), split(inputs[1]), split(inputs[2])};
     if (inputs.size() == 2) {
-      const Tensors pair = inputs[1].chunk(2, 2);
+      const auto pair = inputs[1].chunk(2, 2);
       return {split(inputs[0]), split(pair[0]), split(pair[1])};
     }
-    const Tensors all = inputs[0].chunk(3, 2);
+    const auto all = inputs[0].chunk(3, 2);
     return {split(all[0]), split(all[1]), split(all[2])};
   }
   Tensors packed(const Heads& gradients) const {

@@ -31,9 +31,8 @@ class Conv2d final : public LayerFunction {
   Tensors backward_input(const KeptTensors&, const Tensors& weights,
                          const at::Tensor& gradient, Tensors*) const override {
     if (!wants_gradient_) return {at::Tensor()};
-    std::vector<std::int64_t> sizes = {gradient.size(0)};
-    sizes.insert(sizes.end(), input_.begin(), input_.end());
-    const at::Tensor like = at::empty(sizes, gradient.options());
+    const at::Tensor like =
+        at::empty(sizes_of(gradient.size(0), input_), gradient.options());
     return {
         std::get<0>(halves(like, weights[0], gradient, {true, false, false}))};
   }

@@ -19,9 +19,7 @@ class Flatten final : public LayerFunction {
   Tensors backward_input(const KeptTensors&, const Tensors&,
                          const at::Tensor& gradient, Tensors*) const override {
     if (!wants_gradient_) return {at::Tensor()};
-    std::vector<std::int64_t> sizes = {gradient.size(0)};
-    sizes.insert(sizes.end(), input_.begin(), input_.end());
-    return {gradient.reshape(sizes)};
+    return {gradient.reshape(sizes_of(gradient.size(0), input_))};
   }
 
  private:
@@ -96,9 +94,8 @@ class Select final : public LayerFunction {
   Tensors backward_input(const KeptTensors&, const Tensors&,
                          const at::Tensor& gradient, Tensors*) const override {
     if (!wants_gradient_) return {at::Tensor()};
-    std::vector<std::int64_t> sizes = {gradient.size(0)};
-    sizes.insert(sizes.end(), input_.begin(), input_.end());
-    at::Tensor whole = at::zeros(sizes, gradient.options());
+    at::Tensor whole =
+        at::zeros(sizes_of(gradient.size(0), input_), gradient.options());
     whole.select(1, index_).copy_(gradient);
     return {whole};
   }

@@ -18,10 +18,9 @@
 #include <vector>
 
 #include "pipewright/model/model.h"
+#include "pipewright/runtime/tensors.h"
 
 namespace pipewright {
-
-using Tensors = std::vector<at::Tensor>;
 
 // What a forward depends on besides inputs and weights.
 struct ForwardContext {

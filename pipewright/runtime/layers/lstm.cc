@@ -40,7 +40,7 @@ Track run_forward(const at::Tensor& input, const CellWeights& weights,
     const std::int64_t t = reverse ? steps - 1 - step : step;
     at::Tensor gates = track.gates.select(1, t);
     if (last.defined()) gates.add_(at::mm(last, recurrent));
-    const Tensors part = gates.chunk(4, 1);
+    const auto part = gates.chunk(4, 1);
     part[0].sigmoid_();
     part[1].sigmoid_();
     part[2].tanh_();
@@ -62,8 +62,8 @@ at::Tensor gate_gradients(const Track& track, const at::Tensor& recurrent,
   at::Tensor later, of_state;  // gradients that come back through time
   for (std::int64_t step = steps - 1; step >= 0; --step) {
     const std::int64_t t = reverse ? steps - 1 - step : step;
-    const Tensors gate = track.gates.select(1, t).chunk(4, 1);
-    const Tensors out = result.select(1, t).chunk(4, 1);
+    const auto gate = track.gates.select(1, t).chunk(4, 1);
+    const auto out = result.select(1, t).chunk(4, 1);
     const at::Tensor tanh_state = track.states.select(1, t).tanh();
     at::Tensor of_output = gradient.select(1, t);
     if (later.defined()) of_output = of_output.add(later);

@@ -41,9 +41,8 @@ Result<LayerForm> module_form(const ModuleKind& kind,
   Tensors zeros;
   for (const TensorForm& input : inputs) {
     shapes.push_back(input.shape);
-    Shape sizes = {kSamples};
-    sizes.insert(sizes.end(), input.shape.begin(), input.shape.end());
-    zeros.push_back(at::zeros(sizes, scalar_type(input.type)));
+    zeros.push_back(
+        at::zeros(sizes_of(kSamples, input.shape), scalar_type(input.type)));
   }
   try {
     const WrappedModule module =
@@ -107,14 +106,15 @@ class ModuleFunction final : public LayerFunction {
     const c10::AutoGradMode records(true);
     const Lease lease(*this);
     set_parameters(lease.module, weights);
-    Tensors inputs, leaves;
+    Tensors inputs;
+    std::vector<at::Tensor> leaves;
     for (std::size_t i = 0; i < kept.inputs.size(); ++i) {
       inputs.push_back(kept.inputs[i].clone());  // a leaf of its own
       if (wanted_[i]) leaves.push_back(inputs[i].set_requires_grad(true));
     }
     for (const at::Tensor& parameter : lease.module.module->parameters())
       leaves.push_back(parameter);
-    Tensors found(leaves.size());
+    std::vector<at::Tensor> found(leaves.size());
     if (const at::Tensor output = lease.module.forward(inputs);
         output.requires_grad())
       found = torch::autograd::grad({output}, leaves, {gradient.clone()}, false,
@@ -160,7 +160,8 @@ class ModuleFunction final : public LayerFunction {
     idle_.push_back(std::move(module));
   }
 
-  static at::Tensor or_zeros(const Tensors& found, const Tensors& leaves,
+  static at::Tensor or_zeros(const std::vector<at::Tensor>& found,
+                             const std::vector<at::Tensor>& leaves,
                              std::size_t i) {
     return found[i].defined() ? found[i] : at::zeros_like(leaves[i]).detach();
   }

@@ -10,9 +10,8 @@ namespace {
 // A tensor of the input's shape whose numbers nobody looks at and that takes no
 // memory.
 at::Tensor shape_only(const Shape& shape, const at::Tensor& gradient) {
-  std::vector<std::int64_t> sizes = {gradient.size(0)};
-  sizes.insert(sizes.end(), shape.begin(), shape.end());
-  return at::zeros({1}, gradient.options()).expand(sizes);
+  return at::zeros({1}, gradient.options())
+      .expand(sizes_of(gradient.size(0), shape));
 }
 
 class MaxPool final : public LayerFunction {

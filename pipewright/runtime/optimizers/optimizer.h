@@ -7,10 +7,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "pipewright/base/result.h"
 #include "pipewright/runtime/optimizers/optimizer_choice.h"
+#include "pipewright/runtime/tensors.h"
 
 namespace pipewright {
 
@@ -22,8 +22,7 @@ class Optimizer {
 
   // `step` counts from 0; `state` has words() tensors, zero at first.
   virtual void update(at::Tensor& weights, const at::Tensor& gradient,
-                      std::vector<at::Tensor>& state, double rate,
-                      std::int64_t step) const = 0;
+                      Tensors& state, double rate, std::int64_t step) const = 0;
 };
 
 struct SgdSettings {

@@ -23,7 +23,7 @@ void Packer::tensor(const at::Tensor& tensor) {
                 dense.nbytes());
 }
 
-void Packer::tensors(const std::vector<at::Tensor>& tensors) {
+void Packer::tensors(const Tensors& tensors) {
   number(tensors.size());
   for (const at::Tensor& each : tensors) tensor(each);
 }
@@ -50,8 +50,8 @@ at::Tensor Unpacker::tensor() {
   return tensor;
 }
 
-std::vector<at::Tensor> Unpacker::tensors() {
-  std::vector<at::Tensor> all(number<std::size_t>());
+Tensors Unpacker::tensors() {
+  Tensors all(number<std::size_t>());
   for (at::Tensor& each : all) each = tensor();
   return all;
 }

@@ -12,6 +12,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "pipewright/runtime/tensors.h"
+
 namespace pipewright {
 
 class Packer {
@@ -30,7 +32,7 @@ class Packer {
   }
   void text(std::string_view text);
   void tensor(const at::Tensor& tensor);  // may be undefined
-  void tensors(const std::vector<at::Tensor>& tensors);
+  void tensors(const Tensors& tensors);
 
   std::string take() { return std::move(bytes_); }
 
@@ -57,7 +59,7 @@ class Unpacker {
   }
   std::string text();
   at::Tensor tensor();
-  std::vector<at::Tensor> tensors();
+  Tensors tensors();
   bool is_done() const { return rest_.empty(); }
 
  private:

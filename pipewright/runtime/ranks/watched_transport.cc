@@ -9,8 +9,6 @@
 namespace pipewright {
 namespace {
 
-using Values = std::vector<std::vector<at::Tensor>>;
-
 // The first tensor of real numbers, replaced by one of no numbers. The original
 // may be someone else's.
 bool poison(Values& values) {
@@ -55,7 +53,7 @@ class WatchedChannel final : public Channel {
     if (injection_ && !is_injected_) inject_here(action, microbatch);
     inner_->before(action, microbatch);
   }
-  void send(TransferId transfer, std::int32_t key, Values values) override {
+  void send(TransferId transfer, std::int32_t key, Values&& values) override {
     if (is_poisoned_ && poison(values)) is_poisoned_ = false;
     const Waiting waiting(progress_);  // for a receiver that is far behind
     inner_->send(transfer, key, std::move(values));
@@ -63,20 +61,19 @@ class WatchedChannel final : public Channel {
   void post(TransferId transfer, std::int32_t key) override {
     inner_->post(transfer, key);
   }
-  Values take(TransferId transfer, std::int32_t key) override {
+  void take(TransferId transfer, std::int32_t key, Values& values) override {
     const Waiting waiting(progress_);
-    Values values = inner_->take(transfer, key);
+    inner_->take(transfer, key, values);
     if (is_poisoned_ && poison(values)) is_poisoned_ = false;
-    return values;
   }
   void contribute(std::int32_t reduction, std::int32_t microbatch,
-                  std::vector<Contribution> contributions) override {
+                  std::vector<Contribution>&& contributions) override {
     inner_->contribute(reduction, microbatch, std::move(contributions));
   }
-  std::vector<at::Tensor> reduced(std::int32_t reduction,
-                                  std::int32_t microbatch) override {
+  void reduced(std::int32_t reduction, std::int32_t microbatch,
+               Tensors& sums) override {
     const Waiting waiting(progress_);
-    return inner_->reduced(reduction, microbatch);
+    inner_->reduced(reduction, microbatch, sums);
   }
   void cancel() override { inner_->cancel(); }
 

@@ -32,7 +32,7 @@ void WeightHistory::install(std::int32_t version, Weights weights) {
 
 void WeightHistory::step(const TrainingSettings& settings,
                          const std::function<StepRule(ParameterId)>& rule,
-                         const Weights& gradients) {
+                         const Gradients& gradients) {
   const auto step = static_cast<std::int64_t>(versions_.size()) - 1;
   Weights next, velocities;
   for (const auto& [id, tensor] : versions_.back()) {
@@ -41,7 +41,7 @@ void WeightHistory::step(const TrainingSettings& settings,
     while (static_cast<int>(state.size()) < settings.optimizer->words())
       state.push_back(at::zeros_like(tensor));
     at::Tensor changed = tensor.clone();
-    settings.optimizer->update(changed, gradients.at(id), state,
+    settings.optimizer->update(changed, gradients.at(id.index()), state,
                                delayed_rate(settings, step, own.delay), step);
     if (own.averaging > 0) {
       const double gamma = velocity_decay(settings, own.averaging);

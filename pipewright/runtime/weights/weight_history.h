@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pipewright/plan/program.h"
+#include "pipewright/runtime/gradients.h"
 #include "pipewright/runtime/training.h"
 #include "pipewright/runtime/weights/step_rule.h"
 
@@ -31,7 +32,7 @@ class WeightHistory {
   // The next version, each parameter by its rule. `rule` answers with that.
   void step(const TrainingSettings& settings,
             const std::function<StepRule(ParameterId)>& rule,
-            const Weights& gradients);
+            const Gradients& gradients);
 
  private:
   std::vector<Weights> versions_;

@@ -60,8 +60,21 @@ const WeightStore::Slot& WeightStore::Held::slot(std::int32_t version) const {
   return ring[static_cast<std::size_t>(std::max(version, 0)) % ring.size()];
 }
 
-void WeightStore::Held::fill(Slot& target, Tensors tensors) const {
-  target.tensors = std::move(tensors);
+WeightStore::Slot& WeightStore::Held::unused_moved() {
+  for (Slot& known : moved)
+    if (known.version == Slot::kNone) return known;
+  return moved.emplace_back();
+}
+
+void WeightStore::Held::forget_moved() {
+  for (Slot& old : moved) {
+    old.version = Slot::kNone;
+    old.tensors.clear();
+    old.by_layer.clear();
+  }
+}
+
+void WeightStore::Held::arrange(Slot& target) const {
   target.by_layer.clear();
   for (const auto& of_layer : places) {
     Tensors& layer = target.by_layer.emplace_back();
@@ -72,14 +85,15 @@ void WeightStore::Held::fill(Slot& target, Tensors tensors) const {
 
 void WeightStore::restart(const Tensors& parameters) {
   for (Held& held : held_) {
-    for (Slot& old : held.ring) old.version = -1;
-    held.moved.clear();
+    for (Slot& old : held.ring) old.version = Slot::kNone;
+    held.forget_moved();
     held.newest = 0;
-    Tensors tensors;
+    Slot& first = held.ring[0];
+    first.tensors.clear();
     for (const ParameterId id : held.parameters)
-      tensors.push_back(parameters[id.index()].clone());
-    held.fill(held.ring[0], std::move(tensors));
-    held.ring[0].version = 0;
+      first.tensors.push_back(parameters[id.index()].clone());
+    held.arrange(first);
+    first.version = 0;
   }
 }
 
@@ -105,14 +119,16 @@ const Tensors& WeightStore::read_back(LayerId layer, std::int32_t version,
   for (const Slot& known : held.moved)
     if (known.version == from.version && known.moved_back == steps)
       return known.by_layer[place.layer];
-  Tensors tensors;
+  Slot& moved = held.unused_moved();
+  moved.version = from.version;
+  moved.moved_back = steps;
   for (std::size_t i = 0; i < held.parameters.size(); ++i)
-    tensors.push_back(held.velocity[i].defined()
-                          ? at::sub(from.tensors[i], held.velocity[i], steps)
-                          : from.tensors[i]);
-  Slot moved{from.version, steps, {}, {}};
-  held.fill(moved, std::move(tensors));
-  return held.moved.emplace_back(std::move(moved)).by_layer[place.layer];
+    moved.tensors.push_back(
+        held.velocity[i].defined()
+            ? at::sub(from.tensors[i], held.velocity[i], steps)
+            : from.tensors[i]);
+  held.arrange(moved);
+  return moved.by_layer[place.layer];
 }
 
 const WeightStore::Held& WeightStore::held_group(std::int32_t group) const {
@@ -126,52 +142,49 @@ bool WeightStore::has(std::int32_t group, std::int32_t version) const {
 }
 
 void WeightStore::install(std::int32_t group, std::int32_t version,
-                          std::vector<Tensors> layers) {
+                          const Values& layers) {
   auto& held = const_cast<Held&>(held_group(group));
-  Tensors tensors(held.parameters.size());
+  Slot& target = held.slot(version);
+  target.tensors.resize(held.parameters.size());
   for (std::size_t layer = 0; layer < layers.size(); ++layer)
     for (std::size_t i = 0; i < layers[layer].size(); ++i)
-      tensors[held.places[layer][i]] = std::move(layers[layer][i]);
-  Slot& target = held.slot(version);
-  held.fill(target, std::move(tensors));
+      target.tensors[held.places[layer][i]] = layers[layer][i];
+  held.arrange(target);
   target.version = version;
 }
 
-std::vector<Tensors> WeightStore::copies(std::int32_t group,
-                                         std::int32_t version) const {
+void WeightStore::copy(std::int32_t group, std::int32_t version,
+                       Values& layers) const {
   const Slot& from = held_group(group).slot(version);
   PIPEWRIGHT_CHECK(from.version == version, "weights to send are not held");
-  std::vector<Tensors> layers = from.by_layer;
+  layers = from.by_layer;
   for (Tensors& layer : layers)
     for (at::Tensor& tensor : layer) tensor = tensor.clone();
-  return layers;
 }
 
 void WeightStore::step(StageId stage, std::int32_t version, std::int64_t step,
-                       const std::map<ParameterId, at::Tensor>& gradients) {
+                       const Gradients& gradients) {
   for (Held& held : held_)
     if (held.is_owned && held.group->owner == stage)
       step_group(held, version, step, gradients);
 }
 
-void WeightStore::step_group(
-    Held& held, std::int32_t version, std::int64_t step,
-    const std::map<ParameterId, at::Tensor>& gradients) {
+void WeightStore::step_group(Held& held, std::int32_t version,
+                             std::int64_t step, const Gradients& gradients) {
   const Slot& from = held.slot(version - 1);
   Slot& to = held.slot(version);
   PIPEWRIGHT_CHECK(from.version == version - 1, "a step without its weights");
   if (to.tensors.empty()) {
-    Tensors fresh;
     for (const at::Tensor& tensor : from.tensors)
-      fresh.push_back(at::empty_like(tensor));
-    held.fill(to, std::move(fresh));
+      to.tensors.push_back(at::empty_like(tensor));
+    held.arrange(to);
   }
   for (std::size_t i = 0; i < held.parameters.size(); ++i)
     step_parameter(held, i, from.tensors[i], to.tensors[i], step,
-                   gradients.at(held.parameters[i]));
+                   gradients.at(held.parameters[i].index()));
   to.version = version;
   held.newest = version;
-  held.moved.clear();
+  held.forget_moved();
 }
 
 // `from` and `to` are one tensor where the ring has one slot.
@@ -233,7 +246,7 @@ void WeightStore::restore(const std::map<ParameterId, StepState>& states) {
   for (Held& held : held_) {
     held.state.assign(held.parameters.size(), {});
     held.velocity.assign(held.parameters.size(), {});
-    held.moved.clear();
+    held.forget_moved();
     for (std::size_t i = 0; i < held.parameters.size(); ++i) {
       const auto state = states.find(held.parameters[i]);
       if (state == states.end()) continue;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pipewright/plan/program.h"
+#include "pipewright/runtime/gradients.h"
 #include "pipewright/runtime/network.h"
 #include "pipewright/runtime/training.h"
 #include "pipewright/runtime/weights/step_rule.h"
@@ -36,15 +37,14 @@ class WeightStore {
 
   bool has(std::int32_t group, std::int32_t version) const;
   // A version that its owner has sent: one list per layer of the group.
-  void install(std::int32_t group, std::int32_t version,
-               std::vector<Tensors> layers);
-  // Copies to send away: the ring goes on being written.
-  std::vector<Tensors> copies(std::int32_t group, std::int32_t version) const;
+  void install(std::int32_t group, std::int32_t version, const Values& layers);
+  // Makes copies to send away: the ring goes on being written.
+  void copy(std::int32_t group, std::int32_t version, Values& layers) const;
 
   // Makes `version` of all groups that `stage` owns. `step` counts from the
   // start of training.
   void step(StageId stage, std::int32_t version, std::int64_t step,
-            const std::map<ParameterId, at::Tensor>& gradients);
+            const Gradients& gradients);
 
   // The newest version of what this worker owns.
   std::map<ParameterId, at::Tensor> newest() const;
@@ -65,7 +65,8 @@ class WeightStore {
  private:
   // One version of a group; or weights moved back from one.
   struct Slot {
-    std::int32_t version = -1;
+    static constexpr std::int32_t kNone = -1;
+    std::int32_t version = kNone;
     double moved_back = 0;
     Tensors tensors;                // by place of the parameter in the group
     std::vector<Tensors> by_layer;  // the same, by place of the layer
@@ -80,11 +81,14 @@ class WeightStore {
     std::vector<Tensors> state;   // by place
     std::vector<StepRule> rules;  // by place
     Tensors velocity;             // by place; undefined where none is kept
-    std::vector<Slot> moved;      // weights moved back, few
+    std::vector<Slot> moved;      // weights moved back of the newest, few
 
     const Slot& slot(std::int32_t version) const;
     Slot& slot(std::int32_t version);
-    void fill(Slot& slot, Tensors tensors) const;
+    Slot& unused_moved();
+    void forget_moved();
+    // Lists the slot's tensors by layer, too.
+    void arrange(Slot& slot) const;
   };
   struct Place {
     std::int32_t held = -1;
@@ -94,7 +98,7 @@ class WeightStore {
   Held make_held(const HeldWeights& held, WorkerId worker) const;
   const Held& held_group(std::int32_t group) const;
   void step_group(Held& held, std::int32_t version, std::int64_t step,
-                  const std::map<ParameterId, at::Tensor>& gradients);
+                  const Gradients& gradients);
   void step_parameter(Held& held, std::size_t place, const at::Tensor& from,
                       at::Tensor& to, std::int64_t step,
                       const at::Tensor& gradient) const;
