@@ -1,5 +1,8 @@
 #include "pipewright/plan/lower.h"
 
+#include <algorithm>
+#include <functional>
+#include <optional>
 #include <utility>
 
 #include "pipewright/base/check.h"
@@ -67,6 +70,91 @@ bool repeats(const Program& program, const FlatProgram& longer,
   return program.delays == longer.program.delays;
 }
 
+// One worker's actions, and where each repetition of them begins.
+class Repetitions {
+ public:
+  Repetitions(const std::vector<FlatAction>& actions, int num_microbatches,
+              int repetitions)
+      : num_microbatches_(num_microbatches) {
+    for (int r = 0; r <= repetitions; ++r)
+      begins_.push_back(std::partition_point(
+          actions.begin(), actions.end(),
+          [r](const FlatAction& item) { return item.repetition < r; }));
+  }
+
+  bool is_like_next(int r) const {
+    const auto at = begins_.begin() + r;
+    return std::equal(at[0], at[1], at[1], at[2],
+                      [this](const FlatAction& a, const FlatAction& b) {
+                        Action next = a.action;
+                        next.microbatch += num_microbatches_;
+                        next.version += 1;
+                        return next == b.action;
+                      });
+  }
+
+ private:
+  const int num_microbatches_;
+  std::vector<std::vector<FlatAction>::const_iterator> begins_;
+};
+
+// The first repetition that is like all that follow, but for the last ones,
+// which know of the end.
+int first_settled(const FlatProgram& flat, int repetitions) {
+  int first = 0;
+  for (const auto& actions : flat.actions) {
+    const Repetitions parts(actions, flat.program.num_microbatches,
+                            repetitions);
+    int r = repetitions - std::max(2, repetitions / 8);
+    while (r > first && parts.is_like_next(r - 1)) --r;
+    first = std::max(first, r);
+  }
+  return first;
+}
+
+// Versions and receives posted ahead settle after some repetitions: the body is
+// the first one behind which nothing changes any more.
+class Settling {
+ public:
+  using Flat = std::function<FlatProgram(int minibatches)>;
+  Settling(int outside, Flat flat)
+      : outside_(outside), flat_(std::move(flat)) {}
+
+  // Mostly it is the second. Otherwise a long run shows about where it is: to
+  // try one after the other would take the square of the time.
+  std::optional<Program> program() const {
+    if (auto second = with_body(1)) return second;
+    const int shown = 2 * std::clamp(outside_, 2, kMost) + 1;
+    int body =
+        std::clamp(first_settled(flat_(outside_ + shown), shown), 2, kMost);
+    auto found = with_body(body);
+    if (!found) {
+      while (!found && ++body <= kMost) found = with_body(body);
+      return found;
+    }
+    while (--body > 1) {
+      auto earlier = with_body(body);
+      if (!earlier) break;
+      found = std::move(earlier);
+    }
+    return found;
+  }
+
+ private:
+  static constexpr int kMost = 64;
+
+  std::optional<Program> with_body(int body) const {
+    const int minibatches = outside_ + 2 * body + 1;
+    Program program = rolled(flat_(minibatches), minibatches, body);
+    if (!repeats(program, flat_(minibatches + 1), minibatches + 1))
+      return std::nullopt;
+    return program;
+  }
+
+  const int outside_;
+  const Flat flat_;
+};
+
 }  // namespace
 
 Result<Program> lower(const Plan& plan, const Profile& profile,
@@ -97,15 +185,8 @@ Result<Program> lower(const Plan& plan, const Profile& profile,
   }
   if (Result<void> readable = check_versions(plan); !readable)
     return readable.error();
-  // Versions and receives posted ahead settle after a few repetitions: the body
-  // is the first one behind which nothing changes any more.
-  constexpr int kMostSettling = 64;
-  for (int settling = 1; settling <= kMostSettling; ++settling) {
-    const int minibatches = outside + 2 * settling + 1;
-    Program program = rolled(flat(minibatches), minibatches, settling);
-    if (repeats(program, flat(minibatches + 1), minibatches + 1))
-      return program;
-  }
+  const Settling settling(outside, flat);
+  if (auto program = settling.program()) return std::move(*program);
   return bad_configuration(
       "the schedule's minibatches do not settle into a repeating pattern",
       "with replicas that take turns, let their number divide the microbatches "

@@ -134,6 +134,8 @@ class Engine {
     switch (op.code) {
       case OpCode::Work:
         return work(w, worker, op);
+      case OpCode::Hold:
+        return hold(w, worker, op);
       case OpCode::Send:
         hand_over(worker, op, true);
         worker.clock += code_.seconds(op);
@@ -159,6 +161,14 @@ class Engine {
     worker.busy += seconds;
     num_ops_ += op.num_actions;
     if constexpr (kRecords) journal_.starts[at(w)].push_back(start);
+    return true;
+  }
+
+  bool hold(std::int32_t w, WorkerState& worker, const Op& op) {
+    double start = worker.clock;
+    if (!find_start(w, worker, op, start)) return false;
+    result_.was_held |= start > worker.clock;
+    worker.clock = start;
     return true;
   }
 

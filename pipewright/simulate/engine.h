@@ -33,6 +33,7 @@ struct Execution {
   };
   double duration = 0;
   std::int64_t num_ops = 0;
+  bool was_held = false;  // somebody, by the bound on leads
   std::vector<Worker> workers;
   std::vector<std::int64_t> messages;   // per transfer
   std::vector<double> seconds_on_wire;  // per transfer, all messages

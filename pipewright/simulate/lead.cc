@@ -12,7 +12,8 @@ Lead::Lead(int repetitions, int num_workers, CodeWriter& writer,
 
 void Lead::begin_body() {
   if (repetitions_ == 0) return;
-  const Op op = writer_.begin_work();
+  Op op = writer_.begin_work();
+  op.code = OpCode::Hold;
   Need need;
   need.transfer = code_.first_reduction + signal_;
   need.base = KeyBase::Repetition;
@@ -29,15 +30,15 @@ void Lead::end_body() {
 void Lead::bound_unread() {
   if (repetitions_ == 0) return;
   for (const TimedWorker& worker : code_.workers) {
-    Op& wait = code_.ops[at(worker.begin[1])];
-    const Need lead = code_.needs[at(wait.first_need())];
-    wait.key = static_cast<std::int32_t>(code_.needs.size());
+    Op& hold = code_.ops[at(worker.begin[1])];
+    const Need lead = code_.needs[at(hold.first_need())];
+    hold.key = static_cast<std::int32_t>(code_.needs.size());
     writer_.add_need(lead);
     for (std::int32_t i = worker.begin[1]; i < worker.begin[2]; ++i)
       if (code_.ops[at(i)].code == OpCode::Receive)
         bound_if_unread(code_.ops[at(i)]);
-    wait.num_needs =
-        static_cast<std::uint16_t>(code_.needs.size() - at(wait.first_need()));
+    hold.num_needs =
+        static_cast<std::uint16_t>(code_.needs.size() - at(hold.first_need()));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "pipewright/simulate/recurrence.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "pipewright/base/index.h"
 
@@ -95,17 +96,28 @@ class Moment {
   std::vector<double>& state_;
 };
 
+// Keys and places that are not the same are 1 apart, or more.
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i] != b[i]) most = std::max(most, std::abs(a[i] - b[i]));
+  return most;
+}
+
 }  // namespace
 
 bool Recurrence::sees(const TimedCode& code, const EngineState& engine,
                       const OrderedWires& wires, int repetition) {
   Moment(code, engine, repetition, now_).write(wires);
   const double clock = engine.workers.front().clock;
-  if (now_ == kept_) {
+  const double far = distance(now_, kept_);
+  if (far == 0) {
     found_ = true;
     period_ = (clock - kept_at_) / (repetition - kept_repetition_);
     return true;
   }
+  drift_ = std::min(drift_, far / (repetition - kept_repetition_));
   if (repetition >= next_kept_) {
     kept_ = now_;
     kept_at_ = clock;

@@ -9,6 +9,7 @@
 
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "pipewright/simulate/engine_state.h"
@@ -27,10 +28,15 @@ class Recurrence {
 
   bool is_found() const { return found_; }
   double period() const { return period_; }  // seconds a repetition
+  // The least by which a moment differed from the one kept, in any of its
+  // times, for each repetition between them; infinite if none was like it in
+  // all but times.
+  double drift() const { return drift_; }
 
  private:
   bool found_ = false;
   double period_ = 0;
+  double drift_ = std::numeric_limits<double>::infinity();
   std::vector<double> now_, kept_;
   double kept_at_ = 0;
   int kept_repetition_ = 0;

@@ -83,13 +83,26 @@ struct SimulateOptions {
 Timeline simulate(const Program& program, const Costs& costs,
                   const SimulateOptions& options = {});
 
-// Seconds per minibatch in the long run: the largest cycle mean of the body's
-// dependency graph, or, where wires choose, the time after which the execution
-// is where it was. Equals the body's duration for a program that synchronises
-// every minibatch.
+// Seconds per minibatch in the long run, that is, of an execution without end
+// in which nobody gets ahead of the others for ever. In the runtime a sender
+// that is many messages ahead waits for its receiver; here a repetition begins
+// when all workers have done, and have received, the one `lead` before. The
+// period is what all sufficient leads have in common.
+//
+// Workers that wait for each other do not notice: a longer and longer
+// simulate() tends to the same. Parts of a program that do not, and yet share
+// wires, would drift apart in it, the faster taking more of the wires than its
+// repetitions need, until it has done all of them and leaves the wires alone;
+// that is no steady state.
+//
+// Where wires are direct, the largest cycle mean of the body's dependency
+// graph; where they choose, the time after which the execution is where it was.
+// Equals the body's duration for a program that synchronises every minibatch.
 struct Period {
   Seconds seconds;
-  bool is_exact = true;  // false: it was not seen to come back, see period.cc
+  // False: it was not seen to come back, or it is another for every lead; see
+  // period.cc.
+  bool is_exact = true;
 };
 Period steady_state_period(const Program& program, const Costs& costs);
 

@@ -26,6 +26,7 @@ enum class KeyBase : std::uint8_t {
 
 enum class OpCode : std::uint8_t {
   Work,  // compute (one action, or several joined) or step
+  Hold,  // waits as Work does, so that nobody is left behind (lead.h)
   Send,
   Receive,
   Reduce,
@@ -39,7 +40,7 @@ struct Op {
                                  // Work: the first it waits for, in needs
   std::int32_t cost = 0;         // in op_costs: of Work; of Send on a blocking
                                  // worker
-  std::uint16_t num_needs = 0;   // of Work
+  std::uint16_t num_needs = 0;   // of Work and Hold
   std::uint8_t num_actions = 1;  // of Work: more than one if joined
   OpCode code : 4 = OpCode::Work;
   KeyBase base : 4 = KeyBase::Microbatch;

@@ -125,6 +125,27 @@ TEST_CASE("a program of any length is the flat lowering of that length") {
   }
 }
 
+// The first stage reads versions as old as the fill is long, so its first
+// repetitions read the initial weights. Behind them all are alike.
+TEST_CASE("a deep pipeline's body is the first that reads all its versions") {
+  for (int stages : {12, 40, 90}) {
+    std::vector<int> cuts;
+    for (int s = 1; s < stages; ++s) cuts.push_back(s);
+    const Plan plan = plan_of(cuts, stages, 4, "async-1f1b", Method::Stash);
+    const int fill = plan.schedule.sections().minibatches_outside;
+    const Result<Program> program = lower(plan, chain(stages));
+    REQUIRE(program.ok());
+    CHECK(program->minibatches_outside == fill + 2 * fill);
+    LowerOptions options;
+    options.minibatches = program->minibatches_outside + 3;
+    const Result<Program> flat = lower(plan, chain(stages), options);
+    REQUIRE(flat.ok());
+    for (int w = 0; w < stages; ++w)
+      CHECK(unrolled(*program, WorkerId(w), options.minibatches) ==
+            unrolled(*flat, WorkerId(w), options.minibatches));
+  }
+}
+
 // Layer 1 goes forward on worker 0 and backward on worker 1: its kept input
 // travels with the activation, its new weights come back.
 TEST_CASE("Bi-Partition, forward cut behind backward cut") {
