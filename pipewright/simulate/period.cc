@@ -158,9 +158,10 @@ bool is_on_any_clock(const TimedCode& code, int repetitions,
 }
 
 // `least`: no execution can turn over faster. `expected`: the period under
-// other bounds, which a long run at this pace confirms; 0 if there is none.
+// another bound, which a long run at this pace confirms; 0 if there is none.
+// To confirm takes less than to find.
 Bounded bounded_period(const TimedCode& code, double least, double expected) {
-  constexpr std::int64_t kMostOps = 10'000'000;
+  const std::int64_t most_ops = expected > 0 ? 1'250'000 : 10'000'000;
   constexpr int kLong = 512;
   EngineOptions options;
   for (int repetitions = 64;; repetitions *= 8) {
@@ -179,7 +180,7 @@ Bounded bounded_period(const TimedCode& code, double least, double expected) {
       return {{Seconds(least)}, run.was_held};
     if (repetitions >= kLong && is_same(pace, expected, 1e-11))
       return {{Seconds(expected)}, true};
-    if (run.num_ops * 8 > kMostOps)
+    if (run.num_ops * 8 > most_ops)
       return {guessed_period(code, repetitions, run.duration, pace),
               run.was_held};
   }
