@@ -12,7 +12,7 @@
 namespace pipewright::cli {
 namespace {
 
-struct Options {
+struct CompareOptions {
   ProblemOptions problem;
   std::vector<std::string> methods;  // empty: sync, and the others' best
   Output output;
@@ -143,7 +143,8 @@ std::string trade(const Part& drained, const Part& stale) {
          to_text(first.estimate.staleness) + " steps old.\n";
 }
 
-void print(const std::vector<Candidate>& ranked, const Options& options) {
+void print_ranked(const std::vector<Candidate>& ranked,
+                  const CompareOptions& options) {
   const Part drained = part_of(ranked, false), stale = part_of(ranked, true);
   const Candidate* yardstick = data_parallel(ranked);
   if (!drained.empty()) {
@@ -195,7 +196,7 @@ void print_json(const std::vector<Candidate>& ranked,
 
 // Where no method is asked for: all planners synchronously, and beside them the
 // best plan of each method that does not drain.
-Result<std::vector<Candidate>> compared(const Options& options,
+Result<std::vector<Candidate>> compared(const CompareOptions& options,
                                         const LoadedProblem& loaded) {
   const bool asked = !options.methods.empty();
   PIPEWRIGHT_TRY(
@@ -216,7 +217,7 @@ Result<std::vector<Candidate>> compared(const Options& options,
   return all;
 }
 
-void run(const Options& options, Exit& exit) {
+void run_compare(const CompareOptions& options, Exit& exit) {
   const auto loaded = load_problem(options.problem);
   if (!loaded) return report(loaded.error(), exit);
   const auto ranked = compared(options, *loaded);
@@ -226,7 +227,7 @@ void run(const Options& options, Exit& exit) {
   if (options.output.json)
     print_json(*ranked, *loaded);
   else
-    print(*ranked, options);
+    print_ranked(*ranked, options);
   if (!ranked->front().planned)
     exit.code = static_cast<int>(ErrorCode::BadConfiguration);
   if (Watch::was_interrupted()) exit.code = kInterruptedExit;
@@ -237,7 +238,7 @@ void run(const Options& options, Exit& exit) {
 void add_compare(CLI::App& app, Exit& exit) {
   CLI::App* command =
       app.add_subcommand("compare", "Every planner on one problem, ranked");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompareOptions>();
   add_problem_options(*command, options->problem);
   command
       ->add_option("--method", options->methods,
@@ -246,7 +247,7 @@ void add_compare(CLI::App& app, Exit& exit) {
                    "pipemare")
       ->delimiter(',');
   add_output_options(*command, options->output);
-  command->callback([options, &exit] { run(*options, exit); });
+  command->callback([options, &exit] { run_compare(*options, exit); });
 }
 
 }  // namespace pipewright::cli

@@ -15,8 +15,6 @@
 namespace pipewright::cli {
 namespace {
 
-using Align = TextTable::Align;
-
 struct Settings {
   std::string file;
   bool any_set = false;
@@ -92,7 +90,7 @@ Json json_of(const Placed& placed) {
   return json;
 }
 
-double size_of(const Placed& placed, const PlacementPart& part) {
+double part_size(const Placed& placed, const PlacementPart& part) {
   double size = 0;
   for (const PlacementNode& node : placed.instance.nodes)
     if (std::binary_search(part.node_ids.begin(), part.node_ids.end(), node.id))
@@ -101,21 +99,21 @@ double size_of(const Placed& placed, const PlacementPart& part) {
 }
 
 void print_parts(const Placed& placed, int width) {
-  TextTable table({{"device", Align::Left},
-                   {"load", Align::Right},
-                   {"nodes", Align::Right},
-                   {"size", Align::Right},
-                   {"node ids", Align::Left}});
+  TextTable table({{"device", TextTable::Align::Left},
+                   {"load", TextTable::Align::Right},
+                   {"nodes", TextTable::Align::Right},
+                   {"size", TextTable::Align::Right},
+                   {"node ids", TextTable::Align::Left}});
   const auto add = [&](const std::vector<PlacementPart>& parts,
                        const std::string& kind) {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       std::vector<std::string> ids;
       for (int id : parts[i].node_ids) ids.push_back(std::to_string(id));
-      table.add_row(
-          {kind + " " + std::to_string(i), to_text(parts[i].load, 8),
-           std::to_string(ids.size()),
-           to_text(Bytes(static_cast<std::int64_t>(size_of(placed, parts[i])))),
-           join(ids, " ")});
+      table.add_row({kind + " " + std::to_string(i), to_text(parts[i].load, 8),
+                     std::to_string(ids.size()),
+                     to_text(Bytes(static_cast<std::int64_t>(
+                         part_size(placed, parts[i])))),
+                     join(ids, " ")});
     }
   };
   add(placed.split.accelerators, "accelerator");
@@ -123,7 +121,7 @@ void print_parts(const Placed& placed, int width) {
   std::cout << table.to_text(width);
 }
 
-void print(const Placed& placed, int width) {
+void print_placement(const Placed& placed, int width) {
   const PlacementInstance& instance = placed.instance;
   std::cout << instance.nodes.size() << " nodes in " << placed.groups
             << " groups, " << instance.edges.size()
@@ -145,13 +143,13 @@ void print(const Placed& placed, int width) {
             << with_thousands(placed.chain.downsets) << " downsets looked at\n";
 }
 
-void run(const Settings& settings, Exit& exit) {
+void run_place(const Settings& settings, Exit& exit) {
   Result<Placed> made = placed(settings);
   if (!made) return report(made.error(), exit);
   if (settings.format.json)
     std::cout << json_of(*made).to_text();
   else
-    print(*made, settings.format.width);
+    print_placement(*made, settings.format.width);
 }
 
 }  // namespace
@@ -168,7 +166,7 @@ void add_place(CLI::App& app, Exit& exit) {
                     "Improve further over sets that form no chain (heuristic, "
                     "with its gap to a bound)");
   add_output_options(*command, settings->format);
-  command->callback([settings, &exit] { run(*settings, exit); });
+  command->callback([settings, &exit] { run_place(*settings, exit); });
 }
 
 }  // namespace pipewright::cli

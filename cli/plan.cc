@@ -14,13 +14,13 @@
 namespace pipewright::cli {
 namespace {
 
-struct Options {
+struct PlanOptions {
   ProblemOptions problem;
   std::string planner, method = "sync", file;
   Output output;
 };
 
-Result<Candidate> best_candidate(const Options& options,
+Result<Candidate> best_candidate(const PlanOptions& options,
                                  const LoadedProblem& loaded) {
   PIPEWRIGHT_TRY(const std::vector<Method> methods,
                  parse_methods({options.method}));
@@ -73,8 +73,8 @@ std::string stages_table(const Planned& planned, const LoadedProblem& loaded,
   return table.to_text(width);
 }
 
-void print(const Candidate& candidate, const LoadedProblem& loaded,
-           const Options& options) {
+void print_plan(const Candidate& candidate, const LoadedProblem& loaded,
+                const PlanOptions& options) {
   const Planned& planned = *candidate.planned;
   const Plan& plan = planned.plan;
   std::cout << stages_table(planned, loaded, options.output.width) << "\n"
@@ -113,7 +113,7 @@ void say_if_memory_is_tight(const Planned& planned,
             << "\n";
 }
 
-void run(const Options& options, Exit& exit) {
+void run_plan(const PlanOptions& options, Exit& exit) {
   const auto loaded = load_problem(options.problem);
   if (!loaded) return report(loaded.error(), exit);
   const auto best = best_candidate(options, *loaded);
@@ -132,7 +132,7 @@ void run(const Options& options, Exit& exit) {
   if (options.output.json)
     std::cout << to_json(*best, *loaded).to_text();
   else
-    print(*best, *loaded, options);
+    print_plan(*best, *loaded, options);
 }
 
 std::string planner_list() {
@@ -151,7 +151,7 @@ std::string planner_list() {
 void add_plan(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand(
       "plan", "Where to cut a model, what goes where, in which order");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanOptions>();
   add_problem_options(*command, options->problem);
   command->add_option("--planner", options->planner,
                       "Who plans; default: auto, the best of all");
@@ -162,7 +162,7 @@ void add_plan(CLI::App& app, Exit& exit) {
       ->capture_default_str();
   command->add_option("-o,--output", options->file, "Writes the plan file");
   add_output_options(*command, options->output);
-  command->callback([options, &exit] { run(*options, exit); });
+  command->callback([options, &exit] { run_plan(*options, exit); });
 }
 
 }  // namespace pipewright::cli

@@ -70,7 +70,7 @@ std::vector<Candidate> all_candidates(const Problem& problem, Watch& watch) {
   return all;
 }
 
-Json names_of(const std::vector<LayerId>& layers, const Profile& profile) {
+Json layer_names(const std::vector<LayerId>& layers, const Profile& profile) {
   Json names = Json::array();
   for (LayerId layer : layers) names.push(profile.layers[layer.index()].name);
   return names;
@@ -86,8 +86,8 @@ Json stage_json(const Stage& stage, const Planned& planned,
     memory = std::max(memory, planned.estimate.memory[worker.index()]);
   }
   Json json = Json::object();
-  json.set("layers", names_of(stage.forward, *loaded.profile));
-  json.set("backward_layers", names_of(stage.backward, *loaded.profile));
+  json.set("layers", layer_names(stage.forward, *loaded.profile));
+  json.set("backward_layers", layer_names(stage.backward, *loaded.profile));
   json.set("devices", std::move(devices));
   json.set("memory_bytes", memory.value());
   json.set("recompute", stage.recompute);

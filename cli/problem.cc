@@ -5,6 +5,7 @@
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
+#include "pipewright/cluster/link_text.h"
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/model/model.h"
 #include "pipewright/profile/analytic.h"
@@ -40,19 +41,10 @@ Result<int> optimizer_words(const std::string& name) {
 }
 
 // "16GB", "512MB", "40 GiB" or plain bytes.
-Result<Bytes> parse_bytes(const std::string& text) {
-  const std::pair<const char*, double> kUnits[] = {
-      {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0},
-      {"KB", 1e3},     {"MB", 1e6},        {"GB", 1e9},
-      {"TB", 1e12},    {"B", 1},           {"", 1}};
-  for (const auto& [unit, factor] : kUnits) {
-    if (!text.ends_with(unit)) continue;
-    const std::string_view number = trim(std::string_view(text).substr(
-        0, text.size() - std::string(unit).size()));
-    const auto value = parse_real(number);
-    if (value && *value > 0 && *value * factor < 1e18)
-      return Bytes(static_cast<std::int64_t>(*value * factor));
-  }
+Result<Bytes> memory_of(const std::string& text) {
+  std::optional<Bytes> bytes = parse_bytes(text);
+  if (const auto plain = parse_integer(text)) bytes = Bytes(*plain);
+  if (bytes && *bytes > Bytes(0)) return *bytes;
   return usage("\"" + text + "\" is no amount of memory", "as --memory 16GB");
 }
 
@@ -161,7 +153,7 @@ Result<LoadedProblem> load_problem(const ProblemOptions& options) {
   Problem& problem = loaded.problem;
   PIPEWRIGHT_TRY(problem.microbatches, microbatches_of(options, cluster));
   if (!options.memory.empty()) {
-    PIPEWRIGHT_TRY(problem.memory_limit, parse_bytes(options.memory));
+    PIPEWRIGHT_TRY(problem.memory_limit, memory_of(options.memory));
   }
   for (const DeviceKind& kind : cluster.kinds())
     if (auto times = times_at(profile, kind.name, 1, Outside::Extrapolate);

@@ -16,7 +16,7 @@
 namespace pipewright::cli {
 namespace {
 
-struct Options {
+struct TrainOptions {
   std::string plan, profile, schedule = "constant";
   double rate = 0.05;
   std::int64_t warm_up = 0;
@@ -28,8 +28,8 @@ struct Options {
 
 // The plan's profile: given, or measured; where only sizes are needed, the
 // model's own.
-Result<Profile> profile_for(const Options& options, const Model& model,
-                            const Plan& plan) {
+Result<Profile> profile_of_layers(const TrainOptions& options,
+                                  const Model& model, const Plan& plan) {
   if (!options.profile.empty()) {
     PIPEWRIGHT_TRY(const std::string text, read_file(options.profile));
     return parse_profile(text, options.profile);
@@ -52,8 +52,8 @@ void warn_of_cores(const Plan& plan) {
         " cores: they share them, and the prediction does not know");
 }
 
-void print(const Options& options, const TrainReport& report,
-           const Result<Timeline>& predicted) {
+void print_summary(const TrainOptions& options, const TrainReport& report,
+                   const Result<Timeline>& predicted) {
   if (options.output.json) {
     Json json = Json::object();
     json.set("first_step", report.first_step).set("steps", report.steps);
@@ -80,16 +80,15 @@ void print(const Options& options, const TrainReport& report,
               << comparison_text(*predicted, report, options.output.width);
 }
 
-int optimizer_words(const OptimizerChoice& choice) {
+int words_of(const OptimizerChoice& choice) {
   if (choice.name != "sgd") return 2;
   return choice.momentum != 0 ? 1 : 0;
 }
 
 // The plan file, or a plan made here.
-Result<Plan> plan_for(const Options& options) {
+Result<Plan> plan_for(const TrainOptions& options) {
   if (options.plan.empty() && !options.method.model.empty())
-    return planned_here(options.method,
-                        optimizer_words(options.request.optimizer));
+    return planned_here(options.method, words_of(options.request.optimizer));
   if (options.plan.empty())
     return Error{ErrorCode::Usage,
                  "what is to be trained?",
@@ -101,7 +100,7 @@ Result<Plan> plan_for(const Options& options) {
 }
 
 // Makes or reads the plan and lowers it, into the request.
-Result<Model> prepared(Options& options) {
+Result<Model> prepared(TrainOptions& options) {
   TrainRequest& request = options.request;
   PIPEWRIGHT_TRY(request.plan, plan_for(options));
   PIPEWRIGHT_TRY(Model model, load_model(request.plan.model));
@@ -113,7 +112,7 @@ Result<Model> prepared(Options& options) {
   return model;
 }
 
-Result<TrainReport> trained(const Options& options, const Model& model,
+Result<TrainReport> trained(const TrainOptions& options, const Model& model,
                             const Launch& launch) {
   warn_of_cores(options.request.plan);
   const TrainHooks hooks{show_step, show_evaluation, show_warning,
@@ -121,15 +120,15 @@ Result<TrainReport> trained(const Options& options, const Model& model,
   return run_training(model, options.request, hooks);
 }
 
-Result<Timeline> predicted(const Options& options, const Model& model) {
+Result<Timeline> predicted(const TrainOptions& options, const Model& model) {
   const TrainRequest& request = options.request;
   PIPEWRIGHT_TRY(const Profile profile,
-                 profile_for(options, model, request.plan));
+                 profile_of_layers(options, model, request.plan));
   PIPEWRIGHT_TRY(const InProcessChannelCosts channel, measure_channel());
   return predicted_timeline(request.program, profile, channel);
 }
 
-void run(Options& options, Exit& exit) {
+void run_train(TrainOptions& options, Exit& exit) {
   listen_for_signals();
   const auto launch =
       joined_launch(options.ranks, options.request.run, received_signal, exit);
@@ -141,13 +140,13 @@ void run(Options& options, Exit& exit) {
   if (!has_ended_well(*launch, report, exit)) return;
   Result<Timeline> expected = bad_configuration("no prediction");
   if (report->signal == 0) expected = predicted(options, *model);
-  print(options, *report, expected);
+  print_summary(options, *report, expected);
   if (report->signal == 0) return;
   exit.code = exit_code_of(report->signal);
   say("pipewright: " + end_by_signal(*report).to_text());
 }
 
-void add_optimizer_options(CLI::App& command, Options& options) {
+void add_optimizer_options(CLI::App& command, TrainOptions& options) {
   OptimizerChoice& choice = options.request.optimizer;
   command.add_option("--optimizer", choice.name, "sgd, adam or adamw");
   command.add_option("--lr", options.rate, "Learning rate");
@@ -185,7 +184,7 @@ void add_evaluation_options(CLI::App& command, TrainRequest& request) {
 void add_train(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand(
       "train", "Trains as planned, and compares with the prediction");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainOptions>();
   TrainRequest& request = options->request;
   CLI::Option* plan = command->add_option(
       "PLAN", options->plan, "Plan file; or --model, and it is planned here");
@@ -221,7 +220,7 @@ void add_train(CLI::App& app, Exit& exit) {
   command->callback([options, command, steps, epochs, &exit] {
     note_options(*command, options->ranks);
     if (steps->count() + epochs->count() == 0) options->request.epochs = 1;
-    run(*options, exit);
+    run_train(*options, exit);
   });
 }
 

@@ -20,10 +20,11 @@ constexpr Unit kRates[] = {
     {"Gb/s", 1e9 / 8}, {"Tb/s", 1e12 / 8}};
 constexpr Unit kDurations[] = {
     {"s", 1}, {"ms", 1, 1e3}, {"us", 1, 1e6}, {"ns", 1, 1e9}};
-constexpr Unit kSizes[] = {
-    {"B", 1},         {"kB", 1e3},      {"MB", 1e6},
-    {"GB", 1e9},      {"TB", 1e12},     {"KiB", 1024.},
-    {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1024. * (1 << 30)}};
+constexpr Unit kSizes[] = {{"B", 1},         {"kB", 1e3},
+                           {"KB", 1e3},      {"MB", 1e6},
+                           {"GB", 1e9},      {"TB", 1e12},
+                           {"KiB", 1024.},   {"MiB", 1 << 20},
+                           {"GiB", 1 << 30}, {"TiB", 1024. * (1 << 30)}};
 
 // A number and one of the units, a space allowed between them.
 std::optional<double> parse_quantity(std::string_view text,
