@@ -29,6 +29,12 @@ inline Answer answer_of(const std::string& line) {
   return answer;
 }
 
+// The command line's.
+inline Answer run_pipewright(const std::string& arguments,
+                             const std::string& redirection = "2>&1") {
+  return answer_of(PIPEWRIGHT_BINARY " " + arguments + " " + redirection);
+}
+
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }

@@ -19,10 +19,6 @@ ActionKind action_kind(ComputeKind kind) {
   return static_cast<ActionKind>(static_cast<int>(kind));
 }
 
-bool starts_backward(ComputeKind kind) {
-  return kind == ComputeKind::Backward || kind == ComputeKind::BackwardInput;
-}
-
 class Lowering {
  public:
   Lowering(const Plan& plan, const Profile& profile, const Homes& homes,

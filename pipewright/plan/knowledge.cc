@@ -21,7 +21,7 @@ struct OnTheWay {
   Known told;
 };
 
-struct Channel {
+struct Carried {
   WorkerId from, to;
   std::vector<OnTheWay> messages;   // by number
   std::vector<std::int64_t> posts;  // receiver's positions
@@ -31,16 +31,16 @@ struct Channel {
   std::int64_t known = 0;       // messages that it knows to have arrived
 };
 
-class Run {
+class Learning {
  public:
-  Run(const Program& program, int repetitions)
+  Learning(const Program& program, int repetitions)
       : program_(program),
         minibatches_(program.minibatches_outside + repetitions) {
     const auto fault = match_messages(program, repetitions, messages_);
     PIPEWRIGHT_CHECK(!fault, "the program was not validated");
     channels_.resize(static_cast<std::size_t>(messages_.num_channels));
     for (std::size_t t = 0; t < program.transfers.size(); ++t) {
-      Channel& channel = channel_of(TransferId(t));
+      Carried& channel = channel_of(TransferId(t));
       channel.from = program.transfers[t].from;
       channel.to = program.transfers[t].to;
     }
@@ -64,14 +64,14 @@ class Run {
     std::vector<MessageLife> all;
     for (const ActionCursor& cursor : cursors_)
       PIPEWRIGHT_CHECK(cursor.at_end(), "the program was not validated");
-    for (const Channel& channel : channels_)
+    for (const Carried& channel : channels_)
       for (const OnTheWay& message : channel.messages)
         all.push_back(message.life);
     return all;
   }
 
  private:
-  Channel& channel_of(TransferId transfer) {
+  Carried& channel_of(TransferId transfer) {
     return channels_[static_cast<std::size_t>(
         messages_.channel_of[transfer.index()])];
   }
@@ -114,7 +114,7 @@ class Run {
   }
 
   bool can_read(const Action& action) {
-    const auto is_there = [](const Channel& channel, std::int64_t number) {
+    const auto is_there = [](const Carried& channel, std::int64_t number) {
       return channel.messages.size() > static_cast<std::size_t>(number) &&
              channel.posts.size() > static_cast<std::size_t>(number);
     };
@@ -130,7 +130,7 @@ class Run {
 
   void read(std::size_t w, const Action& action) {
     const std::int64_t position = cursors_[w].position();
-    all_messages(action, [&](Channel& channel, std::int64_t number) {
+    all_messages(action, [&](Carried& channel, std::int64_t number) {
       OnTheWay& message = channel.messages[static_cast<std::size_t>(number)];
       message.life.last_read = std::max(message.life.last_read, position);
       if (channel.reads.empty() || channel.reads.back().first < number)
@@ -151,7 +151,7 @@ class Run {
   // Channels carry messages in order: one that was read tells of all before.
   void find_arrived(std::size_t w, std::int64_t position) {
     for (std::size_t c : channels_from_[w]) {
-      Channel& channel = channels_[c];
+      Carried& channel = channels_[c];
       const std::int64_t done = known_[w][channel.to.index()];
       for (; channel.known_reads < channel.reads.size() &&
              channel.reads[channel.known_reads].second < done;
@@ -173,7 +173,7 @@ class Run {
           .push_back(known_[w]);
       return;
     }
-    Channel& channel = channel_of(TransferId(action.index));
+    Carried& channel = channel_of(TransferId(action.index));
     if (action.kind == ActionKind::Receive) {
       channel.posts.push_back(position);
       set_arrival(channel, channel.posts.size() - 1);
@@ -185,7 +185,7 @@ class Run {
   }
 
   // Once both ends are known: the later of them, as the receiver sees it.
-  static void set_arrival(Channel& channel, std::size_t number) {
+  static void set_arrival(Carried& channel, std::size_t number) {
     if (number >= channel.messages.size() || number >= channel.posts.size())
       return;
     OnTheWay& message = channel.messages[number];
@@ -196,7 +196,7 @@ class Run {
   const Program& program_;
   const std::int32_t minibatches_;
   Messages messages_;
-  std::vector<Channel> channels_;
+  std::vector<Carried> channels_;
   std::vector<std::vector<std::size_t>> channels_from_;  // per worker
   std::vector<ActionCursor> cursors_;
   std::vector<Known> known_;  // to each worker
@@ -208,7 +208,7 @@ class Run {
 
 std::vector<MessageLife> message_lives(const Program& program,
                                        int repetitions) {
-  return Run(program, repetitions).lives();
+  return Learning(program, repetitions).lives();
 }
 
 }  // namespace pipewright

@@ -5,8 +5,8 @@
 namespace pipewright {
 namespace {
 
-void append(std::vector<Action>& to, const std::vector<Action>& section,
-            int repetition, int num_microbatches) {
+void append_section(std::vector<Action>& to, const std::vector<Action>& section,
+                    int repetition, int num_microbatches) {
   for (Action action : section) {
     action.microbatch += repetition * num_microbatches;
     action.version += repetition;
@@ -34,10 +34,10 @@ std::vector<Action> unrolled(const Program& program, WorkerId worker,
                        " minibatches of a program that needs " +
                        std::to_string(program.minibatches_outside));
   std::vector<Action> actions;
-  append(actions, code.prologue, 0, program.num_microbatches);
+  append_section(actions, code.prologue, 0, program.num_microbatches);
   for (int r = 0; r < repetitions; ++r)
-    append(actions, code.body, r, program.num_microbatches);
-  append(actions, code.epilogue, repetitions, program.num_microbatches);
+    append_section(actions, code.body, r, program.num_microbatches);
+  append_section(actions, code.epilogue, repetitions, program.num_microbatches);
   return actions;
 }
 

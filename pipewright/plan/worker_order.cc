@@ -6,10 +6,6 @@
 namespace pipewright {
 namespace {
 
-bool starts_backward(ComputeKind kind) {
-  return kind == ComputeKind::Backward || kind == ComputeKind::BackwardInput;
-}
-
 // Before the last action of `worker`, but not into the middle of a joined pair.
 void insert_recompute(WorkerOrder& worker, bool inside_pair) {
   const std::ptrdiff_t behind = inside_pair ? 2 : 1;

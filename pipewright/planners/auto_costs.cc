@@ -1,18 +1,16 @@
 #include "pipewright/planners/auto_costs.h"
 
 #include <algorithm>
-#include <limits>
 
+#include "pipewright/base/index.h"
+#include "pipewright/base/infinity.h"
 #include "pipewright/planners/best_runs.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kMostStretches = 200;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Of each stretch of equal time the position at which least crosses.
 std::vector<int> light_positions(const CostTable& costs, int kind) {

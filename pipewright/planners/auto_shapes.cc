@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // How stages come back to the workers.
 enum class Fold {

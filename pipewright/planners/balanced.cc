@@ -5,8 +5,9 @@
 #include "pipewright/planners/balanced.h"
 
 #include <algorithm>
-#include <limits>
 
+#include "pipewright/base/index.h"
+#include "pipewright/base/infinity.h"
 #include "pipewright/planners/best_runs.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/list.h"
@@ -14,8 +15,6 @@
 
 namespace pipewright {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Loads of stages and links, one stage a device.
 class BalanceTable {
@@ -38,8 +37,6 @@ class BalanceTable {
   }
 
  private:
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
   // Of the link into stage s, whose first layer is `position`.
   double link_load(int s, int position) const {
     if (s == 0) return 0;

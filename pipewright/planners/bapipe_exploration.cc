@@ -28,7 +28,7 @@ bool splits_layers(const Cluster& cluster,
   });
 }
 
-Pipeline pipeline_of(const StageCosts& costs, const StageEnds& ends) {
+Pipeline explored_pipeline(const StageCosts& costs, const StageEnds& ends) {
   Pipeline pipeline;
   pipeline.microbatch = costs.blocks().microbatch();
   pipeline.schedule = generator_of(costs.schedule());
@@ -220,7 +220,7 @@ std::size_t BaPipeExploration::try_ends(const StageCosts& costs,
   candidate.partition = partition;
   candidate.microbatch = costs.blocks().microbatch();
   candidate.link_limits = some_link_limits(costs, ends);
-  complete(candidate, pipeline_of(costs, ends));
+  complete(candidate, explored_pipeline(costs, ends));
   if (candidate.planned) {
     candidate.planned->bottleneck = bottleneck_of(costs, ends);
     candidate.planned->promised = promised_step(costs, ends);

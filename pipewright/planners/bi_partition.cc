@@ -64,8 +64,8 @@ int most_stages(const Problem& problem, const BiPartitionCosts& costs) {
   return costs.num_workers();
 }
 
-Pipeline pipeline_of(const BiPartition& found, const BiPartitionCosts& costs,
-                     int microbatch, const std::string& schedule) {
+Pipeline split_pipeline(const BiPartition& found, const BiPartitionCosts& costs,
+                        int microbatch, const std::string& schedule) {
   Pipeline pipeline;
   pipeline.microbatch = microbatch;
   pipeline.schedule = schedule;
@@ -302,13 +302,14 @@ class BiPartitionPlanner : public Planner {
                             const Problem& problem, int microbatch) const {
     const std::string plain =
         is_asynchronous(problem.method) ? "async-1f1b" : "1f1b";
-    PIPEWRIGHT_TRY(
-        Planned first,
-        planned(pipeline_of(cuts, costs, microbatch, plain), problem, name()));
+    PIPEWRIGHT_TRY(Planned first,
+                   planned(split_pipeline(cuts, costs, microbatch, plain),
+                           problem, name()));
     // More in flight hides links, if memory and the method allow it: 2bw wants
     // no more microbatches on their way than a minibatch has.
-    Result<Planned> further = planned(
-        pipeline_of(cuts, costs, microbatch, plain + "-so"), problem, name());
+    Result<Planned> further =
+        planned(split_pipeline(cuts, costs, microbatch, plain + "-so"), problem,
+                name());
     if (!further) return first;
     const bool is_better =
         further->estimate.fits && further->estimate.step < first.estimate.step;

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "pipewright/base/infinity.h"
 #include "pipewright/planners/least_times.h"
 #include "pipewright/planners/memory_bounds.h"
 #include "pipewright/planners/replica_bound.h"
 
 namespace pipewright {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double seconds_of(const LeastTimes& layer, int samples) {
   return (layer.forward + layer.backward) * samples + layer.update;
@@ -38,8 +37,8 @@ std::vector<double> normalised(std::vector<double> prices,
   return prices;
 }
 
-double work_bound(const std::vector<KindTimes>& kinds,
-                  const std::vector<int>& counts, int samples) {
+double work_of_kinds(const std::vector<KindTimes>& kinds,
+                     const std::vector<int>& counts, int samples) {
   std::vector<double> speeds;
   for (const KindTimes& kind : kinds) {
     double sum = 0;
@@ -145,7 +144,7 @@ Bounds bounds_of(const Problem& problem) {
     ++counts[static_cast<std::size_t>(device.kind)];
   for (std::size_t k = 0; k < counts.size(); ++k)
     kinds.push_back(least_times(problem, static_cast<int>(k)));
-  bounds.work = Seconds(work_bound(kinds, counts, problem.minibatch));
+  bounds.work = Seconds(work_of_kinds(kinds, counts, problem.minibatch));
   bounds.memory = Seconds(memory_bound(problem, kinds, counts));
   bounds.link = Seconds(link_bound(problem));
   if (!is_asynchronous(problem.method)) {

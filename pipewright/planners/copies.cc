@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <map>
 
+#include "pipewright/base/index.h"
 #include "pipewright/cluster/cluster_builder.h"
 
 namespace pipewright {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Links are alike if they differ only in which resources they share: a
 // one-to-one renaming that holds for all links of a group.

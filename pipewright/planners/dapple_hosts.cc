@@ -1,15 +1,13 @@
 #include "pipewright/planners/dapple_hosts.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
+
+#include "pipewright/base/index.h"
+#include "pipewright/base/infinity.h"
 
 namespace pipewright {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 bool divides(int size, const std::vector<std::vector<DeviceId>>& hosts) {
   return std::all_of(hosts.begin(), hosts.end(), [&](const auto& devices) {

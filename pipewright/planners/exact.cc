@@ -19,7 +19,7 @@ double above_all(const ChainProblem& problem) {
   return sum;
 }
 
-Error nothing_fits(const ChainProblem& problem) {
+Error no_chain_fits(const ChainProblem& problem) {
   double size = 0, largest_size = 0;
   for (const ChainNode& node : problem.nodes) {
     size += node.size + node.kept;
@@ -112,7 +112,7 @@ Result<ChainSolution> best_chain(const ChainProblem& problem,
   solution.downsets = search.downsets();
   solution.proven = !search.exhausted();
   if (solution.parts.empty()) {
-    if (solution.proven) return nothing_fits(problem);
+    if (solution.proven) return no_chain_fits(problem);
     return bad_configuration(
         "no chain was found, nor a proof that there is none, within " +
             with_thousands(limits.steps) + " steps",

@@ -22,7 +22,7 @@ namespace pipewright {
 namespace {
 
 // A few seconds; then the best so far, said to be unproven.
-constexpr std::int64_t kMostSteps = 60'000'000, kMostDownsets = 500'000;
+constexpr std::int64_t kMostSearchSteps = 60'000'000, kMostDownsets = 500'000;
 
 // The plan's shape from a pipeline of as many runs of layers, then the chain's
 // own sets in their place. The chain was of the graph turned round.
@@ -50,10 +50,10 @@ Result<Plan> plan_of_chain(const Problem& problem, int microbatch,
   return plan;
 }
 
-constexpr const char* kMoreDevices =
+constexpr const char* kMoreOrLarger =
     "more devices, smaller microbatches, or a planner that recomputes";
 
-Error nothing_fits(const ChainProblem& chain) {
+Error no_stages_fit(const ChainProblem& chain) {
   double all = 0, largest = 0;
   for (const ChainNode& node : chain.nodes) {
     all += node.size + node.kept;
@@ -67,7 +67,7 @@ Error nothing_fits(const ChainProblem& chain) {
                                " devices: the layers take " + bytes(all) +
                                " at least, the largest of them " +
                                bytes(largest),
-                           kMoreDevices);
+                           kMoreOrLarger);
 }
 
 class ExactPlanner : public Planner {
@@ -94,7 +94,7 @@ class ExactPlanner : public Planner {
       if (!best || candidate->estimate.step < best->estimate.step)
         best = *std::move(candidate);
     }
-    if (!best && refusal && refusal->hint == kMoreDevices)
+    if (!best && refusal && refusal->hint == kMoreOrLarger)
       refusal->hint =
           remedy(problem, name()) + ", or a planner that recomputes";
     if (!best)
@@ -114,11 +114,11 @@ class ExactPlanner : public Planner {
     constexpr int kTries = 6;
     for (int attempt = 0; attempt < kTries; ++attempt) {
       if (attempt > 0 && problem.is_over()) break;
-      Result<ChainSolution> solution =
-          best_chain(chain, {kMostSteps, kMostDownsets, problem.is_over_});
+      Result<ChainSolution> solution = best_chain(
+          chain, {kMostSearchSteps, kMostDownsets, problem.is_over_});
       if (!solution)
         return chain.nodes.size() > kMostChainNodes ? solution.error()
-                                                    : nothing_fits(chain);
+                                                    : no_stages_fit(chain);
       PIPEWRIGHT_TRY(Planned found, scored(problem, microbatch, *solution));
       if (found.estimate.fits) return found;
       double peak = 0;
@@ -127,7 +127,7 @@ class ExactPlanner : public Planner {
       chain.limit *= std::min(0.95, limit / peak);
     }
     chain.limit = limit;
-    return nothing_fits(chain);
+    return no_stages_fit(chain);
   }
 
   Result<Planned> scored(const Problem& problem, int microbatch,

@@ -4,12 +4,12 @@
 #include <iterator>
 #include <optional>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 namespace {
 
 constexpr int kMostSingly = 64;  // devices that are islands, beside hosts
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 double rate_of(const Link& link, const Cluster& cluster) {
   double rate = link.bandwidth.value();

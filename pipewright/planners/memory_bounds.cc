@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "pipewright/base/infinity.h"
+
 namespace pipewright {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Weights, their gradient and the optimizer's state.
 // A shared parameter counts where it is used first.

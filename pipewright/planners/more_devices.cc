@@ -58,7 +58,8 @@ class Search {
            problem_.is_over();
   }
 
-  // A layer whose weights alone fill a device fits on none, however many there are.
+  // A layer whose weights alone fill a device fits on none, however many there
+  // are.
   bool has_giant() const {
     Bytes memory, largest;
     for (int d = 0; d < problem_.cluster->num_devices(); ++d)

@@ -19,9 +19,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "pipewright/base/index.h"
+#include "pipewright/base/infinity.h"
 #include "pipewright/base/text.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/list.h"
@@ -29,11 +29,10 @@
 namespace pipewright {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMostSteps = 1e9;      // about a second
 constexpr double kMostEntries = 2.5e7;  // some hundred MB
 
-struct Cell {
+struct PlanCell {
   double time = kInfinity;
   int begin = -1;  // of the last stage; -1: one stage from the start
   int replicas = 0;
@@ -58,13 +57,13 @@ class Level {
   // Only partitions whose parts take at most `limit`; what is minimised is
   // the slowest part, or with `stages_only` the slowest stage. With a `target`
   // only what can lead to that end on all machines.
-  std::vector<Cell> row(int first, double limit, bool stages_only,
-                        int target = -1) const {
+  std::vector<PlanCell> row(int first, double limit, bool stages_only,
+                            int target = -1) const {
     const int last_end = target < 0 ? layers_ : target;
-    std::vector<Cell> cells((at(last_end) + 1) * at(machines_ + 1));
+    std::vector<PlanCell> cells((at(last_end) + 1) * at(machines_ + 1));
     int low = first + 1;
     for (int end = first + 1; end <= last_end; ++end) {
-      Cell* last = &cells[at(end) * at(machines_ + 1)];
+      PlanCell* last = &cells[at(end) * at(machines_ + 1)];
       const int most =
           target < 0 || end == target
               ? machines_
@@ -116,8 +115,8 @@ class Level {
 
   // Adds a last stage begin..end to every partition of what lies before it,
   // which takes at least `front` machines.
-  void extend(const Cell* before, Cell* last, int begin, int end, int front,
-              int most, double limit, bool stages_only) const {
+  void extend(const PlanCell* before, PlanCell* last, int begin, int end,
+              int front, int most, double limit, bool stages_only) const {
     const double time = work(begin, end);
     const double transfer =
         2.0 * static_cast<double>(costs_.crossing(begin).value()) / bandwidth_;
@@ -195,9 +194,9 @@ struct Split {
 };
 
 // The partition of first..end over all machines of a level.
-Split split_of(const Level& level, int first, int end) {
+Split level_split(const Level& level, int first, int end) {
   const std::size_t width = at(level.machines() + 1);
-  const auto cell = [&](const std::vector<Cell>& row, int e, int m) {
+  const auto cell = [&](const std::vector<PlanCell>& row, int e, int m) {
     return row[at(e) * width + at(m)];
   };
   Split split;
@@ -205,7 +204,7 @@ Split split_of(const Level& level, int first, int end) {
   const auto row = level.row(first, split.bottleneck, true, end);
   int m = level.machines();
   while (end > first) {
-    const Cell last = cell(row, end, m);
+    const PlanCell last = cell(row, end, m);
     split.stages.insert(split.stages.begin(), {end, last.replicas});
     end = last.begin < 0 ? first : last.begin;
     m -= last.replicas;
@@ -296,7 +295,7 @@ Result<PipeDreamPartition> pipedream_partition(
   const DeviceLevel devices(costs, kind, levels);
   const int layers = costs.num_layers();
   if (levels.outer == 1) {
-    const Split split = split_of(devices, 0, layers);
+    const Split split = level_split(devices, 0, layers);
     partition.bottleneck = Seconds(split.bottleneck);
     append_stages(split.stages, 0, 1, levels.inner, partition.stages);
     return partition;
@@ -305,11 +304,11 @@ Result<PipeDreamPartition> pipedream_partition(
   if (hosts.was_cut_short())
     return bad_configuration("PipeDream's tables were not done in time",
                              "give it more with --budget");
-  const Split split = split_of(hosts, 0, layers);
+  const Split split = level_split(hosts, 0, layers);
   partition.bottleneck = Seconds(split.bottleneck);
   int first = 0, host = 0;
   for (const StageShape& shape : split.stages) {
-    append_stages(split_of(devices, first, shape.end).stages, host,
+    append_stages(level_split(devices, first, shape.end).stages, host,
                   shape.replicas, levels.inner, partition.stages);
     first = shape.end;
     host += shape.replicas;

@@ -30,8 +30,8 @@ Result<Schedule> schedule_of(const DeepStages& stages, int microbatches) {
   return generate_schedule("async-1f1b", request);
 }
 
-Result<Plan> plan_of(const DeepStages& stages, const Problem& problem,
-                     int microbatch) {
+Result<Plan> deep_plan(const DeepStages& stages, const Problem& problem,
+                       int microbatch) {
   Plan plan;
   plan.model = problem.profile->model;
   plan.planner = "pipemare";
@@ -105,7 +105,7 @@ class PipeMarePlanner : public Planner {
     PIPEWRIGHT_TRY(
         const CostTable costs,
         CostTable::create(*problem.profile, *problem.cluster, microbatch));
-    PIPEWRIGHT_TRY(const Plan keeping, plan_of(stages, problem, microbatch));
+    PIPEWRIGHT_TRY(const Plan keeping, deep_plan(stages, problem, microbatch));
     const DepthCosts depth =
         depth_costs(costs, stages.ends, keeping.num_microbatches(),
                     problem.optimizer_words, Slots::Alternate);

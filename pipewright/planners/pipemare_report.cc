@@ -6,10 +6,10 @@
 namespace pipewright {
 namespace {
 
-int first_of(const std::vector<int>& ends, int stage) {
+int first_layer(const std::vector<int>& ends, int stage) {
   return stage == 0 ? 0 : ends[static_cast<std::size_t>(stage) - 1];
 }
-int end_of(const std::vector<int>& ends, int stage) {
+int end_layer(const std::vector<int>& ends, int stage) {
   return ends[static_cast<std::size_t>(stage)];
 }
 
@@ -19,11 +19,11 @@ int delay(int distance, Slots slots) {
   return slots == Slots::Alternate ? distance : 2 * distance + 1;
 }
 // Microbatches in flight then.
-int in_flight(int distance, Slots slots) {
+int num_in_flight(int distance, Slots slots) {
   return slots == Slots::Alternate ? distance + 1 : 2 * distance + 1;
 }
 
-Bytes times(Bytes bytes, double factor) {
+Bytes scaled(Bytes bytes, double factor) {
   return Bytes(
       static_cast<std::int64_t>(static_cast<double>(bytes.value()) * factor));
 }
@@ -32,14 +32,14 @@ std::vector<Bytes> kept_of(const CostTable& costs,
                            const std::vector<int>& ends) {
   std::vector<Bytes> kept;
   for (int s = 0; s < static_cast<int>(ends.size()); ++s)
-    kept.push_back(costs.kept(first_of(ends, s), end_of(ends, s)));
+    kept.push_back(costs.kept(first_layer(ends, s), end_layer(ends, s)));
   return kept;
 }
 std::vector<Bytes> inputs_of(const CostTable& costs,
                              const std::vector<int>& ends) {
   std::vector<Bytes> inputs;
   for (int s = 0; s < static_cast<int>(ends.size()); ++s)
-    inputs.push_back(costs.crossing(first_of(ends, s)));
+    inputs.push_back(costs.crossing(first_layer(ends, s)));
   return inputs;
 }
 
@@ -54,10 +54,10 @@ Bytes recompute_bytes(const std::vector<Bytes>& kept,
   for (int first = 0; first < P; first += segment) {
     const int last = std::min(P, first + segment) - 1;
     sum += inputs[static_cast<std::size_t>(first)] *
-           std::int64_t{in_flight(P - 1 - first, slots)};
+           std::int64_t{num_in_flight(P - 1 - first, slots)};
     for (int s = first; s <= last; ++s)
       sum += kept[static_cast<std::size_t>(s)] *
-             std::int64_t{in_flight(last - s, slots)};
+             std::int64_t{num_in_flight(last - s, slots)};
   }
   return sum;
 }
@@ -77,15 +77,16 @@ DepthCosts depth_costs(const CostTable& costs, const std::vector<int>& ends,
   Bytes gpipe, drained, ahead;
   const std::vector<Bytes> kept_by = kept_of(costs, ends);
   for (int s = 0; s < P; ++s) {
-    const int first = first_of(ends, s), end = end_of(ends, s);
+    const int first = first_layer(ends, s), end = end_layer(ends, s);
     const Bytes parameters = costs.parameters(first, end);
     const Bytes kept = kept_by[static_cast<std::size_t>(s)];
     const int distance = P - 1 - s;
     once += parameters;
-    stale += times(parameters, static_cast<double>(delay(distance, slots)) / N);
+    stale +=
+        scaled(parameters, static_cast<double>(delay(distance, slots)) / N);
     gpipe += kept * std::int64_t{N};
     drained += kept * std::int64_t{std::min(N, distance + 1)};
-    ahead += kept * std::int64_t{in_flight(distance, slots)};
+    ahead += kept * std::int64_t{num_in_flight(distance, slots)};
   }
   DepthCosts result;
   Bytes least = Bytes::max();

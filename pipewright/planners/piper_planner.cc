@@ -15,9 +15,9 @@
 // the memory is left to recompute.
 
 #include <algorithm>
-#include <limits>
 
 #include "pipewright/base/index.h"
+#include "pipewright/base/infinity.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
 #include "pipewright/planners/list.h"
@@ -26,7 +26,6 @@
 namespace pipewright {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMostSteps = 1e9;  // some seconds
 
 class PiperTable {

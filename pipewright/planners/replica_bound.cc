@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "pipewright/base/infinity.h"
 #include "pipewright/planners/islands.h"
 
 namespace pipewright {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // The layers with most parameters; to leave out the others loosens the bound,
 // no more.
 constexpr std::size_t kMostPivots = 12;

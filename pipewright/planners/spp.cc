@@ -28,7 +28,7 @@ std::size_t partitions_timed(const Problem& problem) {
   return problem.cluster->num_devices() <= kMostUnits ? 4 : 1;
 }
 
-Pipeline pipeline_of(const SppCandidate& candidate, Credits credits) {
+Pipeline mapped_pipeline(const SppCandidate& candidate, Credits credits) {
   Pipeline pipeline;
   pipeline.microbatch = candidate.costs->microbatch();
   pipeline.schedule = schedule_of(credits);
@@ -127,10 +127,10 @@ class SppRun {
           continue;
         tried.push_back(std::move(held));
         if (hopeless(all[i], tried.back())) continue;
-        time(all[i], kind, pipeline_of(all[i], kind));
+        time(all[i], kind, mapped_pipeline(all[i], kind));
       }
       if (all[i].stages.size() < 2) continue;
-      Pipeline listed = pipeline_of(all[i], Credits::Rounds);
+      Pipeline listed = mapped_pipeline(all[i], Credits::Rounds);
       set_times(listed, all[i]);
       time(all[i], Credits::Rounds, listed);
     }
@@ -150,7 +150,7 @@ class SppRun {
       if (need(s) - limit(s) > need(worst) - limit(worst)) worst = s;
     if (need(worst) <= limit(worst)) return false;
     if (!nearest_ || need(worst) < nearest_peak_)
-      set_nearest(pipeline_of(candidate, Credits::Neighbour), need(worst));
+      set_nearest(mapped_pipeline(candidate, Credits::Neighbour), need(worst));
     return true;
   }
 

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "pipewright/base/index.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
 #include "pipewright/planners/list.h"
@@ -71,7 +72,6 @@ class Blocks {
   }
 
  private:
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   std::vector<double> sums_;
   std::vector<int> ends_;
 };

@@ -35,14 +35,19 @@ class Profiler {
         budget_(options.budget / static_cast<double>(num_sizes)),
         share_(1 / static_cast<double>(num_sizes)) {}
 
-  Result<std::vector<LayerTimes>> times(int microbatch) {
+  // Notes in the sizes, too, what layers need while they compute.
+  Result<std::vector<LayerTimes>> times(int microbatch,
+                                        std::vector<LayerSizes>& sizes) {
     PIPEWRIGHT_TRY(
         ProfilingPipeline pipeline,
         ProfilingPipeline::create(model_, microbatch, options_.workers));
     if (auto measured = measure(pipeline); !measured) return measured.error();
     std::vector<LayerTimes> rows;
-    for (int l = 0; l < model_.num_layers(); ++l)
+    for (int l = 0; l < model_.num_layers(); ++l) {
       rows.push_back(row(LayerId(l), pipeline, microbatch));
+      sizes[LayerId(l).index()].workspace =
+          pipeline.layers().workspace(LayerId(l));
+    }
     done_ += share_;
     return rows;
   }
@@ -148,7 +153,8 @@ Result<Profile> measured_profile(const Model& model,
   Profiler profiler(model, microbatches.size(), options);
   for (const int size : microbatches) {
     profile.sizes[size] = model_sizes(model, size);
-    PIPEWRIGHT_TRY(profile.times["cpu"][size], profiler.times(size));
+    PIPEWRIGHT_TRY(profile.times["cpu"][size],
+                   profiler.times(size, profile.sizes[size]));
   }
   profile.origin.source = "measured";
   profile.origin.description = description(

@@ -160,4 +160,18 @@ void TensorHeap::restart_peak() {
   blocks_->peak = blocks_->held;
 }
 
+PassingMemory::PassingMemory() {
+  if (!blocks_of_thread) return;
+  const std::lock_guard lock(blocks_of_thread->mutex);
+  before_ = Bytes(blocks_of_thread->held);
+  blocks_of_thread->peak = blocks_of_thread->held;
+}
+
+Bytes PassingMemory::taken() const {
+  if (!blocks_of_thread) return Bytes(0);
+  const std::lock_guard lock(blocks_of_thread->mutex);
+  return Bytes(blocks_of_thread->peak) -
+         std::max(before_, Bytes(blocks_of_thread->held));
+}
+
 }  // namespace pipewright

@@ -1,8 +1,10 @@
 // The layers of a worker's compute actions; see worker.h.
 
 #include <cmath>
+#include <optional>
 #include <utility>
 
+#include "pipewright/runtime/tensor_heap.h"
 #include "pipewright/runtime/worker.h"
 
 namespace pipewright {
@@ -33,6 +35,27 @@ class LayerTimer {
   LayerStopwatch::Part part_;
   LayerId layer_;
   LayerStopwatch::Clock::time_point start_;
+};
+
+// The same for the memory that a layer's function takes only while it runs.
+class LayerMemory {
+ public:
+  LayerMemory(LayerStopwatch* stopwatch, LayerStopwatch::Part part,
+              LayerId layer)
+      : stopwatch_(stopwatch), part_(part), layer_(layer) {
+    if (stopwatch_) memory_.emplace();
+  }
+  ~LayerMemory() {
+    if (stopwatch_) stopwatch_->add_workspace(part_, layer_, memory_->taken());
+  }
+  LayerMemory(const LayerMemory&) = delete;
+  LayerMemory& operator=(const LayerMemory&) = delete;
+
+ private:
+  LayerStopwatch* stopwatch_;
+  LayerStopwatch::Part part_;
+  LayerId layer_;
+  std::optional<PassingMemory> memory_;
 };
 
 }  // namespace
@@ -125,11 +148,13 @@ void Worker::forward(const Action& action, const ActionCode& code) {
       if (const auto own = statistics_.find(layer.id); own != statistics_.end())
         context.statistics = &own->second;
     load_inputs(layer, m, code.samples);
-    Forwarded forwarded = layer.function->forward(
-        inputs_,
-        weights_.read_back(layer.id, action.version + layer.version_offset,
-                           code.steps_back),
-        context);
+    const Tensors& weights = weights_.read_back(
+        layer.id, action.version + layer.version_offset, code.steps_back);
+    Forwarded forwarded = [&] {
+      const LayerMemory memory(stopwatch_, LayerStopwatch::Part::Forward,
+                               layer.id);
+      return layer.function->forward(inputs_, weights, context);
+    }();
     if (layer.is_loss && !again)
       record_loss(layer, m, code.samples, forwarded.output.item<double>());
     if (layer.has_private)
@@ -195,11 +220,13 @@ void Worker::backward_inputs(const LayerCode& layer, const Action& action,
   if (layer.seed.defined()) values_.replace(value, m, code.samples, layer.seed);
   const at::Tensor gradient = first_of(value, m, code.samples);
   carried_.clear();
-  Tensors of_inputs = layer.function->backward_input(
-      kept_,
-      weights_.read_back(layer.id, action.version + layer.version_offset,
-                         code.steps_back),
-      gradient, &carried_);
+  const Tensors& weights = weights_.read_back(
+      layer.id, action.version + layer.version_offset, code.steps_back);
+  Tensors of_inputs = [&] {
+    const LayerMemory memory(stopwatch_, LayerStopwatch::Part::BackwardInput,
+                             layer.id);
+    return layer.function->backward_input(kept_, weights, gradient, &carried_);
+  }();
   // The other half reads both.
   if (!carried_.empty() || !values_.whole(value, m, code.samples)) {
     Tensors both = {gradient};
@@ -238,6 +265,8 @@ void Worker::backward_weights(const LayerCode& layer, std::int32_t microbatch,
   }
   carried_.assign(both->begin() + 1, both->end());
   Tensors& sums = gradients_.of(layer.id, minibatch(microbatch));
+  const LayerMemory memory(stopwatch_, LayerStopwatch::Part::BackwardWeight,
+                           layer.id);
   if (sums.empty())
     sums = layer.function->backward_weight(kept_, both->front(), carried_);
   else

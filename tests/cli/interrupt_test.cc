@@ -14,12 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/answer.h"
+
 namespace pipewright::cli {
 namespace {
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // A command whose standard error is a terminal or a pipe.
 class Command {
@@ -60,9 +58,9 @@ class Command {
 
   // Until the text stands in what it said on standard error, or it ended.
   bool says(const std::string& text) {
-    while (!has(said_[1], text) && read_some()) {
+    while (!contains(said_[1], text) && read_some()) {
     }
-    return has(said_[1], text);
+    return contains(said_[1], text);
   }
   void interrupt() { ::kill(child_, SIGINT); }
   int exit_code() {
@@ -116,8 +114,8 @@ TEST_CASE("a terminal sees progress after a second; Ctrl-C gives the best") {
     REQUIRE(running.says(" plans simulated, "));
     running.interrupt();
     CHECK(running.exit_code() == 130);
-    CHECK(has(running.complained(), "best so far"));
-    CHECK(has(running.printed(), "sync"));
+    CHECK(contains(running.complained(), "best so far"));
+    CHECK(contains(running.printed(), "sync"));
   }
 }
 
@@ -126,8 +124,8 @@ TEST_CASE("a pipe sees no progress; Ctrl-C works there, too") {
   ::usleep(1'500'000);
   running.interrupt();
   CHECK(running.exit_code() == 130);
-  CHECK(!has(running.complained(), "plans simulated"));
-  CHECK(!has(running.complained(), "\r"));
+  CHECK(!contains(running.complained(), "plans simulated"));
+  CHECK(!contains(running.complained(), "\r"));
 }
 
 }  // namespace pipewright::cli

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Answer run(const std::string& arguments) {
+Answer place(const std::string& arguments) {
   return answer_of(std::string(PIPEWRIGHT_BINARY) + " place " + arguments +
                    " 2>&1");
 }
@@ -56,36 +56,32 @@ std::string four_in_a_row() {
   return text + "]}";
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("place finds and proves the least largest load") {
   const TemporaryFile file(four_in_a_row());
-  const Answer answer = run(file.path() + " --json");
+  const Answer answer = place(file.path() + " --json");
   REQUIRE(answer.code == 0);
   const auto json = parse_json(answer.text, "stdout");
   REQUIRE(json);
-  CHECK(has(answer.text, "\"max_load\": 8"));
-  CHECK(has(answer.text, "\"proven\": true"));
+  CHECK(contains(answer.text, "\"max_load\": 8"));
+  CHECK(contains(answer.text, "\"proven\": true"));
   CHECK(json->find("accelerators")->if_array()->size() == 2);
-  const Answer text = run(file.path());
+  const Answer text = place(file.path());
   CHECK(text.code == 0);
-  CHECK(has(text.text, "the least there is (proven)"));
-  const Answer any = run(file.path() + " --any-set");
+  CHECK(contains(text.text, "the least there is (proven)"));
+  const Answer any = place(file.path() + " --any-set");
   CHECK(any.code == 0);
-  CHECK(has(any.text, "largest load over any sets: 8"));
+  CHECK(contains(any.text, "largest load over any sets: 8"));
 }
 
 TEST_CASE("place refuses what is no instance") {
-  CHECK(run("/no/such/file").code == 66);
-  CHECK(run("").code == 2);
+  CHECK(place("/no/such/file").code == 66);
+  CHECK(place("").code == 2);
   const TemporaryFile file("{\"nodes\": 3}");
-  const Answer answer = run(file.path());
+  const Answer answer = place(file.path());
   CHECK(answer.code == 65);
-  CHECK(has(answer.text, file.path()));
+  CHECK(contains(answer.text, file.path()));
 }
 
 }  // namespace pipewright::cli

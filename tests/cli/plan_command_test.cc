@@ -22,13 +22,8 @@ const std::string kGnmt = " --profile " + kProfiles +
                           "gnmt-v100.json --cluster 4xV100@1GB/s "
                           "--minibatch 256 ";
 
-Answer run(const std::string& arguments,
-           const std::string& redirection = "2>&1") {
-  return answer_of(PIPEWRIGHT_BINARY " " + arguments + " " + redirection);
-}
-
 Json json_of(const std::string& arguments) {
-  const Answer answer = run(arguments + " --json", "2>/dev/null");
+  const Answer answer = run_pipewright(arguments + " --json", "2>/dev/null");
   CHECK(answer.code == 0);
   auto json = parse_json(answer.text, "stdout");
   REQUIRE(json);
@@ -63,7 +58,8 @@ TEST_CASE("compare ranks every planner and says why the first is first") {
 }
 
 TEST_CASE("compare prints a table for people") {
-  const Answer answer = run("compare --budget 2 --microbatch 32" + kGnmt);
+  const Answer answer =
+      run_pipewright("compare --budget 2 --microbatch 32" + kGnmt);
   CHECK(answer.code == 0);
   for (const auto& planner : planners())
     CHECK(contains(answer.text, planner->name()));
@@ -113,25 +109,26 @@ TEST_CASE("plan is at least as good as any planner alone") {
 }
 
 TEST_CASE("questions that cannot be answered end with their own code") {
-  CHECK(run("plan --minibatch 8 --cluster 2xV100").code == 2);
-  CHECK(run("plan --model mlp --cluster 2xV100").code == 2);
-  CHECK(
-      run("plan --model mlp --profile x --cluster 2xV100 --minibatch 8").code ==
-      2);
+  CHECK(run_pipewright("plan --minibatch 8 --cluster 2xV100").code == 2);
+  CHECK(run_pipewright("plan --model mlp --cluster 2xV100").code == 2);
+  CHECK(run_pipewright(
+            "plan --model mlp --profile x --cluster 2xV100 --minibatch 8")
+            .code == 2);
   const std::string two = " --model mlp --cluster 2xV100 --minibatch 8 ";
-  CHECK(run("plan --microbatch 3" + two).code == 78);
-  CHECK(run("plan --profile /no/such --cluster 2xV100 --minibatch 8").code ==
-        66);
-  const Answer planner = run("plan --planner pipdream" + two);
+  CHECK(run_pipewright("plan --microbatch 3" + two).code == 78);
+  CHECK(run_pipewright("plan --profile /no/such --cluster 2xV100 --minibatch 8")
+            .code == 66);
+  const Answer planner = run_pipewright("plan --planner pipdream" + two);
   CHECK(planner.code == 78);
   CHECK(contains(planner.text, "did you mean \"pipedream\"?"));
-  CHECK(run("plan --method stach" + two).code == 78);
-  const Answer memory = run("plan --planner balanced --memory 1KB" + two);
+  CHECK(run_pipewright("plan --method stach" + two).code == 78);
+  const Answer memory =
+      run_pipewright("plan --planner balanced --memory 1KB" + two);
   CHECK(memory.code == 78);
   CHECK(contains(memory.text, "no plan of balanced fits 1 kB: stage "));
-  CHECK(run("plan --memory much" + two).code == 2);
-  CHECK(run("compare --memory 1KB" + two).code == 78);
-  CHECK(run("plan -o /no/such/folder/p.json" + two).code == 73);
+  CHECK(run_pipewright("plan --memory much" + two).code == 2);
+  CHECK(run_pipewright("compare --memory 1KB" + two).code == 78);
+  CHECK(run_pipewright("plan -o /no/such/folder/p.json" + two).code == 73);
 }
 
 TEST_CASE("--stages is kept to, or refused") {
@@ -141,10 +138,10 @@ TEST_CASE("--stages is kept to, or refused") {
     const Json plan = json_of("plan" + four + std::to_string(stages));
     CHECK(plan.find("stages")->if_array()->size() == std::size_t(stages));
   }
-  const Answer other = run("plan --planner balanced" + four + "3");
+  const Answer other = run_pipewright("plan --planner balanced" + four + "3");
   CHECK(other.code == 78);
   CHECK(contains(other.text, "balanced plans 4 stages, not the 3 asked for"));
-  const Answer many = run("plan" + four + "39");
+  const Answer many = run_pipewright("plan" + four + "39");
   CHECK(many.code == 78);
   CHECK(contains(many.text, "no plan of 39 stages was found that fits"));
 }
@@ -153,7 +150,8 @@ TEST_CASE("--stages is kept to, or refused") {
 // says must hold for the command that a person types next.
 TEST_CASE("the cluster that a refusal names does, one device less does not") {
   const std::string rest = "xV100@nvlink --minibatch 16 --planner balanced";
-  const Answer answer = run("plan --model gpt2-xl --cluster 1" + rest);
+  const Answer answer =
+      run_pipewright("plan --model gpt2-xl --cluster 1" + rest);
   CHECK(answer.code == 78);
   const std::string mark = " devices would do (--cluster ";
   const std::size_t end = answer.text.find(mark);
@@ -162,8 +160,8 @@ TEST_CASE("the cluster that a refusal names does, one device less does not") {
   const int devices = std::stoi(answer.text.substr(begin, end - begin));
   CHECK(devices > 1);
   const std::string model = "plan --model gpt2-xl --cluster ";
-  CHECK(run(model + std::to_string(devices) + rest).code == 0);
-  CHECK(run(model + std::to_string(devices - 1) + rest).code == 78);
+  CHECK(run_pipewright(model + std::to_string(devices) + rest).code == 0);
+  CHECK(run_pipewright(model + std::to_string(devices - 1) + rest).code == 78);
 }
 
 }  // namespace pipewright::cli

@@ -39,7 +39,7 @@ std::vector<Shown> shown_in(const std::string& file) {
   return all;
 }
 
-std::string printed(const std::string& arguments) {
+std::string printed_by(const std::string& arguments) {
   auto [text, code] =
       answer_of("COLUMNS=80 '" PIPEWRIGHT_BINARY "' " + arguments + " 2>&1");
   REQUIRE(code == 0);
@@ -51,7 +51,7 @@ TEST_CASE("the page of schedules shows every one of them") {
   std::set<std::string> names;
   for (const Shown& shown : shown_in("docs/schedules.md")) {
     CAPTURE(shown.arguments);
-    CHECK(shown.text == printed(shown.arguments));
+    CHECK(shown.text == printed_by(shown.arguments));
     names.insert(std::string(split(shown.arguments, ' ')[1]));
   }
   for (const ScheduleGenerator& generator : schedule_generators())
@@ -62,7 +62,7 @@ TEST_CASE("the front page shows 1f1b and zb-v") {
   std::set<std::string> names;
   for (const Shown& shown : shown_in("README.md")) {
     CAPTURE(shown.arguments);
-    CHECK(shown.text == printed(shown.arguments));
+    CHECK(shown.text == printed_by(shown.arguments));
     names.insert(std::string(split(shown.arguments, ' ')[1]));
   }
   CHECK(names.count("1f1b") == 1);

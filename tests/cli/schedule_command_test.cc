@@ -19,12 +19,12 @@
 namespace pipewright {
 namespace {
 
-Answer answer_to(const std::string& arguments) {
+Answer scheduled(const std::string& arguments) {
   return answer_of("COLUMNS=80 '" PIPEWRIGHT_BINARY "' schedule " + arguments +
                    " 2>&1");
 }
 
-std::string temporary(const std::string& name) {
+std::string picture_file(const std::string& name) {
   return (std::filesystem::temp_directory_path() /
           ("pipewright_schedule_" + std::to_string(::getpid()) + name))
       .string();
@@ -39,7 +39,7 @@ std::string plain(std::string text) {
 }
 
 TEST_CASE("1f1b draws the well-known picture") {
-  const Answer answer = answer_to("1f1b --stages 4 --microbatches 8");
+  const Answer answer = scheduled("1f1b --stages 4 --microbatches 8");
   CHECK(answer.code == 0);
   CHECK(contains(plain(answer.text),
                  "0 F0F1F2F3            B0==F4B1==F5B2==F6B3==F7B4==  B5==  "
@@ -54,7 +54,7 @@ TEST_CASE("1f1b draws the well-known picture") {
 }
 
 TEST_CASE("zb-v is drawn in bands, the second stage in small letters") {
-  const Answer answer = answer_to("zb-v --stages 4 --microbatches 8");
+  const Answer answer = scheduled("zb-v --stages 4 --microbatches 8");
   CHECK(contains(answer.text,
                  "0 F0F1F2F3F4F5F6f0i0w0f1i1w1f2i2w2f3i3w3F7I0W0f4i4w4I1\n"
                  "1   F0F1F2F3F4f0F5f1i0w0f2i1w1f3i2w2F6I0W0f4i3w3F7I1W1\n"));
@@ -66,7 +66,7 @@ TEST_CASE("zb-v is drawn in bands, the second stage in small letters") {
 TEST_CASE("every schedule of 8 workers and 16 microbatches fits 80 columns") {
   for (const ScheduleGenerator& generator : schedule_generators()) {
     const Answer answer =
-        answer_to(generator.name + " --stages 8 --microbatches 16");
+        scheduled(generator.name + " --stages 8 --microbatches 16");
     CHECK(answer.code == 0);
     for (std::string_view line : split(answer.text, '\n'))
       CHECK_MESSAGE(display_width(std::string(line)) <= 80, answer.text);
@@ -89,7 +89,7 @@ TEST_CASE("the clock is the generators' own on random numbers") {
       REQUIRE(schedule.ok());
       if (schedule->is_asynchronous()) continue;
       const Answer answer =
-          answer_to(generator.name + " --json --stages " +
+          scheduled(generator.name + " --json --stages " +
                     std::to_string(request.workers) + " --microbatches " +
                     std::to_string(request.microbatches) + " --transfer " +
                     std::to_string(request.transfer.value()));
@@ -105,65 +105,65 @@ TEST_CASE("the clock is the generators' own on random numbers") {
 }
 
 TEST_CASE("pictures go to files") {
-  const std::string svg = temporary(".svg"), trace = temporary(".json");
-  CHECK(answer_to("chimera --svg " + svg + " --trace " + trace).code == 0);
+  const std::string svg = picture_file(".svg"), trace = picture_file(".json");
+  CHECK(scheduled("chimera --svg " + svg + " --trace " + trace).code == 0);
   CHECK(read_file(svg).value().starts_with("<svg "));
   CHECK(parse_json(read_file(trace).value(), "trace").ok());
-  CHECK(answer_to("1f1b --svg /no/such/folder/a.svg").code == 73);
+  CHECK(scheduled("1f1b --svg /no/such/folder/a.svg").code == 73);
   std::filesystem::remove(svg);
   std::filesystem::remove(trace);
 }
 
 TEST_CASE("transfers and times change the step") {
   CHECK(contains(
-      answer_to("1f1b --stages 4 --microbatches 8 --transfer 0.3").text,
+      scheduled("1f1b --stages 4 --microbatches 8 --transfer 0.3").text,
       "step 37.8 s"));
   CHECK(contains(
-      answer_to("1f1b-so --stages 4 --microbatches 8 --transfer 0.3").text,
+      scheduled("1f1b-so --stages 4 --microbatches 8 --transfer 0.3").text,
       "step 34.8 s"));
-  CHECK(contains(answer_to("1f1b --stages 2 --microbatches 2 --times 2,2,1 "
+  CHECK(contains(scheduled("1f1b --stages 2 --microbatches 2 --times 2,2,1 "
                            "--json")
                      .text,
                  "\"step_seconds\": 15"));
 }
 
 TEST_CASE("the list has a line each") {
-  const Answer answer = answer_to("--list");
+  const Answer answer = scheduled("--list");
   CHECK(answer.code == 0);
   for (const char* name : {"gpipe", "1f1b-so", "zb-v", "hanayo", "spp-pe"})
     CHECK(contains(answer.text, std::string("\n") + name + " "));
 }
 
 TEST_CASE("bad input is refused with the reason") {
-  const Answer unknown = answer_to("1f1c");
+  const Answer unknown = scheduled("1f1c");
   CHECK(unknown.code == 78);
   CHECK(contains(unknown.text, "did you mean \"1f1b\""));
-  const Answer none = answer_to("1f1b --stages 0");
+  const Answer none = scheduled("1f1b --stages 0");
   CHECK(none.code == 78);
   CHECK(contains(none.text, "at least 1"));
-  CHECK(answer_to("").code == 2);
-  CHECK(answer_to("1f1b --stages x").code == 2);
-  CHECK(answer_to("1f1b --times 1,2").code == 78);
-  CHECK(answer_to("1f1b --times 1,-2,1").code == 78);
-  CHECK(answer_to("1f1b --transfer -1").code == 78);
-  CHECK(answer_to("gpipe --memory 3").code == 78);
-  CHECK(answer_to("no/such/file.csv").code == 66);
-  CHECK(answer_to("async-1f1b --csv " + temporary("a.csv")).code == 78);
-  CHECK(answer_to("1f1b --csv /no/such/folder/a.csv").code == 73);
+  CHECK(scheduled("").code == 2);
+  CHECK(scheduled("1f1b --stages x").code == 2);
+  CHECK(scheduled("1f1b --times 1,2").code == 78);
+  CHECK(scheduled("1f1b --times 1,-2,1").code == 78);
+  CHECK(scheduled("1f1b --transfer -1").code == 78);
+  CHECK(scheduled("gpipe --memory 3").code == 78);
+  CHECK(scheduled("no/such/file.csv").code == 66);
+  CHECK(scheduled("async-1f1b --csv " + picture_file("a.csv")).code == 78);
+  CHECK(scheduled("1f1b --csv /no/such/folder/a.csv").code == 73);
 }
 
 TEST_CASE("what --csv and --text write reads back") {
-  const std::string csv = temporary(".csv"), text = temporary(".txt");
+  const std::string csv = picture_file(".csv"), text = picture_file(".txt");
   CHECK(
-      answer_to("interleaved --stages 3 --microbatches 6 --csv " + csv).code ==
+      scheduled("interleaved --stages 3 --microbatches 6 --csv " + csv).code ==
       0);
   const Answer written =
-      answer_to("interleaved --stages 3 --microbatches 6 --text");
-  CHECK(answer_to(csv + " --text").text == written.text);
+      scheduled("interleaved --stages 3 --microbatches 6 --text");
+  CHECK(scheduled(csv + " --text").text == written.text);
   REQUIRE(write_file(text, written.text).ok());
-  CHECK(answer_to(text + " --text").text == written.text);
+  CHECK(scheduled(text + " --text").text == written.text);
   REQUIRE(write_file(csv, "0F0,0B0\n1F0,1Q0\n").ok());
-  const Answer broken = answer_to(csv);
+  const Answer broken = scheduled(csv);
   CHECK(broken.code == 65);
   CHECK(contains(broken.text, csv + ":2, cell 2: \"1Q0\""));
   std::filesystem::remove(csv);

@@ -15,19 +15,15 @@ namespace pipewright::cli {
 namespace {
 
 namespace fs = std::filesystem;
-const std::string kSamples = PIPEWRIGHT_SOURCE_DIR "/fuzz/samples/";
+const std::string kSampleFolder = PIPEWRIGHT_SOURCE_DIR "/fuzz/samples/";
 
 // Both streams, unless `redirection` says otherwise.
-Answer run(const std::string& arguments,
-           const std::string& redirection = "2>&1") {
-  return answer_of(PIPEWRIGHT_BINARY " " + arguments + " " + redirection);
-}
-
 }  // namespace
 
 TEST_CASE("good files: one line each, exit code 0") {
-  const Answer answer = run("validate " + kSamples + "plan/two_stages.json " +
-                            kSamples + "schedule/1f1b.txt");
+  const Answer answer =
+      run_pipewright("validate " + kSampleFolder + "plan/two_stages.json " +
+                     kSampleFolder + "schedule/1f1b.txt");
   CHECK(answer.code == 0);
   CHECK(contains(answer.text,
                  "plan/two_stages.json: ok, plan of mlp: 2 stages, "
@@ -38,23 +34,23 @@ TEST_CASE("good files: one line each, exit code 0") {
 TEST_CASE("with a cluster: a plan's memory is proved, or refused") {
   const std::string plan =
       "validate " PIPEWRIGHT_SOURCE_DIR "/examples/simulate/plan.json ";
-  const Answer good = run(plan + "--cluster 4xV100@nvlink");
+  const Answer good = run_pipewright(plan + "--cluster 4xV100@nvlink");
   CHECK(good.code == 0);
   CHECK(contains(good.text, "runs on 4xV100@nvlink: worker 0 holds at most "));
   CHECK(contains(good.text, "activations "));
-  CHECK(run(plan + "--cluster 2xV100@nvlink").code == 78);
+  CHECK(run_pipewright(plan + "--cluster 2xV100@nvlink").code == 78);
   // The same devices with less memory than worker 0 needs.
   const auto file = (fs::temp_directory_path() /
                      ("pipewright_small_" + std::to_string(::getpid())))
                         .string();
-  REQUIRE(run("cluster 4xV100@nvlink -o " + file).code == 0);
+  REQUIRE(run_pipewright("cluster 4xV100@nvlink -o " + file).code == 0);
   std::string text = read_file(file).value();
   const std::string memory = "\"memory\": 16000000000";
   REQUIRE(contains(text, memory));
   for (std::size_t at; (at = text.find(memory)) != std::string::npos;)
     text.replace(at, memory.size(), "\"memory\": 2000000000");
   REQUIRE(write_file(file, text).ok());
-  const Answer small = run(plan + "--cluster " + file);
+  const Answer small = run_pipewright(plan + "--cluster " + file);
   CHECK(small.code == 78);
   CHECK(contains(small.text, "worker 0, action "));
   CHECK(contains(small.text, "but has 2 GB: "));
@@ -63,32 +59,34 @@ TEST_CASE("with a cluster: a plan's memory is proved, or refused") {
 }
 
 TEST_CASE("missing is 66, malformed 65, usage 2; the worst counts") {
-  const std::string good = kSamples + "plan/two_stages.json ";
-  CHECK(run("validate").code == 2);
-  CHECK(run("validate --nonsense " + good).code == 2);
-  CHECK(run("validate /no/such/file").code == 66);
-  CHECK(run("validate " + good + "/no/such/file").code == 66);
-  const Answer empty = run("validate /dev/null");
+  const std::string good = kSampleFolder + "plan/two_stages.json ";
+  CHECK(run_pipewright("validate").code == 2);
+  CHECK(run_pipewright("validate --nonsense " + good).code == 2);
+  CHECK(run_pipewright("validate /no/such/file").code == 66);
+  CHECK(run_pipewright("validate " + good + "/no/such/file").code == 66);
+  const Answer empty = run_pipewright("validate /dev/null");
   CHECK(empty.code == 65);
   CHECK(empty.text == "/dev/null:1:1: the file is empty\n");
-  CHECK(run("validate " + std::string(PIPEWRIGHT_BINARY)).code == 65);
-  CHECK(run("validate / " + good).code == 66);
+  CHECK(run_pipewright("validate " + std::string(PIPEWRIGHT_BINARY)).code ==
+        65);
+  CHECK(run_pipewright("validate / " + good).code == 66);
 }
 
 TEST_CASE("all errors of a file at once") {
-  std::string text = read_file(kSamples + "plan/two_stages.json").value();
+  std::string text = read_file(kSampleFolder + "plan/two_stages.json").value();
   for (const char* key : {"\"minibatch\"", "\"replication\""})
     text.insert(text.find(key) + 1, "x");
   const fs::path file = fs::temp_directory_path() /
                         ("validate_test." + std::to_string(::getpid()));
   REQUIRE(write_file(file, text).ok());
-  const Answer people = run("validate " + file.string());
+  const Answer people = run_pipewright("validate " + file.string());
   CHECK(people.code == 65);
   CHECK(
       contains(people.text, file.string() + ":4: unknown key \"xminibatch\""));
   CHECK(contains(people.text,
                  file.string() + ":5: unknown key \"xreplication\""));
-  const Answer machine = run("validate --json " + file.string(), "2>/dev/null");
+  const Answer machine =
+      run_pipewright("validate --json " + file.string(), "2>/dev/null");
   fs::remove(file);
   const auto json = parse_json(machine.text, "answer");
   REQUIRE(json);
@@ -101,7 +99,7 @@ TEST_CASE("an unknown format offers the nearest") {
   const fs::path file =
       fs::temp_directory_path() / ("format_test." + std::to_string(::getpid()));
   REQUIRE(write_file(file, "{\"format\": \"pipewright/plam\"}").ok());
-  const Answer answer = run("validate " + file.string());
+  const Answer answer = run_pipewright("validate " + file.string());
   fs::remove(file);
   CHECK(answer.code == 65);
   CHECK(contains(answer.text, "did you mean \"pipewright/plan\"?"));

@@ -28,7 +28,7 @@ const Link& link_of(const Cluster& cluster, int from, int to) {
   return *link;
 }
 
-void check_refused(const std::string& text, const std::string& part) {
+void check_text_refused(const std::string& text, const std::string& part) {
   const auto refused = load_cluster(text);
   REQUIRE_MESSAGE(!refused, text);
   CHECK(refused.error().code == ErrorCode::BadConfiguration);
@@ -118,24 +118,24 @@ TEST_CASE("cpu means this machine's cores") {
 }
 
 TEST_CASE("what cannot be a cluster is refused with the way out") {
-  check_refused("", "COUNTxKIND");
-  check_refused("V100", "COUNTxKIND");
-  check_refused("4x", "COUNTxKIND");
-  check_refused("x4", "COUNTxKIND");
-  check_refused("-4xV100", "COUNTxKIND");
-  check_refused("0xV100", "no device");
-  check_refused("0x4xV100", "no device");
-  check_refused("4xV1000", "did you mean \"V100\"?");
-  check_refused("4xV100@", "no link after the '@'");
-  check_refused("2x4xV100@nvlink/", "no link after the '/'");
-  check_refused("4xV100@nvlnk", "did you mean \"nvlink\"?");
-  check_refused("4xV100@0GB/s", "moves nothing");
-  check_refused("4xV100@1GB/s+5", "neither a latency");
-  check_refused("4xT4@nvlink", "a T4 has no nvlink");
-  check_refused("2x4xV100/nonsense", "is no link");
-  check_refused("4097xV100", "more than 4,096 devices");
-  check_refused("99999999999999999999xV100", "more than 4,096");
-  check_refused("65x64xV100", "more than 4,096");
+  check_text_refused("", "COUNTxKIND");
+  check_text_refused("V100", "COUNTxKIND");
+  check_text_refused("4x", "COUNTxKIND");
+  check_text_refused("x4", "COUNTxKIND");
+  check_text_refused("-4xV100", "COUNTxKIND");
+  check_text_refused("0xV100", "no device");
+  check_text_refused("0x4xV100", "no device");
+  check_text_refused("4xV1000", "did you mean \"V100\"?");
+  check_text_refused("4xV100@", "no link after the '@'");
+  check_text_refused("2x4xV100@nvlink/", "no link after the '/'");
+  check_text_refused("4xV100@nvlnk", "did you mean \"nvlink\"?");
+  check_text_refused("4xV100@0GB/s", "moves nothing");
+  check_text_refused("4xV100@1GB/s+5", "neither a latency");
+  check_text_refused("4xT4@nvlink", "a T4 has no nvlink");
+  check_text_refused("2x4xV100/nonsense", "is no link");
+  check_text_refused("4097xV100", "more than 4,096 devices");
+  check_text_refused("99999999999999999999xV100", "more than 4,096");
+  check_text_refused("65x64xV100", "more than 4,096");
   CHECK(load_cluster("no_such.json").error().code == ErrorCode::MissingInput);
   CHECK(load_cluster("1xV100").ok());
   CHECK(load_cluster("4096xV100").ok());

@@ -49,8 +49,8 @@ Trial trial(LayerKind kind, const std::vector<Shape>& shapes,
   return last_layer(std::move(builder));
 }
 
-std::string refusal(LayerKind kind, const std::vector<Shape>& shapes,
-                    Attributes attributes = {}) {
+std::string layer_refusal(LayerKind kind, const std::vector<Shape>& shapes,
+                          Attributes attributes = {}) {
   ModelBuilder builder("trial");
   std::vector<Source> inputs;
   for (const Shape& shape : shapes)
@@ -269,35 +269,39 @@ TEST_CASE("shapes that do not fit are refused by name") {
     if (!found) MESSAGE(text);
     return found;
   };
-  CHECK(has(refusal(LayerKind::Conv2d, {{3, 2, 2}},
-                    {{"out_channels", number(1)}, {"kernel", number(3)}}),
+  CHECK(has(layer_refusal(LayerKind::Conv2d, {{3, 2, 2}},
+                          {{"out_channels", number(1)}, {"kernel", number(3)}}),
             "layer \"it\" (conv2d) its kernel of 3x3 does not fit into its "
             "input of shape 3x2x2"));
-  CHECK(has(refusal(LayerKind::Conv2d, {kImage},
-                    {{"out_channels", number(4)},
-                     {"kernel", number(3)},
-                     {"groups", number(2)}}),
+  CHECK(has(layer_refusal(LayerKind::Conv2d, {kImage},
+                          {{"out_channels", number(4)},
+                           {"kernel", number(3)},
+                           {"groups", number(2)}}),
             "3x8x8"));
-  CHECK(has(refusal(LayerKind::Concat, {{5, 8}, {6, 3}}, {{"axis", number(1)}}),
-            "5x8 and 6x3"));
-  CHECK(has(refusal(LayerKind::Attention, {{5, 24}}, {{"heads", number(3)}}),
-            "3 heads"));
   CHECK(has(
-      refusal(LayerKind::Attention, {{5, 8}, {5, 8}}, {{"heads", number(2)}}),
-      "5x8 and 5x8"));
-  CHECK(has(refusal(LayerKind::Attention, {{5, 8}, {7, 16}},
-                    {{"heads", number(2)}, {"causal", true}}),
+      layer_refusal(LayerKind::Concat, {{5, 8}, {6, 3}}, {{"axis", number(1)}}),
+      "5x8 and 6x3"));
+  CHECK(has(
+      layer_refusal(LayerKind::Attention, {{5, 24}}, {{"heads", number(3)}}),
+      "3 heads"));
+  CHECK(has(layer_refusal(LayerKind::Attention, {{5, 8}, {5, 8}},
+                          {{"heads", number(2)}}),
+            "5x8 and 5x8"));
+  CHECK(has(layer_refusal(LayerKind::Attention, {{5, 8}, {7, 16}},
+                          {{"heads", number(2)}, {"causal", true}}),
             "5 queries and 7 keys"));
-  CHECK(has(refusal(LayerKind::Mse, {{5}, {6}}), "not 5 and 6"));
-  CHECK(has(refusal(LayerKind::Add, {{5}}), "takes 2 to 1000 inputs"));
-  CHECK(has(refusal(LayerKind::Embedding, {{5}},
-                    {{"entries", number(3)}, {"features", number(3)}}),
+  CHECK(has(layer_refusal(LayerKind::Mse, {{5}, {6}}), "not 5 and 6"));
+  CHECK(has(layer_refusal(LayerKind::Add, {{5}}), "takes 2 to 1000 inputs"));
+  CHECK(has(layer_refusal(LayerKind::Embedding, {{5}},
+                          {{"entries", number(3)}, {"features", number(3)}}),
             "wants int64 numbers"));
-  CHECK(
-      has(refusal(LayerKind::Positional, {{5, 8}}, {{"positions", number(4)}}),
-          "has 4 positions, but its input of shape 5x8 has 5"));
-  CHECK(has(refusal(LayerKind::Linear, {{5}}), "\"out_features\" is missing"));
-  CHECK(has(refusal(LayerKind::Relu, {{5}}, {{"slope", 0.1}}), "\"slope\""));
+  CHECK(has(layer_refusal(LayerKind::Positional, {{5, 8}},
+                          {{"positions", number(4)}}),
+            "has 4 positions, but its input of shape 5x8 has 5"));
+  CHECK(has(layer_refusal(LayerKind::Linear, {{5}}),
+            "\"out_features\" is missing"));
+  CHECK(has(layer_refusal(LayerKind::Relu, {{5}}, {{"slope", 0.1}}),
+            "\"slope\""));
 }
 
 }  // namespace pipewright

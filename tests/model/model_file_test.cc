@@ -22,14 +22,14 @@ std::string file_of(const std::string& layers) {
 const char kLoss[] =
     R"(, {"name": "loss", "kind": "cross_entropy", "from": ["out", "target"]})";
 
-std::string refusal(const std::string& text) {
+std::string file_refusal(const std::string& text) {
   auto model = parse_model(text, "m.json");
   REQUIRE_FALSE(model.ok());
   CHECK(model.error().code == ErrorCode::MalformedInput);
   return model.error().to_text();
 }
 
-bool has(const std::string& text, const std::string& part) {
+bool says(const std::string& text, const std::string& part) {
   const bool found = text.find(part) != std::string::npos;
   if (!found) MESSAGE(text);
   return found;
@@ -80,7 +80,7 @@ TEST_CASE("a repeated block is its layers written out") {
   REQUIRE(folded);
   // A block's own name is known only where it was written as a block.
   REQUIRE_FALSE(flat);
-  CHECK(has(flat.error().to_text(), "no layer, block or input \"b0\""));
+  CHECK(says(flat.error().to_text(), "no layer, block or input \"b0\""));
   CHECK(folded->num_layers() == 6);
   CHECK(folded->layers()[3].name == "b1.add");
   CHECK(folded->layers()[3].inputs[1] == Source{LayerId(1), -1});
@@ -112,7 +112,7 @@ TEST_CASE("blocks nest, count from a start, and are known by name") {
 }
 
 TEST_CASE("all errors of a file are reported at once, each with its line") {
-  const std::string text = refusal(file_of(R"(
+  const std::string text = file_refusal(file_of(R"(
 {"name": "a", "kind": "lineer", "out_features": 8},
 {"name": "b", "kind": "linear", "out_featurs": 8},
 {"name": "c", "kind": "linear", "out_features": -1, "bias": "yes"},
@@ -121,23 +121,23 @@ TEST_CASE("all errors of a file are reported at once, each with its line") {
 {"repeat": 9, "name": "block", "layers": []},
 {"name": "f", "kind": "linear", "from": "e", "out_features": 8}
 )"));
-  CHECK(has(text, "m.json:5: layers[0].kind: there is no kind \"lineer\""));
-  CHECK(has(text, "\"linear\""));
-  CHECK(has(text, "m.json:6: layers[1]: the key \"out_features\" is missing"));
-  CHECK(has(text, "unknown key \"out_featurs\""));
-  CHECK(has(text, "m.json:7: layers[2].out_features: \"out_features\" is -1"));
-  CHECK(has(text, "m.json:7: layers[2].bias: \"bias\" must be true or false"));
-  CHECK(has(text, "m.json:8: layers[3].from"));
-  CHECK(has(text,
-            "layer \"e\" (conv2d) wants an input of shape "
-            "channelsxheightxwidth, not 8"));
-  CHECK(has(text, "lacks {i}"));
-  CHECK(has(text, "a block must have layers"));
+  CHECK(says(text, "m.json:5: layers[0].kind: there is no kind \"lineer\""));
+  CHECK(says(text, "\"linear\""));
+  CHECK(says(text, "m.json:6: layers[1]: the key \"out_features\" is missing"));
+  CHECK(says(text, "unknown key \"out_featurs\""));
+  CHECK(says(text, "m.json:7: layers[2].out_features: \"out_features\" is -1"));
+  CHECK(says(text, "m.json:7: layers[2].bias: \"bias\" must be true or false"));
+  CHECK(says(text, "m.json:8: layers[3].from"));
+  CHECK(says(text,
+             "layer \"e\" (conv2d) wants an input of shape "
+             "channelsxheightxwidth, not 8"));
+  CHECK(says(text, "lacks {i}"));
+  CHECK(says(text, "a block must have layers"));
   CHECK_FALSE(text.find("layers[6]") != std::string::npos);
 }
 
 TEST_CASE("an error inside a repeated block is reported once") {
-  const std::string text = refusal(file_of(
+  const std::string text = file_refusal(file_of(
       R"({"repeat": 1000, "name": "b{i}", "layers": [
             {"name": "fc", "kind": "linear", "out_features": 0}]},
          {"name": "out", "kind": "linear", "from": "b999", "out_features": 3})" +
@@ -146,28 +146,29 @@ TEST_CASE("an error inside a repeated block is reported once") {
 }
 
 TEST_CASE("shapes that do not fit are named, both of them") {
-  CHECK(has(refusal(file_of(
-                R"({"name": "a", "kind": "linear", "out_features": 4},
+  CHECK(says(file_refusal(file_of(
+                 R"({"name": "a", "kind": "linear", "out_features": 4},
                    {"name": "b", "kind": "add", "from": ["a", "x"]})")),
-            "layer \"b\" (add) adds inputs of different shapes, 4 and 8"));
-  CHECK(has(refusal(file_of(
-                R"({"name": "a", "kind": "linear", "out_features": 4},
+             "layer \"b\" (add) adds inputs of different shapes, 4 and 8"));
+  CHECK(says(file_refusal(file_of(
+                 R"({"name": "a", "kind": "linear", "out_features": 4},
                    {"name": "b", "kind": "linear", "out_features": 4,
                     "share": {"weight": "a.weight"}})")),
-            "needs a weight of shape 4x4, but \"a.weight\" has shape 4x8"));
-  CHECK(has(refusal(file_of(
-                R"({"name": "l", "kind": "mse", "from": ["x", "target"]})")),
-            "wants float32 numbers in input 1, which has int64 in shape 1"));
+             "needs a weight of shape 4x4, but \"a.weight\" says shape 4x8"));
+  CHECK(says(file_refusal(file_of(
+                 R"({"name": "l", "kind": "mse", "from": ["x", "target"]})")),
+             "wants float32 numbers in input 1, which says int64 in shape 1"));
 }
 
 TEST_CASE("what nobody uses is refused") {
-  CHECK(has(refusal(file_of(
-                R"({"name": "a", "kind": "relu"}, {"name": "b", "kind": "relu"},
+  CHECK(
+      says(file_refusal(file_of(
+               R"({"name": "a", "kind": "relu"}, {"name": "b", "kind": "relu"},
                    {"name": "l", "kind": "cross_entropy",
                     "from": ["a", "target"]})")),
-            "\"b\" is used by no layer"));
-  CHECK(has(refusal(file_of(R"({"name": "a", "kind": "relu"})")),
-            "input \"target\" is used by no layer"));
+           "\"b\" is used by no layer"));
+  CHECK(says(file_refusal(file_of(R"({"name": "a", "kind": "relu"})")),
+             "input \"target\" is used by no layer"));
 }
 
 TEST_CASE("sizes are limited, so that no file takes the memory") {
@@ -175,26 +176,26 @@ TEST_CASE("sizes are limited, so that no file takes the memory") {
     return R"({"repeat": 100000, "name": "b{i}", "layers": [)" + inside + "]}";
   };
   const std::string relu = R"({"name": "r", "kind": "relu"})";
-  CHECK(has(refusal(file_of(block(relu) + ", " + relu)),
-            "at most 100000 layers"));
-  CHECK(has(refusal(file_of(block(block(block(relu))))),
-            "at most 100000 layers"));
-  CHECK(has(refusal(file_of(R"({"name": "a", "kind": "linear",
+  CHECK(says(file_refusal(file_of(block(relu) + ", " + relu)),
+             "at most 100000 layers"));
+  CHECK(says(file_refusal(file_of(block(block(block(relu))))),
+             "at most 100000 layers"));
+  CHECK(says(file_refusal(file_of(R"({"name": "a", "kind": "linear",
                                 "out_features": 1073741824},
                    {"name": "b", "kind": "linear",
                     "out_features": 1073741824})")),
-            "1073741824x1073741824"));
-  CHECK(has(refusal(file_of(
-                R"({"repeat": 90000, "name": "b{i}", "layers": [
+             "1073741824x1073741824"));
+  CHECK(says(file_refusal(file_of(
+                 R"({"repeat": 90000, "name": "b{i}", "layers": [
                      {"name": "a", "kind": "linear",
                       "out_features": 1000000}]})")),
-            "brings the model over"));
-  CHECK(has(refusal(std::string(9 << 20, ' ')), "at most"));
+             "brings the model over"));
+  CHECK(says(file_refusal(std::string(9 << 20, ' ')), "at most"));
   std::string many;
   for (int i = 0; i < 1'000'000; ++i) many += "{i}";
-  CHECK(has(refusal(file_of(R"({"repeat": 100000, "name": ")" + many +
-                            R"(", "layers": [)" + relu + "]}")),
-            "is too long"));
+  CHECK(says(file_refusal(file_of(R"({"repeat": 100000, "name": ")" + many +
+                                  R"(", "layers": [)" + relu + "]}")),
+             "is too long"));
 }
 
 TEST_CASE("damaged files are refused, never worse") {

@@ -18,7 +18,7 @@ std::size_t below(std::mt19937& random, std::size_t size) {
 }
 
 // Backward cuts moved by one layer here and there; two layers a stage.
-void split_cuts(Plan& plan, std::mt19937& random) {
+void moved_cuts(Plan& plan, std::mt19937& random) {
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const int first = static_cast<int>(2 * s);
     plan.stages[s].forward = {LayerId(first), LayerId(first + 1)};
@@ -77,7 +77,7 @@ Program random_program(std::mt19937& random, Profile& profile) {
       method = kMethods[1 + random() % (kMethods.size() - 1)];
     Plan plan = plan_of_schedule(*schedule, method, Replication::Rotate);
     profile = chain_with_skips(2 * schedule->num_stages(), random);
-    split_cuts(plan, random);
+    moved_cuts(plan, random);
     Result<Program> program = lower(plan, profile);
     if (program) return *program;
   }

@@ -27,14 +27,14 @@ Profile example(const std::string& name) {
   return *std::move(profile);
 }
 
-Cluster cluster_of(const std::string& text) {
+Cluster target_cluster(const std::string& text) {
   auto cluster = load_cluster(text);
   REQUIRE(cluster);
   return *std::move(cluster);
 }
 
-Problem problem_of(const Profile& profile, const Cluster& cluster,
-                   int minibatch, std::vector<int> microbatches) {
+Problem target_problem(const Profile& profile, const Cluster& cluster,
+                       int minibatch, std::vector<int> microbatches) {
   Problem problem;
   problem.profile = &profile;
   problem.cluster = &cluster;
@@ -44,7 +44,7 @@ Problem problem_of(const Profile& profile, const Cluster& cluster,
   return problem;
 }
 
-Planned bapipe(const Problem& problem) {
+Planned explored(const Problem& problem) {
   auto result = (*find_planner("bapipe"))->plan(problem);
   REQUIRE(result);
   return *std::move(result);
@@ -66,7 +66,7 @@ Bytes largest(const std::vector<Bytes>& memory) {
 }
 
 const Cluster& four_hosts() {
-  static const Cluster kCluster = cluster_of("4x1xV100/10GbE");
+  static const Cluster kCluster = target_cluster("4x1xV100/10GbE");
   return kCluster;
 }
 
@@ -74,8 +74,8 @@ TEST_CASE("VGG-16 and GNMT gain: large weights, small features") {
   for (const char* name : {"vgg16-v100.json", "gnmt-v100.json"}) {
     const Profile profile = example(name);
     const Problem problem =
-        problem_of(profile, four_hosts(), 128, {4, 8, 16, 128});
-    const Planned pipeline = bapipe(problem);
+        target_problem(profile, four_hosts(), 128, {4, 8, 16, 128});
+    const Planned pipeline = explored(problem);
     CHECK(pipeline.plan.num_stages() == 4);
     CHECK(data_parallel(problem).estimate.step / pipeline.estimate.step > 2);
   }
@@ -83,17 +83,18 @@ TEST_CASE("VGG-16 and GNMT gain: large weights, small features") {
 
 TEST_CASE("ResNet-50 over PCIe falls back to data parallelism") {
   const Profile profile = example("resnet50-v100.json");
-  const Cluster cluster = cluster_of("4xV100@pcie3");
-  const Problem problem = problem_of(profile, cluster, 128, {4, 8, 16, 128});
-  const Planned result = bapipe(problem);
+  const Cluster cluster = target_cluster("4xV100@pcie3");
+  const Problem problem =
+      target_problem(profile, cluster, 128, {4, 8, 16, 128});
+  const Planned result = explored(problem);
   CHECK(result.plan.num_stages() == 1);
   CHECK(result.estimate.step <= data_parallel(problem).estimate.step);
 }
 
 TEST_CASE("memory: less than GPipe keeps, less than weight versions take") {
   const Profile profile = example("vgg16-v100.json");
-  Problem problem = problem_of(profile, four_hosts(), 128, {4});
-  const Planned own = bapipe(problem);
+  Problem problem = target_problem(profile, four_hosts(), 128, {4});
+  const Planned own = explored(problem);
   Pipeline same;
   same.microbatch = 4;
   int end = 0;
@@ -123,7 +124,7 @@ struct Fpgas {
 Fpgas fpgas(const std::string& model, const std::string& cluster_text) {
   const auto made = load_model(model);
   REQUIRE(made);
-  const Cluster cluster = cluster_of(cluster_text);
+  const Cluster cluster = target_cluster(cluster_text);
   const int sizes[] = {1, 2, 8};
   auto profile = analytic_profile(*made, cluster.kinds(), sizes);
   REQUIRE(profile);
@@ -133,7 +134,7 @@ Fpgas fpgas(const std::string& model, const std::string& cluster_text) {
 TEST_CASE("FPGAs: splitting layers lowers the slowest stage") {
   for (const char* text : {"4xVCU118", "4xVCU129", "2xVCU118+2xVCU129"}) {
     const Fpgas on = fpgas("vgg16", text);
-    const Problem problem = problem_of(on.profile, on.cluster, 32, {1});
+    const Problem problem = target_problem(on.profile, on.cluster, 32, {1});
     const auto blocks = BlockCosts::create(on.profile, on.cluster, 1);
     REQUIRE(blocks);
     const StageCosts costs(*blocks, problem, BaPipeSchedule::OneAs,
@@ -149,7 +150,7 @@ TEST_CASE("FPGAs: splitting layers lowers the slowest stage") {
     // layers on the same boards.
     const auto refined = refined_profile(on.profile, costs, *split);
     REQUIRE(refined);
-    const Problem over = problem_of(refined->profile, on.cluster, 32, {1});
+    const Problem over = target_problem(refined->profile, on.cluster, 32, {1});
     Pipeline of_parts, of_layers;
     for (std::size_t s = 0; s < 4; ++s) {
       const DeviceId device = costs.devices()[s];
@@ -170,8 +171,8 @@ TEST_CASE("FPGAs: splitting layers lowers the slowest stage") {
 TEST_CASE("mixed FPGAs: equal shares waste the faster boards") {
   const Fpgas on = fpgas("vgg16", "2xVCU118+2xVCU129");
   const Fpgas equal = fpgas("vgg16", "4xVCU118");
-  const Problem problem = problem_of(on.profile, on.cluster, 32, {1});
-  const Problem as_if = problem_of(equal.profile, equal.cluster, 32, {1});
+  const Problem problem = target_problem(on.profile, on.cluster, 32, {1});
+  const Problem as_if = target_problem(equal.profile, equal.cluster, 32, {1});
   const auto blocks = BlockCosts::create(equal.profile, equal.cluster, 1);
   REQUIRE(blocks);
   const auto ends =
@@ -184,7 +185,7 @@ TEST_CASE("mixed FPGAs: equal shares waste the faster boards") {
         {(*ends)[static_cast<std::size_t>(s)], -1, {DeviceId(s)}, false});
   const auto result = planned(pipeline, problem, "equal shares");
   REQUIRE(result);
-  CHECK(bapipe(problem).estimate.step < result->estimate.step);
+  CHECK(explored(problem).estimate.step < result->estimate.step);
 }
 
 }  // namespace

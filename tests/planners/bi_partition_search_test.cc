@@ -19,14 +19,14 @@ namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-struct Case {
+struct SearchCase {
   Profile profile;
   Cluster cluster;
   Problem problem;
 };
 
-Problem problem_of(const Profile& profile, const Cluster& cluster,
-                   int minibatch, Method method) {
+Problem search_problem(const Profile& profile, const Cluster& cluster,
+                       int minibatch, Method method) {
   Problem problem;
   problem.profile = &profile;
   problem.cluster = &cluster;
@@ -104,7 +104,7 @@ bool is_allowed(const std::vector<int>& x, const std::vector<int>& y,
   return true;
 }
 
-double load_of(const Problem& problem, int first, int end, bool backward) {
+double search_load(const Problem& problem, int first, int end, bool backward) {
   const auto& times = problem.profile->times.at("V100").at(1);
   double sum = 0;
   for (int l = first; l < end; ++l) {
@@ -137,9 +137,9 @@ double period_of(const Problem& problem, const BiPartitionCosts& costs,
                   2 * link.latency.value();
   }
   for (std::size_t s = 0; s < stages; ++s) {
-    double load = load_of(problem, x[s], x[s + 1], false) +
-                  load_of(problem, y[s], y[s + 1], true);
-    if (recomputes(s)) load += load_of(problem, y[s], y[s + 1], false);
+    double load = search_load(problem, x[s], x[s + 1], false) +
+                  search_load(problem, y[s], y[s + 1], true);
+    if (recomputes(s)) load += search_load(problem, y[s], y[s + 1], false);
     if (blocking) load += exchange[s] + exchange[s + 1];
     period = std::max(period, load);
     const int behind = static_cast<int>(stages - 1 - s);
@@ -150,8 +150,8 @@ double period_of(const Problem& problem, const BiPartitionCosts& costs,
   return period;
 }
 
-double brute_force(const Problem& problem, const BiPartitionCosts& costs,
-                   int stages, int band, bool blocking) {
+double best_by_force(const Problem& problem, const BiPartitionCosts& costs,
+                     int stages, int band, bool blocking) {
   double best = kNoLimit;
   const int layers = problem.profile->num_layers();
   each_cuts(layers, stages, [&](const std::vector<int>& x) {
@@ -188,7 +188,7 @@ TEST_CASE("the search finds what trying all cut pairs finds") {
     }
     const Method methods[] = {Method::Sync, Method::Stash, Method::TwoBw};
     Problem problem =
-        problem_of(profile, cluster, 1 + trial % 5, methods[trial % 3]);
+        search_problem(profile, cluster, 1 + trial % 5, methods[trial % 3]);
     if (trial % 2 == 0)
       problem.memory_limit =
           Bytes(80'000'000 + static_cast<int>(random() % 60'000'000));
@@ -200,7 +200,7 @@ TEST_CASE("the search finds what trying all cut pairs finds") {
     const BiPartitionSearch search(costs, kNoLimit, bound);
     for (int stages = 1; stages <= costs.num_workers(); ++stages) {
       const double expected =
-          brute_force(problem, costs, stages, band, blocking);
+          best_by_force(problem, costs, stages, band, blocking);
       const double found = search.bottleneck(stages).value_or(kNoLimit);
       CAPTURE(trial);
       CAPTURE(stages);
@@ -231,7 +231,7 @@ TEST_CASE("separate cuts are never slower than equal ones") {
   for (int trial = 0; trial < 40; ++trial) {
     const Profile profile = random_chain(20, random, 2'000'000);
     const Cluster cluster = *load_cluster("4xV100@1GB/s");
-    const Problem problem = problem_of(profile, cluster, 8, Method::Stash);
+    const Problem problem = search_problem(profile, cluster, 8, Method::Stash);
     double seconds[2];
     for (int i = 0; i < 2; ++i) {
       BiPartitionOptions options;
@@ -251,7 +251,7 @@ TEST_CASE("without communication the bound is the optimum over any two cuts") {
     const int layers = 1 + static_cast<int>(random() % 6), workers = 3;
     const Profile profile = random_chain(layers, random, 0);
     const Cluster cluster = *load_cluster("3xV100@1GB/s");
-    const Problem problem = problem_of(profile, cluster, 4, Method::Stash);
+    const Problem problem = search_problem(profile, cluster, 4, Method::Stash);
     // Stages may be empty here, and regions far apart.
     double best = kNoLimit;
     const auto each = [&](const std::function<void(int, int)>& visit) {
@@ -263,8 +263,8 @@ TEST_CASE("without communication the bound is the optimum over any two cuts") {
         const int x[] = {0, x1, x2, layers}, y[] = {0, y1, y2, layers};
         double most = 0;
         for (int s = 0; s < workers; ++s)
-          most = std::max(most, load_of(problem, x[s], x[s + 1], false) +
-                                    load_of(problem, y[s], y[s + 1], true));
+          most = std::max(most, search_load(problem, x[s], x[s + 1], false) +
+                                    search_load(problem, y[s], y[s + 1], true));
         best = std::min(best, most);
       });
     });

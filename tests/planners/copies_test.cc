@@ -24,7 +24,8 @@ struct Grouped {
   int copies;
 };
 
-Grouped grouped(RandomProblems& random, const std::string& text, int size) {
+Grouped grouped_copies(RandomProblems& random, const std::string& text,
+                       int size) {
   RandomProblem whole = random.next(5);
   *whole.cluster = cluster_of(text);
   whole.problem.memory_limit = Bytes(0);
@@ -75,7 +76,7 @@ TEST_CASE("two copies tell what all copies do") {
         std::pair{"4x2xV100@5MB/s/20MB/s", 2}, std::pair{"4xV100@30MB/s", 1},
         std::pair{"6xV100@30MB/s", 2}, std::pair{"6x1xV100@1GB/s/10MB/s", 2}})
     for (int i = 0; i < 12; ++i) {
-      Grouped made = grouped(random, text, size);
+      Grouped made = grouped_copies(random, text, size);
       if (i % 3 != 2) make_proportional(*made.whole.profile);
       made.part.cluster = &made.group;
       made.part.method = i % 4 == 3 ? Method::Stash : Method::Sync;
@@ -111,7 +112,7 @@ TEST_CASE("two copies tell what all copies do") {
 
 TEST_CASE("replicas that take turns are not copied") {
   RandomProblems random(6);
-  Grouped made = grouped(random, "4x2xV100@5MB/s/20MB/s", 2);
+  Grouped made = grouped_copies(random, "4x2xV100@5MB/s/20MB/s", 2);
   made.part.cluster = &made.group;
   Pipeline pipeline;
   pipeline.microbatch = 4;

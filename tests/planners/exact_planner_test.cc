@@ -14,7 +14,7 @@
 namespace pipewright {
 namespace {
 
-struct Setting {
+struct ExactSetting {
   Profile profile;
   Cluster cluster;
 
@@ -30,7 +30,8 @@ struct Setting {
   }
 };
 
-Setting setting(const std::string& name, const std::string& devices) {
+ExactSetting exact_setting(const std::string& name,
+                           const std::string& devices) {
   auto model = load_model(name);
   REQUIRE(model);
   auto cluster = load_cluster(devices);
@@ -43,7 +44,7 @@ Setting setting(const std::string& name, const std::string& devices) {
 
 const Planner& exact() { return **find_planner("exact"); }
 
-PlacementInstance random_instance(std::mt19937& random) {
+PlacementInstance random_exact_graph(std::mt19937& random) {
   const auto below = [&](int n) {
     return static_cast<int>(random() % static_cast<unsigned>(n));
   };
@@ -75,7 +76,7 @@ TEST_CASE("exact planner: plans whose bottleneck is the best chain's") {
   for (const char* name : {"vgg16", "resnet18", "gnmt:layers=4"})
     for (Method method : {Method::Sync, Method::Stash}) {
       CAPTURE(name);
-      const Setting made = setting(name, "4xV100");
+      const ExactSetting made = exact_setting(name, "4xV100");
       const Problem problem = made.problem(method);
       const auto planned = exact().plan(problem);
       if (!planned) FAIL(planned.error().to_text());
@@ -92,7 +93,7 @@ TEST_CASE("exact planner: plans whose bottleneck is the best chain's") {
 }
 
 TEST_CASE("exact planner: keeps to a memory limit, or says what is needed") {
-  const Setting made = setting("vgg16", "4xV100");
+  const ExactSetting made = exact_setting("vgg16", "4xV100");
   Problem problem = made.problem();
   const auto free = exact().plan(problem);
   REQUIRE(free);
@@ -119,7 +120,7 @@ TEST_CASE("any set: between its bound and the best chain, colours together") {
   int better = 0;
   for (int round = 0; round < 300; ++round) {
     CAPTURE(round);
-    const PlacementInstance instance = random_instance(random);
+    const PlacementInstance instance = random_exact_graph(random);
     const GroupedInstance groups = grouped(instance);
     const auto chain = best_chain(groups.problem);
     if (!chain) continue;

@@ -18,7 +18,7 @@ struct Sizes {
 };
 
 // Whole numbers, so that loads have no rounding and ties are frequent.
-ChainProblem random_problem(std::mt19937& random, const Sizes& sizes) {
+ChainProblem random_placement(std::mt19937& random, const Sizes& sizes) {
   const auto below = [&](int n) {
     return static_cast<int>(random() % static_cast<unsigned>(n));
   };
@@ -134,7 +134,7 @@ TEST_CASE("exact: equals every chain tried, accelerators alone") {
   std::mt19937 random(1);
   for (int round = 0; round < 1500; ++round) {
     CAPTURE(round);
-    compare(random_problem(random, {1 + round % 8, 1 + round % 4, 0}));
+    compare(random_placement(random, {1 + round % 8, 1 + round % 4, 0}));
   }
 }
 
@@ -142,7 +142,8 @@ TEST_CASE("exact: equals every chain tried, with CPUs") {
   std::mt19937 random(2);
   for (int round = 0; round < 1000; ++round) {
     CAPTURE(round);
-    compare(random_problem(random, {1 + round % 7, round % 4, 1 + round % 2}));
+    compare(
+        random_placement(random, {1 + round % 7, round % 4, 1 + round % 2}));
   }
 }
 
@@ -150,8 +151,8 @@ TEST_CASE("exact: equals every chain tried, nine nodes on three devices") {
   std::mt19937 random(3);
   for (int round = 0; round < 100; ++round) {
     CAPTURE(round);
-    compare(random_problem(random, {9, 3, 0}));
-    compare(random_problem(random, {9, 2, 1}));
+    compare(random_placement(random, {9, 3, 0}));
+    compare(random_placement(random, {9, 2, 1}));
   }
 }
 
@@ -159,7 +160,7 @@ TEST_CASE("exact: one more device or more room never hurts") {
   std::mt19937 random(4);
   for (int round = 0; round < 200; ++round) {
     CAPTURE(round);
-    ChainProblem problem = random_problem(random, {14, 3, round % 2});
+    ChainProblem problem = random_placement(random, {14, 3, round % 2});
     const auto before = best_chain(problem);
     if (!before) continue;
     ++problem.num_accelerators;

@@ -13,7 +13,7 @@
 namespace pipewright {
 namespace {
 
-struct Model {
+struct FlatModel {
   const CostTable& costs;
   int kind;
   double bandwidth;
@@ -43,7 +43,8 @@ struct Model {
   }
 };
 
-double slowest(const std::vector<PipelineStage>& stages, const Model& model) {
+double slowest_stage(const std::vector<PipelineStage>& stages,
+                     const FlatModel& model) {
   double most = 0;
   int first = 0;
   for (const PipelineStage& stage : stages) {
@@ -67,11 +68,11 @@ TEST_CASE("a flat network: equals exhaustive search") {
     flat.inner = random.number(1, 5);
     flat.inner_bandwidth = flat.outer_bandwidth =
         BytesPerSecond(random.number(1, 100) * 1e6);
-    const Model model{costs, 0, flat.inner_bandwidth.value()};
+    const FlatModel model{costs, 0, flat.inner_bandwidth.value()};
     const auto partition = pipedream_partition(costs, 0, flat).value();
     const double best = model.best(0, flat.inner);
     CHECK(partition.bottleneck.value() == doctest::Approx(best).epsilon(1e-12));
-    CHECK(slowest(partition.stages, model) ==
+    CHECK(slowest_stage(partition.stages, model) ==
           doctest::Approx(best).epsilon(1e-12));
     CHECK(partition.stages.back().end == costs.num_layers());
   }

@@ -17,12 +17,12 @@
 namespace pipewright {
 namespace {
 
-struct Setting {
+struct DeepSetting {
   Profile profile;
   Cluster cluster;
   Problem problem;
 
-  Setting(Profile p, const std::string& machines, int minibatch, int stages)
+  DeepSetting(Profile p, const std::string& machines, int minibatch, int stages)
       : profile(std::move(p)), cluster(*load_cluster(machines)) {
     problem.profile = &profile;
     problem.cluster = &cluster;
@@ -32,7 +32,7 @@ struct Setting {
     problem.stages = stages;
     problem.estimate = simulating_estimator(problem);
   }
-  Setting(const Setting&) = delete;
+  DeepSetting(const DeepSetting&) = delete;
 };
 
 // Layers alike in everything: 1 s forward, 2 s backward.
@@ -90,7 +90,7 @@ TEST_CASE("runs are balanced as well as trying all of them") {
 TEST_CASE("one layer with weights a stage at the extreme") {
   Profile profile = even_chain(12);
   for (std::size_t l : {0U, 3U, 4U, 7U}) profile.layers[l].parameters.clear();
-  Setting setting(profile, "2xV100@100GB/s", 4, 8);
+  DeepSetting setting(profile, "2xV100@100GB/s", 4, 8);
   const Planned planned = *pipemare_planner()->plan(setting.problem);
   REQUIRE(planned.plan.num_stages() == 8);
   for (const Stage& stage : planned.plan.stages)
@@ -105,8 +105,8 @@ TEST_CASE("a worker of many stages never waits where nothing is sent") {
     for (int stages : {4, 8, 16}) {
       Profile profile = even_chain(16);
       for (LayerSizes& sizes : profile.sizes[1]) sizes.output = Bytes(0);
-      Setting setting(profile, std::to_string(workers) + "xV100@100GB/s", 3,
-                      stages);
+      DeepSetting setting(profile, std::to_string(workers) + "xV100@100GB/s", 3,
+                          stages);
       const Planned planned = *pipemare_planner()->plan(setting.problem);
       CHECK(planned.plan.num_workers() == workers);
       CHECK(planned.estimate.step.value() ==
@@ -118,8 +118,8 @@ TEST_CASE("a worker of many stages never waits where nothing is sent") {
 }
 
 TEST_CASE("few devices give the delays of many") {
-  Setting few(even_chain(30), "2xV100@100GB/s", 4, 30);
-  Setting many(even_chain(30), "30xV100@100GB/s", 4, 30);
+  DeepSetting few(even_chain(30), "2xV100@100GB/s", 4, 30);
+  DeepSetting many(even_chain(30), "30xV100@100GB/s", 4, 30);
   const Plan a = pipemare_planner()->plan(few.problem)->plan;
   const Plan b = pipemare_planner()->plan(many.problem)->plan;
   CHECK(a.num_workers() == 2);
@@ -130,7 +130,7 @@ TEST_CASE("few devices give the delays of many") {
 TEST_CASE("memory that does not suffice leads to recompute, then to a reason") {
   Profile profile = even_chain(16);
   for (LayerSizes& sizes : profile.sizes[1]) sizes.keeps_private = Bytes(5000);
-  Setting setting(profile, "4xV100@100GB/s", 2, 0);
+  DeepSetting setting(profile, "4xV100@100GB/s", 2, 0);
   const Planned roomy = *pipemare_planner()->plan(setting.problem);
   CHECK_FALSE(roomy.plan.stages[0].recompute);
   setting.problem.memory_limit =
@@ -148,7 +148,7 @@ TEST_CASE("memory that does not suffice leads to recompute, then to a reason") {
 }
 
 TEST_CASE("what cannot be is refused") {
-  Setting setting(even_chain(4), "2xV100@100GB/s", 2, 5);
+  DeepSetting setting(even_chain(4), "2xV100@100GB/s", 2, 5);
   CHECK_FALSE(pipemare_planner()->plan(setting.problem).ok());
   setting.problem.stages = 4;
   CHECK(pipemare_planner()->plan(setting.problem).ok());

@@ -50,7 +50,7 @@ struct Instance {
   }
 };
 
-PartitionProblem problem_of(const Instance& in) {
+PartitionProblem mapping_problem(const Instance& in) {
   PartitionProblem problem;
   problem.resize(in.layers(), in.devices());
   problem.crossing = in.crossing;
@@ -67,7 +67,7 @@ PartitionProblem problem_of(const Instance& in) {
   return problem;
 }
 
-Instance random_instance(std::mt19937& random, int layers, int devices) {
+Instance random_mapping(std::mt19937& random, int layers, int devices) {
   const auto number = [&](int most) {
     return 1.0 + static_cast<double>(random() % static_cast<unsigned>(most));
   };
@@ -122,7 +122,8 @@ void extend(const Instance& in, std::vector<PartitionStage>& stages,
       }
 }
 
-double load_of(const Instance& in, const std::vector<PartitionStage>& stages) {
+double mapping_load(const Instance& in,
+                    const std::vector<PartitionStage>& stages) {
   double load = 0;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     load =
@@ -136,8 +137,8 @@ double load_of(const Instance& in, const std::vector<PartitionStage>& stages) {
   return load;
 }
 
-void compare(const Instance& in, const PartitionProblem& problem,
-             int held_limit) {
+void compare_mappings(const Instance& in, const PartitionProblem& problem,
+                      int held_limit) {
   std::vector<PartitionStage> none;
   Least least;
   extend(in, none, 0, least, held_limit);
@@ -154,7 +155,7 @@ void compare(const Instance& in, const PartitionProblem& problem,
         REQUIRE(load == doctest::Approx(known->second).epsilon(1e-12));
         const auto stages = partition.stages(k, first, end);
         CHECK(static_cast<int>(stages.size()) == k);
-        CHECK(load_of(in, stages) == doctest::Approx(load).epsilon(1e-12));
+        CHECK(mapping_load(in, stages) == doctest::Approx(load).epsilon(1e-12));
       }
 }
 
@@ -162,9 +163,9 @@ TEST_CASE("equal to exhaustive search over layer cuts and device cuts") {
   std::mt19937 random(3);
   for (int round = 0; round < 200; ++round) {
     const Instance in =
-        random_instance(random, 1 + static_cast<int>(random() % 6),
-                        1 + static_cast<int>(random() % 5));
-    compare(in, problem_of(in), 0);
+        random_mapping(random, 1 + static_cast<int>(random() % 6),
+                       1 + static_cast<int>(random() % 5));
+    compare_mappings(in, mapping_problem(in), 0);
   }
 }
 
@@ -172,28 +173,28 @@ TEST_CASE("equal to exhaustive search within a limit on what 1F1B holds") {
   std::mt19937 random(4);
   for (int round = 0; round < 150; ++round) {
     const Instance in =
-        random_instance(random, 1 + static_cast<int>(random() % 6),
-                        1 + static_cast<int>(random() % 5));
+        random_mapping(random, 1 + static_cast<int>(random() % 6),
+                       1 + static_cast<int>(random() % 5));
     const int limit = 2 + static_cast<int>(random() % 5);
-    PartitionProblem problem = problem_of(in);
+    PartitionProblem problem = mapping_problem(in);
     problem.farthest = [&](int stages, int, int) {
       std::vector<int> farthest;
       for (int l = 0; l < in.layers(); ++l)
         farthest.push_back(std::min(in.layers(), l + limit / stages));
       return farthest;
     };
-    compare(in, problem, limit);
+    compare_mappings(in, problem, limit);
   }
 }
 
 TEST_CASE("more bandwidth never makes the least load larger") {
   std::mt19937 random(5);
   for (int round = 0; round < 100; ++round) {
-    Instance in = random_instance(random, 6, 4);
-    const PartitionProblem before = problem_of(in);
+    Instance in = random_mapping(random, 6, 4);
+    const PartitionProblem before = mapping_problem(in);
     const std::size_t i = random() % 4, j = (i + 1 + random() % 3) % 4;
     in.b[i][j] = in.b[j][i] = in.b[i][j] * 3;
-    const PartitionProblem after = problem_of(in);
+    const PartitionProblem after = mapping_problem(in);
     const Partition slow(before), fast(after);
     for (int k = 1; k <= 4; ++k)
       for (int end = 1; end <= 4; ++end)
@@ -204,8 +205,8 @@ TEST_CASE("more bandwidth never makes the least load larger") {
 
 TEST_CASE("devices that cannot talk are no neighbours") {
   std::mt19937 random(6);
-  Instance in = random_instance(random, 4, 2);
-  PartitionProblem problem = problem_of(in);
+  Instance in = random_mapping(random, 4, 2);
+  PartitionProblem problem = mapping_problem(in);
   problem.channels[problem.channel_index(0, 1, 2)].per_byte = kNoPartition;
   problem.ranges[problem.range_index(0, 2)].load.clear();
   const Partition partition(problem);

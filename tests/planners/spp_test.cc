@@ -18,7 +18,7 @@ namespace pipewright {
 namespace {
 
 // A chain whose times are proportional to the samples, for 8 samples.
-Profile random_chain(std::mt19937& random, int num_layers) {
+Profile spp_chain(std::mt19937& random, int num_layers) {
   std::uniform_real_distribution<double> number(0.1, 1);
   Profile profile;
   for (int l = 0; l < num_layers; ++l) {
@@ -58,8 +58,8 @@ Cluster random_graph(std::mt19937& random, int devices, double bandwidth,
   return *cluster;
 }
 
-Problem problem_of(const Profile& profile, const Cluster& cluster,
-                   int microbatches) {
+Problem spp_problem(const Profile& profile, const Cluster& cluster,
+                    int microbatches) {
   Problem problem;
   problem.profile = &profile;
   problem.cluster = &cluster;
@@ -73,7 +73,7 @@ Result<Planned> spp(const Problem& problem) {
   return (*find_planner("spp"))->plan(problem);
 }
 
-Pipeline pipeline_of(const SppCandidate& candidate) {
+Pipeline spp_pipeline(const SppCandidate& candidate) {
   Pipeline pipeline;
   pipeline.microbatch = 8;
   pipeline.schedule = schedule_of(candidate.credits);
@@ -92,11 +92,11 @@ TEST_CASE("the simulated time keeps the bound, plan by plan") {
   int plans = 0;
   for (int round = 0; round < 60; ++round) {
     const Profile profile =
-        random_chain(random, 2 + static_cast<int>(random() % 10));
+        spp_chain(random, 2 + static_cast<int>(random() % 10));
     const Cluster cluster = random_graph(
         random, 2 + static_cast<int>(random() % 6), random() % 2 ? 1e5 : 1e6);
     const Problem problem =
-        problem_of(profile, cluster, 1 + static_cast<int>(random() % 12));
+        spp_problem(profile, cluster, 1 + static_cast<int>(random() % 12));
     const auto costs =
         SppCosts::create(problem, recursive_device_order(cluster), 8);
     REQUIRE(costs);
@@ -104,7 +104,7 @@ TEST_CASE("the simulated time keeps the bound, plan by plan") {
          {Credits::Rounds, Credits::Channels, Credits::Neighbour})
       for (const SppCandidate& candidate :
            spp_candidates(*costs, costs->partition(), kind, 3)) {
-        const auto timed = planned(pipeline_of(candidate), problem, "spp");
+        const auto timed = planned(spp_pipeline(candidate), problem, "spp");
         REQUIRE(timed);
         const double step = timed->estimate.step.value();
         ++plans;
@@ -123,12 +123,12 @@ TEST_CASE("plans keep what they say, and are the same every time") {
   std::mt19937 random(11);
   for (int round = 0; round < 40; ++round) {
     const Profile profile =
-        random_chain(random, 1 + static_cast<int>(random() % 12));
+        spp_chain(random, 1 + static_cast<int>(random() % 12));
     const Cluster cluster =
         random_graph(random, 1 + static_cast<int>(random() % 7), 1e6,
                      random() % 2 ? Duplex::Full : Duplex::Half);
     const Problem problem =
-        problem_of(profile, cluster, 1 + static_cast<int>(random() % 10));
+        spp_problem(profile, cluster, 1 + static_cast<int>(random() % 10));
     const auto plan = spp(problem);
     REQUIRE(plan);
     const auto again = spp(problem);
@@ -142,9 +142,9 @@ TEST_CASE("plans keep what they say, and are the same every time") {
 
 TEST_CASE("one device does everything, one after the other") {
   std::mt19937 random(12);
-  const Profile profile = random_chain(random, 6);
+  const Profile profile = spp_chain(random, 6);
   const Cluster cluster = random_graph(random, 1, 1e6);
-  const auto plan = spp(problem_of(profile, cluster, 5));
+  const auto plan = spp(spp_problem(profile, cluster, 5));
   REQUIRE(plan);
   double microbatch = 0, update = 0;
   for (const LayerTimes& layer : profile.times.at("gpu").at(8)) {
@@ -158,9 +158,9 @@ TEST_CASE("one device does everything, one after the other") {
 
 TEST_CASE("one layer on many devices is data parallelism") {
   std::mt19937 random(13);
-  const Profile profile = random_chain(random, 1);
+  const Profile profile = spp_chain(random, 1);
   const Cluster cluster = random_graph(random, 4, 1e9);
-  const auto plan = spp(problem_of(profile, cluster, 5));
+  const auto plan = spp(spp_problem(profile, cluster, 5));
   REQUIRE(plan);
   REQUIRE(plan->plan.num_stages() == 1);
   CHECK(plan->plan.num_workers() == 4);
@@ -172,13 +172,13 @@ TEST_CASE("one layer on many devices is data parallelism") {
 
 TEST_CASE("all times and no links twice as fast: half the step") {
   std::mt19937 random(14);
-  Profile profile = random_chain(random, 8);
+  Profile profile = spp_chain(random, 8);
   Cluster cluster = random_graph(random, 4, 1e15);
-  const auto slow = spp(problem_of(profile, cluster, 6));
+  const auto slow = spp(spp_problem(profile, cluster, 6));
   for (LayerTimes& layer : profile.times["gpu"][8])
     layer = {layer.forward / 2, layer.backward_input / 2,
              layer.backward_weight / 2, layer.update / 2};
-  const auto fast = spp(problem_of(profile, cluster, 6));
+  const auto fast = spp(spp_problem(profile, cluster, 6));
   REQUIRE(slow);
   REQUIRE(fast);
   CHECK(fast->estimate.step.value() ==
@@ -187,9 +187,9 @@ TEST_CASE("all times and no links twice as fast: half the step") {
 
 TEST_CASE("less memory: another order or partition, then a refusal") {
   std::mt19937 random(15);
-  const Profile profile = random_chain(random, 12);
+  const Profile profile = spp_chain(random, 12);
   const Cluster cluster = random_graph(random, 4, 1e7);
-  Problem problem = problem_of(profile, cluster, 16);
+  Problem problem = spp_problem(profile, cluster, 16);
   auto plan = spp(problem);
   REQUIRE(plan);
   int plans = 0;
@@ -213,9 +213,9 @@ TEST_CASE("less memory: another order or partition, then a refusal") {
 
 TEST_CASE("asynchronous methods are refused") {
   std::mt19937 random(16);
-  const Profile profile = random_chain(random, 3);
+  const Profile profile = spp_chain(random, 3);
   const Cluster cluster = random_graph(random, 2, 1e7);
-  Problem problem = problem_of(profile, cluster, 2);
+  Problem problem = spp_problem(profile, cluster, 2);
   problem.method = Method::PipeMare;
   const auto plan = spp(problem);
   REQUIRE(!plan);

@@ -13,6 +13,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/profile/formats/assembly.h"
 #include "pipewright/profile/formats/importer.h"
+#include "tests/profile/formats_samples.h"
 
 namespace pipewright {
 namespace {
@@ -41,13 +42,11 @@ SourceFile source(const fs::path& path) {
   return {path.string(), *text};
 }
 
-Imported imported_from(const std::vector<fs::path>& paths,
-                       const ImportOptions& options = {}) {
+Imported imported_at(const std::vector<fs::path>& paths,
+                     const ImportOptions& options = {}) {
   std::vector<SourceFile> files;
   for (const fs::path& path : paths) files.push_back(source(path));
-  auto imported = import_files(files, "", options);
-  if (!imported) FAIL(imported.error().to_text());
-  return *imported;
+  return imported_from(files, options);
 }
 
 double ms(Seconds time) { return time.value() * 1e3; }
@@ -61,7 +60,7 @@ struct Sums {
 
 void check_sums(const fs::path& path, const Sums& sums) {
   CAPTURE(sums.file);
-  const Imported imported = imported_from({path});
+  const Imported imported = imported_at({path});
   CHECK(imported.from == "pipedream");
   CHECK(imported.totals.nodes == sums.nodes);
   CHECK(imported.totals.edges == sums.edges);
@@ -98,17 +97,17 @@ TEST_CASE("pipedream: the published sums") {
 TEST_CASE("pipedream: graphs stay graphs, tuples are summed, input dropped") {
   const fs::path data = data_folder();
   if (data.empty()) return;
-  const Imported gnmt = imported_from(
+  const Imported gnmt = imported_at(
       {data / "pipedream/profiler/translation/profiles/gnmt/graph.txt"});
   CHECK(gnmt.profile->num_layers() == 45);
   Bytes outputs;
   for (const LayerSizes& row : gnmt.profile->sizes.at(1)) outputs += row.output;
   CHECK(outputs == Bytes(409159680));
-  const Imported staged = imported_from(
-      {data / "pipedream/graph/test_graphs/vgg16_partitioned.txt"});
+  const Imported staged =
+      imported_at({data / "pipedream/graph/test_graphs/vgg16_partitioned.txt"});
   REQUIRE(staged.plans.size() == 1);
   CHECK(staged.plans[0].stages.size() == 3);
-  const Imported vgg = imported_from(
+  const Imported vgg = imported_at(
       {data /
        "pipedream/profiler/image_classification/profiles/vgg16/graph.txt"});
   CHECK(std::abs(ms(totals_of(*vgg.profile, "V100", 1).forward) - 233.902) <
@@ -166,7 +165,7 @@ TEST_CASE("dnn-partitioning: instances, experts, and the largest load") {
                            {"resnet50_inference", 177, 193, 201.45, 43.9183}}) {
     CAPTURE(expert.name);
     const std::string name = expert.name;
-    const Imported imported = imported_from(
+    const Imported imported = imported_at(
         {folder / "throughput-inputs/LayerGraphs" / (name + ".json"),
          folder / "human-experts" / (name + "_expert.json")});
     REQUIRE(imported.placement);
@@ -184,7 +183,7 @@ TEST_CASE("dnn-partitioning: instances, experts, and the largest load") {
     CHECK(*std::max_element(load->begin(), load->end()) ==
           doctest::Approx(expert.load).epsilon(2e-5));
   }
-  const Imported operators = imported_from(
+  const Imported operators = imported_at(
       {folder / "throughput-inputs/OperatorGraphs/bert_l-3_training.json"});
   CHECK(operators.placement->nodes.size() == 600);
   CHECK(operators.placement->edges.size() == 817);
@@ -194,14 +193,14 @@ TEST_CASE("dnn-partitioning: instances, experts, and the largest load") {
 TEST_CASE("piper: instances and their sums") {
   const fs::path data = data_folder();
   if (data.empty()) return;
-  const Imported resnet = imported_from({data / "piper/inputs/resnet.json"});
+  const Imported resnet = imported_at({data / "piper/inputs/resnet.json"});
   CHECK(resnet.totals.nodes == 177);
   CHECK(resnet.totals.edges == 193);
   // The figures are PipeDream's: the same parameters, forward and backward.
   CHECK(resnet.totals.parameters == Bytes(102228128));
   CHECK(resnet.totals.forward.value() == doctest::Approx(201.450));
   CHECK(resnet.totals.backward.value() == doctest::Approx(260.931));
-  const Imported bert = imported_from({data / "piper/inputs/bert32a100.json"});
+  const Imported bert = imported_at({data / "piper/inputs/bert32a100.json"});
   CHECK(bert.piper->max_devices == 10);
   CHECK(bert.piper->nodes.size() == 37);
   CHECK(bert.piper->edges.size() == 67);
@@ -220,13 +219,13 @@ TEST_CASE("sailor: profiles with sizes, curves, measured plans") {
     if (path.string().find("OPT-30/V100-16") != std::string::npos)
       options.tensor_parallel = 4;  // it was not measured at a smaller degree
     const Imported imported =
-        imported_from({path, sailor / "Planner/llm_info.json"}, options);
+        imported_at({path, sailor / "Planner/llm_info.json"}, options);
     CHECK(imported.profile->num_layers() ==
           (path.string().find("OPT-350") != std::string::npos ? 26 : 50));
     ++profiles;
   }
   CHECK(profiles == 10);
-  const Imported opt = imported_from(
+  const Imported opt = imported_at(
       {sailor / "Planner/sailor_planner/profiles/OPT-350/A100-40/profile.json",
        sailor / "Planner/llm_info.json"});
   CHECK(opt.profile->parameter_bytes() == Bytes(1629724672));
@@ -236,11 +235,11 @@ TEST_CASE("sailor: profiles with sizes, curves, measured plans") {
         "multizone_bandwidths.json", "multizone_bandwidths_het.json",
         "network_coeffs_all_homo.json"})
     curves += static_cast<int>(
-        imported_from({sailor / "providers" / name}).bandwidths.size());
+        imported_at({sailor / "providers" / name}).bandwidths.size());
   CHECK(curves > 100);
   for (const fs::path& path :
        files_under(sailor / "Planner/simulations/validation")) {
-    const Imported plan = imported_from({path});
+    const Imported plan = imported_at({path});
     REQUIRE(plan.plans.size() == 1);
     CHECK(plan.plans[0].measured_step->value() > 0);
     CHECK(plan.plans[0].microbatches > 0);
@@ -253,13 +252,13 @@ TEST_CASE("aceso: every file") {
   const fs::path folder = data / "aceso/profiler/profiled-time-eurosys";
   int operators = 0, rates = 0;
   for (const fs::path& path : files_under(folder)) {
-    const Imported imported = imported_from({path});
+    const Imported imported = imported_at({path});
     operators += imported.profile ? 1 : 0;
     rates += static_cast<int>(imported.bandwidths.size());
   }
   CHECK(operators == 96);
   CHECK(rates == 26);
-  const Imported gpt = imported_from({folder / "gpt_350M_mbs1_tp1_algo0.csv"});
+  const Imported gpt = imported_at({folder / "gpt_350M_mbs1_tp1_algo0.csv"});
   CHECK(gpt.profile->num_layers() == 16);
   CHECK(gpt.profile->parameter_bytes() == Bytes(228LL << 20));
 }
@@ -271,7 +270,7 @@ TEST_CASE("galvatron: every file") {
   ImportOptions options;
   options.sequence = 8192;
   for (const fs::path& path : files_under(data / "galvatron/galvatron")) {
-    const Imported imported = imported_from({path}, options);
+    const Imported imported = imported_at({path}, options);
     CHECK(imported.from == "galvatron");
     profiles += imported.profile ? 1 : 0;
     plans += static_cast<int>(imported.plans.size());

@@ -8,15 +8,8 @@
 namespace pipewright {
 namespace {
 
-Imported imported_from(std::vector<SourceFile> files,
-                       const ImportOptions& options = {}) {
-  auto imported = import_files(files, "", options);
-  if (!imported) FAIL(imported.error().to_text());
-  return *imported;
-}
-
-std::string replaced(std::string text, const std::string& from,
-                     const std::string& to) {
+std::string text_with(std::string text, const std::string& from,
+                      const std::string& to) {
   const std::size_t at = text.find(from);
   REQUIRE(at != std::string::npos);
   return text.replace(at, from.size(), to);
@@ -79,7 +72,7 @@ TEST_CASE("dnn-partitioning: loads of a split") {
 
 TEST_CASE("dnn-partitioning: no profile where gradients cannot be told apart") {
   SourceFile file = sample_named("toy.json");
-  file.text = replaced(file.text, "\"colorClass\": 1", "\"colorClass\": 2");
+  file.text = text_with(file.text, "\"colorClass\": 1", "\"colorClass\": 2");
   const Imported imported = imported_from({file});
   CHECK(imported.placement);
   CHECK_FALSE(imported.profile);
@@ -87,25 +80,25 @@ TEST_CASE("dnn-partitioning: no profile where gradients cannot be told apart") {
         std::string::npos);
 }
 
-TEST_CASE("dnn-partitioning: unequal costs, cycles and strangers are refused") {
+TEST_CASE(
+    "dnn-partitioning: unequal costs, cycles and strangers are refused_text") {
   const std::string text = sample_named("toy.json").text;
-  auto refused = [](const std::string& bad) {
+  auto refused_text = [](const std::string& bad) {
     auto result = parse_placement(bad, "f");
     REQUIRE_FALSE(result.ok());
     return result.error().to_text();
   };
-  CHECK(refused(replaced(text, "\"sourceId\": 7, \"destId\": 9",
-                         "\"sourceId\": 1, \"destId\": 9"))
+  CHECK(refused_text(text_with(text, "\"sourceId\": 7, \"destId\": 9",
+                               "\"sourceId\": 1, \"destId\": 9"))
             .find("f:7: edges[1]: the cost 0.25 differs") == 0);
-  CHECK(
-      refused(replaced(text, "\"destId\": 9", "\"destId\": 1")).find("cycle") !=
-      std::string::npos);
-  CHECK(refused(replaced(text, "\"destId\": 9", "\"destId\": 8"))
+  CHECK(refused_text(text_with(text, "\"destId\": 9", "\"destId\": 1"))
+            .find("cycle") != std::string::npos);
+  CHECK(refused_text(text_with(text, "\"destId\": 9", "\"destId\": 8"))
             .find("f:7: edges[1].destId: there is no node") == 0);
-  CHECK(refused(
-            replaced(text, "\"supportedOnFpga\": 1", "\"supportedOnFpga\": 2"))
+  CHECK(refused_text(
+            text_with(text, "\"supportedOnFpga\": 1", "\"supportedOnFpga\": 2"))
             .find("2 is not between 0 and 1") != std::string::npos);
-  CHECK(refused(replaced(text, "\"maxCPUs\"", "\"maxCPU\""))
+  CHECK(refused_text(text_with(text, "\"maxCPUs\"", "\"maxCPU\""))
             .find("there is \"maxCPU\"") != std::string::npos);
 }
 
@@ -133,7 +126,7 @@ TEST_CASE("piper: the instance in full, forward from recomputation") {
   REQUIRE(imported.devices.size() == 1);
   CHECK(imported.devices[0].bandwidth == BytesPerSecond(1e9));
 
-  file.text = replaced(file.text, "activation recomp", "another");
+  file.text = text_with(file.text, "activation recomp", "another");
   const Imported without = imported_from({file});
   CHECK(without.piper);
   CHECK_FALSE(without.profile);

@@ -7,13 +7,6 @@
 namespace pipewright {
 namespace {
 
-Imported imported_from(std::vector<SourceFile> files,
-                       const ImportOptions& options = {}) {
-  auto imported = import_files(files, "", options);
-  if (!imported) FAIL(imported.error().to_text());
-  return *imported;
-}
-
 std::string refused(std::vector<SourceFile> files,
                     const ImportOptions& options = {},
                     const std::string& from = "") {

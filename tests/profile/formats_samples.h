@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include <string>
 #include <vector>
 
@@ -187,6 +189,14 @@ inline SourceFile sample_named(const std::string& name) {
   for (const FormatSample& sample : format_samples())
     if (sample.file.name == name) return sample.file;
   return {name, ""};
+}
+
+// What they are read as.
+inline Imported imported_from(const std::vector<SourceFile>& files,
+                              const ImportOptions& options = {}) {
+  auto imported = import_files(files, "", options);
+  if (!imported) FAIL(imported.error().to_text());
+  return *imported;
 }
 
 }  // namespace pipewright

@@ -26,7 +26,7 @@ const std::string kSample = R"({
   ]
 })";
 
-std::string replaced(std::string_view from, std::string_view to) {
+std::string sample_with(std::string_view from, std::string_view to) {
   std::string text = kSample;
   const std::size_t at = text.find(from);
   REQUIRE(at != std::string::npos);
@@ -60,34 +60,34 @@ TEST_CASE("a short file that a person would write is read") {
 TEST_CASE("refusals name the line, the key path and the way out") {
   check_refused("", {"p.json"});
   check_refused("[]", {"expected an object"});
-  check_refused(replaced("pipewright/profile", "pipewright/plan"),
+  check_refused(sample_with("pipewright/profile", "pipewright/plan"),
                 {"p.json:2", "format"});
-  check_refused(replaced("\"version\": 1", "\"version\": 2"), {"version 2"});
-  check_refused(replaced("\"inputs\": [\"a\"]", "\"inputs\": [\"b\"]"),
+  check_refused(sample_with("\"version\": 1", "\"version\": 2"), {"version 2"});
+  check_refused(sample_with("\"inputs\": [\"a\"]", "\"inputs\": [\"b\"]"),
                 {"p.json:8", "layers[1].inputs[0]", "no layer \"b\" before"});
-  check_refused(replaced("[\"w\"]", "[\"v\"]"), {"no parameter \"v\""});
-  check_refused(replaced("\"name\": \"b\"", "\"name\": \"a\""),
+  check_refused(sample_with("[\"w\"]", "[\"v\"]"), {"no parameter \"v\""});
+  check_refused(sample_with("\"name\": \"b\"", "\"name\": \"a\""),
                 {"\"a\" is used twice"});
-  check_refused(replaced("[16, 16]", "[16]"), {"1 figures for 2 layers"});
-  check_refused(replaced("[16, 16]", "[16, -1]"),
+  check_refused(sample_with("[16, 16]", "[16]"), {"1 figures for 2 layers"});
+  check_refused(sample_with("[16, 16]", "[16, -1]"),
                 {"sizes[0].output_bytes[1]", "-1 is not between"});
-  check_refused(replaced("[16, 16]", "[16, 99999999999999999]"),
+  check_refused(sample_with("[16, 16]", "[16, 99999999999999999]"),
                 {"is not between"});
-  check_refused(replaced("[true]", "[true, false]"), {"2 entries for 1"});
-  check_refused(replaced("\"kind\": \"relu\"", "\"kinds\": \"relu\""),
+  check_refused(sample_with("[true]", "[true, false]"), {"2 entries for 1"});
+  check_refused(sample_with("\"kind\": \"relu\"", "\"kinds\": \"relu\""),
                 {"\"kind\" is missing", "there is \"kinds\""});
-  check_refused(replaced(", \"split_is_estimated\": true", ""),
+  check_refused(sample_with(", \"split_is_estimated\": true", ""),
                 {"set origin.split_is_estimated"});
-  check_refused(replaced("\"microbatch\": 4, \"forward", "\"forward"),
+  check_refused(sample_with("\"microbatch\": 4, \"forward", "\"forward"),
                 {"\"microbatch\" is missing"});
-  check_refused(replaced("\"sizes\": [",
-                         "\"sizes\": [{\"microbatch\": 4, "
-                         "\"output_bytes\": [1, 1]}, "),
+  check_refused(sample_with("\"sizes\": [",
+                            "\"sizes\": [{\"microbatch\": 4, "
+                            "\"output_bytes\": [1, 1]}, "),
                 {"microbatch 4 was given above"});
 }
 
 TEST_CASE("all faults of a file come at once") {
-  std::string text = replaced("[16, 16]", "[16, \"x\"]");
+  std::string text = sample_with("[16, 16]", "[16, \"x\"]");
   text.replace(text.find("[1, 0.5]"), 8, "[1, -5]");
   text.replace(text.find("\"bytes\""), 7, "\"byte\"");
   const auto refused = parse_profile(text, "p.json");

@@ -22,6 +22,12 @@ ProfilerOptions quick() {
   return options;
 }
 
+// That depends on LibTorch's kernels for this machine.
+std::vector<LayerSizes> without_workspace(std::vector<LayerSizes> sizes) {
+  for (LayerSizes& layer : sizes) layer.workspace = Bytes(0);
+  return sizes;
+}
+
 TEST_CASE("every layer of every small model has the figures it needs") {
   for (const Model& model :
        {small_mlp(), small_cnn(), small_gpt(), small_lstm()}) {
@@ -33,7 +39,8 @@ TEST_CASE("every layer of every small model has the figures it needs") {
     CHECK(profile->origin.source == "measured");
     std::vector<bool> updated(model.parameters().size(), false);
     for (const int size : sizes) {
-      CHECK((profile->sizes.at(size) == model_sizes(model, size)));
+      CHECK((without_workspace(profile->sizes.at(size)) ==
+             model_sizes(model, size)));
       updated.assign(updated.size(), false);
       for (int l = 0; l < model.num_layers(); ++l) {
         const Layer& layer = model.layer(LayerId(l));
@@ -61,7 +68,7 @@ TEST_CASE("a profile lowers like an estimated one") {
   const Profile expected = profile_of(model, 4);
   CHECK((measured.layers == expected.layers));
   CHECK((measured.parameters == expected.parameters));
-  CHECK((measured.sizes == expected.sizes));
+  CHECK((without_workspace(measured.sizes.at(4)) == expected.sizes.at(4)));
 }
 
 TEST_CASE("the median is the work's, and an uneven work spreads") {

@@ -35,6 +35,21 @@ TEST_CASE("what is held is counted, to the byte") {
   CHECK(heap.held() == Bytes(0));
 }
 
+TEST_CASE("what passes is neither there before nor behind") {
+  TensorHeap heap;
+  with_heap(heap, [&] {
+    const at::Tensor before = at::empty({1000}, at::kFloat);
+    const PassingMemory memory;
+    CHECK(memory.taken() == Bytes(0));
+    at::empty({500}, at::kFloat);
+    CHECK(memory.taken() == Bytes(2000));
+    const at::Tensor result = at::empty({300}, at::kFloat);
+    CHECK(memory.taken() == Bytes(800));
+    at::empty({500}, at::kFloat);
+    CHECK(memory.taken() == Bytes(2000));
+  });
+}
+
 TEST_CASE("what was freed is used again") {
   TensorHeap heap;
   with_heap(heap, [&] {

@@ -18,7 +18,7 @@ namespace {
 constexpr int kWorkers = 4, kMicrobatches = 4, kPasses = 2 * kWorkers;
 
 // How far each microbatch is, in passes done.
-using Progress = std::array<int, kMicrobatches>;
+using ProgressOfAll = std::array<int, kMicrobatches>;
 // When each microbatch can go on, and each worker is free.
 using Clocks = std::array<int, kMicrobatches + kWorkers>;
 
@@ -45,7 +45,7 @@ void keep(std::vector<Clocks>& known, const Clocks& clocks) {
 }
 
 // Microbatches of one direction are alike: call the one ahead the first.
-void put_in_order(Progress& progress, Clocks& clocks) {
+void put_in_order(ProgressOfAll& progress, Clocks& clocks) {
   for (std::size_t m : {0, 1})
     if (progress[m] < progress[m + 2]) {
       std::swap(progress[m], progress[m + 2]);
@@ -53,10 +53,11 @@ void put_in_order(Progress& progress, Clocks& clocks) {
     }
 }
 
-int least_makespan(int forward, int backward) {
-  std::map<Progress, std::vector<Clocks>> front{{Progress{}, {Clocks{}}}};
+int chimera_makespan(int forward, int backward) {
+  std::map<ProgressOfAll, std::vector<Clocks>> front{
+      {ProgressOfAll{}, {Clocks{}}}};
   for (int step = 0; step < kPasses * kMicrobatches; ++step) {
-    std::map<Progress, std::vector<Clocks>> next;
+    std::map<ProgressOfAll, std::vector<Clocks>> next;
     for (const auto& [progress, all] : front)
       for (std::size_t m = 0; m < kMicrobatches; ++m) {
         const int pass = progress[m];
@@ -64,7 +65,7 @@ int least_makespan(int forward, int backward) {
         const auto worker = static_cast<std::size_t>(
             kMicrobatches + worker_of(static_cast<int>(m), pass));
         for (Clocks clocks : all) {
-          Progress after = progress;
+          ProgressOfAll after = progress;
           ++after[m];
           clocks[m] = clocks[worker] = std::max(clocks[m], clocks[worker]) +
                                        (pass < kWorkers ? forward : backward);
@@ -92,7 +93,7 @@ TEST_CASE("no order of Chimera's stages beats the generator's, p = M = 4") {
     CAPTURE(backward);
     request.times.assign(kWorkers, {Seconds(forward), Seconds(backward / 2.0),
                                     Seconds(backward - backward / 2.0)});
-    const int least = least_makespan(forward, backward);
+    const int least = chimera_makespan(forward, backward);
     CHECK(schedule_makespan(*schedule, request) == Seconds(least));
     CHECK(least == kMicrobatches * (forward + backward) +
                        (kWorkers - 2) * std::max(forward, backward));

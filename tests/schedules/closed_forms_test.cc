@@ -61,7 +61,7 @@ int step_time(const Orders& orders, int stages, Times t) {
   return *std::max_element(clock.begin(), clock.end());
 }
 
-Schedule made(const std::string& name, int p, int M, int v = 2) {
+Schedule made_for(const std::string& name, int p, int M, int v = 2) {
   ScheduleRequest request;
   request.workers = p;
   request.microbatches = M;
@@ -82,29 +82,30 @@ int in_flight(const Schedule& schedule, int stage) {
   return peak_in_flight(schedule, WorkerId(stage), StageId(stage));
 }
 
-const Times kTimes[] = {{1, 1, 0}, {1, 2, 0}, {2, 3, 0}, {3, 1, 0}};
+const Times kStageTimes[] = {{1, 1, 0}, {1, 2, 0}, {2, 3, 0}, {3, 1, 0}};
 
 TEST_CASE("one stage a worker: (p-1)(F+B), and what is in flight") {
   for (int p = 1; p <= 9; ++p)
     for (int M = 1; M <= 20; ++M)
-      for (Times t : kTimes) {
+      for (Times t : kStageTimes) {
         CAPTURE(p);
         CAPTURE(M);
         const int fill = (p - 1) * (t.forward + t.backward);
         for (const char* name :
              {"gpipe", "1f1b", "1f1b-so", "fbp", "spp-pe", "spp-pe-capped"}) {
           CAPTURE(name);
-          CHECK(beyond(made(name, p, M), t) == fill);
+          CHECK(beyond(made_for(name, p, M), t) == fill);
         }
         for (int i = 1; i <= p; ++i) {
-          CHECK(in_flight(made("gpipe", p, M), i - 1) == M);
-          CHECK(in_flight(made("1f1b", p, M), i - 1) == std::min(M, p - i + 1));
+          CHECK(in_flight(made_for("gpipe", p, M), i - 1) == M);
+          CHECK(in_flight(made_for("1f1b", p, M), i - 1) ==
+                std::min(M, p - i + 1));
           const int so = std::min(M, 2 * (p - i) + 1);
-          CHECK(in_flight(made("1f1b-so", p, M), i - 1) == so);
-          CHECK(in_flight(made("spp-pe-capped", p, M), i - 1) == so);
-          CHECK(in_flight(made("fbp", p, M), i - 1) ==
+          CHECK(in_flight(made_for("1f1b-so", p, M), i - 1) == so);
+          CHECK(in_flight(made_for("spp-pe-capped", p, M), i - 1) == so);
+          CHECK(in_flight(made_for("fbp", p, M), i - 1) ==
                 std::min(M, 2 * (p - i + 1)));
-          CHECK(in_flight(made("spp-pe", p, M), i - 1) ==
+          CHECK(in_flight(made_for("spp-pe", p, M), i - 1) ==
                 std::min(M, std::max(1, 4 * (p - i))));
         }
       }
@@ -119,21 +120,21 @@ TEST_CASE("transfers: exposed by 1f1b, hidden by 1f1b-so") {
         CAPTURE(M);
         const int fill = (p - 1) * (t.forward + t.backward);
         const int x = p + M - 2 - (M - 1 + p - 1) / p;
-        CHECK(beyond(made("1f1b", p, M), t) == fill + 2 * t.transfer * x);
-        CHECK(beyond(made("1f1b-so", p, M), t) ==
+        CHECK(beyond(made_for("1f1b", p, M), t) == fill + 2 * t.transfer * x);
+        CHECK(beyond(made_for("1f1b-so", p, M), t) ==
               fill + 2 * t.transfer * (p - 1));
       }
   const Times t{10, 20, 3};
-  CHECK(beyond(made("1f1b", 4, 8), t) + 240 == 378);
-  CHECK(beyond(made("1f1b-so", 4, 8), t) + 240 == 348);
-  CHECK(beyond(made("1f1b", 4, 8), {10, 20, 0}) + 240 == 330);
+  CHECK(beyond(made_for("1f1b", 4, 8), t) + 240 == 378);
+  CHECK(beyond(made_for("1f1b-so", 4, 8), t) + 240 == 348);
+  CHECK(beyond(made_for("1f1b", 4, 8), {10, 20, 0}) + 240 == 330);
 }
 
 TEST_CASE("several stages a worker: (p-1)(F+B)/v") {
   for (int p = 1; p <= 6; ++p)
     for (int v = 1; v <= 4; ++v)
       for (int M = 1; M <= 25; ++M)
-        for (Times t : kTimes) {
+        for (Times t : kStageTimes) {
           CAPTURE(p);
           CAPTURE(v);
           CAPTURE(M);
@@ -141,12 +142,13 @@ TEST_CASE("several stages a worker: (p-1)(F+B)/v") {
           // With fewer microbatches than workers each of the first v-1 stages
           // has to wait for the first microbatch to come round.
           const int round = (v - 1) * std::max(0, p - M) * stage;
-          CHECK(beyond(made("looped-bfs", p, M, v), t) ==
+          CHECK(beyond(made_for("looped-bfs", p, M, v), t) ==
                 (p - 1) * stage + round);
           if (M >= p)
-            CHECK(beyond(made("interleaved", p, M, v), t) == (p - 1) * stage);
+            CHECK(beyond(made_for("interleaved", p, M, v), t) ==
+                  (p - 1) * stage);
           else
-            CHECK(beyond(made("interleaved", p, M, v), t) <=
+            CHECK(beyond(made_for("interleaved", p, M, v), t) <=
                   (p - 1) * stage + round);
         }
 }
@@ -156,7 +158,7 @@ TEST_CASE("interleaved holds what Megatron's does, looped-bfs everything") {
     for (int v = 2; v <= 3; ++v)
       for (int M = p; M <= 4 * p; M += p)
         for (int w = 0; w < p; ++w) {
-          const Schedule schedule = made("interleaved", p, M, v);
+          const Schedule schedule = made_for("interleaved", p, M, v);
           int held = 0, peak = 0;
           for (const ComputeAction& a :
                schedule.sections().body[static_cast<std::size_t>(w)]) {
@@ -164,20 +166,21 @@ TEST_CASE("interleaved holds what Megatron's does, looped-bfs everything") {
             peak = std::max(peak, held);
           }
           CHECK(peak == std::min(M * v, 2 * (p - 1 - w) + (v - 1) * p + 1));
-          CHECK(in_flight(made("looped-bfs", p, M, v), w) == M);
+          CHECK(in_flight(made_for("looped-bfs", p, M, v), w) == M);
         }
 }
 
 TEST_CASE("chimera at M = p: (p/2-1)(F+B) with F = B") {
   for (int p = 2; p <= 16; p += 2) {
     CAPTURE(p);
-    const Schedule schedule = made("chimera", p, p);
+    const Schedule schedule = made_for("chimera", p, p);
     CHECK(beyond(schedule, {1, 1, 0}) == (p / 2 - 1) * 2);
-    for (Times t : kTimes)
+    for (Times t : kStageTimes)
       CHECK(beyond(schedule, t) == (p - 2) * std::max(t.forward, t.backward));
     // A multiple of p: units follow each other without a bubble between.
     for (int k = 2; k <= 4; ++k)
-      CHECK(beyond(made("chimera", p, k * p), {1, 1, 0}) == (p / 2 - 1) * 2);
+      CHECK(beyond(made_for("chimera", p, k * p), {1, 1, 0}) ==
+            (p / 2 - 1) * 2);
     // Every stage on two workers, even microbatches down, odd ones up.
     for (int w = 0; w < p; ++w)
       for (const ComputeAction& a :
@@ -191,11 +194,12 @@ TEST_CASE("hanayo at M = p: 2(p-1)max(F,B)/v") {
     for (int v = 2; v <= 6; v += 2) {
       CAPTURE(p);
       CAPTURE(v);
-      for (Times t : kTimes)
-        CHECK(beyond(made("hanayo", p, p, v), t) ==
+      for (Times t : kStageTimes)
+        CHECK(beyond(made_for("hanayo", p, p, v), t) ==
               2 * (p - 1) * std::max(t.forward, t.backward));
       for (int k = 2; k <= 3; ++k)
-        CHECK(beyond(made("hanayo", p, k * p, v), {1, 1, 0}) == 2 * (p - 1));
+        CHECK(beyond(made_for("hanayo", p, k * p, v), {1, 1, 0}) ==
+              2 * (p - 1));
     }
 }
 
@@ -204,12 +208,12 @@ TEST_CASE("async-1f1b: no bubble in the steady state, p-i+1 in flight") {
     for (int M = 1; M <= 10; ++M) {
       CAPTURE(p);
       CAPTURE(M);
-      const Schedule schedule = made("async-1f1b", p, M);
+      const Schedule schedule = made_for("async-1f1b", p, M);
       const int outside = (p - 1 + M - 1) / M;
       CHECK(schedule.sections().minibatches_outside == outside);
       for (int i = 1; i <= p; ++i)
         CHECK(in_flight(schedule, i - 1) == p - i + 1);
-      for (Times t : kTimes) {
+      for (Times t : kStageTimes) {
         const auto run_time = [&](int minibatches) {
           return step_time(schedule.unrolled(minibatches), p, t);
         };
@@ -225,12 +229,12 @@ TEST_CASE("async-1f1b-so: twice the lead, the same steady state") {
     for (int M = 1; M <= 10; ++M) {
       CAPTURE(p);
       CAPTURE(M);
-      const Schedule schedule = made("async-1f1b-so", p, M);
+      const Schedule schedule = made_for("async-1f1b-so", p, M);
       const int outside = (2 * (p - 1) + M - 1) / M;
       CHECK(schedule.sections().minibatches_outside == outside);
       for (int i = 1; i <= p; ++i)
         CHECK(in_flight(schedule, i - 1) == 2 * (p - i) + 1);
-      for (Times t : kTimes) {
+      for (Times t : kStageTimes) {
         const auto run_time = [&](int minibatches) {
           return step_time(schedule.unrolled(minibatches), p, t);
         };

@@ -74,7 +74,7 @@ struct Count {
 };
 
 // Some drift for thousands of repetitions before the lead holds them.
-void check(unsigned seed, const RandomKind& kind, Count& count) {
+void check_leads(unsigned seed, const RandomKind& kind, Count& count) {
   CAPTURE(seed);
   const RandomProgram random = RandomPrograms(seed).make(kind);
   const Period period = steady_state_period(random.program, random.costs);
@@ -108,7 +108,7 @@ const RandomKind kKinds[] = {
 TEST_CASE("a period that is called exact is that of long executions") {
   Count count;
   for (const RandomKind& kind : kKinds)
-    for (unsigned seed = 1; seed <= 250; ++seed) check(seed, kind, count);
+    for (unsigned seed = 1; seed <= 250; ++seed) check_leads(seed, kind, count);
   CHECK(count.wrong == 0);
   CHECK(count.exact >= count.programs - 10);
 }
@@ -117,10 +117,11 @@ TEST_CASE("a period that is called exact is that of long executions") {
 // one clock alone would get wrong. Few of thousands are so.
 TEST_CASE("what decides late is waited for, or not called exact") {
   Count count;
-  for (unsigned seed : {602u, 993u}) check(seed, kKinds[0], count);
-  for (unsigned seed : {491u, 1173u, 1662u}) check(seed, kKinds[2], count);
-  check(1306, kKinds[6], count);
-  check(112, kKinds[8], count);
+  for (unsigned seed : {602u, 993u}) check_leads(seed, kKinds[0], count);
+  for (unsigned seed : {491u, 1173u, 1662u})
+    check_leads(seed, kKinds[2], count);
+  check_leads(1306, kKinds[6], count);
+  check_leads(112, kKinds[8], count);
   CHECK(count.wrong == 0);
 }
 

@@ -17,7 +17,7 @@ struct Times {
   double f, b, sr;
 };
 
-double duration(const Chain& chain, const Times& t) {
+double step_duration(const Chain& chain, const Times& t) {
   const Program program = chain_program(chain);
   return simulate(program, even_costs(program, t.f, t.b, t.sr))
       .duration.value();
@@ -31,9 +31,9 @@ constexpr Times kTimes[] = {
 
 TEST_CASE("four stages, eight microbatches, as in BaPipe") {
   const Times t{1, 2, 0.3};
-  CHECK(duration(one_f_one_b(4, 8), {1, 2, 0}) == doctest::Approx(33));
-  CHECK(duration(one_f_one_b(4, 8), t) == doctest::Approx(37.8));
-  CHECK(duration(one_f_one_b_so(4, 8), t) == doctest::Approx(34.8));
+  CHECK(step_duration(one_f_one_b(4, 8), {1, 2, 0}) == doctest::Approx(33));
+  CHECK(step_duration(one_f_one_b(4, 8), t) == doctest::Approx(37.8));
+  CHECK(step_duration(one_f_one_b_so(4, 8), t) == doctest::Approx(34.8));
   const Program program = chain_program(one_f_one_b(4, 8));
   CHECK(simulate(program, even_costs(program, 1, 2, 0)).bubble ==
         doctest::Approx(3.0 / 11));
@@ -48,7 +48,7 @@ TEST_CASE("1F1B without overlap: 1365 cases") {
       for (int m = 1; m <= 39; ++m, ++cases) {
         const double expected =
             (m + n - 1) * (t.f + t.b) + 2 * t.sr * exposed(m, n);
-        CHECK(duration(one_f_one_b(n, m), t) ==
+        CHECK(step_duration(one_f_one_b(n, m), t) ==
               doctest::Approx(expected).epsilon(1e-12));
       }
   CHECK(cases == 1365);
@@ -59,7 +59,7 @@ TEST_CASE("1F1B with more warm-up hides transfers that fit") {
     if (2 * t.sr > t.f + t.b) continue;
     for (int n = 2; n <= 8; ++n)
       for (int m = 1; m <= 39; ++m)
-        CHECK(duration(one_f_one_b_so(n, m), t) ==
+        CHECK(step_duration(one_f_one_b_so(n, m), t) ==
               doctest::Approx((m + n - 1) * (t.f + t.b) + 2 * t.sr * (n - 1))
                   .epsilon(1e-12));
   }
@@ -69,17 +69,18 @@ TEST_CASE("GPipe, and one microbatch under every schedule") {
   for (const Times& t : kTimes)
     for (int n = 1; n <= 8; ++n) {
       for (int m = 1; m <= 20; ++m)
-        CHECK(duration(gpipe(n, m), t) ==
+        CHECK(step_duration(gpipe(n, m), t) ==
               doctest::Approx((m + n - 1) * (t.f + t.b) + 2 * t.sr * (n - 1))
                   .epsilon(1e-12));
       const double single = n * (t.f + t.b) + 2 * (n - 1) * t.sr;
       for (const Chain& chain :
            {gpipe(n, 1), one_f_one_b(n, 1), one_f_one_b_so(n, 1)})
-        CHECK(duration(chain, t) == doctest::Approx(single).epsilon(1e-12));
+        CHECK(step_duration(chain, t) ==
+              doctest::Approx(single).epsilon(1e-12));
     }
 }
 
-TEST_CASE("a synchronous body repeats at its own duration") {
+TEST_CASE("a synchronous body repeats at its own step_duration") {
   for (int n = 1; n <= 6; ++n)
     for (int m = 1; m <= 12; ++m) {
       const Program program = chain_program(one_f_one_b(n, m));

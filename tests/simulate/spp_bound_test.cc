@@ -1,5 +1,5 @@
-// SPP's guarantee for its microbatch order, kept by simulated plans: with S
-// stages, M microbatches, C the largest load of a stage or channel a
+// SPP's guarantee for its microbatch order, kept by simulated_step plans: with
+// S stages, M microbatches, C the largest load of a stage or channel a
 // microbatch and A_s what follows the last backward of stage s,
 //   T <= (1 + (4 S - 4) / M) M C + max A.
 // Channels here are links with a bandwidth, which carry one message at a time
@@ -63,7 +63,7 @@ Schedule spp_pe(const Instance& instance, bool knows_times) {
   return *std::move(schedule);
 }
 
-Costs costs_for(const Program& program, const Instance& instance) {
+Costs bound_costs(const Program& program, const Instance& instance) {
   Costs costs;
   for (const Operation& operation : program.operations) {
     const auto& t = instance.times[operation.stage.index()];
@@ -85,7 +85,7 @@ Costs costs_for(const Program& program, const Instance& instance) {
   return costs;
 }
 
-Seconds simulated(const Instance& instance, const Schedule& schedule) {
+Seconds simulated_step(const Instance& instance, const Schedule& schedule) {
   LowerOptions options;
   options.window = instance.microbatches;
   const auto program =
@@ -95,7 +95,7 @@ Seconds simulated(const Instance& instance, const Schedule& schedule) {
   REQUIRE(validate(*program).ok());
   SimulateOptions how;
   how.keep_spans = false;
-  return simulate(*program, costs_for(*program, instance), how).duration;
+  return simulate(*program, bound_costs(*program, instance), how).duration;
 }
 
 TEST_CASE("the bound holds in 400 random plans") {
@@ -104,7 +104,7 @@ TEST_CASE("the bound holds in 400 random plans") {
   for (int trial = 0; trial < 400; ++trial) {
     const Instance instance = random_instance(random);
     const Seconds bound = instance.bound();
-    const Seconds time = simulated(instance, spp_pe(instance, false));
+    const Seconds time = simulated_step(instance, spp_pe(instance, false));
     CHECK(time.value() <= bound.value() * (1 + 1e-12));
     near += time.value() > 0.9 * bound.value();
     // No schedule is done before its busiest stage or channel direction.
@@ -118,7 +118,7 @@ TEST_CASE("an order that knows its times keeps the bound over free channels") {
   for (int trial = 0; trial < 200; ++trial) {
     Instance instance = random_instance(random);
     std::fill(instance.channels.begin(), instance.channels.end(), Seconds(0));
-    CHECK(simulated(instance, spp_pe(instance, true)) <= instance.bound());
+    CHECK(simulated_step(instance, spp_pe(instance, true)) <= instance.bound());
   }
 }
 
