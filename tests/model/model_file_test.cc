@@ -154,10 +154,10 @@ TEST_CASE("shapes that do not fit are named, both of them") {
                  R"({"name": "a", "kind": "linear", "out_features": 4},
                    {"name": "b", "kind": "linear", "out_features": 4,
                     "share": {"weight": "a.weight"}})")),
-             "needs a weight of shape 4x4, but \"a.weight\" says shape 4x8"));
+             "needs a weight of shape 4x4, but \"a.weight\" has shape 4x8"));
   CHECK(says(file_refusal(file_of(
                  R"({"name": "l", "kind": "mse", "from": ["x", "target"]})")),
-             "wants float32 numbers in input 1, which says int64 in shape 1"));
+             "wants float32 numbers in input 1, which has int64 in shape 1"));
 }
 
 TEST_CASE("what nobody uses is refused") {

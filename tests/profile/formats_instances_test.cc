@@ -80,8 +80,7 @@ TEST_CASE("dnn-partitioning: no profile where gradients cannot be told apart") {
         std::string::npos);
 }
 
-TEST_CASE(
-    "dnn-partitioning: unequal costs, cycles and strangers are refused_text") {
+TEST_CASE("dnn-partitioning: unequal costs, cycles and strangers are refused") {
   const std::string text = sample_named("toy.json").text;
   auto refused_text = [](const std::string& bad) {
     auto result = parse_placement(bad, "f");

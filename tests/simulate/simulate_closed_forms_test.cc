@@ -80,7 +80,7 @@ TEST_CASE("GPipe, and one microbatch under every schedule") {
     }
 }
 
-TEST_CASE("a synchronous body repeats at its own step_duration") {
+TEST_CASE("a synchronous body repeats at its own duration") {
   for (int n = 1; n <= 6; ++n)
     for (int m = 1; m <= 12; ++m) {
       const Program program = chain_program(one_f_one_b(n, m));

@@ -1,4 +1,4 @@
-// SPP's guarantee for its microbatch order, kept by simulated_step plans: with
+// SPP's guarantee for its microbatch order, kept by simulated plans: with
 // S stages, M microbatches, C the largest load of a stage or channel a
 // microbatch and A_s what follows the last backward of stage s,
 //   T <= (1 + (4 S - 4) / M) M C + max A.
