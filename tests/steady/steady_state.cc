@@ -4,80 +4,21 @@
 
 #include <doctest/doctest.h>
 
-#include <map>
-
+#include "pipewright/runtime/data/dataset.h"
+#include "pipewright/runtime/data/loader.h"
 #include "pipewright/runtime/executor.h"
-#include "tests/runtime/test_models.h"
-#include "tests/steady/watched_malloc.h"
+#include "tests/steady/steady_runs.h"
 
 namespace pipewright {
 namespace {
 
 using namespace testing;
 
-constexpr int kMicrobatch = 4, kMicrobatches = 4;
-constexpr int kFirst = 5, kEnd = 10, kSteps = 12;
-
-Schedule generated(const std::string& name, int workers) {
-  ScheduleRequest request;
-  request.workers = workers;
-  request.microbatches = kMicrobatches;
-  return generate_schedule(name, request).value();
-}
-
-// Makes all tensors beforehand.
-MicrobatchSource prepared_source(const Model& model) {
-  const MicrobatchSource random = random_source(model, kMicrobatch);
-  std::vector<Tensors> inputs(model.inputs().size());
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    for (int m = 0; m < kMicrobatches; ++m)
-      inputs[i].push_back(random(static_cast<int>(i), m));
-  return [inputs](int input, std::int64_t m) {
-    return inputs[static_cast<std::size_t>(input)]
-                 [static_cast<std::size_t>(m % kMicrobatches)];
-  };
-}
-
-// Every worker asks for the rate when it makes a step: then its watch begins
-// and ends.
-TrainingSettings watching(double most_norm) {
-  TrainingSettings settings = settings_for_tests();
-  settings.most_norm = most_norm;
-  settings.learning_rate = [](std::int64_t step) {
-    watch_this_thread(kFirst <= step + 1 && step + 1 < kEnd);
-    return 0.01;
-  };
-  return settings;
-}
-
 void check(const Model& model, const Plan& plan, double most_norm = 0) {
-  LowerOptions options;
-  options.global_norm = most_norm > 0;
-  const Result<Program> program =
-      lower(plan, profile_of(model, kMicrobatch), options);
-  REQUIRE_MESSAGE(program.ok(),
-                  (program.ok() ? "" : program.error().to_text()));
-  Executor executor(model, *program, watching(most_norm));
-  const auto run = executor.run(prepared_source(model), kSteps);
-  REQUIRE_MESSAGE(run.ok(), (run.ok() ? "" : run.error().to_text()));
-  const Allocations allocations = take_allocations();
-  CHECK(allocations.others > 0);  // it does look
-  CHECK_MESSAGE(allocations.ours == 0, allocations.ours, " of ours beside ",
-                allocations.others, " of LibTorch's:\n", allocations.sites);
-}
-
-// Backward of some layers where the next stage is, or the one before.
-Plan with_moved_backward(const Model& model, Plan plan, int moved) {
-  const int cut = static_cast<int>(plan.stages[0].forward.size()) + moved;
-  for (Stage& stage : plan.stages) stage.backward.clear();
-  for (int l = 0; l < model.num_layers(); ++l)
-    plan.stages[l < cut ? 0 : 1].backward.push_back(LayerId(l));
-  return plan;
-}
-
-Plan recomputing_all(Plan plan) {
-  for (Stage& stage : plan.stages) stage.recompute = true;
-  return plan;
+  const Program program = lowered(model, plan, most_norm);
+  Executor executor(model, program, watching(most_norm));
+  run_all(executor, prepared_source(model));
+  check_nothing_is_ours();
 }
 
 // Also what a library asks for on our behalf.
@@ -97,6 +38,34 @@ TEST_CASE("a list that grows is ours, a tensor is LibTorch's") {
   const Allocations tensor = take_allocations();
   CHECK(tensor.ours == 0);
   CHECK(tensor.others > 0);
+}
+
+// The thread that loads is watched from the source that it asks.
+void check_loading(const Model& model, const MicrobatchSource& source) {
+  const Program program =
+      lowered(model, plan_of(model, generated("1f1b", 2), kMicrobatch), 0);
+  Executor executor(model, program, watching(0));
+  Loader loader(
+      [&source](int input, std::int64_t m) {
+        watch_this_thread(kFirst * kMicrobatches <= m &&
+                          m < kEnd * kMicrobatches);
+        return source(input, m);
+      },
+      static_cast<int>(model.inputs().size()), 0, 2 * kMicrobatches,
+      2 * kMicrobatches);
+  run_all(executor, loader.microbatches());
+  check_nothing_is_ours();
+}
+
+TEST_CASE("data that a thread makes ready") {
+  const Model model = small_mlp();
+  check_loading(model, prepared_source(model));
+}
+
+TEST_CASE("data of a dataset, within an epoch") {
+  const Model model = small_mlp();
+  const Dataset dataset = open_dataset("synthetic:400", model).value();
+  check_loading(model, microbatches_of(dataset, {1, kMicrobatch}));
 }
 
 TEST_CASE("synchronous schedules") {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "pipewright/runtime/channels/in_turn.h"
 #include "pipewright/runtime/channels/reduction.h"
 #include "pipewright/runtime/channels/room.h"
 #include "pipewright/runtime/channels/transport.h"
@@ -69,9 +70,7 @@ struct Inbox {
 };
 
 struct RunningReduction {
-  static constexpr std::int32_t kNone = -1;
-
-  std::int32_t microbatch = kNone;
+  std::int32_t microbatch = kNoMicrobatch;
   std::vector<WorkerContributions> parts;  // by place of the worker
   int num_given = 0;
   Tensors sums;  // by parameter, as they get done
@@ -80,45 +79,13 @@ struct RunningReduction {
 
   // Keeps its lists.
   void end() {
-    microbatch = kNone;
+    microbatch = kNoMicrobatch;
     for (WorkerContributions& part : parts) part.contributions.clear();
     sums.clear();
     num_begun = num_done = 0;
     num_given = handed_out = 0;
   }
 };
-
-// Of one reduction: minibatches take turns, so that each has soon seen how much
-// there is to hold.
-class RunningReductions {
- public:
-  RunningReduction& of(std::int32_t microbatch, int num_microbatches) {
-    for (RunningReduction& known : all_)
-      if (known.microbatch == microbatch) return known;
-    RunningReduction& made = unused(
-        static_cast<std::size_t>(microbatch / num_microbatches) % all_.size());
-    made.microbatch = microbatch;
-    return made;
-  }
-
- private:
-  RunningReduction& unused(std::size_t first) {
-    for (std::size_t i = 0; i < all_.size(); ++i)
-      if (auto& next = all_[(first + i) % all_.size()];
-          next.microbatch == RunningReduction::kNone)
-        return next;
-    return all_.emplace_back();
-  }
-
-  // One may have to be read yet while the next is handed in.
-  std::deque<RunningReduction> all_ = std::deque<RunningReduction>(2);
-};
-
-// A worker is rarely further ahead of another.
-int num_expected(const Program& program) {
-  return std::min(Room::kLeast,
-                  program.num_microbatches + program.num_workers());
-}
 
 struct Shared {
   Shared(const Program& p, bool spins)
@@ -129,7 +96,7 @@ struct Shared {
         reductions(p.reductions.size()) {
     for (int i = 0; i < p.num_workers(); ++i) inboxes.emplace_back(spins);
     for (const Transfer& transfer : p.transfers)
-      lines.emplace_back(transfer, num_expected(p));
+      lines.emplace_back(transfer, Room::expected(p));
   }
 
   const Program& program;
@@ -140,7 +107,7 @@ struct Shared {
 
   std::mutex mutex;  // of what follows
   Event completion;
-  std::vector<RunningReductions> reductions;
+  std::vector<InTurn<RunningReduction>> reductions;
 
   std::atomic<bool> cancelled = false;
 };

@@ -4,8 +4,6 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <algorithm>
-
 #include "pipewright/runtime/ranks/packing.h"
 
 namespace pipewright {
@@ -61,12 +59,13 @@ at::Tensor as_sent(const at::Tensor& tensor, bool directly) {
   return host;
 }
 
-Values as_sent(const Values& values, bool directly) {
-  Values sent(values.size());
-  for (std::size_t v = 0; v < values.size(); ++v)
+void as_sent(const Values& values, bool directly, Values& sent) {
+  sent.resize(values.size());
+  for (std::size_t v = 0; v < values.size(); ++v) {
+    sent[v].clear();
     for (const at::Tensor& tensor : values[v])
       sent[v].push_back(as_sent(tensor, directly));
-  return sent;
+  }
 }
 
 MessageLayout layout_of(const Values& values, const Values& sent) {
@@ -138,14 +137,6 @@ at::Tensor buffer_of(const TensorLayout& layout, bool directly) {
 at::Tensor as_received(at::Tensor buffer, at::DeviceType device) {
   if (!buffer.defined() || buffer.device().type() == device) return buffer;
   return buffer.to(at::Device(device));
-}
-
-bool is_on_host(const MessageLayout& layout) {
-  return std::all_of(layout.begin(), layout.end(), [](const auto& tensors) {
-    return std::all_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
-      return tensor.device == at::kCPU;
-    });
-  });
 }
 
 }  // namespace pipewright

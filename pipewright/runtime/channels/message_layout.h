@@ -30,7 +30,7 @@ using MessageLayout = std::vector<std::vector<TensorLayout>>;
 // device goes through pinned memory of the host, unless it may be sent
 // `directly`.
 at::Tensor as_sent(const at::Tensor& tensor, bool directly);
-Values as_sent(const Values& values, bool directly);
+void as_sent(const Values& values, bool directly, Values& sent);
 
 // The form of values that are sent as `sent`, and whether it is this one.
 MessageLayout layout_of(const Values& values, const Values& sent);
@@ -45,7 +45,5 @@ MessageLayout unpacked_layout(std::string_view bytes);
 // memory of one that it has freed.
 at::Tensor buffer_of(const TensorLayout& layout, bool directly);
 at::Tensor as_received(at::Tensor buffer, at::DeviceType device);
-
-bool is_on_host(const MessageLayout& layout);
 
 }  // namespace pipewright

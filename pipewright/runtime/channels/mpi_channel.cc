@@ -3,7 +3,6 @@
 #include "pipewright/runtime/channels/mpi_channel.h"
 
 #include <algorithm>
-#include <stdexcept>
 
 namespace pipewright {
 namespace {
@@ -27,6 +26,36 @@ MpiChannel::MpiChannel(MpiEngine& engine, const Program& program,
   const auto indices = static_cast<int>(program.transfers.size() +
                                         program.reductions.size() + 1);
   window_ = std::clamp(engine.largest_tag() / indices, 1, 65536);
+  for (std::size_t t = 0; t < program.transfers.size(); ++t)
+    links_.push_back(link_of(TransferId(t)));
+  for (std::size_t r = 0; r < program.reductions.size(); ++r)
+    sums_.push_back(sums_of(static_cast<std::int32_t>(r)));
+}
+
+StreamAddress MpiChannel::address(const MpiGroup& group, int rank,
+                                  std::int32_t index) const {
+  return {&group, rank, index, window_, Room::expected(program_)};
+}
+
+// Weights have no bound: they come once a step, and some are never read.
+MpiChannel::Link MpiChannel::link_of(TransferId transfer) {
+  const Transfer& description = program_.transfers[transfer.index()];
+  const auto with = [&](WorkerId other) {
+    return address(engine_.everyone(), other.value, transfer.value);
+  };
+  const Priority priority = priority_of(description);
+  Link link;
+  if (description.from == worker_) {
+    link.out = std::make_unique<OutgoingStream>(
+        engine_, std::vector<StreamAddress>{with(description.to)}, priority,
+        "transfer " + std::to_string(transfer.value));
+    if (!description.is_keyed_by_version())
+      link.waiting = std::make_shared<int>(0);
+  }
+  if (description.to == worker_)
+    link.in = std::make_unique<IncomingStream>(engine_, with(description.from),
+                                               priority);
+  return link;
 }
 
 MpiChannel::~MpiChannel() {
@@ -36,113 +65,57 @@ MpiChannel::~MpiChannel() {
   }
 }
 
-// Keys that are under way at the same time lie close together.
-int MpiChannel::tag(std::int32_t index, std::int32_t key) const {
-  return index * window_ + (key % window_ + window_) % window_;
-}
-
-MpiChannel::Line MpiChannel::line(WorkerId other, TransferId transfer,
-                                  std::int32_t key) const {
-  return {&engine_.everyone(), other.value, tag(transfer.value, key)};
-}
-
 void MpiChannel::before(const Action&, std::int64_t) {
   const std::lock_guard lock(engine_.mutex());
   engine_.move_on();
 }
 
-// Null where there is no bound: weights come once a step, and some are never
-// read.
-std::shared_ptr<int> MpiChannel::wait_for_room(TransferId transfer) {
-  if (program_.transfers[transfer.index()].is_keyed_by_version())
-    return nullptr;
-  std::shared_ptr<int> waiting;
+void MpiChannel::wait_for_room(TransferId transfer) {
+  const int* waiting = links_[transfer.index()].waiting.get();
+  if (!waiting) return;
   {
     const std::lock_guard lock(engine_.mutex());
-    auto& known = waiting_[transfer.value];
-    if (!known) known = std::make_shared<int>(0);
-    waiting = known;
-    if (*waiting < Room::kLeast) return waiting;
+    if (*waiting < Room::kLeast) return;
   }
   const int most = room_.of(transfer);
   engine_.wait_until([&] { return *waiting < most; });
-  return waiting;
 }
 
-void MpiChannel::send(TransferId transfer, std::int32_t key, Values&& given) {
-  const Values values = std::move(given);
-  const Transfer& description = program_.transfers[transfer.index()];
-  const auto sent = as_sent(values, engine_.sends_directly());
-  const std::shared_ptr<int> waiting = wait_for_room(transfer);
+void MpiChannel::send(TransferId transfer, std::int32_t key, Values&& values) {
+  static const ParameterUses kNoUses;
+  const Link& link = links_[transfer.index()];
+  link.out->prepare(values);
+  wait_for_room(transfer);
   const std::lock_guard lock(engine_.mutex());
   if (engine_.is_cancelled()) throw Cancelled();
-  if (const auto known = sent_layouts_.find(transfer.value);
-      known == sent_layouts_.end()) {
-    const MessageLayout& layout = sent_layouts_[transfer.value] =
-        layout_of(values, sent);
-    engine_.send_text(line(description.to, transfer, 0), packed(layout));
-  } else if (!has_layout(values, sent, known->second)) {
-    throw std::runtime_error("transfer " + std::to_string(transfer.value) +
-                             " has another shape than before");
-  }
-  engine_.send(line(description.to, transfer, key), sent,
-               priority_of(description), waiting);
+  link.out->send(values, key, kNoUses, link.waiting);
+  for (Tensors& tensors : values) tensors.clear();
   engine_.move_on();
-}
-
-const std::shared_ptr<MpiEngine::Receive>& MpiChannel::posted(
-    TransferId transfer, std::int32_t key) {
-  auto& receive = receives_[Key(transfer.value, key)];
-  if (receive) return receive;
-  receive = std::make_shared<Receive>();
-  const Transfer& description = program_.transfers[transfer.index()];
-  const WorkerId from = description.from;
-  const Priority priority = priority_of(description);
-  Incoming& incoming = incoming_[transfer.value];
-  const auto start = [this, transfer, from, priority, &incoming](
-                         std::int32_t which,
-                         const std::shared_ptr<Receive>& into) {
-    engine_.receive(line(from, transfer, which), *incoming.layout, priority,
-                    into);
-  };
-  if (incoming.layout) {
-    start(key, receive);
-    return receive;
-  }
-  receive->outstanding = 1;  // for the layout
-  incoming.posted.emplace_back(key, receive);
-  if (std::exchange(incoming.is_expected, true)) return receive;
-  engine_.expect_text(line(from, transfer, 0),
-                      [&incoming, start](const std::string& text) {
-                        incoming.layout = unpacked_layout(text);
-                        for (const auto& [which, into] : incoming.posted) {
-                          --into->outstanding;
-                          start(which, into);
-                        }
-                        incoming.posted.clear();
-                      });
-  return receive;
 }
 
 void MpiChannel::post(TransferId transfer, std::int32_t key) {
   const std::lock_guard lock(engine_.mutex());
   if (engine_.is_cancelled()) throw Cancelled();
-  posted(transfer, key);
+  links_[transfer.index()].in->posted(key);
 }
 
 void MpiChannel::take(TransferId transfer, std::int32_t key, Values& values) {
-  std::shared_ptr<Receive> receive;
+  IncomingStream& in = *links_[transfer.index()].in;
+  Receive* receive = nullptr;
   {
     const std::lock_guard lock(engine_.mutex());
     if (engine_.is_cancelled()) throw Cancelled();
-    receive = posted(transfer, key);
+    receive = &in.posted(key);
   }
   engine_.wait_until([&] { return receive->outstanding == 0; });
-  {
-    const std::lock_guard lock(engine_.mutex());
-    receives_.erase(Key(transfer.value, key));
+  values.resize(receive->buffers.size());
+  for (std::size_t v = 0; v < values.size(); ++v) {
+    values[v].clear();
+    for (std::size_t i = 0; i < receive->buffers[v].size(); ++i)
+      values[v].push_back(receive->taken(v, i));
   }
-  values = receive->taken();
+  const std::lock_guard lock(engine_.mutex());
+  in.end(key);
 }
 
 void MpiChannel::cancel() {

@@ -1,22 +1,21 @@
 // A worker's channel over MPI. For channels/mpi_*.cc alone.
 //
-// A transfer's tag is made of its index and key, so that receives find their
-// messages whatever the order in which keys are taken. Layouts are learned anew
-// in every run: the first message of a transfer goes with its layout. Sums have
-// the communicator of those who take part.
+// A transfer is a stream of messages, and so are the gradients that a worker
+// hands to a reduction; see mpi_stream.h. Forms are learned anew in every run.
+// Sums have the communicator of those who take part.
 
 #pragma once
 
-#include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "pipewright/plan/program.h"
 #include "pipewright/runtime/channels/channel.h"
+#include "pipewright/runtime/channels/in_turn.h"
 #include "pipewright/runtime/channels/mpi_engine.h"
+#include "pipewright/runtime/channels/mpi_stream.h"
 #include "pipewright/runtime/channels/reduction.h"
 #include "pipewright/runtime/channels/room.h"
 
@@ -57,44 +56,51 @@ class MpiChannel final : public Channel {
   void cancel() override;
 
  private:
-  using Key = std::pair<std::int32_t, std::int32_t>;  // index, key
   using Receive = MpiEngine::Receive;
-  using Line = MpiEngine::Line;
 
-  // A transfer to this worker: its layout, once that is known, and what was
-  // posted before.
-  struct Incoming {
-    std::optional<MessageLayout> layout;
-    bool is_expected = false;
-    std::vector<std::pair<std::int32_t, std::shared_ptr<Receive>>> posted;
+  // A transfer from this worker or to it.
+  struct Link {
+    std::unique_ptr<OutgoingStream> out;
+    std::unique_ptr<IncomingStream> in;
+    // How many messages wait for a receive; null where there is no bound.
+    // Shared, for requests of a cancelled run outlive the channel.
+    std::shared_ptr<int> waiting;
   };
-  // Another worker's part of a reduction.
-  struct Part {
-    std::vector<Contribution> contributions;  // without gradients
-    std::shared_ptr<Receive> gradients;
-  };
+  // A reduction of one minibatch. Keeps its lists when it has ended.
   struct Running {
-    bool is_begun = false;
-    std::vector<WorkerContributions> mine;
-    std::map<int, Part> parts;  // by rank
+    std::int32_t microbatch = kNoMicrobatch;
+    bool is_begun = false, is_given = false;
+    std::vector<WorkerContributions> parts;  // own first, then other givers'
+    std::vector<Receive*> arriving;          // of the other givers
     Tensors sums;
     at::Tensor flat;               // of MPI's own sums, in memory of the host
     at::Device device = at::kCPU;  // of the gradients
-    bool is_flat_done = false;
+    std::shared_ptr<Receive> flat_sum;  // its request
     int read = 0;
+    void end();
+  };
+  struct Sums {
+    std::unique_ptr<OutgoingStream> out;  // to the other readers
+    std::vector<std::pair<int, std::unique_ptr<IncomingStream>>> in;  // by rank
+    InTurn<Running> running;
+    // Of what is handed in now; kept for their memory.
+    Values gradients;
+    ParameterUses uses;
+    Tensors flattened;
   };
 
-  int tag(std::int32_t index, std::int32_t key) const;
-  Line line(WorkerId other, TransferId transfer, std::int32_t key) const;
-  Line line_of_sums(int rank, std::int32_t reduction,
-                    std::int32_t microbatch) const;
-  std::shared_ptr<int> wait_for_room(TransferId transfer);
-  const std::shared_ptr<Receive>& posted(TransferId transfer, std::int32_t key);
-  void begin(Running& running, std::int32_t reduction, std::int32_t microbatch);
-  void contribute_flat(Running& running, std::int32_t reduction,
-                       std::vector<Contribution> contributions);
+  StreamAddress address(const MpiGroup& group, int rank,
+                        std::int32_t index) const;
+  Link link_of(TransferId transfer);
+  Sums sums_of(std::int32_t reduction);
+  void wait_for_room(TransferId transfer);
+  Running& running(std::int32_t reduction, std::int32_t microbatch);
+  void begin(Running& running, std::int32_t reduction);
+  void add_own(Running& running, std::vector<Contribution>& contributions);
+  void contribute_flat(Running& running, std::int32_t reduction);
   bool is_complete(const Running& running, const ReductionRanks& ranks) const;
-  void add_up(Running& running, const Reduction& reduction) const;
+  void add_up(Running& running, std::int32_t reduction);
+  void end(Running& running, std::int32_t reduction);
 
   MpiEngine& engine_;
   const Program& program_;
@@ -102,13 +108,8 @@ class MpiChannel final : public Channel {
   const std::vector<ReductionRanks>& ranks_;
   Room room_;
   int window_ = 1;
-  // By transfer: how many messages wait for a receive. Shared, for requests of
-  // a cancelled run outlive the channel.
-  std::map<std::int32_t, std::shared_ptr<int>> waiting_;
-  std::map<std::int32_t, MessageLayout> sent_layouts_;  // by transfer
-  std::map<std::int32_t, Incoming> incoming_;           // by transfer
-  std::map<Key, std::shared_ptr<Receive>> receives_;
-  std::map<Key, Running> running_;
+  std::vector<Link> links_;  // by transfer
+  std::vector<Sums> sums_;   // by reduction
 };
 
 }  // namespace pipewright

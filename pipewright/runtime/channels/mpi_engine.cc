@@ -54,6 +54,15 @@ std::size_t piece_size(Priority priority) {
   return priority == Priority::High ? kPiece : kLowPiece;
 }
 
+std::size_t num_pieces(const MessageLayout& layout, Priority priority) {
+  std::size_t count = 0;
+  for (const auto& of_value : layout)
+    for (const TensorLayout& form : of_value)
+      if (form.is_defined)
+        count += (form.bytes + piece_size(priority) - 1) / piece_size(priority);
+  return count;
+}
+
 void sleep_for_ns(long ns) {
   const timespec time{0, ns};
   ::nanosleep(&time, nullptr);
@@ -72,12 +81,9 @@ void Patience::set_cores_shared(bool are_shared) {
   cores_are_shared = are_shared;
 }
 
-Values MpiEngine::Receive::taken() {
-  for (std::size_t v = 0; v < layout.size(); ++v)
-    for (std::size_t i = 0; i < layout[v].size(); ++i)
-      buffers[v][i] =
-          as_received(std::move(buffers[v][i]), layout[v][i].device);
-  return std::move(buffers);
+at::Tensor MpiEngine::Receive::taken(std::size_t value, std::size_t place) {
+  return as_received(std::exchange(buffers[value][place], {}),
+                     (*layout)[value][place].device);
 }
 
 MpiEngine::MpiEngine(MPI_Comm world) : sends_directly_(takes_device_memory()) {
@@ -122,10 +128,27 @@ void MpiEngine::add_request(MPI_Request request, Pending pending) {
   pending_.push_back(std::move(pending));
 }
 
-void MpiEngine::add_request(MPI_Request request, std::function<void()> done) {
-  Pending pending;
-  pending.then = std::move(done);
-  add_request(request, std::move(pending));
+void MpiEngine::add_request(MPI_Request request, at::Tensor kept,
+                            const std::shared_ptr<Receive>& into) {
+  ++into->outstanding;
+  add_request(request, {.tensor = std::move(kept), .into = into});
+}
+
+void MpiEngine::expect_sends(int rank, const MessageLayout& layout,
+                             Priority priority, int count) {
+  expect_receives(layout, priority, count);  // a request is a request
+  if (priority == Priority::High) return;
+  Queue& queue = queue_of(peers_[static_cast<std::size_t>(rank)], priority);
+  queue.room += num_pieces(layout, priority) * static_cast<std::size_t>(count);
+  queue.waiting.reserve(queue.room);
+}
+
+void MpiEngine::expect_receives(const MessageLayout& layout, Priority priority,
+                                int count) {
+  room_ += num_pieces(layout, priority) * static_cast<std::size_t>(count);
+  active_.reserve(room_);
+  pending_.reserve(room_);
+  completed_.reserve(room_);
 }
 
 // The last piece of a message that is waited for is complete only when its
@@ -138,32 +161,33 @@ void MpiEngine::start(Outgoing outgoing, int& under_way) {
                   tensor_tag(to), to.group->comm, &request),
             "MPI_Isend");
   ++under_way;
-  add_request(request, Pending{std::move(outgoing.tensor), &under_way,
-                               std::move(outgoing.waiting), nullptr, nullptr});
+  add_request(request, {.tensor = std::move(outgoing.tensor),
+                        .under_way = &under_way,
+                        .waiting = std::move(outgoing.waiting)});
 }
 
 void MpiEngine::send(const Line& to, const Values& values, Priority priority,
                      const std::shared_ptr<int>& waiting) {
   Peer& peer = peers_[static_cast<std::size_t>(to.rank)];
-  std::vector<Outgoing> pieces;
+  pieces_.clear();
   for (const auto& tensors : values)
     for (const at::Tensor& tensor : tensors) {
       const std::size_t bytes = tensor.defined() ? tensor.nbytes() : 0;
       for (std::size_t at = 0; at < bytes; at += piece_size(priority))
-        pieces.push_back(
+        pieces_.push_back(
             {tensor, static_cast<const char*>(tensor.const_data_ptr()) + at,
              static_cast<int>(std::min(piece_size(priority), bytes - at)), to,
              nullptr, Clock::time_point()});
     }
-  if (pieces.empty()) return;
+  if (pieces_.empty()) return;
   if (waiting) ++*waiting;
-  pieces.back().waiting = waiting;
+  pieces_.back().waiting = waiting;
   if (priority == Priority::High) {
-    for (Outgoing& piece : pieces) start(std::move(piece), peer.high);
+    for (Outgoing& piece : pieces_) start(std::move(piece), peer.high);
     return;
   }
   Queue& queue = queue_of(peer, priority);
-  for (Outgoing& piece : pieces) {
+  for (Outgoing& piece : pieces_) {
     piece.since = Clock::now();
     queue.waiting.push_back(std::move(piece));
   }
@@ -178,11 +202,10 @@ void MpiEngine::start_low(Peer& peer, Queue& queue) {
   while (!queue.waiting.empty()) {
     const Clock::time_point now = Clock::now();
     if (queue.under_way > 0 && now - queue.last_start < kLongestYield) return;
-    Outgoing& next = queue.waiting.front();
-    if (peer.high > 0 && now - next.since < kLongestYield) return;
-    start(std::move(next), queue.under_way);
+    if (peer.high > 0 && now - queue.waiting.front().since < kLongestYield)
+      return;
+    start(queue.waiting.pop_front(), queue.under_way);
     queue.last_start = now;
-    queue.waiting.pop_front();
     if (!queue.waiting.empty()) queue.waiting.front().since = now;
   }
 }
@@ -193,16 +216,18 @@ void MpiEngine::send_text(const Line& to, std::string text) {
   check_mpi(MPI_Isend(kept->data(), static_cast<int>(kept->size()), MPI_BYTE,
                       place(to), text_tag(to), to.group->comm, &request),
             "MPI_Isend");
-  add_request(request, [kept] {});
+  add_request(request, {.text = std::move(kept)});
 }
 
 void MpiEngine::receive(const Line& from, const MessageLayout& layout,
                         Priority priority,
                         const std::shared_ptr<Receive>& into) {
-  if (!is_on_host(layout)) into->layout = layout;
-  for (const auto& of_value : layout) {
-    auto& tensors = into->buffers.emplace_back();
-    for (const TensorLayout& form : of_value) {
+  into->layout = &layout;
+  into->buffers.resize(layout.size());
+  for (std::size_t v = 0; v < layout.size(); ++v) {
+    Tensors& tensors = into->buffers[v];
+    tensors.clear();
+    for (const TensorLayout& form : layout[v]) {
       tensors.push_back(buffer_of(form, sends_directly_));
       const std::size_t bytes = form.is_defined ? form.bytes : 0;
       for (std::size_t at = 0; at < bytes; at += piece_size(priority)) {
@@ -213,9 +238,7 @@ void MpiEngine::receive(const Line& from, const MessageLayout& layout,
         check_mpi(MPI_Irecv(to, size, MPI_BYTE, place(from), tensor_tag(from),
                             from.group->comm, &request),
                   "MPI_Irecv");
-        ++into->outstanding;
-        add_request(request,
-                    Pending{at::Tensor(), nullptr, nullptr, into, nullptr});
+        add_request(request, at::Tensor(), into);
       }
     }
   }
@@ -252,7 +275,6 @@ void MpiEngine::test_requests() {
     if (pending.under_way) --*pending.under_way;
     if (pending.waiting) --*pending.waiting;
     if (pending.into) --pending.into->outstanding;
-    if (pending.then) pending.then();
   }
   for (int i = count - 1; i >= 0; --i) {
     const auto at =
@@ -304,11 +326,11 @@ void MpiEngine::tell_cancelled() {
     if (to == rank_) continue;
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Isend(&word, 1, MPI_INT, to, kCancelTag, control_, &request);
-    add_request(request, [] {});
+    add_request(request, Pending());
   }
 }
 
-void MpiEngine::wait_until(const std::function<bool()>& done) {
+void MpiEngine::wait_until(c10::function_ref<bool()> done) {
   for (Patience patience;; patience.pause()) {
     const std::lock_guard lock(mutex_);
     if (!failure_.empty()) throw std::runtime_error(failure_);

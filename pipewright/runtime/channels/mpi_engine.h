@@ -7,12 +7,12 @@
 
 #pragma once
 
+#include <c10/util/FunctionRef.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,6 +21,7 @@
 
 #include "pipewright/runtime/channels/message_layout.h"
 #include "pipewright/runtime/channels/mpi_group.h"
+#include "pipewright/runtime/channels/ring.h"
 
 namespace pipewright {
 
@@ -49,10 +50,10 @@ class MpiEngine {
   // A receive: complete when nothing is outstanding.
   struct Receive {
     Values buffers;
-    MessageLayout layout;  // if some of it is meant for a device
+    const MessageLayout* layout = nullptr;  // of who wanted it
     int outstanding = 0;
     // What was sent, on its device; once, without the mutex.
-    Values taken();
+    at::Tensor taken(std::size_t value, std::size_t place);
   };
 
   // Where messages go, or come from: a rank of a group, and a tag up to
@@ -77,13 +78,22 @@ class MpiEngine {
   void send(const Line& to, const Values& values, Priority priority,
             const std::shared_ptr<int>& waiting = nullptr);
   void send_text(const Line& to, std::string text);
+  // The layout outlives the use of what has arrived.
   void receive(const Line& from, const MessageLayout& layout, Priority priority,
                const std::shared_ptr<Receive>& into);
   // Calls `arrived` once with the text of that line, while moving on.
   void expect_text(const Line& from,
                    std::function<void(const std::string&)> arrived);
-  // Calls `done` when it is complete, while moving on.
-  void add_request(MPI_Request request, std::function<void()> done);
+  // Of a request of the caller's own: one thing less is outstanding when it is
+  // complete; until then the tensor is kept.
+  void add_request(MPI_Request request, at::Tensor kept,
+                   const std::shared_ptr<Receive>& into);
+  // So many messages of that form may be under way at once: from now on they
+  // ask for no memory of the engine's own.
+  void expect_sends(int rank, const MessageLayout& layout, Priority priority,
+                    int count);
+  void expect_receives(const MessageLayout& layout, Priority priority,
+                       int count);
   void move_on();
   bool is_idle() const {
     return active_.empty() && texts_.empty() && is_queue_empty();
@@ -93,7 +103,7 @@ class MpiEngine {
 
   // Without the mutex: moves on until `done`, or throws Cancelled. `done` is
   // asked with the mutex held.
-  void wait_until(const std::function<bool()>& done);
+  void wait_until(c10::function_ref<bool()> done);
 
   void start_thread();
   const MpiGroup& everyone() const { return everyone_; }
@@ -102,11 +112,11 @@ class MpiEngine {
  private:
   // What a request keeps alive, and who learns that it is complete.
   struct Pending {
-    at::Tensor tensor;
+    at::Tensor tensor = {};
+    std::shared_ptr<const std::string> text = nullptr;
     int* under_way = nullptr;
-    std::shared_ptr<int> waiting;  // of the last piece of a message
-    std::shared_ptr<Receive> into;
-    std::function<void()> then;
+    std::shared_ptr<int> waiting = nullptr;  // of the last piece of a message
+    std::shared_ptr<Receive> into = nullptr;
   };
   struct Outgoing {
     at::Tensor tensor;  // keeps the memory
@@ -123,8 +133,9 @@ class MpiEngine {
   // Of one kind of low priority: receivers take them in this order.
   struct Queue {
     int under_way = 0;
+    std::size_t room = 0;  // for pieces that wait
     std::chrono::steady_clock::time_point last_start;
-    std::deque<Outgoing> waiting;
+    Ring<Outgoing> waiting;
   };
   struct Peer {
     int high = 0;  // sends under way
@@ -147,6 +158,8 @@ class MpiEngine {
   std::vector<MPI_Request> active_;
   std::vector<Pending> pending_;  // beside active_
   std::vector<int> completed_;
+  std::vector<Outgoing> pieces_;  // of the message that is sent now
+  std::size_t room_ = 0;          // for requests
   std::vector<Expected> texts_;
   std::vector<Peer> peers_;
   MPI_Request cancel_request_ = MPI_REQUEST_NULL;

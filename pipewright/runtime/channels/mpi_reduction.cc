@@ -8,7 +8,6 @@
 #include <algorithm>
 
 #include "pipewright/runtime/channels/mpi_channel.h"
-#include "pipewright/runtime/ranks/packing.h"
 
 namespace pipewright {
 namespace {
@@ -17,16 +16,16 @@ MPI_Datatype mpi_type(at::ScalarType type) {
   return type == at::kDouble ? MPI_DOUBLE : MPI_FLOAT;
 }
 
-// Which uses of which parameters a message of gradients is about.
-std::string packed_uses(const std::vector<Contribution>& contributions,
-                        const MessageLayout& layout) {
-  Packer packer;
-  packer.text(packed(layout));
+// As a message: into lists that are there.
+void arrange(const std::vector<Contribution>& contributions, Values& gradients,
+             ParameterUses& uses) {
+  gradients.resize(1);
+  gradients[0].clear();
+  uses.clear();
   for (const Contribution& contribution : contributions) {
-    packer.number(contribution.parameter);
-    packer.number(contribution.layer);
+    gradients[0].push_back(contribution.gradient);
+    uses.push_back({contribution.parameter, contribution.layer});
   }
-  return packer.take();
 }
 
 }  // namespace
@@ -89,137 +88,162 @@ bool have_one_order(const Program& program,
   });
 }
 
-MpiChannel::Line MpiChannel::line_of_sums(int rank, std::int32_t reduction,
-                                          std::int32_t microbatch) const {
-  return {ranks_[static_cast<std::size_t>(reduction)].group, rank,
-          tag(reduction, microbatch)};
+void MpiChannel::Running::end() {
+  microbatch = kNoMicrobatch;
+  is_begun = is_given = false;
+  arriving.clear();
+  sums.clear();
+  flat.reset();
+  read = 0;
+}
+
+MpiChannel::Sums MpiChannel::sums_of(std::int32_t reduction) {
+  const ReductionRanks& ranks = ranks_[static_cast<std::size_t>(reduction)];
+  Sums sums;
+  if (ranks.is_fast || !ranks.group) return sums;
+  std::vector<StreamAddress> others;
+  for (const int reader : ranks.readers)
+    if (reader != worker_.value)
+      others.push_back(address(*ranks.group, reader, reduction));
+  if (!others.empty() && ranks.givers.count(worker_.value) > 0)
+    sums.out = std::make_unique<OutgoingStream>(
+        engine_, std::move(others), Priority::High,
+        "reduction " + std::to_string(reduction));
+  if (ranks.readers_here == 0) return sums;
+  for (const int giver : ranks.givers)
+    if (giver != worker_.value)
+      sums.in.emplace_back(giver,
+                           std::make_unique<IncomingStream>(
+                               engine_, address(*ranks.group, giver, reduction),
+                               Priority::High));
+  return sums;
+}
+
+MpiChannel::Running& MpiChannel::running(std::int32_t reduction,
+                                         std::int32_t microbatch) {
+  return sums_[static_cast<std::size_t>(reduction)].running.of(
+      microbatch, program_.num_microbatches);
 }
 
 // Expects what the other workers give, once.
-void MpiChannel::begin(Running& running, std::int32_t reduction,
-                       std::int32_t microbatch) {
-  const ReductionRanks& ranks = ranks_[static_cast<std::size_t>(reduction)];
-  if (std::exchange(running.is_begun, true) || ranks.readers_here == 0) return;
-  for (const int giver : ranks.givers) {
-    if (giver == worker_.value) continue;
-    Part& part = running.parts[giver];
-    part.gradients = std::make_shared<Receive>();
-    part.gradients->outstanding = 1;
-    const Line from = line_of_sums(giver, reduction, microbatch);
-    engine_.expect_text(from, [this, from, &part](const std::string& text) {
-      Unpacker unpacker(text);
-      const MessageLayout layout = unpacked_layout(unpacker.text());
-      while (!unpacker.is_done()) {
-        const auto parameter = unpacker.number<ParameterId>();
-        part.contributions.push_back(
-            {parameter, unpacker.number<LayerId>(), {}});
-      }
-      --part.gradients->outstanding;
-      engine_.receive(from, layout, Priority::High, part.gradients);
-    });
-  }
+void MpiChannel::begin(Running& running, std::int32_t reduction) {
+  if (std::exchange(running.is_begun, true)) return;
+  const auto& others = sums_[static_cast<std::size_t>(reduction)].in;
+  running.parts.resize(1 + others.size());
+  for (const auto& [giver, stream] : others)
+    running.arriving.push_back(&stream->posted(running.microbatch));
 }
 
 void MpiChannel::contribute(std::int32_t reduction, std::int32_t microbatch,
-                            std::vector<Contribution>&& given) {
-  std::vector<Contribution> contributions = std::move(given);
+                            std::vector<Contribution>&& contributions) {
   const ReductionRanks& ranks = ranks_[static_cast<std::size_t>(reduction)];
-  Values gradients(1);
-  for (const Contribution& contribution : contributions)
-    gradients[0].push_back(contribution.gradient);
-  const auto sent = as_sent(gradients, engine_.sends_directly());
+  Sums& sums = sums_[static_cast<std::size_t>(reduction)];
+  if (sums.out) {
+    arrange(contributions, sums.gradients, sums.uses);
+    sums.out->prepare(sums.gradients);
+  }
   const std::lock_guard lock(engine_.mutex());
   if (engine_.is_cancelled()) throw Cancelled();
-  Running& running = running_[Key(reduction, microbatch)];
-  if (ranks.is_fast)
-    return contribute_flat(running, reduction, std::move(contributions));
-  begin(running, reduction, microbatch);
-  for (const int reader : ranks.readers) {
-    if (reader == worker_.value) continue;
-    const Line to = line_of_sums(reader, reduction, microbatch);
-    engine_.send_text(to,
-                      packed_uses(contributions, layout_of(gradients, sent)));
-    engine_.send(to, sent, Priority::High);
+  if (ranks.readers_here > 0) {
+    Running& mine = running(reduction, microbatch);
+    begin(mine, reduction);
+    add_own(mine, contributions);
+    if (ranks.is_fast) contribute_flat(mine, reduction);
   }
-  if (ranks.readers_here == 0)
-    running_.erase(Key(reduction, microbatch));
-  else
-    running.mine.push_back({worker_, std::move(contributions)});
+  if (sums.out) {
+    sums.out->send(sums.gradients, microbatch, sums.uses);
+    sums.gradients[0].clear();
+  }
   engine_.move_on();
 }
 
+void MpiChannel::add_own(Running& running,
+                         std::vector<Contribution>& contributions) {
+  running.is_given = true;
+  running.parts[0].worker = worker_;
+  running.parts[0].contributions.assign(
+      std::make_move_iterator(contributions.begin()),
+      std::make_move_iterator(contributions.end()));
+}
+
 // All parameters behind one another, added up in place.
-void MpiChannel::contribute_flat(Running& running, std::int32_t reduction,
-                                 std::vector<Contribution> contributions) {
-  const Reduction& description =
-      program_.reductions[static_cast<std::size_t>(reduction)];
-  const WorkerContributions mine{worker_, std::move(contributions)};
-  const Tensors own = reduction_sums(description, {mine});
-  Tensors flat;
-  for (const at::Tensor& tensor : own) flat.push_back(tensor.reshape({-1}));
-  running.flat = at::cat(flat);
+void MpiChannel::contribute_flat(Running& running, std::int32_t reduction) {
+  const auto index = static_cast<std::size_t>(reduction);
+  Tensors& flattened = sums_[index].flattened;
+  add_up(running, reduction);
+  flattened.clear();
+  for (const at::Tensor& tensor : running.sums)
+    flattened.push_back(tensor.reshape({-1}));
+  running.flat = at::cat(flattened);
+  flattened.clear();
   running.device = running.flat.device();
   running.flat = running.flat.to(at::kCPU);
   std::int64_t at = 0;
-  for (const at::Tensor& tensor : own) {
-    running.sums.push_back(
-        running.flat.narrow(0, at, tensor.numel()).view(tensor.sizes()));
-    at += tensor.numel();
+  for (at::Tensor& tensor : running.sums) {
+    const std::int64_t size = tensor.numel();
+    tensor = running.flat.narrow(0, at, size).view(tensor.sizes());
+    at += size;
   }
-  const MpiGroup& group = *ranks_[static_cast<std::size_t>(reduction)].group;
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Iallreduce(MPI_IN_PLACE, running.flat.mutable_data_ptr(),
                            static_cast<int>(running.flat.numel()),
                            mpi_type(running.flat.scalar_type()), MPI_SUM,
-                           group.comm, &request),
+                           ranks_[index].group->comm, &request),
             "MPI_Iallreduce");
-  engine_.add_request(request, [&running, kept = running.flat] {
-    running.is_flat_done = true;
-  });
+  if (!running.flat_sum) running.flat_sum = std::make_shared<Receive>();
+  engine_.add_request(request, running.flat, running.flat_sum);
 }
 
 bool MpiChannel::is_complete(const Running& running,
                              const ReductionRanks& ranks) const {
-  if (ranks.is_fast) return running.is_flat_done;
-  if (running.mine.size() != ranks.givers.count(worker_.value)) return false;
+  if (!running.is_given && ranks.givers.count(worker_.value) > 0) return false;
+  if (ranks.is_fast) return running.flat_sum->outstanding == 0;
   return std::all_of(
-      running.parts.begin(), running.parts.end(),
-      [](const auto& part) { return part.second.gradients->outstanding == 0; });
+      running.arriving.begin(), running.arriving.end(),
+      [](const Receive* receive) { return receive->outstanding == 0; });
 }
 
-void MpiChannel::add_up(Running& running, const Reduction& reduction) const {
-  std::vector<WorkerContributions> all = std::move(running.mine);
-  for (auto& [rank, part] : running.parts) {
-    auto gradients = std::move(part.gradients->taken().at(0));
-    for (std::size_t i = 0; i < part.contributions.size(); ++i)
-      part.contributions[i].gradient = std::move(gradients[i]);
-    all.push_back({WorkerId(rank), std::move(part.contributions)});
+void MpiChannel::add_up(Running& running, std::int32_t reduction) {
+  const auto index = static_cast<std::size_t>(reduction);
+  const auto& others = sums_[index].in;
+  for (std::size_t o = 0; o < others.size(); ++o) {
+    WorkerContributions& part = running.parts[1 + o];
+    part.worker = WorkerId(others[o].first);
+    const ParameterUses& uses = others[o].second->uses();
+    for (std::size_t i = 0; i < uses.size(); ++i)
+      part.contributions.push_back(
+          {uses[i].parameter, uses[i].layer, running.arriving[o]->taken(0, i)});
   }
-  running.parts.clear();
-  running.sums = reduction_sums(reduction, all);
+  const Reduction& description = program_.reductions[index];
+  for (std::size_t i = 0; i < num_sums(description); ++i)
+    running.sums.push_back(reduction_sum(description, i, running.parts));
+  for (WorkerContributions& part : running.parts) part.contributions.clear();
+}
+
+void MpiChannel::end(Running& running, std::int32_t reduction) {
+  for (const auto& [giver, stream] :
+       sums_[static_cast<std::size_t>(reduction)].in)
+    stream->end(running.microbatch);
+  running.end();
 }
 
 void MpiChannel::reduced(std::int32_t reduction, std::int32_t microbatch,
                          Tensors& sums) {
-  const auto index = static_cast<std::size_t>(reduction);
-  const ReductionRanks& ranks = ranks_[index];
-  Running* running = nullptr;
+  const ReductionRanks& ranks = ranks_[static_cast<std::size_t>(reduction)];
+  Running* from = nullptr;
   {
     const std::lock_guard lock(engine_.mutex());
     if (engine_.is_cancelled()) throw Cancelled();
-    running = &running_[Key(reduction, microbatch)];
-    if (!ranks.is_fast) begin(*running, reduction, microbatch);
+    from = &running(reduction, microbatch);
+    begin(*from, reduction);
   }
-  // A map's elements stay where they are.
-  engine_.wait_until(
-      [&] { return running->read > 0 || is_complete(*running, ranks); });
-  if (running->sums.empty()) add_up(*running, program_.reductions[index]);
-  sums = running->sums;
-  if (running->flat.defined())
-    for (at::Tensor& sum : sums) sum = sum.to(running->device);
+  engine_.wait_until([&] { return is_complete(*from, ranks); });
+  if (from->sums.empty()) add_up(*from, reduction);
+  sums = from->sums;
+  if (from->flat.defined())
+    for (at::Tensor& sum : sums) sum = sum.to(from->device);
   const std::lock_guard lock(engine_.mutex());
-  if (++running->read == ranks.readers_here)
-    running_.erase(Key(reduction, microbatch));
+  if (++from->read == ranks.readers_here) end(*from, reduction);
 }
 
 }  // namespace pipewright

@@ -149,6 +149,10 @@ bool gets_by_with(const std::vector<int>& room, const Program& program,
   return Execution(program, repetitions, room).run();
 }
 
+int Room::expected(const Program& program) {
+  return std::min(kLeast, program.num_microbatches + program.num_workers());
+}
+
 int Room::of(TransferId transfer) {
   std::call_once(once_,
                  [this] { needed_ = needed_room(program_, kRepetitions); });

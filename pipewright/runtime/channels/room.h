@@ -20,6 +20,10 @@ class Room {
   // Every transfer has this much: most programs never ask for more.
   static constexpr int kLeast = 64;
 
+  // Messages of a transfer that a receiver is behind as a rule: a worker is
+  // rarely further ahead of another.
+  static int expected(const Program& program);
+
   // The program outlives it.
   explicit Room(const Program& program) : program_(program) {}
 

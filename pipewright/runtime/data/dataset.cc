@@ -39,16 +39,18 @@ class Orders {
 
 at::Tensor Dataset::batch(int input,
                           const std::vector<std::int64_t>& samples) const {
-  const auto i = static_cast<std::size_t>(input);
   const auto count = static_cast<std::int64_t>(samples.size());
   const at::Tensor which = at::empty({count}, at::kLong);
   std::copy(samples.begin(), samples.end(), which.data_ptr<std::int64_t>());
+  return batch_of(input, which);
+}
+
+at::Tensor Dataset::batch_of(int input, const at::Tensor& samples) const {
+  const auto i = static_cast<std::size_t>(input);
   at::Tensor rows =
-      inputs[i].values.index_select(0, which).to(scalar_type(forms[i].type));
+      inputs[i].values.index_select(0, samples).to(scalar_type(forms[i].type));
   if (inputs[i].scale != 1) rows.mul_(inputs[i].scale);
-  Shape sizes = {count};
-  sizes.insert(sizes.end(), forms[i].shape.begin(), forms[i].shape.end());
-  return rows.view(sizes);
+  return rows.view(sizes_of(samples.numel(), forms[i].shape));
 }
 
 std::int64_t steps_of_epochs(const Dataset& dataset, int minibatch,
@@ -73,15 +75,16 @@ MicrobatchSource microbatches_of(const Dataset& dataset,
                                  const BatchSettings& settings) {
   const auto orders = std::make_shared<Orders>(dataset, settings.seed);
   return [&dataset, settings, orders](int input, std::int64_t microbatch) {
-    std::vector<std::int64_t> samples;
+    const at::Tensor samples = at::empty({settings.microbatch}, at::kLong);
+    auto* next = samples.data_ptr<std::int64_t>();
     const std::int64_t first = microbatch * settings.microbatch;
     Orders::Order order;
     for (std::int64_t i = first; i < first + settings.microbatch; ++i) {
       const std::int64_t place = i % dataset.num_samples;
       if (!order || place == 0) order = orders->of(i / dataset.num_samples);
-      samples.push_back((*order)[static_cast<std::size_t>(place)]);
+      *next++ = (*order)[static_cast<std::size_t>(place)];
     }
-    return dataset.batch(input, samples);
+    return dataset.batch_of(input, samples);
   };
 }
 

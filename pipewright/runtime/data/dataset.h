@@ -34,6 +34,7 @@ struct Dataset {
   bool is_shuffled = true;
 
   at::Tensor batch(int input, const std::vector<std::int64_t>& samples) const;
+  at::Tensor batch_of(int input, const at::Tensor& samples) const;  // int64
 };
 
 // DATA as on the command line:

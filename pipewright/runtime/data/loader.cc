@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <map>
 #include <mutex>
 #include <thread>
 
@@ -22,6 +21,7 @@ class Loader::Thread {
     for (Input& input : inputs_) {
       input.next = first;
       input.asked = first - 1;
+      input.ring.resize(static_cast<std::size_t>(ahead + behind + 1));
     }
     thread_ = std::thread([this] { run(); });
   }
@@ -40,10 +40,10 @@ class Loader::Thread {
       const std::lock_guard lock(mutex_);
       Input& input = inputs_[static_cast<std::size_t>(number)];
       if (microbatch > input.asked) advance(input, microbatch);
-      const auto found = input.ready.find(microbatch);
-      if (found != input.ready.end()) {
+      const Ready& ready = input.place(microbatch);
+      if (ready.tensor.defined() && ready.microbatch == microbatch) {
         ++count_.ready;
-        return found->second;
+        return ready.tensor;
       }
       ++count_.late;
     }
@@ -60,18 +60,39 @@ class Loader::Thread {
   }
 
  private:
+  struct Ready {
+    std::int64_t microbatch = 0;
+    at::Tensor tensor;
+  };
   struct Input {
     std::int64_t asked = -1;  // the furthest
     std::int64_t next = 0;    // to be made
-    std::map<std::int64_t, at::Tensor> ready;
+    // From `behind` before it to `ahead` beyond it, each in a place of its own.
+    std::vector<Ready> ring;
+    std::size_t num_held = 0;
+
+    Ready& place(std::int64_t microbatch) {
+      return ring[static_cast<std::size_t>(microbatch) % ring.size()];
+    }
   };
 
   void advance(Input& input, std::int64_t microbatch) {
     input.asked = microbatch;
     input.next = std::max(input.next, microbatch);
-    input.ready.erase(input.ready.begin(),
-                      input.ready.lower_bound(microbatch - behind_));
+    for (Ready& ready : input.ring) {
+      if (!ready.tensor.defined() || ready.microbatch >= microbatch - behind_)
+        continue;
+      ready.tensor.reset();
+      --input.num_held;
+    }
     asked_.notify_one();
+  }
+
+  // Others may have asked for what is further on while it was made.
+  void keep(Input& input, std::int64_t microbatch, at::Tensor tensor) {
+    if (!tensor.defined() || microbatch < input.asked - behind_) return;
+    input.place(microbatch) = {microbatch, std::move(tensor)};
+    most_held_ = std::max(most_held_, ++input.num_held);
   }
 
   // The input whose next microbatch is nearest to being asked for, or none.
@@ -111,9 +132,7 @@ class Loader::Thread {
       lock.unlock();
       at::Tensor tensor = made(number, microbatch);
       lock.lock();
-      if (tensor.defined() && microbatch >= input->asked - behind_)
-        input->ready.emplace(microbatch, std::move(tensor));
-      most_held_ = std::max(most_held_, input->ready.size());
+      keep(*input, microbatch, std::move(tensor));
     }
   }
 
