@@ -47,6 +47,11 @@ enum class ComputeKind : std::uint8_t {
 };
 char letter(ComputeKind kind);
 
+// Whether it passes gradients on.
+constexpr bool starts_backward(ComputeKind kind) {
+  return kind == ComputeKind::Backward || kind == ComputeKind::BackwardInput;
+}
+
 struct ComputeAction {
   StageId stage;
   std::int32_t microbatch = 0;  // from the section's base

@@ -224,8 +224,7 @@ void add_local_reads(const StageTraffic& traffic, const ComputeAction& action,
   const auto add = [&](const std::set<StageId>& stages, ActionKind kind) {
     for (StageId stage : stages) reads.push_back({stage, kind});
   };
-  const bool backward = action.kind == ComputeKind::Backward ||
-                        action.kind == ComputeKind::BackwardInput;
+  const bool backward = starts_backward(action.kind);
   const bool again = action.kind == ComputeKind::Recompute;
   if (action.kind == ComputeKind::Forward)
     add(traffic.forward_local, ActionKind::Forward);

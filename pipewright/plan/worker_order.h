@@ -38,11 +38,6 @@ struct WorkerOrder {
   }
 };
 
-// Whether it passes gradients on.
-inline bool starts_backward(ComputeKind kind) {
-  return kind == ComputeKind::Backward || kind == ComputeKind::BackwardInput;
-}
-
 // The schedule's actions for the run, with a recompute before each backward of
 // a stage that keeps only its inputs.
 std::vector<WorkerOrder> worker_orders_of(const Plan& plan, int minibatches);

@@ -9,9 +9,6 @@ namespace pipewright {
 namespace {
 
 bool is_forward(ComputeKind kind) { return kind == ComputeKind::Forward; }
-bool is_backward(ComputeKind kind) {
-  return kind == ComputeKind::Backward || kind == ComputeKind::BackwardInput;
-}
 
 // Runs every worker as far as it can go; a worker that lacks an input sleeps on
 // it and is woken by the action that makes it. So each action is looked at a
@@ -70,13 +67,13 @@ class LongestPath {
                    (backward ? 1 : 0)];
   }
   Value* made_by(const ComputeAction& a) {
-    if (!is_forward(a.kind) && !is_backward(a.kind)) return nullptr;
-    return &value_at(is_backward(a.kind), a.stage.value, a.microbatch);
+    if (!is_forward(a.kind) && !starts_backward(a.kind)) return nullptr;
+    return &value_at(starts_backward(a.kind), a.stage.value, a.microbatch);
   }
   Value* needed_by(const ComputeAction& a) {
     if (is_forward(a.kind) && a.stage.value > 0)
       return &value_at(false, a.stage.value - 1, a.microbatch);
-    if (is_backward(a.kind) && a.stage.value + 1 < num_stages_)
+    if (starts_backward(a.kind) && a.stage.value + 1 < num_stages_)
       return &value_at(true, a.stage.value + 1, a.microbatch);
     return nullptr;
   }

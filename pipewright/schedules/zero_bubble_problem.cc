@@ -97,9 +97,7 @@ Order order_of(const Problem& problem, const Orders& orders) {
         order[w].push_back(problem.action(a.stage.value, a.microbatch, kind));
       };
       if (a.kind == ComputeKind::Forward) add(kForward);
-      if (a.kind == ComputeKind::BackwardInput ||
-          a.kind == ComputeKind::Backward)
-        add(kInput);
+      if (starts_backward(a.kind)) add(kInput);
       if (a.kind == ComputeKind::BackwardWeight ||
           a.kind == ComputeKind::Backward)
         add(kWeight);
