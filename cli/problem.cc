@@ -8,6 +8,7 @@
 #include "pipewright/cluster/link_text.h"
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/model/model.h"
+#include "pipewright/plan/optimizer_words.h"
 #include "pipewright/profile/analytic.h"
 
 namespace pipewright::cli {
@@ -34,8 +35,9 @@ std::vector<int> divisors(int number) {
 
 Result<int> optimizer_words(const std::string& name) {
   const std::vector<std::string> names = {"sgd", "momentum", "adam"};
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (names[i] == name) return static_cast<int>(i);
+  if (name == names[0]) return kSgdWords;
+  if (name == names[1]) return kMomentumWords;
+  if (name == names[2]) return kAdamWords;
   return bad_configuration("there is no optimizer \"" + name + "\"",
                            suggestion(name, names));
 }

@@ -80,15 +80,12 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
               << comparison_text(*predicted, report, options.output.width);
 }
 
-int words_of(const OptimizerChoice& choice) {
-  if (choice.name != "sgd") return 2;
-  return choice.momentum != 0 ? 1 : 0;
-}
-
 // The plan file, or a plan made here.
 Result<Plan> plan_for(const TrainOptions& options) {
-  if (options.plan.empty() && !options.method.model.empty())
-    return planned_here(options.method, words_of(options.request.optimizer));
+  if (options.plan.empty() && !options.method.model.empty()) {
+    PIPEWRIGHT_TRY(const int words, words_of(options.request.optimizer));
+    return planned_here(options.method, words);
+  }
   if (options.plan.empty())
     return Error{ErrorCode::Usage,
                  "what is to be trained?",

@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "pipewright/plan/optimizer_words.h"
 #include "pipewright/runtime/optimizers/optimizer.h"
 
 namespace pipewright {
@@ -16,7 +17,7 @@ class Adam final : public Optimizer {
  public:
   explicit Adam(const AdamSettings& settings) : settings_(settings) {}
 
-  int words() const override { return 2; }
+  int words() const override { return kAdamWords; }
 
   void update(at::Tensor& weights, const at::Tensor& gradient, Tensors& state,
               double rate, std::int64_t step) const override {

@@ -59,4 +59,9 @@ Result<std::shared_ptr<const Optimizer>> make_optimizer(
                            suggestion(choice.name, known));
 }
 
+Result<int> words_of(const OptimizerChoice& choice) {
+  PIPEWRIGHT_TRY(const auto optimizer, make_optimizer(choice));
+  return optimizer->words();
+}
+
 }  // namespace pipewright

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "pipewright/base/result.h"
+
 namespace pipewright {
 
 struct OptimizerChoice {
@@ -21,5 +23,8 @@ struct OptimizerChoice {
 
 // "sgd momentum=0.9", as a checkpoint remembers it.
 std::string to_text(const OptimizerChoice& choice);
+
+// State per weight; see plan/optimizer_words.h. Fails as make_optimizer() does.
+Result<int> words_of(const OptimizerChoice& choice);
 
 }  // namespace pipewright

@@ -2,6 +2,7 @@
 //   g <- gradient + decay * w;  b <- momentum * b + g;  w <- w - rate * b
 // and with Nesterov's look-ahead w <- w - rate * (g + momentum * b).
 
+#include "pipewright/plan/optimizer_words.h"
 #include "pipewright/runtime/optimizers/optimizer.h"
 
 namespace pipewright {
@@ -11,7 +12,9 @@ class Sgd final : public Optimizer {
  public:
   explicit Sgd(const SgdSettings& settings) : settings_(settings) {}
 
-  int words() const override { return settings_.momentum != 0 ? 1 : 0; }
+  int words() const override {
+    return settings_.momentum != 0 ? kMomentumWords : kSgdWords;
+  }
 
   void update(at::Tensor& weights, const at::Tensor& gradient, Tensors& state,
               double rate, std::int64_t) const override {
