@@ -1,10 +1,10 @@
 #include "cli/schedule_chain.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "pipewright/plan/lower.h"
 #include "pipewright/plan/validate.h"
+#include "pipewright/simulate/given_costs.h"
 
 namespace pipewright::cli {
 namespace {
@@ -78,21 +78,16 @@ Plan chain_plan(const Schedule& schedule) {
 }
 
 Costs chain_costs(const Program& program, const ScheduleRequest& request) {
-  Costs costs;
-  for (const Operation& operation : program.operations) {
-    const auto& times = request.times.at(operation.stage.index());
-    costs.operations.push_back(
-        {{times.forward, times.backward_input + times.backward_weight,
-          times.backward_input, times.backward_weight, times.forward},
-         Seconds(0)});
-  }
-  Costs::TransferCost transfer;
-  transfer.latency = request.transfer;
-  transfer.bandwidth = BytesPerSecond(std::numeric_limits<double>::infinity());
-  costs.transfers.assign(program.transfers.size(), transfer);
-  costs.reductions.resize(program.reductions.size());
-  costs.blocking.assign(program.workers.size(), false);
-  return costs;
+  return given_costs(
+      program,
+      [&](const Operation& operation) {
+        const auto& times = request.times.at(operation.stage.index());
+        return Costs::OperationCost{
+            {times.forward, times.backward_input + times.backward_weight,
+             times.backward_input, times.backward_weight, times.forward},
+            Seconds(0)};
+      },
+      request.transfer);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 #include "pipewright/profile/analytic.h"
 #include "pipewright/runtime/executor.h"
 #include "pipewright/schedules/async_chunks.h"
-#include "pipewright/simulate/simulate.h"
+#include "pipewright/simulate/given_costs.h"
 
 namespace pipewright {
 namespace {
@@ -35,7 +35,7 @@ Result<Plan> plan_of(const Task& task, Method method, int stages, int workers) {
   plan.method = method;
   plan.minibatch = task.recipe.minibatch;
   plan.microbatch = task.recipe.microbatch;
-  plan.optimizer_words = task.optimizer.name == "sgd" ? 1 : 2;
+  PIPEWRIGHT_TRY(plan.optimizer_words, words_of(task.optimizer));
   PIPEWRIGHT_TRY(plan.schedule,
                  async_chunks_schedule(cut.stages_of, task.microbatches()));
   int layer = 0;
@@ -107,21 +107,6 @@ void append_steps(const std::vector<double>& microbatches, int per_step,
         per_step);
 }
 
-// Equal stages, so that the numbers are the method's and not the model's.
-Costs equal_costs(const Program& program) {
-  Costs costs;
-  costs.operations.assign(
-      program.operations.size(),
-      {{Seconds(1), Seconds(2), Seconds(1), Seconds(1), Seconds(1)},
-       Seconds(0)});
-  Costs::TransferCost transfer;
-  transfer.bandwidth = BytesPerSecond(std::numeric_limits<double>::infinity());
-  costs.transfers.assign(program.transfers.size(), transfer);
-  costs.reductions.resize(program.reductions.size());
-  costs.blocking.assign(program.workers.size(), false);
-  return costs;
-}
-
 }  // namespace
 
 std::vector<Arm> arms(double warm_up) {
@@ -190,6 +175,7 @@ Result<ArmFacts> facts_of(const Task& task, const Arm& arm, int stages) {
   PIPEWRIGHT_TRY(const ProgramFacts proof, validate(program));
   SimulateOptions options;
   options.keep_spans = false;
+  // Equal stages, so that the numbers are the method's and not the model's.
   const Timeline timeline = simulate(program, equal_costs(program), options);
   ArmFacts facts;
   for (const StageDelay& stage : proof.staleness)

@@ -3,7 +3,7 @@
 
 #include "pipewright/plan/validate.h"
 #include "pipewright/runtime/interpreter.h"
-#include "pipewright/simulate/simulate.h"
+#include "pipewright/simulate/given_costs.h"
 #include "tests/runtime/async_cases.h"
 
 namespace pipewright {
@@ -63,19 +63,9 @@ TEST_CASE("a stage recomputes as early as its segment's rest takes") {
 // Otherwise the same net, stage for stage.
 Bytes activations(const Model& model, const Plan& plan) {
   const Program program = lowered(model, plan);
-  Costs costs;
-  costs.operations.assign(
-      program.operations.size(),
-      {{Seconds(1), Seconds(2), Seconds(1), Seconds(1), Seconds(1)},
-       Seconds(0)});
-  Costs::TransferCost transfer;
-  transfer.bandwidth = BytesPerSecond(std::numeric_limits<double>::infinity());
-  costs.transfers.assign(program.transfers.size(), transfer);
-  costs.reductions.resize(program.reductions.size());
-  costs.blocking.assign(program.workers.size(), false);
   Bytes sum;
   for (const WorkerSummary& worker :
-       simulate(program, costs, SimulateOptions()).workers)
+       simulate(program, equal_costs(program)).workers)
     sum += worker.peak.activations;
   return sum;
 }

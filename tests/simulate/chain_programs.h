@@ -4,13 +4,12 @@
 
 #pragma once
 
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "pipewright/plan/program.h"
-#include "pipewright/simulate/simulate.h"
+#include "pipewright/simulate/given_costs.h"
 
 namespace pipewright::test {
 
@@ -123,17 +122,11 @@ inline Program chain_program(const Chain& chain) {
 // Every stage alike; a transfer takes `latency`, whatever its bytes.
 inline Costs even_costs(const Program& program, double forward, double backward,
                         double latency) {
-  Costs costs;
   Costs::OperationCost operation;
   operation.compute[static_cast<int>(ActionKind::Forward)] = Seconds(forward);
   operation.compute[static_cast<int>(ActionKind::Backward)] = Seconds(backward);
-  costs.operations.assign(program.operations.size(), operation);
-  Costs::TransferCost transfer;
-  transfer.latency = Seconds(latency);
-  transfer.bandwidth = BytesPerSecond(std::numeric_limits<double>::infinity());
-  costs.transfers.assign(program.transfers.size(), transfer);
-  costs.reductions.resize(program.reductions.size());
-  return costs;
+  return given_costs(
+      program, [&](const Operation&) { return operation; }, Seconds(latency));
 }
 
 }  // namespace pipewright::test

@@ -4,12 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "pipewright/plan/lower.h"
 #include "pipewright/plan/validate.h"
 #include "pipewright/schedules/generator.h"
-#include "pipewright/simulate/simulate.h"
+#include "pipewright/simulate/given_costs.h"
 #include "tests/plan/chain.h"
 
 namespace pipewright {
@@ -39,23 +38,19 @@ Plan plan_of(int stages, int layers_each, int microbatches,
 // A second for the forward of each layer, two for its backward (the input
 // half first), and links that take `latency`.
 Costs costs_for(const Program& program, double latency) {
-  Costs costs;
-  for (const Operation& operation : program.operations) {
-    const auto f = static_cast<double>(operation.forward.size());
-    const auto b = static_cast<double>(operation.backward.size());
-    Costs::OperationCost cost;
-    cost.compute[static_cast<int>(ActionKind::Forward)] = Seconds(f);
-    cost.compute[static_cast<int>(ActionKind::Backward)] = Seconds(2 * b);
-    cost.compute[static_cast<int>(ActionKind::BackwardInput)] = Seconds(b);
-    cost.compute[static_cast<int>(ActionKind::BackwardWeight)] = Seconds(b);
-    costs.operations.push_back(cost);
-  }
-  Costs::TransferCost transfer;
-  transfer.latency = Seconds(latency);
-  transfer.bandwidth = BytesPerSecond(std::numeric_limits<double>::infinity());
-  costs.transfers.assign(program.transfers.size(), transfer);
-  costs.reductions.resize(program.reductions.size());
-  return costs;
+  return given_costs(
+      program,
+      [](const Operation& operation) {
+        const auto f = static_cast<double>(operation.forward.size());
+        const auto b = static_cast<double>(operation.backward.size());
+        Costs::OperationCost cost;
+        cost.compute[static_cast<int>(ActionKind::Forward)] = Seconds(f);
+        cost.compute[static_cast<int>(ActionKind::Backward)] = Seconds(2 * b);
+        cost.compute[static_cast<int>(ActionKind::BackwardInput)] = Seconds(b);
+        cost.compute[static_cast<int>(ActionKind::BackwardWeight)] = Seconds(b);
+        return cost;
+      },
+      Seconds(latency));
 }
 
 Program lowered(const Plan& plan, int num_layers) {
