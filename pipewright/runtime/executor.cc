@@ -87,17 +87,17 @@ Timeline measured_timeline(const Program& program, int minibatches,
   return timeline;
 }
 
-// A weight of the run's last step that is no number; one of an earlier step has
-// shown in the loss.
+// A weight that a step has made no number, or infinite, of finite gradients;
+// or, on a device, of others.
 std::optional<Error> not_finite(const Network& network, const Worker& worker) {
   for (const auto& [id, tensor] : worker.weights().newest())
     if (!std::isfinite(tensor.sum(at::kDouble).item<double>()))
-      return Error{ErrorCode::LossNotFinite,
-                   "the gradient of " + network.model.parameter(id).name +
-                       " is not finite",
-                   worker.activity(),
-                   "",
-                   {}};
+      return Error{
+          ErrorCode::LossNotFinite,
+          network.model.parameter(id).name + " is not finite after a step",
+          worker.activity(),
+          "",
+          {}};
   return std::nullopt;
 }
 
@@ -138,12 +138,12 @@ Result<Executed> Executor::run_here(const Result<MicrobatchSource>& source,
   else
     report.failure = source.error();
   report = joined(*transport_, std::move(report));
+  if (!report.failure) report.failure = report.not_finite;
   if (report.failure) {
-    if (report.failure->code == ErrorCode::LossNotFinite && !report.not_finite)
-      keep_last_step(report.last_version, std::move(report.losses));
+    if (report.failure->code == ErrorCode::LossNotFinite)
+      keep_last_good(report);
     return *report.failure;
   }
-  if (report.not_finite) return *report.not_finite;
 
   Executed executed;
   std::vector<std::vector<Span>> spans(program_.workers.size());
@@ -163,6 +163,7 @@ Result<Executed> Executor::run_here(const Result<MicrobatchSource>& source,
 
 RunReport Executor::run_workers(const MicrobatchSource& source,
                                 int minibatches) {
+  const c10::InferenceMode guard;
   auto channels = transport_->connect(program_);
   FirstFailure failure;
   const auto guarded = [&](std::size_t w, const std::function<void()>& work) {
@@ -193,8 +194,11 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
     });
   });
   RunReport report;
+  report.versions.resize(trained_.parameters.size());
   report.failure = failure.error();
   if (report.failure) return report;
+  for (const auto& worker : workers_)
+    if (!worker->weights().remember()) report.is_remembered = false;
   const Clock::time_point start = Clock::now();
   threads_->run([&](std::size_t w) {
     guarded(
@@ -207,7 +211,8 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
     Worker& worker = *workers_[w];
     if (!report.not_finite) report.not_finite = not_finite(*network_, worker);
     for (const auto& [id, version] : worker.weights().newest_versions())
-      report.last_version = std::max(report.last_version, version);
+      report.versions[id.index()] =
+          std::max(report.versions[id.index()], version);
     for (PartialLoss& loss : worker.take_losses())
       report.losses.push_back(loss);
     for (Span& span : worker.take_spans()) report.spans.push_back(span);
@@ -230,14 +235,26 @@ void Executor::collect(int minibatches) {
   minibatches_done_ += minibatches;
 }
 
-// After a loss that is no number. Gradients of that minibatch are incomplete
-// everywhere, so nobody has made its step; whoever had yet to make the one
-// before is a replica of somebody who has. Of several processes each keeps what
-// it has of step `last`.
+// After a loss that is no number, or such a gradient. At a loss gradients of
+// that minibatch are incomplete everywhere, so nobody has made its step;
+// whoever had yet to make the one before is a replica of somebody who has. At a
+// gradient stages behind that one may have made it, and no step is everyone's.
+void Executor::keep_last_good(RunReport& report) {
+  const auto [least, most] =
+      std::minmax_element(report.versions.begin(), report.versions.end());
+  if (least == report.versions.end() || *most == 0) return;
+  const bool is_synchronous = program_.minibatches_outside == 0;
+  if (is_synchronous && *least == *most && !report.not_finite)
+    return keep_last_step(*most, std::move(report.losses));
+  const c10::InferenceMode guard;
+  const bool has_states = settings_.optimizer->words() > 0 || !is_synchronous;
+  has_state_ = report.is_remembered || !has_states;
+  for (const auto& worker : workers_) worker->weights().restore_remembered();
+}
+
+// Of several processes each keeps what it has of step `last`.
 void Executor::keep_last_step(std::int32_t last,
                               std::vector<PartialLoss> losses) {
-  const bool is_synchronous = program_.minibatches_outside == 0;
-  if (!is_synchronous || last == 0) return;
   const c10::InferenceMode guard;
   const std::int64_t end =
       (minibatches_done_ + last) * program_.num_microbatches;

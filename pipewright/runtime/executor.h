@@ -61,16 +61,20 @@ class Executor {
   // Trains on, from where the last run ended: microbatches count from the start
   // of training. At least program.minibatches_outside minibatches. Fails with
   // LossNotFinite: trained() and state() are then those after the last step
-  // before that loss (of a program that fills and drains, as before the run);
-  // or with WorkerLost: trained() is then as before the run.
+  // before that loss; or, where workers are not at the same step (a gradient is
+  // not finite, and others have made the step; a program fills and drains), as
+  // before the run. Or with WorkerLost: trained() is then as before the run.
   Result<Executed> run(const MicrobatchSource& source, int minibatches);
 
   // After the last run that went well; of several processes what is here.
   const Trained& trained() const { return trained_; }
 
-  // Copies; not after WorkerLost. How many minibatches it has seen is in it. Of
-  // several processes the leader's is whole.
+  // Copies; not after WorkerLost, nor without has_state(). How many minibatches
+  // it has seen is in it. Of several processes the leader's is whole.
   TrainingState state();
+  // False after a LossNotFinite that goes back to before the run, if the
+  // optimizer's state was too large to be copied then.
+  bool has_state() const { return has_state_; }
   void resume(const TrainingState& state);
 
   // Does what the leader's executor does, until an order comes that is not for
@@ -94,6 +98,7 @@ class Executor {
   TrainingState state_here();
   void resume_here(const TrainingState& state);
   void collect(int minibatches);
+  void keep_last_good(RunReport& report);
   void keep_last_step(std::int32_t last, std::vector<PartialLoss> losses);
   void share();
 
@@ -109,6 +114,7 @@ class Executor {
   // newer. Else empty.
   std::vector<bool> stale_;
   std::int64_t minibatches_done_ = 0;
+  bool has_state_ = true;
 };
 
 }  // namespace pipewright

@@ -72,7 +72,7 @@ TrainingState Executor::state_here() {
       state.optimizer[id.index()] = step.optimizer;
       state.velocity[id.index()] = step.velocity;
     }
-    for (const auto& [id, tensor] : (*worker)->weights().newest())
+    for (const auto& [id, version] : (*worker)->weights().newest_versions())
       has_parameter[id.index()] = stale_.empty() || !stale_[id.index()];
     for (const auto& [layer, tensors] : (*worker)->statistics())
       has_statistics[layer.index()] = true;

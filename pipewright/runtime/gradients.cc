@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pipewright/runtime/finite_kernel.h"
+
 namespace pipewright {
 namespace {
 
@@ -53,6 +55,14 @@ double norm_of(const Gradients& gradients) {
   for (const at::Tensor& gradient : gradients)
     if (gradient.defined()) sum += square_of(gradient).item<double>();
   return std::sqrt(sum);
+}
+
+bool is_finite(const at::Tensor& tensor) {
+  if (!tensor.is_cpu()) return true;
+  if (tensor.scalar_type() == at::kFloat &&
+      tensor.is_non_overlapping_and_dense())
+    return all_finite(tensor.const_data_ptr<float>(), tensor.numel());
+  return std::isfinite(tensor.sum(at::kDouble).item<double>());
 }
 
 void clip(Gradients& gradients, double norm, double most) {

@@ -43,6 +43,10 @@ void add_squares(const Gradients& gradients,
 // The length of all gradients of a model.
 double norm_of(const Gradients& gradients);
 
+// Whether all numbers are, of what lies in memory of the host: one pass. What
+// is on a device counts as finite, for asking would be to wait for it.
+bool is_finite(const at::Tensor& tensor);
+
 // Makes new tensors where there is something to shorten.
 void clip(Gradients& gradients, double norm, double most);
 

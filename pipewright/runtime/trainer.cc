@@ -199,12 +199,12 @@ class Trainer {
       return tell(done->losses);
     }
     if (done.error().code == ErrorCode::LossNotFinite) {
-      // The executor is where the last good step left it, or, where weights are
-      // no numbers any more, where this piece began.
+      // The executor is where the last good step left it, or, where that was
+      // not everyone's, where this piece began.
       const std::vector<double>& losses = executor_->trained().losses;
       if (auto told = tell(std::span(losses).subspan(known)); !told)
         return told;
-      if (done_ > saved_)
+      if (done_ > saved_ && executor_->has_state())
         if (auto saved = save(); !saved) warn(not_saved(saved.error()));
     }
     return done.error();

@@ -232,13 +232,26 @@ void Worker::reduce(const Action& action) {
                        std::move(contributions_));
 }
 
-void Worker::step(const Action& action) {
+// Of those that the step that comes now reads.
+void Worker::check_gradients() const {
   // All have the same norm before any of them steps.
-  if (settings_.most_norm > 0 && !std::isfinite(norm_))
-    throw LossIsNotFinite("the norm of all gradients is " +
-                          std::to_string(norm_));
+  if (settings_.most_norm > 0) {
+    if (!std::isfinite(norm_))
+      throw LossIsNotFinite("the norm of all gradients is " +
+                            std::to_string(norm_));
+    return;
+  }
+  for (std::size_t i = 0; i < complete_.size(); ++i)
+    if (complete_[i].defined() && !is_finite(complete_[i]))
+      throw LossIsNotFinite("the gradient of " +
+                            network_.model.parameter(ParameterId(i)).name +
+                            " is not finite");
+}
+
+void Worker::step(const Action& action) {
   const Operation& operation = *program_.operation(id_, action.stage);
   complete_gradients({&action.stage, 1}, action.microbatch);
+  check_gradients();
   for (const LayerId layer : operation.backward)
     gradients_.drop(layer, minibatch(action.microbatch));
   clip(complete_, norm_, settings_.most_norm);

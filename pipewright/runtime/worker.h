@@ -27,9 +27,9 @@
 
 namespace pipewright {
 
-// A loss that is no number, or infinite, or such a norm of all gradients:
-// training cannot go on. Thrown before any stage gets to the step of that
-// minibatch.
+// A loss that is no number, or infinite, or such a gradient: training cannot go
+// on. Thrown before any stage gets to the step of that minibatch; but of a
+// gradient, where no norm of all is asked for, only before the worker's own.
 class LossIsNotFinite : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -103,6 +103,7 @@ class Worker {
   bool is_nothing(const Value& value) const;
   void send(const Action& action);
   void reduce(const Action& action);
+  void check_gradients() const;
   void step(const Action& action);
 
   void load_inputs(const LayerCode& layer, std::int32_t microbatch,

@@ -379,6 +379,16 @@ def nan(folder):
         require(set(again.codes().values()) == {0}, "cannot go on", again)
         require(checkpoint(where, 12) == checkpoint(whole, 12),
                 "other weights after --resume", again)
+    # Between checkpoints: back to where the piece began, which is then saved.
+    where = folder / "piece"
+    command = ["train", plan(folder, 3), "--data", "digits", "--run", where,
+               "--steps", 12, "--seed", 7, "--profile", folder / "profile.json"]
+    said = pipewright(*command, "--inject", "nan:rank=1,step=8,action=B2",
+                      code=79)
+    require("is not finite" in said and "are kept in" in said, said)
+    pipewright(*command, "--resume")
+    require(checkpoint(where, 12) == checkpoint(whole, 12),
+            "other weights after --resume")
     # With a norm of all gradients everyone knows before the step.
     where = folder / "clipped"
     run = train(folder, plan(folder, 3), where, "--clip", 1, "--inject",

@@ -31,7 +31,8 @@ std::optional<Error> unpacked_failure(Unpacker& bytes) {
 void pack_verdict(Packer& packer, const RunReport& report) {
   pack(packer, report.failure);
   pack(packer, report.not_finite);
-  packer.number(report.last_version);
+  packer.numbers(report.versions);
+  packer.number(report.is_remembered);
   packer.number(report.duration);
 }
 
@@ -40,7 +41,11 @@ void add_verdict(RunReport& all, Unpacker& bytes) {
   if (!all.failure) all.failure = std::move(failure);
   std::optional<Error> not_finite = unpacked_failure(bytes);
   if (!all.not_finite) all.not_finite = std::move(not_finite);
-  all.last_version = std::max(all.last_version, bytes.number<std::int32_t>());
+  const auto versions = bytes.numbers<std::int32_t>();
+  all.versions.resize(std::max(all.versions.size(), versions.size()));
+  for (std::size_t i = 0; i < versions.size(); ++i)
+    all.versions[i] = std::max(all.versions[i], versions[i]);
+  all.is_remembered = bytes.number<bool>() && all.is_remembered;
   all.duration = std::max(all.duration, bytes.number<Seconds>());
 }
 

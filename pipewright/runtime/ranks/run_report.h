@@ -18,7 +18,10 @@ namespace pipewright {
 struct RunReport {
   std::optional<Error> failure;     // the first
   std::optional<Error> not_finite;  // weights at the end
-  std::int32_t last_version = 0;    // of weights, counted in the run
+  // By ParameterId: the newest version that any worker has, counted in the run.
+  std::vector<std::int32_t> versions;
+  // Whether all workers can go back to their optimizers' state before it.
+  bool is_remembered = true;
   Seconds duration;
   std::vector<PartialLoss> losses;
   std::vector<Span> spans;
@@ -26,7 +29,7 @@ struct RunReport {
 };
 
 // The leader gets losses, spans and memory of all processes; all get the
-// failures of any, the newest version and the longest duration.
+// failures of any, the newest versions and the longest duration.
 RunReport joined(Transport& transport, RunReport mine);
 
 }  // namespace pipewright

@@ -13,6 +13,12 @@
 #include "pipewright/base/check.h"
 
 namespace pipewright {
+namespace {
+
+// To copy takes some milliseconds, of the 0.4 s that a run of training has.
+constexpr std::size_t kLittleState = std::size_t{8} << 20;
+
+}  // namespace
 
 WeightStore::WeightStore(const Network& network, const Program& program,
                          WorkerId worker, const TrainingSettings& settings)
@@ -240,6 +246,20 @@ std::map<ParameterId, WeightStore::StepState> WeightStore::step_states() const {
     }
   }
   return result;
+}
+
+bool WeightStore::remember() {
+  remembered_.clear();
+  std::size_t bytes = 0;
+  for (const Held& held : held_) {
+    for (const Tensors& tensors : held.state)
+      for (const at::Tensor& tensor : tensors) bytes += tensor.nbytes();
+    for (const at::Tensor& tensor : held.velocity)
+      if (tensor.defined()) bytes += tensor.nbytes();
+  }
+  if (bytes > kLittleState) return false;
+  remembered_ = step_states();
+  return true;
 }
 
 void WeightStore::restore(const std::map<ParameterId, StepState>& states) {

@@ -62,6 +62,11 @@ class WeightStore {
   std::map<ParameterId, StepState> step_states() const;
   void restore(const std::map<ParameterId, StepState>& states);
 
+  // Copies the same, if it is little enough for every run to do so: whether it
+  // was; and goes back to it.
+  bool remember();
+  void restore_remembered() { restore(remembered_); }
+
  private:
   // One version of a group; or weights moved back from one.
   struct Slot {
@@ -109,6 +114,7 @@ class WeightStore {
   std::vector<Held> held_;
   std::vector<std::int32_t> held_of_group_;  // -1 for none
   std::vector<Place> place_of_layer_;
+  std::map<ParameterId, StepState> remembered_;
 };
 
 }  // namespace pipewright
