@@ -53,9 +53,12 @@ class Pool {
 
  private:
   void train(const Job& job) {
+    // Synchronous training is the same to the last bit over any number of
+    // stages, and takes the least time over one.
+    const Arm& arm = job.result->arm;
+    const int stages = arm.method == Method::Sync ? 1 : job.result->stages;
     Result<Outcome> outcome =
-        outcome_of(task_, job.result->arm, job.result->stages, job.steps,
-                   job.rate, job.seed + 1);
+        outcome_of(task_, arm, stages, job.steps, job.rate, job.seed + 1);
     const std::lock_guard lock(mutex_);
     std::cerr << task_.recipe.task << ": " << job.result->arm.name
               << ", P = " << job.result->stages << ", " << job.steps

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <tuple>
 
 #include "pipewright/base/text.h"
 #include "pipewright/profile/analytic.h"
@@ -25,12 +26,43 @@ Seconds since(Clock::time_point start) {
   return Seconds(std::chrono::duration<double>(Clock::now() - start).count());
 }
 
+// Whether two layers do the same work, so that the samples of one are samples
+// of the other. Of a deep network's equal blocks each would have its own noise
+// otherwise, and cuts would follow it.
+bool are_alike(const Model& model, LayerId a, LayerId b) {
+  const Layer &one = model.layer(a), &other = model.layer(b);
+  const auto work = [&](LayerId layer) {
+    const LayerCost cost = layer_cost(model, layer);
+    return std::tuple(cost.forward, cost.backward_input, cost.backward_weight,
+                      cost.traffic, cost.parameters, cost.keeps_input);
+  };
+  return one.kind == other.kind && one.attributes == other.attributes &&
+         one.output == other.output && one.output_type == other.output_type &&
+         model.needs_gradient(a) == model.needs_gradient(b) &&
+         work(a) == work(b);
+}
+
+// Of each layer the first that is alike.
+std::vector<LayerId> first_alike(const Model& model) {
+  std::vector<LayerId> first;
+  for (int l = 0; l < model.num_layers(); ++l) {
+    LayerId alike(l);
+    for (int other = 0; other < l && alike == LayerId(l); ++other)
+      if (first[LayerId(other).index()] == LayerId(other) &&
+          are_alike(model, LayerId(other), LayerId(l)))
+        alike = LayerId(other);
+    first.push_back(alike);
+  }
+  return first;
+}
+
 // Measures one size after the other and remembers what was noisy.
 class Profiler {
  public:
   Profiler(const Model& model, std::size_t num_sizes,
            const ProfilerOptions& options)
       : model_(model),
+        first_(first_alike(model)),
         options_(options),
         budget_(options.budget / static_cast<double>(num_sizes)),
         share_(1 / static_cast<double>(num_sizes)) {}
@@ -44,7 +76,14 @@ class Profiler {
     if (auto measured = measure(pipeline); !measured) return measured.error();
     std::vector<LayerTimes> rows;
     for (int l = 0; l < model_.num_layers(); ++l) {
-      rows.push_back(row(LayerId(l), pipeline, microbatch));
+      const LayerId first = first_[LayerId(l).index()];
+      rows.push_back(first == LayerId(l) ? row(first, pipeline, microbatch)
+                                         : rows[first.index()]);
+    }
+    for (int l = 0; l < model_.num_layers(); ++l) {
+      // Tied weights are updated once.
+      if (pipeline.updates(LayerId(l)).empty())
+        rows[LayerId(l).index()].update = Seconds(0);
       sizes[LayerId(l).index()].workspace =
           pipeline.layers().workspace(LayerId(l));
     }
@@ -89,12 +128,25 @@ class Profiler {
       options_.progress(std::min(done_ + share_ * of_size, 1.0));
   }
 
+  // Of all layers that are like this one, the first of them.
   LayerTimes row(LayerId id, const ProfilingPipeline& pipeline,
                  int microbatch) {
     const Layer& layer = model_.layer(id);
     const std::string at = layer.name + " at " + std::to_string(microbatch);
+    const auto pooled = [&](auto samples_of) {
+      std::vector<Seconds> all;
+      for (int l = id.value; l < model_.num_layers(); ++l) {
+        if (first_[LayerId(l).index()] != id) continue;
+        const std::vector<Seconds>& samples = samples_of(LayerId(l));
+        all.insert(all.end(), samples.begin(), samples.end());
+      }
+      return all;
+    };
     const auto of = [&](Part part, const std::string& name) {
-      return figure(name + " of " + at, pipeline.layers().samples(part, id));
+      return figure(name + " of " + at,
+                    pooled([&](LayerId l) -> const std::vector<Seconds>& {
+                      return pipeline.layers().samples(part, l);
+                    }));
     };
     LayerTimes times;
     times.forward = of(Part::Forward, "forward");
@@ -102,7 +154,9 @@ class Profiler {
     times.backward_input = of(Part::BackwardInput, "input gradient");
     if (layer.parameters.empty()) return times;
     times.backward_weight = of(Part::BackwardWeight, "weight gradient");
-    times.update = figure("update of " + at, pipeline.updates(id));
+    times.update =
+        figure("update of " + at,
+               pooled([&](LayerId l) { return pipeline.updates(l); }));
     return times;
   }
 
@@ -116,6 +170,7 @@ class Profiler {
   }
 
   const Model& model_;
+  const std::vector<LayerId> first_;  // by LayerId: the first that is alike
   const ProfilerOptions& options_;
   const Seconds budget_;
   const double share_;  // of the work that one size is
@@ -126,7 +181,8 @@ class Profiler {
 
 std::string description(const ProfilerOptions& options,
                         const std::string& noise, const Sample& latency) {
-  return "means over training steps, without what took twice the median, of " +
+  return "means over training steps and layers that do the same work, without "
+         "what took twice the median, of " +
          std::to_string(options.workers) +
          (options.workers == 1 ? " worker" : " workers at once") + " on " +
          std::to_string(std::thread::hardware_concurrency()) +

@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <map>
+#include <string>
 #include <thread>
 
 #include "pipewright/profile/analytic.h"
@@ -60,6 +62,23 @@ TEST_CASE("every layer of every small model has the figures it needs") {
     }
     CHECK(parse_profile(to_text(*profile), "x").ok());
   }
+}
+
+TEST_CASE("layers that do the same work have the same figures") {
+  const Model model =
+      load_model("gpt:layers=2,hidden=16,heads=2,vocab=32,seq=8").value();
+  const std::vector<int> sizes = {2};
+  const Profile profile = measured_profile(model, sizes, quick()).value();
+  std::map<std::string, const LayerTimes*> by_name;
+  for (int l = 0; l < model.num_layers(); ++l)
+    by_name[model.layer(LayerId(l)).name] =
+        &profile.times.at("cpu").at(2)[static_cast<std::size_t>(l)];
+  for (const std::string part : {"norm1", "qkv", "attention", "fc1", "gelu"}) {
+    CAPTURE(part);
+    CHECK(*by_name.at("block0." + part) == *by_name.at("block1." + part));
+  }
+  CHECK(by_name.at("block0.fc1")->forward != by_name.at("block0.fc2")->forward);
+  CHECK(by_name.at("block0.fc1")->forward != by_name.at("block0.qkv")->forward);
 }
 
 TEST_CASE("a profile lowers like an estimated one") {
