@@ -59,6 +59,51 @@ bool runs_on(const Schedule& schedule, int worker, StageId stage) {
                      [&](const ComputeAction& a) { return a.stage == stage; });
 }
 
+// What the busiest worker has to do, then the longest stage.
+std::pair<double, double> heaviest(const std::vector<double>& seconds,
+                                   const std::vector<std::size_t>& ends,
+                                   const Schedule& schedule) {
+  std::vector<double> stages;
+  std::size_t layer = 0;
+  for (const std::size_t end : ends) {
+    stages.push_back(0);
+    for (; layer < end; ++layer) stages.back() += seconds[layer];
+  }
+  double busiest = 0;
+  for (int w = 0; w < schedule.num_workers(); ++w) {
+    double sum = 0;
+    for (int s = 0; s < schedule.num_stages(); ++s)
+      if (runs_on(schedule, w, StageId(s)))
+        sum += stages[static_cast<std::size_t>(s)];
+    busiest = std::max(busiest, sum);
+  }
+  return {busiest, *std::max_element(stages.begin(), stages.end())};
+}
+
+// Where a worker has several stages their sum counts: single cuts move as long
+// as the busiest worker gets less to do.
+std::vector<std::size_t> balanced_over_workers(
+    const std::vector<double>& seconds, const Schedule& schedule) {
+  std::vector<std::size_t> ends =
+      balanced_ends(seconds, static_cast<std::size_t>(schedule.num_stages()));
+  auto best = heaviest(seconds, ends, schedule);
+  for (bool is_better = true; is_better;) {
+    is_better = false;
+    for (std::size_t s = 0; s + 1 < ends.size(); ++s)
+      for (std::size_t end = s == 0 ? 1 : ends[s - 1] + 1; end < ends[s + 1];
+           ++end) {
+        std::vector<std::size_t> moved = ends;
+        moved[s] = end;
+        const auto heavy = heaviest(seconds, moved, schedule);
+        if (heavy >= best) continue;
+        best = heavy;
+        ends = std::move(moved);
+        is_better = true;
+      }
+  }
+  return ends;
+}
+
 // Whether each action of a stage stands on all of its workers.
 bool is_split(const Schedule& schedule) {
   int runs = 0, workers = 0;
@@ -129,8 +174,7 @@ Plan balanced_plan(const Model& model, const Profile& profile,
                    const Schedule& schedule, int microbatch) {
   return plan_of(
       model, schedule, microbatch,
-      balanced_ends(layer_seconds(profile, microbatch),
-                    static_cast<std::size_t>(schedule.num_stages())));
+      balanced_over_workers(layer_seconds(profile, microbatch), schedule));
 }
 
 Plan even_plan(const Model& model, const Schedule& schedule, int microbatch) {
