@@ -34,10 +34,11 @@ class MemoryEffects {
         plan_(plan),
         profile_(profile),
         traffic_(traffic),
-        table_(program, plan, profile, homes, traffic, lanes, shares_memory),
+        kinds_(plan.schedule),
+        table_(program, plan, profile, homes, traffic, lanes,
+               {kinds_.halves, shares_memory}),
         shares_memory_(shares_memory),
-        walk_(profile, homes, traffic),
-        kinds_(plan.schedule) {}
+        walk_(profile, homes, traffic) {}
 
   void run() {
     set_last_readers();
@@ -108,19 +109,6 @@ class MemoryEffects {
     }
   }
 
-  // What is freed in I, behind the last layer that reads it, or only in W.
-  struct Halves {
-    ValueSet early, late;
-  };
-  Halves halves_of(const ValueSet& values, const Operation& operation) const {
-    const ValueSet& read =
-        table_.of(table_.of(operation).lane, operation.worker).read_by_weights;
-    Halves halves;
-    for (const Value& value : values)
-      (read.contains(value) ? halves.late : halves.early).insert(value);
-    return halves;
-  }
-
   void end(const ValueSet& values) {
     for (const Value& value : values) walk_.ends(value);
   }
@@ -170,46 +158,62 @@ class MemoryEffects {
   }
 
   // What F or R left for it.
-  static ValueSet read_by_backward(const StageValues& s) {
-    ValueSet values = s.kept;
-    values.erase_if(
-        [&](const Value& value) { return s.kept_for_again.contains(value); });
-    values.insert(s.recomputed);
-    return values;
+  template <typename Visit>
+  static void for_each_left(const StageValues& s, Visit visit) {
+    for (const Value& value : s.kept)
+      if (!s.kept_for_again.contains(value)) visit(value);
+    for (const Value& value : s.recomputed) visit(value);
   }
 
   // What comes by a transfer counts there until the action that reads it ends.
   void set_backward(Operation& operation, const StageValues& s) {
-    const ValueSet own = read_by_backward(s);
-    end(own);
+    Bytes left;
+    for_each_left(s, [&](const Value& value) {
+      left += traffic_.bytes_of(value, samples(operation));
+      walk_.ends(value);
+    });
     if (!operation.recompute) end(s.saved);
     for (LayerId layer : s.gradients_there) walk_.has_gradient(layer);
     const Bytes most = walk_.backward(operation.backward, samples(operation),
                                       ActionKind::Backward);
     effect(operation, ActionKind::Backward) =
-        effect_of(most, s.gradients_made - bytes(own, operation));
+        effect_of(most, s.gradients_made - left);
   }
 
+  // I frees what W does not read.
   void set_halves(Operation& operation, const StageValues& s) {
-    const ValueSet own = read_by_backward(s);
-    const Halves halves = halves_of(own, operation);
-    Halves saved;
-    if (!operation.recompute) saved = halves_of(s.saved, operation);
-    end(halves.early);
-    end(saved.early);
+    const ValueSet& read = table_.of(s.lane, operation.worker).read_by_weights;
+    late_.clear();
+    const auto early = [&](const Value& value) {
+      const Bytes bytes = traffic_.bytes_of(value, samples(operation));
+      const bool is_early = !read.contains(value);
+      if (is_early)
+        walk_.ends(value);
+      else
+        late_.push_back(value);
+      return is_early ? bytes : Bytes(0);
+    };
+    Bytes freed;
+    for_each_left(s, [&](const Value& value) { freed += early(value); });
+    const std::size_t num_own = late_.size();
+    if (!operation.recompute)
+      for (const Value& value : s.saved) early(value);
     for (LayerId layer : s.gradients_there) walk_.has_gradient(layer);
     const Bytes most = walk_.backward(operation.backward, samples(operation),
                                       ActionKind::BackwardInput);
-    const Bytes waiting = walk_.waiting() + bytes(saved.late, operation);
-    effect(operation, ActionKind::BackwardInput) = effect_of(
-        most, s.gradients_made + waiting - bytes(halves.early, operation));
-    end(halves.late);
-    end(saved.late);
+    Bytes waiting = walk_.waiting(), late;
+    for (std::size_t i = 0; i < late_.size(); ++i) {
+      const Bytes bytes = traffic_.bytes_of(late_[i], samples(operation));
+      (i < num_own ? late : waiting) += bytes;
+      walk_.ends(late_[i]);
+    }
+    effect(operation, ActionKind::BackwardInput) =
+        effect_of(most, s.gradients_made + waiting - freed);
     for (LayerId layer : operation.backward) walk_.has_gradient(layer);
     effect(operation, ActionKind::BackwardWeight) =
         effect_of(walk_.backward(operation.backward, samples(operation),
                                  ActionKind::BackwardWeight),
-                  Bytes(0) - waiting - bytes(halves.late, operation));
+                  Bytes(0) - waiting - late);
   }
 
   void set_effects(Operation& operation) {
@@ -233,10 +237,11 @@ class MemoryEffects {
   const Plan& plan_;
   const Profile& profile_;
   const Traffic& traffic_;
+  const Kinds kinds_;
   const StageValuesTable table_;
   const bool shares_memory_;
   LayerWalk walk_;
-  const Kinds kinds_;
+  std::vector<Value> late_;
   std::map<Value, StageId> last_reader_;
 };
 

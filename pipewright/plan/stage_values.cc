@@ -24,12 +24,13 @@ StageValuesTable::StageValuesTable(const Program& program, const Plan& plan,
                                    const Profile& profile, const Homes& homes,
                                    const Traffic& traffic,
                                    const std::vector<const Lane*>& lanes,
-                                   bool shares_memory)
+                                   Settings settings)
     : program_(program),
       plan_(plan),
       profile_(profile),
       homes_(homes),
       traffic_(traffic),
+      settings_(settings),
       num_stages_(program.workers.size(), 0) {
   for (const Operation& operation : program.operations)
     ++num_stages_[operation.worker.index()];
@@ -41,9 +42,9 @@ StageValuesTable::StageValuesTable(const Program& program, const Plan& plan,
   }
   share_kept();
   keep_for_again();
-  if (shares_memory) keep_what_several_read();
+  if (settings.shares_memory) keep_what_several_read();
   collect_workers();
-  if (shares_memory) leave_to_makers();
+  if (settings.shares_memory) leave_to_makers();
   for (const Operation& operation : program.operations) {
     if (is_alone(operation)) continue;
     const auto values = stages_.find({operation.worker, operation.stage});
@@ -69,11 +70,11 @@ void StageValuesTable::add(const Lane* lane, const Operation& operation,
   if (!is_new) return;
   StageValues& values = at->second;
   values.lane = lane;
-  for (LayerId layer : operation.forward) {
+  for (LayerId layer : operation.forward)
     if (homes_.storage[layer.index()] == layer)
       values.made.insert({ValueKind::Activation, layer});
+  for (LayerId layer : operation.forward)
     values.made.insert({ValueKind::Private, layer});
-  }
   const auto collect = [&](const std::vector<TransferId>& ids, ValueSet& to) {
     for (TransferId id : ids)
       for (const Value& v : program_.transfers[id.index()].values) to.insert(v);
@@ -153,8 +154,9 @@ void StageValuesTable::collect_workers() {
       worker.made.insert(values.made);
       worker.sent.insert(values.sent);
       worker.kept.insert(values.kept);
-      note_weight_reads(*program_.operation(key.second, key.first),
-                        worker.read_by_weights);
+      if (settings_.has_halves)
+        note_weight_reads(*program_.operation(key.second, key.first),
+                          worker.read_by_weights);
     }
 }
 
@@ -211,14 +213,16 @@ void StageValuesTable::note_weight_reads(const Operation& operation,
   for (LayerId id : operation.backward) {
     const ProfileLayer& layer = profile_.layers[id.index()];
     if (layer.parameters.empty()) continue;
-    reads.insert({ValueKind::Private, id});
-    if (layer.keeps_output)
-      reads.insert({ValueKind::Activation, homes_.storage[id.index()]});
     for (std::size_t i = 0; i < layer.inputs.size(); ++i)
       if (layer.keeps_input[i])
         reads.insert(
             {ValueKind::Activation, homes_.storage[layer.inputs[i].index()]});
+    if (layer.keeps_output)
+      reads.insert({ValueKind::Activation, homes_.storage[id.index()]});
   }
+  for (LayerId id : operation.backward)
+    if (!profile_.layers[id.index()].parameters.empty())
+      reads.insert({ValueKind::Private, id});
 }
 
 // Of the same worker, if a microbatch of this one meets it there as a whole.

@@ -42,13 +42,17 @@ struct WorkerValues {
 
 class StageValuesTable {
  public:
+  struct Settings {
+    bool has_halves = false;     // the schedule has W
+    bool shares_memory = false;  // a worker has no copy of what its maker keeps
+  };
+
   // The program has its operations and transfers. `lanes` has one entry per
-  // microbatch; the first that runs a stage on a worker stands for all. With
-  // `shares_memory` a worker has not received what its maker keeps.
+  // microbatch; the first that runs a stage on a worker stands for all.
   StageValuesTable(const Program& program, const Plan& plan,
                    const Profile& profile, const Homes& homes,
                    const Traffic& traffic,
-                   const std::vector<const Lane*>& lanes, bool shares_memory);
+                   const std::vector<const Lane*>& lanes, Settings settings);
 
   const StageValues& of(const Operation& operation) const {
     return stages_.at({operation.worker, operation.stage});
@@ -82,6 +86,7 @@ class StageValuesTable {
   const Traffic& traffic_;
   std::map<std::pair<WorkerId, StageId>, StageValues> stages_;
   std::map<std::pair<const Lane*, WorkerId>, WorkerValues> workers_;
+  const Settings settings_;
   std::vector<int> num_stages_;     // by worker
   std::vector<const Lane*> lanes_;  // distinct ones
   std::map<TransferId, StageId> reader_;

@@ -13,8 +13,9 @@ namespace pipewright {
 class ValueSet {
  public:
   void insert(const Value& value) {
+    if (!values_.empty() && values_.back() == value) return;
+    is_sorted_ = is_sorted_ && (values_.empty() || values_.back() < value);
     values_.push_back(value);
-    is_sorted_ = false;
   }
   void insert(const ValueSet& others) {
     values_.insert(values_.end(), others.values_.begin(), others.values_.end());

@@ -140,6 +140,19 @@ std::int64_t statistics_of(const Model& model, const Program& program,
   return bytes;
 }
 
+// Gradients summed over workers: the sums, and the parts while another worker
+// has not read the sums yet. A step's memory is in no program either.
+std::int64_t sums_of(const Program& program, WorkerId worker) {
+  std::int64_t bytes = 0;
+  for (const Reduction& reduction : program.reductions) {
+    const std::set<WorkerId> workers(reduction.workers.begin(),
+                                     reduction.workers.end());
+    if (workers.size() > 1 && workers.count(worker))
+      bytes += 2 * reduction.bytes.value();
+  }
+  return bytes;
+}
+
 // The gradient that backward starts from, once for every form of that action.
 constexpr std::int64_t kSeeds = 64;
 
@@ -173,14 +186,14 @@ void check(const std::string& name, Plan plan, Counts& counts) {
         run.timeline.workers[index].peak.total().value();
     const std::int64_t most = bounds[index].peak.total().value() +
                               statistics_of(model, program, WorkerId(w)) +
-                              kSeeds;
+                              sums_of(program, WorkerId(w)) + kSeeds;
     const std::int64_t least =
         OwnWork(frugal, WorkerId(w)).most(program.repetitions(minibatches));
     CHECK(measured <= most);
     // What two workers keep is gone when both have let go of it: the program
     // has it at the maker until its backward ends, which may be later.
     const bool is_alone = program.num_workers() == 1;
-    CHECK(measured >= (is_alone ? least : least * 9 / 10));
+    CHECK(measured >= (is_alone ? least : least * 8 / 10));
     ++counts.workers;
     counts.exact += most - measured <= kSeeds;
     counts.predicted += most;
