@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <iostream>
+#include <set>
 
 #include "cli/command.h"
 #include "cli/prediction.h"
+#include "cli/run_memory.h"
 #include "cli/runtime_link.h"
 #include "cli/train_method.h"
 #include "cli/train_progress.h"
@@ -26,23 +28,19 @@ struct TrainOptions {
   Output output;
 };
 
-// The plan's profile: given, or measured; where only sizes are needed, the
-// model's own.
+// The plan's profile: given, or measured at the sizes that workers compute.
 Result<Profile> profile_of_layers(const TrainOptions& options,
-                                  const Model& model, const Plan& plan) {
+                                  const Model& model) {
+  const TrainRequest& request = options.request;
   if (!options.profile.empty()) {
     PIPEWRIGHT_TRY(const std::string text, read_file(options.profile));
     return parse_profile(text, options.profile);
   }
-  std::vector<int> sizes = {plan.microbatch};
-  for (const Stage& stage : plan.stages) {
-    const int replicas = static_cast<int>(stage.workers.size());
-    if (plan.replication == Replication::Split && replicas > 1)
-      sizes.push_back(std::max(plan.microbatch / replicas, 1));
-  }
-  std::sort(sizes.begin(), sizes.end());
-  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-  return measure_profile(model, sizes, plan.num_workers(), [](double) {});
+  std::set<int> sizes = {request.plan.microbatch};
+  for (const Operation& operation : request.program.operations)
+    if (operation.num_samples() > 0) sizes.insert(operation.num_samples());
+  return measure_profile(model, std::vector<int>(sizes.begin(), sizes.end()),
+                         request.plan.num_workers(), [](double) {});
 }
 
 void warn_of_cores(const Plan& plan) {
@@ -119,10 +117,15 @@ Result<TrainReport> trained(const TrainOptions& options, const Model& model,
 
 Result<Timeline> predicted(const TrainOptions& options, const Model& model) {
   const TrainRequest& request = options.request;
-  PIPEWRIGHT_TRY(const Profile profile,
-                 profile_of_layers(options, model, request.plan));
+  PIPEWRIGHT_TRY(const Profile profile, profile_of_layers(options, model));
   PIPEWRIGHT_TRY(const InProcessChannelCosts channel, measure_channel());
-  return predicted_timeline(request.program, profile, channel);
+  PIPEWRIGHT_TRY(
+      const Program program,
+      with_run_memory(request, model, profile, words_of(request.optimizer)));
+  PIPEWRIGHT_TRY(Timeline timeline,
+                 predicted_timeline(program, profile, channel));
+  add_step_memory(request, model, program, timeline);
+  return timeline;
 }
 
 void run_train(TrainOptions& options, Exit& exit) {

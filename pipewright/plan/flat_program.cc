@@ -62,7 +62,8 @@ class Lowering {
     add_receives();
     assemble();
     set_operations(program, plan_);
-    set_memory_effects(program, plan_, profile_, homes_, traffic_, lane_of_);
+    set_memory_effects(program, plan_, profile_, homes_, traffic_, lane_of_,
+                       options_.shares_memory);
     set_held_weights(flat_);
     set_delays();
     return std::move(flat_);
@@ -379,7 +380,7 @@ void Lowering::set_delays() {
   // The velocity is one word more for every weight.
   for (Operation& operation : flat_.program.operations)
     if (flat_.program.delays[operation.stage.index()].averaging > 0)
-      operation.optimizer += operation.gradients;
+      operation.optimizer += weights_of(operation, profile_);
 }
 
 }  // namespace

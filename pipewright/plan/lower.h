@@ -23,6 +23,9 @@ struct LowerOptions {
   int minibatches = 0;
   // Every step waits for the length of all gradients, to clip by it.
   bool global_norm = false;
+  // Workers are threads of one process: what both ends of a transfer keep is
+  // there once, and counts as memory of the sender.
+  bool shares_memory = false;
 };
 
 // Fails with MalformedInput as check_plan does, or if sizes at the plan's

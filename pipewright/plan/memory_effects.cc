@@ -4,68 +4,43 @@
 #include <map>
 #include <set>
 
+#include "pipewright/plan/layer_walk.h"
+#include "pipewright/plan/stage_values.h"
+#include "pipewright/plan/value_set.h"
+
 namespace pipewright {
 namespace {
 
-// A set that is filled first and asked then: a stage of a deep model has
-// hundreds of values, of which planners make a new set for every plan they try.
-class Values {
- public:
-  void insert(const Value& value) {
-    values_.push_back(value);
-    is_sorted_ = false;
-  }
-  void insert(const Values& others) {
-    values_.insert(values_.end(), others.values_.begin(), others.values_.end());
-    is_sorted_ = false;
-  }
-  template <typename Condition>
-  void erase_if(Condition condition) {
-    std::erase_if(values_, condition);
-  }
-  bool contains(const Value& value) const {
-    sort();
-    return std::binary_search(values_.begin(), values_.end(), value);
-  }
-  auto begin() const {
-    sort();
-    return values_.begin();
-  }
-  auto end() const {
-    sort();
-    return values_.end();
-  }
+// What is held for two of the five kinds of work is counted only where the
+// schedule has them.
+struct Kinds {
+  bool whole = false, halves = false;  // B; I and W
 
- private:
-  void sort() const {
-    if (is_sorted_) return;
-    std::sort(values_.begin(), values_.end());
-    values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
-    is_sorted_ = true;
+  explicit Kinds(const Schedule& schedule) {
+    for (const auto& order : schedule.sections().body)
+      for (const ComputeAction& action : order) {
+        whole = whole || action.kind == ComputeKind::Backward;
+        halves = halves || action.kind == ComputeKind::BackwardInput;
+      }
   }
-  mutable std::vector<Value> values_;
-  mutable bool is_sorted_ = true;
 };
 
 class MemoryEffects {
  public:
   MemoryEffects(Program& program, const Plan& plan, const Profile& profile,
-                const Homes& homes, const Traffic& traffic)
+                const Homes& homes, const Traffic& traffic,
+                const std::vector<const Lane*>& lanes, bool shares_memory)
       : program_(program),
         plan_(plan),
         profile_(profile),
-        homes_(homes),
-        traffic_(traffic) {}
+        traffic_(traffic),
+        kinds_(plan.schedule),
+        table_(program, plan, profile, homes, traffic, lanes,
+               {kinds_.halves, shares_memory}),
+        shares_memory_(shares_memory),
+        walk_(profile, homes, traffic) {}
 
-  void run(const std::vector<const Lane*>& lanes) {
-    for (const Lane* lane : lanes) {
-      if (std::find(lanes_.begin(), lanes_.end(), lane) != lanes_.end())
-        continue;
-      lanes_.push_back(lane);
-      for (const auto& [key, stage_traffic] : *lane)
-        add(lane, *program_.operation(key.second, key.first), stage_traffic);
-    }
-    share_kept();
+  void run() {
     set_last_readers();
     for (std::size_t t = 0; t < program_.transfers.size(); ++t)
       set_transfer(TransferId(t));
@@ -73,225 +48,215 @@ class MemoryEffects {
   }
 
  private:
-  using Place = std::pair<const Lane*, WorkerId>;
-
-  struct State {
-    const Lane* lane = nullptr;
-    Values made;        // by F of this operation
-    Values received;    // for F
-    Values sent;        // by F
-    Values kept;        // from F (and receives) until B or W ends
-    Values recomputed;  // by R
-    Bytes gradients_sent;
-    Bytes sent_again;  // by R
-  };
-
-  State& state(const Operation& operation) {
-    return states_[{operation.worker, operation.stage}];
-  }
-  SampleRange samples(const Operation& operation) const {
+  static SampleRange samples(const Operation& operation) {
     return {operation.first_sample, operation.end_sample};
   }
-  Bytes bytes(const Values& values, const Operation& operation) const {
+  static Effect& effect(Operation& operation, ActionKind kind) {
+    return operation.effects[static_cast<int>(kind)];
+  }
+  Bytes bytes(const ValueSet& values, const Operation& operation) const {
     Bytes sum;
     for (const Value& value : values)
       sum += traffic_.bytes_of(value, samples(operation));
     return sum;
   }
 
-  static Values values_of(const Kept& kept) {
-    Values values;
-    for (LayerId layer : kept.activations)
-      values.insert({ValueKind::Activation, layer});
-    for (LayerId layer : kept.privates)
-      values.insert({ValueKind::Private, layer});
-    return values;
-  }
-
-  // The first lane that has the operation stands for all that have it.
-  void add(const Lane* lane, const Operation& operation,
-           const StageTraffic& stage_traffic) {
-    for (const auto* sends :
-         {&stage_traffic.forward_sends, &stage_traffic.backward_sends})
-      for (TransferId id : *sends) lane_of_.try_emplace(id, lane);
-    for (const auto* needs :
-         {&stage_traffic.forward_needs, &stage_traffic.kept_needs,
-          &stage_traffic.backward_needs})
-      for (TransferId id : *needs) reader_.try_emplace(id, operation.stage);
-    auto [at, is_new] =
-        states_.try_emplace({operation.worker, operation.stage});
-    if (!is_new) return;
-    State& s = at->second;
-    s.lane = lane;
-    for (LayerId layer : operation.forward) {
-      if (homes_.storage[layer.index()] == layer)
-        s.made.insert({ValueKind::Activation, layer});
-      s.made.insert({ValueKind::Private, layer});
-    }
-    const auto collect = [&](const std::vector<TransferId>& ids, Values& to) {
-      for (TransferId id : ids)
-        for (const Value& v : program_.transfers[id.index()].values)
-          to.insert(v);
-    };
-    collect(stage_traffic.forward_needs, s.received);
-    collect(stage_traffic.forward_sends, s.sent);
-    for (TransferId id : stage_traffic.backward_sends)
-      s.gradients_sent += program_.transfers[id.index()].bytes;
-    for (TransferId id : stage_traffic.again_sends)
-      s.sent_again += program_.transfers[id.index()].bytes;
-    s.kept = values_of(
-        kept_by(operation.backward, profile_, homes_, operation.recompute));
-    s.kept.erase_if([&](const Value& value) {
-      return is_remade_for(plan_, homes_, operation.stage, value.layer);
-    });
-    if (operation.recompute) {
-      const Values all =
-          values_of(kept_by(operation.backward, profile_, homes_, false));
-      for (const Value& value : all)
-        if (!s.kept.contains(value)) s.recomputed.insert(value);
-    }
-  }
-
-  // What is kept but neither made nor received for a forward on the worker
-  // comes by a Saved transfer, whose reader frees it. A value that several
-  // stages of a worker keep is freed by the one whose backward comes last: the
-  // first stage.
-  // Only stages that a microbatch meets together on the worker are compared.
-  void share_kept() {
-    std::map<std::pair<const Lane*, WorkerId>, Values> here, taken;
-    for (const auto& [key, s] : states_)
-      for (const Values* values : {&s.made, &s.received})
-        here[{s.lane, key.first}].insert(*values);
-    for (auto& [key, s] : states_) {  // ascending stages of a worker
-      const std::pair at{s.lane, key.first};
-      Values kept;
-      for (const Value& value : s.kept)
-        if (here[at].contains(value) && !taken[at].contains(value))
-          kept.insert(value);
-      taken[at].insert(kept);
-      s.kept = std::move(kept);
-    }
-    for (const Lane* lane : lanes_)
-      for (const auto& [key, stage_traffic] : *lane) {
-        const State& s = states_.at({key.second, key.first});
-        kept_on_[{lane, key.second}].insert(s.kept);
-        made_on_[{lane, key.second}].insert(s.made);
-        sent_on_[{lane, key.second}].insert(s.sent);
-      }
-  }
-
   void set_transfer(TransferId id) {
     Transfer& transfer = program_.transfers[id.index()];
     if (transfer.is_keyed_by_version()) return;
     const SampleRange range{transfer.first_sample, transfer.end_sample};
-    if (transfer.kind == TransferKind::Gradient || transfer.again) {
+    if (transfer.kind == TransferKind::Gradient) {
       transfer.freed_by_sender = transfer.bytes;
       return;
     }
-    const Lane* lane = lane_of_.at(id);
-    const Place at_reader{lane, transfer.to};
+    if (transfer.again) {
+      const ValueSet& stay =
+          table_.of(*program_.operation(transfer.from, transfer.made_by))
+              .recomputed;
+      for (const Value& value : transfer.values)
+        if (!stay.contains(value))
+          transfer.freed_by_sender += traffic_.bytes_of(value, range);
+      return;
+    }
+    const Lane* lane = table_.lane_of().at(id);
+    const StageId reader = table_.readers().at(id);
+    const ValueSet& kept = table_.of(lane, transfer.to).kept;
     for (const Value& value : transfer.values) {
-      if (kept_on_[at_reader].contains(value) &&
-          transfer.kind == TransferKind::Activation)
+      if (shares_memory_ && table_.of(lane, transfer.from).kept.contains(value))
+        transfer.bytes -= traffic_.bytes_of(value, range);
+      if (transfer.kind == TransferKind::Activation && kept.contains(value))
         transfer.retained_by_reader += traffic_.bytes_of(value, range);
-      if (is_passing(transfer, value, lane) &&
-          last_reader_.at(value) == reader_.at(id))
+      if (is_passing(transfer, value, lane) && last_reader_.at(value) == reader)
         transfer.freed_by_sender += traffic_.bytes_of(value, range);
     }
   }
 
   // Made where it is sent from, and not kept there for backward.
   bool is_passing(const Transfer& transfer, const Value& value,
-                  const Lane* lane) {
-    const Place sender{lane, transfer.from};
-    return made_on_[sender].contains(value) &&
-           !kept_on_[sender].contains(value);
+                  const Lane* lane) const {
+    const WorkerValues& sender = table_.of(lane, transfer.from);
+    return sender.made.contains(value) && !sender.kept.contains(value);
   }
 
   // A value that goes to several stages is freed with its way to the last one.
   void set_last_readers() {
-    for (const auto& [id, lane] : lane_of_) {
+    for (const auto& [id, lane] : table_.lane_of()) {
       const Transfer& transfer = program_.transfers[id.index()];
       for (const Value& value : transfer.values)
         if (is_passing(transfer, value, lane))
-          last_reader_[value] = std::max(last_reader_[value], reader_.at(id));
+          last_reader_[value] =
+              std::max(last_reader_[value], table_.readers().at(id));
     }
   }
 
-  // Bytes needed only while it runs: the most that a layer has in workspace and
-  // in so many tensors as large as its output.
-  Bytes transient(const std::vector<LayerId>& layers,
-                  const Operation& operation, std::int64_t outputs) const {
-    Bytes most;
-    for (LayerId layer : layers) {
-      const Bytes output =
-          traffic_.bytes_of({ValueKind::Activation, layer}, samples(operation));
-      const Bytes workspace = traffic_.workspace_of(layer, samples(operation));
-      most = std::max(most, output * outputs + workspace);
+  void end(const ValueSet& values) {
+    for (const Value& value : values) walk_.ends(value);
+  }
+  // Of which `net` stays.
+  static Effect effect_of(Bytes most, Bytes net) {
+    const Bytes allocates = std::max({most, net, Bytes(0)});
+    return {allocates, allocates - net};
+  }
+
+  void set_forward(Operation& operation, const StageValues& s) {
+    const auto& [made, sent, kept, handed_on, read] =
+        table_.of(s.lane, operation.worker);
+    Bytes stays;  // of what it makes: kept here, or on its way elsewhere
+    for (const Value& value : s.made)
+      if (kept.contains(value) || sent.contains(value) ||
+          handed_on.contains(value))
+        stays += traffic_.bytes_of(value, samples(operation));
+      else
+        walk_.ends(value);
+    // Several stages of a worker may read what it received.
+    if (table_.is_alone(operation))
+      for (const Value& value : s.received)
+        if (!kept.contains(value)) walk_.ends(value);
+    end(s.taken_over);
+    const Bytes most = walk_.forward(operation.forward, samples(operation));
+    effect(operation, ActionKind::Forward) =
+        effect_of(most, stays - bytes(s.taken_over, operation));
+  }
+
+  void set_recompute(Operation& operation, const StageValues& s) {
+    for (LayerId layer : operation.backward)
+      for (ValueKind kind : {ValueKind::Activation, ValueKind::Private})
+        if (const Value value{kind, layer};
+            !s.recomputed.contains(value) && !s.sent_again.contains(value))
+          walk_.ends(value);
+    for (const Value& value : s.saved)
+      if (!s.recomputed.contains(value)) walk_.ends(value);
+    end(s.kept_for_again);
+    const Bytes most = walk_.forward(operation.backward, samples(operation));
+    Bytes sent;
+    for (const Value& value : s.sent_again)
+      if (!s.recomputed.contains(value))
+        sent += traffic_.bytes_of(value, samples(operation));
+    effect(operation, ActionKind::Recompute) =
+        effect_of(most, bytes(s.recomputed, operation) + sent -
+                            bytes(s.kept_for_again, operation));
+  }
+
+  // What F or R left for it.
+  template <typename Visit>
+  static void for_each_left(const StageValues& s, Visit visit) {
+    for (const Value& value : s.kept)
+      if (!s.kept_for_again.contains(value)) visit(value);
+    for (const Value& value : s.recomputed) visit(value);
+  }
+
+  // What comes by a transfer counts there until the action that reads it ends.
+  void set_backward(Operation& operation, const StageValues& s) {
+    Bytes left;
+    for_each_left(s, [&](const Value& value) {
+      left += traffic_.bytes_of(value, samples(operation));
+      walk_.ends(value);
+    });
+    if (!operation.recompute) end(s.saved);
+    for (LayerId layer : s.gradients_there) walk_.has_gradient(layer);
+    const Bytes most = walk_.backward(operation.backward, samples(operation),
+                                      ActionKind::Backward);
+    effect(operation, ActionKind::Backward) =
+        effect_of(most, s.gradients_made - left);
+  }
+
+  // I frees what W does not read.
+  void set_halves(Operation& operation, const StageValues& s) {
+    const ValueSet& read = table_.of(s.lane, operation.worker).read_by_weights;
+    late_.clear();
+    const auto early = [&](const Value& value) {
+      const Bytes bytes = traffic_.bytes_of(value, samples(operation));
+      const bool is_early = !read.contains(value);
+      if (is_early)
+        walk_.ends(value);
+      else
+        late_.push_back(value);
+      return is_early ? bytes : Bytes(0);
+    };
+    Bytes freed;
+    for_each_left(s, [&](const Value& value) { freed += early(value); });
+    const std::size_t num_own = late_.size();
+    if (!operation.recompute)
+      for (const Value& value : s.saved) early(value);
+    for (LayerId layer : s.gradients_there) walk_.has_gradient(layer);
+    const Bytes most = walk_.backward(operation.backward, samples(operation),
+                                      ActionKind::BackwardInput);
+    Bytes waiting = walk_.waiting(), late;
+    for (std::size_t i = 0; i < late_.size(); ++i) {
+      const Bytes bytes = traffic_.bytes_of(late_[i], samples(operation));
+      (i < num_own ? late : waiting) += bytes;
+      walk_.ends(late_[i]);
     }
-    return most;
+    effect(operation, ActionKind::BackwardInput) =
+        effect_of(most, s.gradients_made + waiting - freed);
+    for (LayerId layer : operation.backward) walk_.has_gradient(layer);
+    effect(operation, ActionKind::BackwardWeight) =
+        effect_of(walk_.backward(operation.backward, samples(operation),
+                                 ActionKind::BackwardWeight),
+                  Bytes(0) - waiting - late);
   }
 
   void set_effects(Operation& operation) {
-    const State& s = state(operation);
-    const auto effect = [&](ActionKind kind) -> Effect& {
-      return operation.effects[static_cast<int>(kind)];
-    };
-    Values stays;  // of what F makes: kept here, or on its way elsewhere
-    const Place here{s.lane, operation.worker};
-    for (const Value& value : s.made)
-      if (kept_on_[here].contains(value) || sent_on_[here].contains(value))
-        stays.insert(value);
-    const Bytes forward = transient(operation.forward, operation, 1);
-    effect(ActionKind::Forward) = {bytes(stays, operation) + forward, forward};
-
-    const Bytes recomputed = bytes(s.recomputed, operation);
-    const Bytes workspace = transient(operation.backward, operation, 0);
-    effect(ActionKind::Recompute) = {recomputed + s.sent_again + workspace,
-                                     workspace};
-
-    const Bytes backward = transient(operation.backward, operation, 2);
-    const Bytes kept = bytes(s.kept, operation) + recomputed;
-    effect(ActionKind::Backward) = {s.gradients_sent + backward,
-                                    kept + backward};
-    // Between I and W the output gradients of layers with weights wait.
-    Bytes waiting;
-    for (LayerId layer : operation.backward)
-      if (!profile_.layers[layer.index()].parameters.empty())
-        waiting += traffic_.bytes_of({ValueKind::Activation, layer},
-                                     samples(operation));
-    effect(ActionKind::BackwardInput) = {s.gradients_sent + waiting + backward,
-                                         backward};
-    effect(ActionKind::BackwardWeight) = {workspace,
-                                          kept + waiting + workspace};
+    const StageValues& s = table_.of(operation);
+    set_forward(operation, s);
+    if (operation.recompute) set_recompute(operation, s);
+    if (kinds_.whole) set_backward(operation, s);
+    if (kinds_.halves) set_halves(operation, s);
     set_weights(operation);
   }
 
+  // A parameter that several layers share has a sum of gradients in each.
   void set_weights(Operation& operation) {
-    std::set<ParameterId> parameters;
     for (LayerId layer : operation.backward)
-      for (ParameterId id : profile_.layers[layer.index()].parameters)
-        parameters.insert(id);
-    for (ParameterId id : parameters)
-      operation.gradients += profile_.parameters[id.index()].bytes;
+      operation.gradients += profile_.parameter_bytes(layer);
     operation.optimizer =
-        operation.gradients * std::int64_t{plan_.optimizer_words};
+        weights_of(operation, profile_) * std::int64_t{plan_.optimizer_words};
   }
 
   Program& program_;
   const Plan& plan_;
   const Profile& profile_;
-  const Homes& homes_;
   const Traffic& traffic_;
-  std::map<std::pair<WorkerId, StageId>, State> states_;
-  std::vector<const Lane*> lanes_;  // distinct ones
-  std::map<TransferId, const Lane*> lane_of_;
-  std::map<Place, Values> kept_on_, made_on_, sent_on_;
-  std::map<TransferId, StageId> reader_;  // the first stage that uses it
+  const Kinds kinds_;
+  const StageValuesTable table_;
+  const bool shares_memory_;
+  LayerWalk walk_;
+  std::vector<Value> late_;
   std::map<Value, StageId> last_reader_;
 };
 
 }  // namespace
+
+Bytes weights_of(const Operation& operation, const Profile& profile) {
+  std::set<ParameterId> parameters;
+  for (LayerId layer : operation.backward)
+    for (ParameterId id : profile.layers[layer.index()].parameters)
+      parameters.insert(id);
+  Bytes bytes;
+  for (ParameterId id : parameters)
+    bytes += profile.parameters[id.index()].bytes;
+  return bytes;
+}
 
 void set_operations(Program& program, const Plan& plan) {
   program.workers.resize(plan.devices.size());
@@ -324,8 +289,10 @@ void set_operations(Program& program, const Plan& plan) {
 void set_memory_effects(Program& program, const Plan& plan,
                         const Profile& profile, const Homes& homes,
                         const Traffic& traffic,
-                        const std::vector<const Lane*>& lanes) {
-  MemoryEffects(program, plan, profile, homes, traffic).run(lanes);
+                        const std::vector<const Lane*>& lanes,
+                        bool shares_memory) {
+  MemoryEffects(program, plan, profile, homes, traffic, lanes, shares_memory)
+      .run();
 }
 
 }  // namespace pipewright

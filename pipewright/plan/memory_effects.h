@@ -16,12 +16,17 @@ namespace pipewright {
 // The workers' devices and the operations, without their effects.
 void set_operations(Program& program, const Plan& plan);
 
+// Of the layers whose backward it runs, each parameter once.
+Bytes weights_of(const Operation& operation, const Profile& profile);
+
 // Fills effects, gradients and optimizer of program.operations, and
 // freed_by_sender and retained_by_reader of program.transfers. `lanes` has one
 // entry per microbatch; the first that runs a stage on a worker stands for all.
+// With `shares_memory` what both ends of a transfer keep is not copied.
 void set_memory_effects(Program& program, const Plan& plan,
                         const Profile& profile, const Homes& homes,
                         const Traffic& traffic,
-                        const std::vector<const Lane*>& lanes);
+                        const std::vector<const Lane*>& lanes,
+                        bool shares_memory);
 
 }  // namespace pipewright

@@ -1,6 +1,7 @@
 #include "pipewright/plan/traffic.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace pipewright {
 
@@ -49,11 +50,23 @@ Bytes Traffic::bytes_of(const Value& value, SampleRange samples) const {
       samples);
 }
 
+// A kernel may take another way for a few samples: what was measured near to
+// them says more than a share of what the whole microbatch takes.
 Bytes Traffic::workspace_of(LayerId layer, SampleRange samples) const {
-  return share_of(sizes_[layer.index()].workspace, samples);
+  const int count = samples.end - samples.first;
+  if (count == plan_.microbatch) return sizes_[layer.index()].workspace;
+  int nearest = plan_.microbatch;
+  Bytes workspace = sizes_[layer.index()].workspace;
+  for (const auto& [measured, sizes] : profile_.sizes) {
+    if (std::abs(measured - count) >= std::abs(nearest - count)) continue;
+    nearest = measured;
+    workspace = sizes[layer.index()].workspace;
+  }
+  return workspace * std::int64_t{count} / std::int64_t{nearest};
 }
 
 Bytes Traffic::share_of(Bytes microbatch, SampleRange samples) const {
+  if (samples.end - samples.first == plan_.microbatch) return microbatch;
   return microbatch * std::int64_t{samples.end - samples.first} /
          std::int64_t{plan_.microbatch};
 }

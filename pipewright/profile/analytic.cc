@@ -192,6 +192,18 @@ std::vector<LayerSizes> model_sizes(const Model& model, int microbatch) {
   return rows;
 }
 
+void leave_out_samples(const Model& model, Profile& profile) {
+  if (profile.num_layers() != model.num_layers()) return;
+  for (auto& [microbatch, sizes] : profile.sizes)
+    for (std::size_t l = 0; l < sizes.size(); ++l) {
+      const Layer& layer = model.layer(LayerId(l));
+      sizes[l].keeps_private =
+          layer_cost(model, LayerId(l)).keeps_private.at(microbatch);
+      if (layer.kind == LayerKind::Flatten && layer.inputs[0].is_model_input())
+        sizes[l].output = Bytes(0);
+    }
+}
+
 Result<Profile> analytic_profile(const Model& model,
                                  std::span<const DeviceKind> kinds,
                                  std::span<const int> microbatches,

@@ -35,6 +35,10 @@ struct AnalyticOptions {
 Profile profile_graph(const Model& model);
 // What each layer's tensors take at one microbatch size.
 std::vector<LayerSizes> model_sizes(const Model& model, int microbatch);
+// Takes the model's inputs out of the sizes of a profile of the model: what
+// layers keep of them, and views of them. Where samples are in memory anyway,
+// layers have no copies.
+void leave_out_samples(const Model& model, Profile& profile);
 
 // Fails with BadConfiguration: a microbatch size that cannot be, a kind without
 // a rate, a figure past the limits of a profile.

@@ -187,6 +187,10 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
         static_cast<int>(workers_.size()),
         is_only ? -1 : transport_->first_core());
   }
+  std::vector<TensorHeap*> heaps;
+  for (std::size_t w = 0; w < workers_.size(); ++w)
+    heaps.push_back(&threads_->heap(w));
+  if (transport_->is_alone()) channels.front()->count_in(heaps);
   threads_->run([&](std::size_t w) {
     threads_->heap(w).restart_peak();
     guarded(w, [&] {

@@ -43,6 +43,7 @@ SizeClass class_of(std::size_t bytes) {
 // Stands before the bytes of each block.
 struct alignas(kAlignment) HeapBlock {
   HeapBlocks* blocks = nullptr;  // none on a thread without a heap
+  HeapBlocks* counted_in = nullptr;
   std::size_t size_class = 0;
   std::int64_t bytes = 0;
   HeapBlock* next = nullptr;  // of those that are free
@@ -53,8 +54,8 @@ struct HeapBlocks {
   std::mutex mutex;
   std::array<HeapBlock*, kNumClasses> free = {};  // by size class
   std::int64_t held = 0, peak = 0, reserved = 0;
-  std::int64_t num_used = 0;
-  bool is_orphaned = false;  // its heap is gone
+  std::int64_t num_used = 0;  // or counted here
+  bool is_orphaned = false;   // its heap is gone
 };
 
 namespace {
@@ -77,7 +78,7 @@ void* reused_block(HeapBlocks& blocks, const SizeClass& size,
 
 void* allocated(std::size_t bytes) {
   const SizeClass size = class_of(bytes);
-  const HeapBlock header{blocks_of_thread, size.index,
+  const HeapBlock header{blocks_of_thread, blocks_of_thread, size.index,
                          static_cast<std::int64_t>(bytes), nullptr};
   void* block = nullptr;
   if (header.blocks) block = reused_block(*header.blocks, size, header.bytes);
@@ -87,13 +88,24 @@ void* allocated(std::size_t bytes) {
   return new (block) HeapBlock(header) + 1;
 }
 
+// A block that was made elsewhere no longer counts here.
+void stop_counting(HeapBlocks* blocks, std::int64_t bytes) {
+  std::unique_lock lock(blocks->mutex);
+  blocks->held -= bytes;
+  const bool is_last = --blocks->num_used == 0 && blocks->is_orphaned;
+  lock.unlock();
+  if (is_last) delete blocks;
+}
+
 void release(void* bytes) {
   if (!bytes) return;
   auto* header = static_cast<HeapBlock*>(bytes) - 1;
   HeapBlocks* blocks = header->blocks;
   if (!blocks) return std::free(header);
+  const bool is_elsewhere = header->counted_in != blocks;
+  if (is_elsewhere) stop_counting(header->counted_in, header->bytes);
   std::unique_lock lock(blocks->mutex);
-  blocks->held -= header->bytes;
+  if (!is_elsewhere) blocks->held -= header->bytes;
   --blocks->num_used;
   if (!blocks->is_orphaned) {
     header->next = std::exchange(blocks->free[header->size_class], header);
@@ -142,6 +154,24 @@ TensorHeap::~TensorHeap() {
 }
 
 void TensorHeap::serve_this_thread() { blocks_of_thread = blocks_; }
+
+void TensorHeap::take_over(const at::Tensor& tensor) {
+  const c10::DataPtr& data = tensor.storage().data_ptr();
+  if (!data || data.get_deleter() != &release) return;
+  HeapBlock* header = static_cast<HeapBlock*>(data.get_context()) - 1;
+  if (!header->blocks || header->counted_in == blocks_) return;
+  HeapBlocks* before = std::exchange(header->counted_in, blocks_);
+  if (before != header->blocks) {
+    stop_counting(before, header->bytes);
+  } else {
+    const std::lock_guard lock(before->mutex);
+    before->held -= header->bytes;
+  }
+  const std::lock_guard lock(blocks_->mutex);
+  blocks_->held += header->bytes;
+  blocks_->peak = std::max(blocks_->peak, blocks_->held);
+  if (blocks_ != header->blocks) ++blocks_->num_used;
+}
 
 Bytes TensorHeap::held() const {
   const std::lock_guard lock(blocks_->mutex);

@@ -4,9 +4,12 @@
 // memory is asked for.
 //
 // A heap also counts: what a worker's tensors take is measured here. A tensor
-// handed over to another worker counts where it was made, until it is freed.
+// that is handed over to another worker counts there from then on, though its
+// memory comes back to the heap that it was made in.
 
 #pragma once
+
+#include <ATen/core/Tensor.h>
 
 #include "pipewright/base/units.h"
 
@@ -23,6 +26,10 @@ class TensorHeap {
 
   // What the calling thread allocates from now on comes from this heap.
   void serve_this_thread();
+
+  // What is behind the tensor counts here from now on. Its holders are not
+  // using it meanwhile.
+  void take_over(const at::Tensor& tensor);
 
   Bytes held() const;      // by tensors, now
   Bytes peak() const;      // the most, since restart_peak()

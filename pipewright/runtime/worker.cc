@@ -125,7 +125,7 @@ void Worker::execute(const Action& action, const ActionCode& code) {
       backward(action, code);
       break;
     case ActionKind::Send:
-      send(action);
+      send(action, code);
       break;
     case ActionKind::Receive: {
       const auto& transfer =
@@ -182,22 +182,26 @@ bool Worker::is_nothing(const Value& value) const {
          !network_.model.needs_gradient(value.layer);
 }
 
-void Worker::send(const Action& action) {
+// It lets go of what it does not need itself before others have it: then it is
+// theirs alone.
+void Worker::send(const Action& action, const ActionCode& code) {
   const TransferId id(action.index);
   const Transfer& transfer = program_.transfers[id.index()];
-  if (transfer.is_keyed_by_version()) {
-    weights_.copy(transfer.group, action.version, message_);
-    channel_->send(id, action.version, std::move(message_));
-    return;
-  }
+  const bool is_weights = transfer.is_keyed_by_version();
+  const std::int32_t key = is_weights ? action.version : action.microbatch;
   message_.clear();
-  for (const Value& value : transfer.values)
-    message_.push_back(
-        is_nothing(value)
-            ? Tensors()
-            : values_.read(value, action.microbatch,
-                           {transfer.first_sample, transfer.end_sample}));
-  channel_->send(id, action.microbatch, std::move(message_));
+  if (is_weights) {
+    weights_.copy(transfer.group, action.version, message_);
+  } else {
+    for (const Value& value : transfer.values)
+      message_.push_back(
+          is_nothing(value)
+              ? Tensors()
+              : values_.read(value, action.microbatch,
+                             {transfer.first_sample, transfer.end_sample}));
+  }
+  for (const Value& value : code.frees) values_.drop(value, action.microbatch);
+  channel_->send(id, key, std::move(message_));
 }
 
 // Of its stages among these: sums over workers where it has waited for some,

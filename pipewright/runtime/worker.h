@@ -101,7 +101,7 @@ class Worker {
   void record_loss(const LayerCode& layer, std::int32_t microbatch,
                    Samples samples, double loss);
   bool is_nothing(const Value& value) const;
-  void send(const Action& action);
+  void send(const Action& action, const ActionCode& code);
   void reduce(const Action& action);
   void check_gradients() const;
   void step(const Action& action);

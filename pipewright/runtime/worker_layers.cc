@@ -37,16 +37,26 @@ class LayerTimer {
   LayerStopwatch::Clock::time_point start_;
 };
 
-// The same for the memory that a layer's function takes only while it runs.
+Bytes size_of(const Tensors& tensors) {
+  std::size_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += tensor.nbytes();
+  return Bytes(static_cast<std::int64_t>(bytes));
+}
+
+// The same for the memory that a layer's function takes only while it runs, and
+// for what one half of backward carries to the other.
 class LayerMemory {
  public:
   LayerMemory(LayerStopwatch* stopwatch, LayerStopwatch::Part part,
-              LayerId layer)
-      : stopwatch_(stopwatch), part_(part), layer_(layer) {
+              LayerId layer, const Tensors* carried)
+      : stopwatch_(stopwatch), part_(part), layer_(layer), carried_(carried) {
     if (stopwatch_) memory_.emplace();
   }
   ~LayerMemory() {
-    if (stopwatch_) stopwatch_->add_workspace(part_, layer_, memory_->taken());
+    if (!stopwatch_) return;
+    Bytes taken = memory_->taken();
+    if (carried_) taken += size_of(*carried_);
+    stopwatch_->add_workspace(part_, layer_, taken);
   }
   LayerMemory(const LayerMemory&) = delete;
   LayerMemory& operator=(const LayerMemory&) = delete;
@@ -55,6 +65,7 @@ class LayerMemory {
   LayerStopwatch* stopwatch_;
   LayerStopwatch::Part part_;
   LayerId layer_;
+  const Tensors* carried_;
   std::optional<PassingMemory> memory_;
 };
 
@@ -152,7 +163,7 @@ void Worker::forward(const Action& action, const ActionCode& code) {
         layer.id, action.version + layer.version_offset, code.steps_back);
     Forwarded forwarded = [&] {
       const LayerMemory memory(stopwatch_, LayerStopwatch::Part::Forward,
-                               layer.id);
+                               layer.id, nullptr);
       return layer.function->forward(inputs_, weights, context);
     }();
     if (layer.is_loss && !again)
@@ -224,7 +235,7 @@ void Worker::backward_inputs(const LayerCode& layer, const Action& action,
       layer.id, action.version + layer.version_offset, code.steps_back);
   Tensors of_inputs = [&] {
     const LayerMemory memory(stopwatch_, LayerStopwatch::Part::BackwardInput,
-                             layer.id);
+                             layer.id, &carried_);
     return layer.function->backward_input(kept_, weights, gradient, &carried_);
   }();
   // The other half reads both.
@@ -265,12 +276,14 @@ void Worker::backward_weights(const LayerCode& layer, std::int32_t microbatch,
   }
   carried_.assign(both->begin() + 1, both->end());
   Tensors& sums = gradients_.of(layer.id, minibatch(microbatch));
-  const LayerMemory memory(stopwatch_, LayerStopwatch::Part::BackwardWeight,
-                           layer.id);
-  if (sums.empty())
+  if (sums.empty()) {
+    // What it makes stays: only adding to it takes memory in passing.
     sums = layer.function->backward_weight(kept_, both->front(), carried_);
-  else
+  } else {
+    const LayerMemory memory(stopwatch_, LayerStopwatch::Part::BackwardWeight,
+                             layer.id, &carried_);
     layer.function->add_backward_weight(kept_, both->front(), carried_, sums);
+  }
   carried_.clear();
 }
 

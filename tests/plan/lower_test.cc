@@ -249,8 +249,9 @@ TEST_CASE("recompute keeps only what comes into the stage") {
   const auto effect = [&](ActionKind kind) {
     return operation.effects[static_cast<int>(kind)];
   };
-  // Layer 3 keeps the 100 B of layer 2, made again by R.
-  CHECK(effect(ActionKind::Recompute).allocates == Bytes(100));
+  // Layer 3 keeps the 100 B of layer 2, made again by R; its own 100 B go
+  // behind it.
+  CHECK(effect(ActionKind::Recompute) == Effect{Bytes(200), Bytes(100)});
   CHECK(text_of(program->workers[1].body).find("1F0 v0, 1R0 v0, 1B0 v0") !=
         std::string::npos);
 }
@@ -260,16 +261,23 @@ TEST_CASE("a layer's workspace is held while it computes") {
   plan.stages[1].recompute = true;
   Profile profile = chain(4);
   const Program without = lower(plan, profile).value();
-  profile.sizes[1][3].workspace = Bytes(70);
+  profile.sizes[1][3].workspace = Bytes(7000);
   const Program with = lower(plan, profile).value();
-  for (std::size_t i = 0; i < with.operations.size(); ++i) {
-    const Bytes more(with.operations[i].stage == StageId(1) ? 70 : 0);
-    for (std::size_t kind = 0; kind < 5; ++kind) {
-      const Effect& plain = without.operations[i].effects[kind];
-      const Effect& effect = with.operations[i].effects[kind];
-      CHECK(effect.allocates == plain.allocates + more);
-      CHECK(effect.frees == plain.frees + more);
-    }
+  const auto effect = [](const Program& program, int stage, ActionKind kind) {
+    return program.operation(WorkerId(stage), StageId(stage))
+        ->effects[static_cast<int>(kind)];
+  };
+  // Beside it, while layer 3 computes: the outputs of layers 2 and 3; or the
+  // gradient that it makes; or nothing that was not there before.
+  for (const auto& [kind, beside] : {std::pair(ActionKind::Forward, 200),
+                                     {ActionKind::Recompute, 200},
+                                     {ActionKind::BackwardInput, 100},
+                                     {ActionKind::BackwardWeight, 0}}) {
+    const Effect plain = effect(without, 1, kind);
+    const Effect more = effect(with, 1, kind);
+    CHECK(more.allocates == Bytes(7000 + beside));
+    CHECK(more.allocates - more.frees == plain.allocates - plain.frees);
+    CHECK(effect(with, 0, kind) == effect(without, 0, kind));
   }
 }
 

@@ -84,18 +84,20 @@ TEST_CASE("no simulated peak is above the bound, and some reach it") {
       all_bounds += bounds[w].peak.total();
     }
   }
-  // Transfers cannot all be at their worst at once; but the bound is no idle
-  // one: a few random trials come near.
-  CHECK(5 * reached > workers);
-  CHECK(all_peaks.value() > 0.85 * all_bounds.value());
+  // Transfers, most of what a stage of one layer holds, cannot all be at their
+  // worst at once; but the bound is no idle one: a few random trials come near.
+  CHECK(6 * reached > workers);
+  CHECK(all_peaks.value() > 0.75 * all_bounds.value());
 }
 
 TEST_CASE("a worker alone holds exactly its bound") {
   ScheduleRequest request;
   request.microbatches = 5;
   const auto schedule = generate_schedule("gpipe", request);
+  Profile profile = chain(1);
+  profile.sizes[1][0].keeps_private = Bytes(10);
   const auto program = lower(
-      plan_of_schedule(*schedule, Method::Sync, Replication::Split), chain(1));
+      plan_of_schedule(*schedule, Method::Sync, Replication::Split), profile);
   REQUIRE(program.ok());
   const MemoryBound bound = memory_bounds(*program).front();
   std::mt19937 random(1);

@@ -23,6 +23,8 @@
 
 namespace pipewright {
 
+class TensorHeap;
+
 // Another worker has failed; this one has nothing to add.
 class Cancelled : public std::exception {
  public:
@@ -44,6 +46,13 @@ class Channel {
   // training: a chance to move messages on, or to note where the worker is.
   virtual void before(const Action& action, std::int64_t microbatch) {
     static_cast<void>(action), static_cast<void>(microbatch);
+  }
+
+  // Of all workers, where they are threads of one process and tensors are
+  // handed over: a message counts as memory of who gets it from the moment that
+  // it is sent and the receive is posted. Before a run, at any one end.
+  virtual void count_in(std::vector<TensorHeap*> heaps) {
+    static_cast<void>(heaps);
   }
 
   // `key` is the microbatch, or the version if the transfer carries weights.
