@@ -119,9 +119,9 @@ Result<Timeline> predicted(const TrainOptions& options, const Model& model) {
   const TrainRequest& request = options.request;
   PIPEWRIGHT_TRY(const Profile profile, profile_of_layers(options, model));
   PIPEWRIGHT_TRY(const InProcessChannelCosts channel, measure_channel());
-  PIPEWRIGHT_TRY(
-      const Program program,
-      with_run_memory(request, model, profile, words_of(request.optimizer)));
+  PIPEWRIGHT_TRY(const int words, words_of(request.optimizer));
+  PIPEWRIGHT_TRY(const Program program,
+                 with_run_memory(request, model, profile, words));
   PIPEWRIGHT_TRY(Timeline timeline,
                  predicted_timeline(program, profile, channel));
   add_step_memory(request, model, program, timeline);
