@@ -39,6 +39,8 @@ class Pool {
  public:
   Pool(const Task& task, int threads) : task_(task), threads_(threads) {}
 
+  // From the back: the first arms take the least time a step, and what comes
+  // last keeps one thread waiting for the other.
   void run(const std::vector<Job>& jobs) {
     std::atomic<std::size_t> next = 0;
     std::vector<std::thread> pool;
@@ -46,7 +48,7 @@ class Pool {
       pool.emplace_back([&, t] {
         stay_on_core(t);
         for (std::size_t i = next++; i < jobs.size(); i = next++)
-          train(jobs[i]);
+          train(jobs[jobs.size() - 1 - i]);
       });
     for (std::thread& thread : pool) thread.join();
   }
