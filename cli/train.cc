@@ -81,7 +81,7 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
 // The plan file, or a plan made here.
 Result<Plan> plan_for(const TrainOptions& options) {
   if (options.plan.empty() && !options.method.model.empty()) {
-    PIPEWRIGHT_TRY(const int words, words_of(options.request.optimizer));
+    PIPEWRIGHT_TRY(const int words, words_kept_by(options.request.optimizer));
     return planned_here(options.method, words);
   }
   if (options.plan.empty())
@@ -119,7 +119,7 @@ Result<Timeline> predicted(const TrainOptions& options, const Model& model) {
   const TrainRequest& request = options.request;
   PIPEWRIGHT_TRY(const Profile profile, profile_of_layers(options, model));
   PIPEWRIGHT_TRY(const InProcessChannelCosts channel, measure_channel());
-  PIPEWRIGHT_TRY(const int words, words_of(request.optimizer));
+  PIPEWRIGHT_TRY(const int words, words_kept_by(request.optimizer));
   PIPEWRIGHT_TRY(const Program program,
                  with_run_memory(request, model, profile, words));
   PIPEWRIGHT_TRY(Timeline timeline,
