@@ -173,7 +173,7 @@ class InProcessChannel final : public Channel {
     shared_->heaps = std::move(heaps);
   }
 
-  // Nothing to prepare: the sender leaves its tensors in the inbox itself.
+  // Only for the count: the sender leaves its tensors in the inbox itself.
   void post(TransferId transfer, std::int32_t key) override {
     const std::lock_guard lock(shared_->inboxes[worker_.index()].mutex);
     shared_->lines[transfer.index()].post(key, heap_of(worker_));
