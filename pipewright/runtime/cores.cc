@@ -78,4 +78,26 @@ int num_usable_cores() {
                    : static_cast<int>(std::thread::hardware_concurrency());
 }
 
+bool keeps_to_cores(int workers, int processors, bool is_virtual) {
+  return is_virtual ? workers == processors : workers <= processors;
+}
+
+bool keeps_to_cores(int workers) {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  return keeps_to_cores(workers, num_usable_cores(), names_hypervisor(cpuinfo));
+}
+
+bool names_hypervisor(std::istream& cpuinfo) {
+  for (std::string line; std::getline(cpuinfo, line);) {
+    std::istringstream words(line);
+    std::string word;
+    words >> word;
+    if (word != "flags") continue;
+    while (words >> word)
+      if (word == "hypervisor") return true;
+    return false;  // those of the first processor are those of all
+  }
+  return false;
+}
+
 }  // namespace pipewright

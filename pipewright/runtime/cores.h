@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,18 @@ std::vector<int> spread_over_cores(std::vector<int> processors,
 // Those of this process, in that order.
 std::vector<int> usable_cores();
 int num_usable_cores();
+
+// Whether workers, all that run on this machine, should each stay on a
+// processor of their own: where there are enough, but not on a virtual machine
+// that has more. Its processors lose speed to neighbours for seconds at a time;
+// a worker that may move is moved.
+bool keeps_to_cores(int workers, int processors, bool is_virtual);
+// On this machine.
+bool keeps_to_cores(int workers);
+
+// Whether this text of /proc/cpuinfo says that it is a virtual machine's. Arm's
+// does not say.
+bool names_hypervisor(std::istream& cpuinfo);
 
 // "0-3,8" -> 0, 1, 2, 3, 8, the system's own way to list processors; what
 // cannot be read ends the list.

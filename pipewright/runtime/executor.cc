@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "pipewright/runtime/channels/transport.h"
+#include "pipewright/runtime/cores.h"
 #include "pipewright/runtime/initial_parameters.h"
 #include "pipewright/runtime/ranks/commands.h"
 #include "pipewright/runtime/ranks/packing.h"
@@ -43,6 +44,12 @@ class FirstFailure {
 // LibTorch appends its own stack to what went wrong.
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
+}
+
+// Of a process that has all workers. One alone has all cores, and gains nothing
+// by staying on one.
+int own_first_core(int num_workers) {
+  return num_workers > 1 && keeps_to_cores(num_workers) ? 0 : -1;
 }
 
 // Means of microbatches from the means of their parts, which replicas report;
@@ -181,11 +188,10 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
     }
   };
   if (!threads_) {
-    // One alone has all cores, and gains nothing by staying on one.
-    const bool is_only = transport_->is_alone() && workers_.size() == 1;
+    const auto num_workers = static_cast<int>(workers_.size());
     threads_ = std::make_unique<WorkerThreads>(
-        static_cast<int>(workers_.size()),
-        is_only ? -1 : transport_->first_core());
+        num_workers, transport_->is_alone() ? own_first_core(num_workers)
+                                            : transport_->first_core());
   }
   std::vector<TensorHeap*> heaps;
   for (std::size_t w = 0; w < workers_.size(); ++w)

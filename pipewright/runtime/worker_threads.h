@@ -1,5 +1,5 @@
-// The threads that workers run on: one each, kept from run to run, each on a
-// core of its own where there are enough, and each with a heap of its own.
+// The threads that workers run on: one each, kept from run to run, on cores of
+// their own where that serves (cores.h), and each with a heap of its own.
 
 #pragma once
 

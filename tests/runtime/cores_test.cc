@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <sstream>
 
 namespace pipewright {
 namespace {
@@ -32,6 +33,27 @@ TEST_CASE("one processor of each core comes before any second one") {
   CHECK(spread_over_cores({1, 3, 4, 5}, neighbours) == List{1, 3, 4, 5});
   const auto unknown = [](int) { return List{}; };
   CHECK(spread_over_cores({7, 2}, unknown) == List{2, 7});
+}
+
+TEST_CASE("workers stay on cores of their own, unless they could be moved") {
+  const bool hardware = false, is_virtual = true;
+  CHECK(keeps_to_cores(2, 2, hardware));
+  CHECK(keeps_to_cores(8, 16, hardware));
+  CHECK_FALSE(keeps_to_cores(17, 16, hardware));
+  CHECK(keeps_to_cores(16, 16, is_virtual));
+  CHECK_FALSE(keeps_to_cores(8, 16, is_virtual));
+  CHECK_FALSE(keeps_to_cores(17, 16, is_virtual));
+}
+
+TEST_CASE("a virtual machine says so among the flags of its processors") {
+  const auto names = [](const char* text) {
+    std::istringstream cpuinfo(text);
+    return names_hypervisor(cpuinfo);
+  };
+  CHECK(names("processor\t: 0\nflags\t\t: fpu hypervisor lm\nbugs\t: x\n"));
+  CHECK_FALSE(names("processor\t: 0\nflags\t\t: fpu lm\nbugs\t: x\n"));
+  CHECK_FALSE(names("model name\t: hypervisor\nFeatures\t: fp asimd\n"));
+  CHECK_FALSE(names(""));
 }
 
 TEST_CASE("this process has each of its processors once") {

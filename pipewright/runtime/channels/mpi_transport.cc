@@ -181,7 +181,7 @@ Result<std::unique_ptr<MpiSession>> MpiSession::start() {
   const HostRanks ranks = ranks_on_host();
   Patience::set_cores_shared(ranks.count > cores_of_host());
   // A launcher that binds ranks to cores has decided already.
-  if (ranks.count <= num_usable_cores()) session->core_ = ranks.mine;
+  if (keeps_to_cores(ranks.count)) session->core_ = ranks.mine;
   return session;
 }
 

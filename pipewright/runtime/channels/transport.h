@@ -26,8 +26,9 @@ class Transport {
   bool leads() const { return process() == 0; }
   virtual bool is_here(WorkerId worker) const = 0;
   // Which of the cores that this process may use is to be its first worker's,
-  // the next one the next one's; -1: any.
-  virtual int first_core() const { return 0; }
+  // the next one the next one's; -1: any. What shares the machine with other
+  // processes knows; one alone decides for itself.
+  virtual int first_core() const { return -1; }
 
   // The ends of the workers that are here, in ascending order, for one run of
   // the program, which outlives them. All processes get here before any leaves.
