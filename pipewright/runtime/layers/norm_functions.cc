@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "pipewright/runtime/layers/layer_description.h"
+#include "pipewright/runtime/layers/row_sums.h"
 
 namespace pipewright {
 namespace {
@@ -29,13 +30,26 @@ class LayerNorm final : public LayerFunction {
     return {
         std::get<0>(halves(kept, weights[0], gradient, {true, false, false}))};
   }
-  // The gain does not enter its own gradient: any tensor of its shape serves.
   Tensors backward_weight(const KeptTensors& kept, const at::Tensor& gradient,
                           const Tensors&) const override {
+    Tensors sums = {at::zeros(shape_, gradient.options()),
+                    at::zeros(shape_, gradient.options())};
+    add_backward_weight(kept, gradient, {}, sums);
+    return sums;
+  }
+  void add_backward_weight(const KeptTensors& kept, const at::Tensor& gradient,
+                           const Tensors&, Tensors& sums) const override {
+    const at::Tensor &input = kept.inputs[0], &mean = kept.kept_private[0];
+    if (can_add_normalised(gradient, input, mean)) {
+      add_normalised_row_sums(sums[0], sums[1], gradient, input, mean,
+                              kept.kept_private[1]);
+      return;
+    }
+    // The gain does not enter its own gradient: any tensor of its shape serves.
     auto [none, gain, shift] =
-        halves(kept, at::empty(shape_, gradient.options()), gradient,
-               {false, true, true});
-    return {gain, shift};
+        halves(kept, sums[0], gradient, {false, true, true});
+    sums[0].add_(gain);
+    sums[1].add_(shift);
   }
 
  private:
