@@ -11,16 +11,6 @@
 namespace pipewright::cli {
 namespace {
 
-// Backward reads the newest weights moved back; the recomputation's may be
-// others.
-int corrected_copies(const Operation& operation, const StageDelay& delay) {
-  if (!delay.corrected) return 0;
-  const bool backward = delay.forward > delay.backward;
-  const bool again = operation.recompute && delay.forward > delay.recompute &&
-                     delay.recompute != delay.backward;
-  return backward + again;
-}
-
 // Those of the worker's stages.
 Bytes sums_over_workers(const Program& program, WorkerId worker) {
   Bytes bytes;
@@ -87,8 +77,7 @@ Result<Program> with_run_memory(const TrainRequest& request, const Model& model,
   program.operations = std::move(lowered.operations);
   for (Operation& operation : program.operations) {
     const StageDelay& delay = program.delays[operation.stage.index()];
-    const int words = optimizer_words + (delay.averaging > 0) +
-                      corrected_copies(operation, delay);
+    const int words = optimizer_words + correction_words(operation, delay);
     operation.optimizer = weights_of(operation, profile) * std::int64_t{words};
   }
   return program;

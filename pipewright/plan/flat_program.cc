@@ -377,10 +377,11 @@ void Lowering::set_delays() {
                             groups_.groups[static_cast<std::size_t>(owned[0])],
                             std::max(0, middle)));
   }
-  // The velocity is one word more for every weight.
-  for (Operation& operation : flat_.program.operations)
-    if (flat_.program.delays[operation.stage.index()].averaging > 0)
-      operation.optimizer += weights_of(operation, profile_);
+  for (Operation& operation : flat_.program.operations) {
+    const StageDelay& delay = flat_.program.delays[operation.stage.index()];
+    operation.optimizer += weights_of(operation, profile_) *
+                           std::int64_t{correction_words(operation, delay)};
+  }
 }
 
 }  // namespace

@@ -258,6 +258,14 @@ Bytes weights_of(const Operation& operation, const Profile& profile) {
   return bytes;
 }
 
+int correction_words(const Operation& operation, const StageDelay& delay) {
+  const bool backward = delay.corrected && delay.forward > delay.backward;
+  const bool again = delay.corrected && operation.recompute &&
+                     delay.forward > delay.recompute &&
+                     delay.recompute != delay.backward;
+  return (delay.averaging > 0) + backward + again;
+}
+
 void set_operations(Program& program, const Plan& plan) {
   program.workers.resize(plan.devices.size());
   for (std::size_t w = 0; w < plan.devices.size(); ++w)

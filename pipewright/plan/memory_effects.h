@@ -19,6 +19,11 @@ void set_operations(Program& program, const Plan& plan);
 // Of the layers whose backward it runs, each parameter once.
 Bytes weights_of(const Operation& operation, const Profile& profile);
 
+// Copies of its weights, beside their versions, that corrected reads take: the
+// velocity, and the weights moved back along it, for backward and, where those
+// are others, for the recomputation.
+int correction_words(const Operation& operation, const StageDelay& delay);
+
 // Fills effects, gradients and optimizer of program.operations, and
 // freed_by_sender and retained_by_reader of program.transfers. `lanes` has one
 // entry per microbatch; the first that runs a stage on a worker stands for all.
