@@ -140,6 +140,8 @@ struct LayerCost {
   Size keeps_private;
   // The output is the storage of its first input, which is another layer's.
   bool output_is_view = false;
+  // The gradient of its output is that of its inputs: backward makes none.
+  bool passes_gradient = false;
 };
 
 }  // namespace pipewright

@@ -7,13 +7,6 @@ namespace {
 
 std::size_t place(ValueKind kind) { return kind == ValueKind::Private; }
 
-// As the runtime's functions do: the gradient of the output is that of an
-// input.
-bool hands_gradient_on(const ProfileLayer& layer) {
-  return layer.output_is_view || layer.kind == "add" ||
-         layer.kind == "positional";
-}
-
 }  // namespace
 
 LayerWalk::LayerWalk(const Profile& profile, const Homes& homes,
@@ -22,10 +15,10 @@ LayerWalk::LayerWalk(const Profile& profile, const Homes& homes,
   const std::size_t count = profile.layers.size();
   // A source that names no parameters says nothing of who needs a gradient.
   needs_gradient_.assign(count, profile.parameters.empty());
-  hands_on_.resize(count);
+  passes_on_.resize(count);
   for (std::size_t l = 0; l < count; ++l) {
     const ProfileLayer& layer = profile.layers[l];
-    hands_on_[l] = hands_gradient_on(layer);
+    passes_on_[l] = layer.output_is_view || layer.passes_gradient;
     if (!layer.parameters.empty()) needs_gradient_[l] = true;
     for (const LayerId input : layer.inputs)
       if (needs_gradient_[input.index()]) needs_gradient_[l] = true;
@@ -144,7 +137,7 @@ void LayerWalk::make_gradients(LayerId layer) {
   for (const LayerId input : profile_.layers[layer.index()].inputs) {
     if (!needs_gradient_[input.index()]) continue;
     std::int32_t part = own;
-    if (hands_on_[layer.index()] && own != kNone)
+    if (passes_on_[layer.index()] && own != kNone)
       ++storages_[static_cast<std::size_t>(own)].references;
     else
       part = storage_of(bytes_of(ValueKind::Activation, input));

@@ -4,7 +4,7 @@
 // touches it, if nobody reads it behind the action.
 //
 // Gradients are running sums: a second part is added in place where the first
-// is nobody else's, and a layer that hands its own gradient on (add, a view)
+// is nobody else's, and a layer that passes its own gradient on (add, a view)
 // makes none. Weight gradients are not looked at: they stay for the minibatch.
 
 #pragma once
@@ -70,7 +70,7 @@ class LayerWalk {
   const Profile& profile_;
   const Homes& homes_;
   const Traffic& traffic_;
-  std::vector<bool> needs_gradient_, hands_on_;  // by layer
+  std::vector<bool> needs_gradient_, passes_on_;  // by layer
 
   SampleRange samples_;
   Bytes held_, most_, waiting_;

@@ -53,6 +53,7 @@ struct ProfileLayer {
   bool keeps_output = false;
   bool keeps_model_input = false;       // bytes then lie in keeps_private
   bool output_is_view = false;          // shares its first input's storage
+  bool passes_gradient = false;         // backward makes none for its inputs
   std::vector<ParameterId> parameters;  // shared ones in every user
 
   bool operator==(const ProfileLayer&) const = default;

@@ -107,6 +107,7 @@ ProfileLayer read_layer(JsonCursor row, Names& layers,
   layer.keeps_output = flag(row, "keeps_output");
   layer.keeps_model_input = flag(row, "keeps_model_input");
   layer.output_is_view = flag(row, "output_is_view");
+  layer.passes_gradient = flag(row, "passes_gradient");
   if (JsonCursor used = row.find("parameters"); used.exists())
     for (const JsonCursor& parameter : used.elements())
       if (auto found = parameters.find(parameter, "parameter"))
@@ -225,6 +226,7 @@ Json to_json(const ProfileLayer& layer, const Profile& profile) {
   if (layer.keeps_output) json.set("keeps_output", true);
   if (layer.keeps_model_input) json.set("keeps_model_input", true);
   if (layer.output_is_view) json.set("output_is_view", true);
+  if (layer.passes_gradient) json.set("passes_gradient", true);
   if (!layer.parameters.empty()) json.set("parameters", std::move(used));
   return json;
 }

@@ -31,6 +31,7 @@ ProfileLayer random_layer(std::mt19937& random, int index, int parameters) {
   layer.keeps_output = random_int(random, 0, 1) == 1;
   layer.keeps_model_input = random_int(random, 0, 1) == 1;
   layer.output_is_view = !layer.inputs.empty() && random_int(random, 0, 4) == 0;
+  layer.passes_gradient = random_int(random, 0, 4) == 0;
   for (int i = 0; i < random_int(random, 0, 2); ++i)
     layer.parameters.push_back(
         ParameterId(random_int(random, 0, parameters - 1)));
@@ -75,11 +76,16 @@ Profile small_profile() {
   profile.origin.source = "measured";
   profile.parameters = {{"w", Bytes(400)}, {"tied", Bytes(80)}};
   profile.layers.resize(2);
-  profile.layers[0] = {
-      "a",   "linear", {},    {},
-      false, false,    false, {ParameterId(0), ParameterId(1)}};
-  profile.layers[1] = {"b",   "linear", {LayerId(0)}, {true},
-                       false, false,    false,        {ParameterId(1)}};
+  profile.layers[0] = {.name = "a",
+                       .kind = "linear",
+                       .inputs = {},
+                       .keeps_input = {},
+                       .parameters = {ParameterId(0), ParameterId(1)}};
+  profile.layers[1] = {.name = "b",
+                       .kind = "linear",
+                       .inputs = {LayerId(0)},
+                       .keeps_input = {true},
+                       .parameters = {ParameterId(1)}};
   profile.sizes[2] = {{Bytes(20), Bytes(1), Bytes(0)}, {Bytes(2), {}, {}}};
   profile.sizes[10] = {{Bytes(100), Bytes(4), Bytes(8)}, {Bytes(10), {}, {}}};
   const auto times = [](double scale) {

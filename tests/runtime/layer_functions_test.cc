@@ -201,6 +201,13 @@ void check_bytes(const Case& c) {
   const bool is_view =
       forwarded.output.storage().data() == bench.inputs[0].storage().data();
   CHECK(is_view == cost.output_is_view);
+  const Derivatives derivatives = analytic(bench);
+  for (const at::Tensor& gradient : derivatives.inputs)
+    if (gradient.defined()) {
+      const bool is_passed =
+          gradient.storage().data() == derivatives.projection.storage().data();
+      CHECK(is_passed == cost.passes_gradient);
+    }
 }
 
 TEST_CASE("gradients equal finite differences") {
@@ -218,7 +225,7 @@ TEST_CASE("outputs and gradients equal autograd's") {
   }
 }
 
-TEST_CASE("bytes kept and put out are those the model predicts") {
+TEST_CASE("bytes kept, put out and passed back are those the model predicts") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
     check_bytes(c);

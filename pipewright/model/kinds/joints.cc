@@ -16,6 +16,7 @@ Result<LayerForm> flatten_form(const Attributes&, const Inputs& inputs) {
 void flatten_cost(const LayerFacts&, LayerCost& cost) {
   cost.traffic = {};
   cost.output_is_view = true;
+  cost.passes_gradient = true;
 }
 
 Result<LayerForm> add_form(const Attributes&, const Inputs& inputs) {
@@ -30,6 +31,7 @@ Result<LayerForm> add_form(const Attributes&, const Inputs& inputs) {
 void add_cost(const LayerFacts& facts, LayerCost& cost) {
   cost.forward = Flops(static_cast<double>(facts.output_elements()) *
                        static_cast<double>(facts.inputs.size() - 1));
+  cost.passes_gradient = true;
 }
 
 Result<LayerForm> concat_form(const Attributes& attributes,

@@ -69,6 +69,7 @@ Result<LayerForm> positional_form(const Attributes& attributes,
 void positional_cost(const LayerFacts& facts, LayerCost& cost) {
   const auto out = static_cast<double>(facts.output_elements());
   cost.forward = Flops(out);
+  cost.passes_gradient = true;
   if (flag(facts.attributes, "learned")) cost.backward_weight = Flops(out);
 }
 
