@@ -153,33 +153,48 @@ bool is_fine(const std::vector<ArmResult>& results) {
   return mean("sync") > 0.9 && mean("pipemare T1+T2") > mean("sync") - 0.03;
 }
 
-Result<bool> run(const Options& options) {
-  bool fine = true;
-  for (Recipe& recipe : recipes(options.quick)) {
-    if (!options.only.empty() &&
-        std::none_of(options.only.begin(), options.only.end(),
+bool is_wanted(const Recipe& recipe, const Options& options) {
+  return options.only.empty() ||
+         std::any_of(options.only.begin(), options.only.end(),
                      [&](const std::string& name) {
                        return recipe.task.starts_with(name);
-                     }))
-      continue;
+                     });
+}
+
+Result<std::vector<Task>> tasks(const Options& options) {
+  std::vector<Task> tasks;
+  for (Recipe& recipe : recipes(options.quick)) {
+    if (!is_wanted(recipe, options)) continue;
     for (const std::string& text : options.changes)
       if (auto changed = change(recipe, text); !changed) return changed.error();
-    const Result<Task> task = make_task(recipe);
-    if (!task && task.error().code == ErrorCode::MissingInput) {
+    Result<Task> task = make_task(recipe);
+    if (task)
+      tasks.push_back(*std::move(task));
+    else if (task.error().code == ErrorCode::MissingInput)
       std::cout << recipe.task << ": skipped, " << task.error().message << " ("
                 << task.error().hint << ")\n\n";
-      continue;
-    }
-    if (!task) return task.error();
-    const std::vector<ArmResult> results = study(*task, options.study);
-    if (results.empty()) return bad_configuration("no such arm");
-    std::cout << report_text(*task, results) << "\n"
-              << rates_text(results) << "\n"
-              << verdict_text(*task, results) << std::endl;
-    if (auto written = write_plots(*task, options.plots, results); !written)
-      return written.error();
-    if (options.quick) fine = is_fine(results);
+    else
+      return task.error();
   }
+  return tasks;
+}
+
+Result<bool> run(const Options& options) {
+  PIPEWRIGHT_TRY(const std::vector<Task> wanted, tasks(options));
+  bool fine = true, has_results = wanted.empty();
+  Result<void> written;
+  study(wanted, options.study,
+        [&](const Task& task, const std::vector<ArmResult>& results) {
+          if (results.empty()) return;
+          has_results = true;
+          std::cout << report_text(task, results) << "\n"
+                    << rates_text(results) << "\n"
+                    << verdict_text(task, results) << std::endl;
+          if (written) written = write_plots(task, options.plots, results);
+          if (options.quick) fine = is_fine(results);
+        });
+  if (!has_results) return bad_configuration("no such arm");
+  if (!written) return written.error();
   return fine;
 }
 

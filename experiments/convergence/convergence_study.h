@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,14 @@ struct StudySettings {
   std::vector<std::string> arms;  // none: all
 };
 
-// One after the other by depth. Says on stderr what is done.
-std::vector<ArmResult> study(const Task& task, const StudySettings& settings);
+// One thread at a time calls it.
+using StudyEnded =
+    std::function<void(const Task& task, const std::vector<ArmResult>&)>;
+
+// One task after the other, but no thread waits for another as long as any task
+// has something to train. Says on stderr what is done, and calls `ended` where
+// all of a task is. A task without any of the arms wanted ends with no results.
+void study(const std::vector<Task>& tasks, const StudySettings& settings,
+           const StudyEnded& ended);
 
 }  // namespace pipewright
