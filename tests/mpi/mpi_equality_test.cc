@@ -36,13 +36,6 @@ struct Case {
   Plan plan;
 };
 
-Result<Schedule> generated(const std::string& name, int workers) {
-  ScheduleRequest request;
-  request.workers = workers;
-  request.microbatches = kMicrobatches;
-  return generate_schedule(name, request);
-}
-
 void add(std::vector<Case>& cases, const std::string& name,
          const std::string& model, const Schedule& schedule,
          Method method = Method::Sync, bool recompute = false) {
@@ -64,7 +57,8 @@ std::vector<Case> synchronous_cases() {
     left_out = left_out == 4 ? 2 : left_out + 1;
     for (int workers = 2; workers <= 4; ++workers) {
       if (workers == left_out) continue;
-      const Result<Schedule> schedule = generated(generator.name, workers);
+      const Result<Schedule> schedule =
+          generated_if_possible(generator.name, workers, kMicrobatches);
       if (!schedule || schedule->is_asynchronous()) continue;
       const std::string name = generator.name + " " + std::to_string(workers);
       add(cases, name, model->first, *schedule, Method::Sync,
@@ -85,7 +79,8 @@ std::vector<Case> replicated_cases() {
         add(cases,
             std::string(replication == Replication::Split ? "split" : "rotate"),
             model,
-            with_replicas(generated("1f1b", 2).value(), replicas, replication)
+            with_replicas(generated("1f1b", 2, kMicrobatches), replicas,
+                          replication)
                 .value());
   return cases;
 }
@@ -97,7 +92,7 @@ std::vector<Case> asynchronous_cases() {
     for (const int workers : {2, 3, 4})
       add(cases, to_text(method) + " " + std::to_string(workers),
           cases.size() % 2 == 0 ? "mlp" : "gpt",
-          generated("async-1f1b", workers).value(), method);
+          generated("async-1f1b", workers, kMicrobatches), method);
   }
   return cases;
 }
@@ -109,7 +104,7 @@ std::vector<Case> two_cut_cases() {
     const int layers = models().at(name).num_layers();
     for (const auto& [forward, backward] :
          {std::pair(2, 5), std::pair(6, 3), std::pair(layers - 3, 2)}) {
-      add(cases, "two cuts", name, generated("1f1b", 2).value());
+      add(cases, "two cuts", name, generated("1f1b", 2, kMicrobatches));
       for (Stage& stage : cases.back().plan.stages) {
         stage.forward.clear();
         stage.backward.clear();

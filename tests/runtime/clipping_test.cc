@@ -75,13 +75,6 @@ void check(const Model& model, const Plan& plan, bool ordered) {
                                                 source, shape, kSteps)));
 }
 
-Schedule schedule_of(const std::string& name, int workers) {
-  ScheduleRequest request;
-  request.workers = workers;
-  request.microbatches = kMicrobatches;
-  return generate_schedule(name, request).value();
-}
-
 TEST_CASE("every kind of synchronous program clips to the same bits") {
   for (const Model& model : {small_cnn(), small_gpt()})
     for (const char* name : {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"})
@@ -90,7 +83,7 @@ TEST_CASE("every kind of synchronous program clips to the same bits") {
         CAPTURE(name);
         CAPTURE(workers);
         if (workers == 1 && std::string(name) != "1f1b") continue;
-        const Schedule schedule = schedule_of(name, workers);
+        const Schedule schedule = generated(name, workers, kMicrobatches);
         if (schedule.num_stages() > model.num_layers()) continue;
         check(model, plan_of(model, schedule, kMicrobatch), true);
       }
@@ -102,18 +95,18 @@ TEST_CASE("replicas clip by the norm of their sums") {
          {Replication::Split, Replication::Rotate})
       for (const std::vector<int>& replicas :
            {std::vector<int>{2, 1}, {1, 2}, {2, 2}})
-        check(
-            model,
-            plan_of(model,
-                    with_replicas(schedule_of("1f1b", 2), replicas, replication)
-                        .value(),
-                    kMicrobatch),
-            false);
+        check(model,
+              plan_of(model,
+                      with_replicas(generated("1f1b", 2, kMicrobatches),
+                                    replicas, replication)
+                          .value(),
+                      kMicrobatch),
+              false);
 }
 
 TEST_CASE("forward and backward at different workers") {
   const Model model = small_cnn();
-  Plan plan = plan_of(model, schedule_of("1f1b", 2), kMicrobatch);
+  Plan plan = plan_of(model, generated("1f1b", 2, kMicrobatches), kMicrobatch);
   for (Stage& stage : plan.stages) stage.backward.clear();
   for (int l = 0; l < model.num_layers(); ++l)
     plan.stages[l < 5 ? 0 : 1].backward.push_back(LayerId(l));
@@ -122,8 +115,8 @@ TEST_CASE("forward and backward at different workers") {
 
 TEST_CASE("where minibatches overlap there is no norm to clip by") {
   const Model model = small_mlp();
-  const Plan plan = plan_of(model, schedule_of("async-1f1b", 2), kMicrobatch,
-                            Method::PipeMare);
+  const Plan plan = plan_of(model, generated("async-1f1b", 2, kMicrobatches),
+                            kMicrobatch, Method::PipeMare);
   LowerOptions options;
   options.global_norm = true;
   const auto refused = lower(plan, profile_of(model, kMicrobatch), options);

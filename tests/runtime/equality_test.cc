@@ -86,18 +86,12 @@ void check(const std::string& name, const Plan& plan, Counts& counts) {
   ++counts.against_sequential;
 }
 
-Result<Schedule> generated(const std::string& name, int workers) {
-  ScheduleRequest request;
-  request.workers = workers;
-  request.microbatches = kMicrobatches;
-  return generate_schedule(name, request);
-}
-
 TEST_CASE("every synchronous schedule on 1 to 4 workers") {
   Counts counts;
   for (const ScheduleGenerator& generator : schedule_generators())
     for (int workers = 1; workers <= 4; ++workers) {
-      const Result<Schedule> schedule = generated(generator.name, workers);
+      const Result<Schedule> schedule =
+          generated_if_possible(generator.name, workers, kMicrobatches);
       if (!schedule || schedule->is_asynchronous()) continue;
       for (const auto& [name, model] : models()) {
         if (schedule->num_stages() > model.num_layers()) continue;
@@ -120,11 +114,10 @@ TEST_CASE("uneven partitions") {
   for (const std::string generator : {"gpipe", "1f1b", "zb-h1", "zb-v"})
     for (const int workers : {2, 3})
       for (const auto& [name, model] : models()) {
-        const Result<Schedule> schedule = generated(generator, workers);
-        REQUIRE(schedule.ok());
-        const int stages = schedule->num_stages(), layers = model.num_layers();
+        const Schedule schedule = generated(generator, workers, kMicrobatches);
+        const int stages = schedule.num_stages(), layers = model.num_layers();
         if (stages > layers) continue;
-        Plan plan = plan_of(model, *schedule, kMicrobatch);
+        Plan plan = plan_of(model, schedule, kMicrobatch);
         std::set<int> cuts;
         const RandomStream stream(11, generator);
         while (static_cast<int>(cuts.size()) < stages - 1)
@@ -152,7 +145,8 @@ TEST_CASE("recomputation changes no bit") {
   for (const std::string generator : {"gpipe", "1f1b", "interleaved", "zb-h1"})
     for (const int workers : {2, 3})
       for (const auto& [name, model] : models()) {
-        const Result<Schedule> schedule = generated(generator, workers);
+        const Result<Schedule> schedule =
+            generated_if_possible(generator, workers, kMicrobatches);
         if (!schedule || schedule->num_stages() > model.num_layers()) continue;
         Plan plan = plan_of(model, *schedule, kMicrobatch);
         for (Stage& stage : plan.stages) stage.recompute = true;
@@ -173,7 +167,7 @@ TEST_CASE("replicas that split a microbatch or take turns") {
            {std::vector<int>{2, 1}, {1, 2}, {2, 2}, {1, 3}, {3, 2}})
         for (const auto& [name, model] : models()) {
           const Result<Schedule> schedule = with_replicas(
-              generated(generator, 2).value(), replicas, replication);
+              generated(generator, 2, kMicrobatches), replicas, replication);
           REQUIRE(schedule.ok());
           Plan plan = plan_of(model, *schedule, kMicrobatch);
           REQUIRE(plan.replication == replication);
@@ -194,7 +188,7 @@ TEST_CASE("forward and backward cut at different places") {
     const Model& model = models().at(name);
     const int layers = model.num_layers();
     const Plan whole =
-        plan_of(model, generated("1f1b", 2).value(), kMicrobatch);
+        plan_of(model, generated("1f1b", 2, kMicrobatches), kMicrobatch);
     for (int forward = 2; forward < layers - 1; forward += 4)
       for (int backward = 1; backward < layers - 1; backward += 5) {
         Plan plan = whole;

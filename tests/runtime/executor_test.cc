@@ -20,13 +20,6 @@ using namespace testing;
 constexpr int kMicrobatch = 4;
 constexpr int kSteps = 5;
 
-Schedule generated(const std::string& name, int workers, int microbatches) {
-  ScheduleRequest request;
-  request.workers = workers;
-  request.microbatches = microbatches;
-  return generate_schedule(name, request).value();
-}
-
 Program lowered(const Model& model, const Plan& plan) {
   return lower(plan, profile_of(model, plan.microbatch)).value();
 }

@@ -205,10 +205,8 @@ TEST_CASE("memory of every synchronous schedule on 1 to 3 workers") {
   Counts counts;
   for (const ScheduleGenerator& generator : schedule_generators())
     for (int workers = 1; workers <= 3; ++workers) {
-      ScheduleRequest request;
-      request.workers = workers;
-      request.microbatches = kMicrobatches;
-      const auto schedule = generate_schedule(generator.name, request);
+      const auto schedule =
+          generated_if_possible(generator.name, workers, kMicrobatches);
       if (!schedule || schedule->is_asynchronous()) continue;
       for (const auto& [name, model] : models()) {
         if (schedule->num_stages() > model.num_layers()) continue;
@@ -229,11 +227,8 @@ TEST_CASE("memory where stages recompute") {
   for (const std::string generator : {"gpipe", "1f1b", "zb-h1"})
     for (int workers = 1; workers <= 3; ++workers)
       for (const auto& [name, model] : models()) {
-        ScheduleRequest request;
-        request.workers = workers;
-        request.microbatches = kMicrobatches;
-        const auto schedule = generate_schedule(generator, request).value();
-        Plan plan = plan_of(model, schedule, kMicrobatch);
+        Plan plan = plan_of(model, generated(generator, workers, kMicrobatches),
+                            kMicrobatch);
         for (Stage& stage : plan.stages) stage.recompute = true;
         CAPTURE(generator);
         CAPTURE(workers);
@@ -248,11 +243,8 @@ TEST_CASE("memory where backward is cut elsewhere") {
   for (const std::string generator : {"gpipe", "1f1b", "zb-h1"})
     for (const int moved : {-2, -1, 1, 2})
       for (const auto& [name, model] : models()) {
-        ScheduleRequest request;
-        request.workers = 2;
-        request.microbatches = kMicrobatches;
-        const auto schedule = generate_schedule(generator, request).value();
-        Plan plan = plan_of(model, schedule, kMicrobatch);
+        Plan plan =
+            plan_of(model, generated(generator, 2, kMicrobatches), kMicrobatch);
         const int cut = plan.stages[1].forward.front().value + moved;
         for (Stage& stage : plan.stages) stage.backward.clear();
         for (int l = 0; l < model.num_layers(); ++l)

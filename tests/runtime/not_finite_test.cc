@@ -40,11 +40,8 @@ TEST_CASE("one number that is not finite is found wherever it is") {
 }
 
 Program on_workers(const Model& model, const std::string& name, int workers) {
-  ScheduleRequest request;
-  request.workers = workers;
-  request.microbatches = kMicrobatches;
   const Plan plan =
-      plan_of(model, generate_schedule(name, request).value(), kMicrobatch);
+      plan_of(model, generated(name, workers, kMicrobatches), kMicrobatch);
   return lower(plan, profile_of(model, kMicrobatch)).value();
 }
 

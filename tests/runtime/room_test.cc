@@ -24,13 +24,6 @@ Program lowered(const Schedule& schedule, Method method = Method::Sync) {
       .value();
 }
 
-Schedule generated(const std::string& name, int workers, int microbatches) {
-  ScheduleRequest request;
-  request.workers = workers;
-  request.microbatches = microbatches;
-  return generate_schedule(name, request).value();
-}
-
 void check(const Program& program) {
   const std::vector<int> room = needed_room(program, 4);
   CHECK(gets_by_with(room, program, 4));
@@ -42,11 +35,8 @@ TEST_CASE("every schedule gets by with the room it needs") {
   int checked = 0;
   for (const ScheduleGenerator& generator : schedule_generators())
     for (const int workers : {2, 3, 4}) {
-      ScheduleRequest request;
-      request.workers = workers;
-      request.microbatches = 6;
       const Result<Schedule> schedule =
-          generate_schedule(generator.name, request);
+          generated_if_possible(generator.name, workers, 6);
       if (!schedule || schedule->is_asynchronous() ||
           schedule->num_stages() > small_gpt().num_layers())
         continue;

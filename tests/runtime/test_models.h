@@ -183,6 +183,18 @@ inline Profile profile_of(const Model& model, int microbatch) {
   return profile;
 }
 
+inline Result<Schedule> generated_if_possible(const std::string& name,
+                                              int workers, int microbatches) {
+  ScheduleRequest request;
+  request.workers = workers;
+  request.microbatches = microbatches;
+  return generate_schedule(name, request);
+}
+inline Schedule generated(const std::string& name, int workers,
+                          int microbatches) {
+  return generated_if_possible(name, workers, microbatches).value();
+}
+
 inline MicrobatchSource random_source(const Model& model, int microbatch) {
   return [&model, microbatch](int input, std::int64_t m) {
     const ModelInput& form = model.inputs()[static_cast<std::size_t>(input)];

@@ -33,7 +33,8 @@ void check(const Model& model, const Plan& plan, double most_norm = 0,
 
 Plan on_two(const Model& model, const std::string& schedule,
             Method method = Method::Sync) {
-  return plan_of(model, generated(schedule, 2), kMicrobatch, method);
+  return plan_of(model, generated(schedule, 2, kMicrobatches), kMicrobatch,
+                 method);
 }
 
 TEST_CASE("transfers") {
@@ -71,7 +72,9 @@ TEST_CASE("sums") {
       CAPTURE(static_cast<int>(replication));
       CAPTURE(fast);
       const Plan plan = plan_of(
-          cnn, with_replicas(generated("1f1b", 1), {2}, replication).value(),
+          cnn,
+          with_replicas(generated("1f1b", 1, kMicrobatches), {2}, replication)
+              .value(),
           kMicrobatch);
       check(cnn, plan, 0, {.fast_reduce = fast});
       check(cnn, plan, 0.05, {.fast_reduce = fast});

@@ -17,13 +17,6 @@ namespace pipewright::testing {
 constexpr int kMicrobatch = 4, kMicrobatches = 4;
 constexpr int kFirst = 5, kEnd = 10, kSteps = 12;
 
-inline Schedule generated(const std::string& name, int workers) {
-  ScheduleRequest request;
-  request.workers = workers;
-  request.microbatches = kMicrobatches;
-  return generate_schedule(name, request).value();
-}
-
 // Makes all tensors beforehand.
 inline MicrobatchSource prepared_source(const Model& model) {
   const MicrobatchSource random = random_source(model, kMicrobatch);

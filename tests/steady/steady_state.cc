@@ -42,8 +42,9 @@ TEST_CASE("a list that grows is ours, a tensor is LibTorch's") {
 
 // The thread that loads is watched from the source that it asks.
 void check_loading(const Model& model, const MicrobatchSource& source) {
-  const Program program =
-      lowered(model, plan_of(model, generated("1f1b", 2), kMicrobatch), 0);
+  const Program program = lowered(
+      model, plan_of(model, generated("1f1b", 2, kMicrobatches), kMicrobatch),
+      0);
   Executor executor(model, program, watching(0));
   Loader loader(
       [&source](int input, std::int64_t m) {
@@ -73,13 +74,14 @@ TEST_CASE("synchronous schedules") {
     for (const char* name : {"1f1b", "gpipe", "interleaved", "zb-h1", "zb-v"}) {
       CAPTURE(model.name());
       CAPTURE(std::string(name));
-      check(model, plan_of(model, generated(name, 2), kMicrobatch));
+      check(model,
+            plan_of(model, generated(name, 2, kMicrobatches), kMicrobatch));
     }
 }
 
 TEST_CASE("recomputation, clipping, recurrences") {
   const Model gpt = small_gpt(), cnn = small_cnn(), lstm = small_lstm();
-  const Schedule schedule = generated("1f1b", 2);
+  const Schedule schedule = generated("1f1b", 2, kMicrobatches);
   check(cnn, recomputing_all(plan_of(cnn, schedule, kMicrobatch)));
   check(gpt, plan_of(gpt, schedule, kMicrobatch), 0.05);
   check(lstm, plan_of(lstm, schedule, kMicrobatch));
@@ -95,10 +97,12 @@ TEST_CASE("replicas that split a microbatch or take turns") {
         CAPTURE(static_cast<int>(replication));
         CAPTURE(replicas[0]);
         CAPTURE(replicas[1]);
-        const Plan plan = plan_of(
-            model,
-            with_replicas(generated("1f1b", 2), replicas, replication).value(),
-            kMicrobatch);
+        const Plan plan =
+            plan_of(model,
+                    with_replicas(generated("1f1b", 2, kMicrobatches), replicas,
+                                  replication)
+                        .value(),
+                    kMicrobatch);
         check(model, plan);
         check(model, plan, 0.05);
       }
@@ -110,7 +114,9 @@ TEST_CASE("forward and backward cut at different places") {
       CAPTURE(model.name());
       CAPTURE(moved);
       check(model, with_moved_backward(
-                       model, plan_of(model, generated("1f1b", 2), kMicrobatch),
+                       model,
+                       plan_of(model, generated("1f1b", 2, kMicrobatches),
+                               kMicrobatch),
                        moved));
     }
 }
@@ -122,8 +128,9 @@ TEST_CASE("asynchronous methods") {
     for (const int workers : {2, 4}) {
       CAPTURE(to_text(method));
       CAPTURE(workers);
-      check(model, plan_of(model, generated("async-1f1b", workers), kMicrobatch,
-                           method));
+      check(model,
+            plan_of(model, generated("async-1f1b", workers, kMicrobatches),
+                    kMicrobatch, method));
     }
 }
 
