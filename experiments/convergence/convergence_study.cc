@@ -110,19 +110,24 @@ class Course {
     for (std::size_t i = trained_.size(); i-- > 0;)
       if (Training& arm = trained_[i]; arm.begun < arm.result->trials.size()) {
         Trial& trial = arm.result->trials[arm.begun++];
-        return Job{i,          arm.result, true,          trial_steps(),
-                   trial.rate, 0,          &trial.outcome};
+        return Job{.place = i,
+                   .result = arm.result,
+                   .is_trial = true,
+                   .steps = trial_steps(),
+                   .rate = trial.rate,
+                   .seed = 0,
+                   .outcome = &trial.outcome};
       }
     for (std::size_t i = trained_.size(); i-- > 0;)
       if (Training& arm = trained_[i]; arm.seeds_begun < arm.num_seeds()) {
         const std::size_t seed = arm.seeds_begun++;
-        return Job{i,
-                   arm.result,
-                   false,
-                   task_.recipe.steps,
-                   arm.result->rate,
-                   seed,
-                   &arm.result->outcomes[seed]};
+        return Job{.place = i,
+                   .result = arm.result,
+                   .is_trial = false,
+                   .steps = task_.recipe.steps,
+                   .rate = arm.result->rate,
+                   .seed = seed,
+                   .outcome = &arm.result->outcomes[seed]};
       }
     return std::nullopt;
   }
