@@ -5,8 +5,8 @@
 
 #include <limits>
 
-#include "pipewright/planners/bi_partition_search.h"
-#include "tests/planners/bi_partition_chain.h"
+#include "pipewright/planners/bi_partition/bi_partition_search.h"
+#include "tests/planners/bi_partition/bi_partition_chain.h"
 
 namespace pipewright {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "pipewright/base/files.h"
 #include "pipewright/model/model.h"
-#include "pipewright/planners/exact_placement.h"
-#include "pipewright/planners/exact_profile.h"
+#include "pipewright/planners/exact/exact_placement.h"
+#include "pipewright/planners/exact/exact_profile.h"
 #include "pipewright/profile/analytic.h"
 
 namespace pipewright {

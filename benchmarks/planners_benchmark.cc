@@ -11,7 +11,7 @@
 #include "pipewright/base/files.h"
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/model/model.h"
-#include "pipewright/planners/pipedream.h"
+#include "pipewright/planners/pipedream/pipedream.h"
 #include "pipewright/profile/analytic.h"
 
 namespace pipewright {

@@ -7,8 +7,8 @@
 #include "pipewright/cluster/cluster_text.h"
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/planners/planner.h"
-#include "pipewright/planners/spp_device_order.h"
-#include "pipewright/planners/spp_search.h"
+#include "pipewright/planners/spp/spp_device_order.h"
+#include "pipewright/planners/spp/spp_search.h"
 #include "tests/plan/chain.h"
 
 namespace pipewright {

@@ -3,8 +3,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "pipewright/plan/lower.h"
-#include "pipewright/plan/validate.h"
+#include "pipewright/plan/lowering/lower.h"
+#include "pipewright/plan/validation/validate.h"
 #include "tests/plan/chain.h"
 
 namespace pipewright {

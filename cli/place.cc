@@ -10,7 +10,7 @@
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
-#include "pipewright/planners/exact_any_set.h"
+#include "pipewright/planners/exact/exact_any_set.h"
 
 namespace pipewright::cli {
 namespace {

@@ -5,10 +5,10 @@
 #include "pipewright/base/text_table.h"
 #include "pipewright/cluster/cluster.h"
 #include "pipewright/model/model_file.h"
+#include "pipewright/plan/lowering/versions_text.h"
 #include "pipewright/plan/plan.h"
-#include "pipewright/plan/schedule.h"
-#include "pipewright/plan/schedule_csv.h"
-#include "pipewright/plan/versions_text.h"
+#include "pipewright/plan/schedule/schedule.h"
+#include "pipewright/plan/schedule/schedule_csv.h"
 #include "pipewright/profile/formats/importer.h"
 #include "pipewright/profile/profile.h"
 

@@ -10,7 +10,7 @@
 #include "pipewright/model/model.h"
 #include "pipewright/profile/profile.h"
 #include "pipewright/runtime/ranks/launch.h"
-#include "pipewright/runtime/trainer.h"
+#include "pipewright/runtime/training/trainer.h"
 #include "pipewright/simulate/in_process_costs.h"
 
 namespace pipewright::cli {

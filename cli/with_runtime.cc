@@ -3,7 +3,7 @@
 #include "cli/runtime_link.h"
 #include "pipewright/runtime/channels/mpi_version.h"
 #include "pipewright/runtime/libtorch_version.h"
-#include "pipewright/runtime/profiler.h"
+#include "pipewright/runtime/profiling/profiler.h"
 
 namespace pipewright::cli {
 

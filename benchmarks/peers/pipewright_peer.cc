@@ -19,7 +19,7 @@
 #include "pipewright/profile/analytic.h"
 #include "pipewright/runtime/channels/launcher.h"
 #include "pipewright/runtime/channels/mpi_transport.h"
-#include "pipewright/runtime/profiler.h"
+#include "pipewright/runtime/profiling/profiler.h"
 #include "pipewright/runtime/ranks/commands.h"
 
 namespace pipewright::bench {

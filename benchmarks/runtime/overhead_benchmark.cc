@@ -23,11 +23,11 @@
 #include "pipewright/base/text_table.h"
 #include "pipewright/model/builder.h"
 #include "pipewright/profile/analytic.h"
-#include "pipewright/runtime/cores.h"
 #include "pipewright/runtime/data/random_inputs.h"
-#include "pipewright/runtime/initial_parameters.h"
-#include "pipewright/runtime/network.h"
-#include "pipewright/runtime/profiler.h"
+#include "pipewright/runtime/execution/cores.h"
+#include "pipewright/runtime/execution/network.h"
+#include "pipewright/runtime/profiling/profiler.h"
+#include "pipewright/runtime/training/initial_parameters.h"
 #include "pipewright/simulate/in_process_costs.h"
 
 namespace pipewright::bench {

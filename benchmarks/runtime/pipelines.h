@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "pipewright/plan/lower.h"
+#include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/profile/profile.h"
-#include "pipewright/runtime/executor.h"
+#include "pipewright/runtime/execution/executor.h"
 #include "pipewright/schedules/generator.h"
 
 namespace pipewright::bench {

@@ -12,8 +12,8 @@
 #include "benchmarks/runtime/pipelines.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
-#include "pipewright/runtime/cores.h"
-#include "pipewright/runtime/profiler.h"
+#include "pipewright/runtime/execution/cores.h"
+#include "pipewright/runtime/profiling/profiler.h"
 #include "pipewright/simulate/in_process_costs.h"
 
 namespace pipewright::bench {

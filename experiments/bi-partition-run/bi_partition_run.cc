@@ -14,11 +14,11 @@
 #include "pipewright/cluster/cluster.h"
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/model/zoo/sketch.h"
-#include "pipewright/plan/lower.h"
+#include "pipewright/plan/lowering/lower.h"
 #include "pipewright/planners/pipeline.h"
 #include "pipewright/runtime/data/dataset.h"
-#include "pipewright/runtime/executor.h"
-#include "pipewright/runtime/profiler.h"
+#include "pipewright/runtime/execution/executor.h"
+#include "pipewright/runtime/profiling/profiler.h"
 
 namespace pipewright {
 namespace {

@@ -10,7 +10,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/estimate/estimator.h"
-#include "pipewright/planners/bi_partition.h"
+#include "pipewright/planners/bi_partition/bi_partition.h"
 #include "pipewright/planners/planner.h"
 
 namespace pipewright {

@@ -6,12 +6,12 @@
 #include <numbers>
 #include <numeric>
 
-#include "pipewright/plan/lower.h"
+#include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/method_switch.h"
-#include "pipewright/plan/validate.h"
-#include "pipewright/planners/pipemare_cuts.h"
+#include "pipewright/plan/validation/validate.h"
+#include "pipewright/planners/pipemare/pipemare_cuts.h"
 #include "pipewright/profile/analytic.h"
-#include "pipewright/runtime/executor.h"
+#include "pipewright/runtime/execution/executor.h"
 #include "pipewright/schedules/async_chunks.h"
 #include "pipewright/simulate/given_costs.h"
 

@@ -9,7 +9,7 @@
 
 #include "experiments/convergence/convergence_task.h"
 #include "pipewright/plan/method.h"
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 
 namespace pipewright {
 

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "pipewright/base/text.h"
-#include "pipewright/runtime/cores.h"
+#include "pipewright/runtime/execution/cores.h"
 
 namespace pipewright {
 namespace {

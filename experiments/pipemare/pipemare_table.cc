@@ -8,8 +8,8 @@
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/model/model.h"
-#include "pipewright/planners/pipemare_cuts.h"
-#include "pipewright/planners/pipemare_report.h"
+#include "pipewright/planners/pipemare/pipemare_cuts.h"
+#include "pipewright/planners/pipemare/pipemare_report.h"
 #include "pipewright/profile/analytic.h"
 
 namespace pipewright {

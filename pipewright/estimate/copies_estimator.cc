@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "pipewright/estimate/estimator.h"
-#include "pipewright/plan/lower.h"
-#include "pipewright/plan/validate.h"
+#include "pipewright/plan/lowering/lower.h"
+#include "pipewright/plan/validation/validate.h"
 #include "pipewright/planners/copies.h"
 #include "pipewright/simulate/simulate.h"
 

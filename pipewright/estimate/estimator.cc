@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "pipewright/estimate/copies_estimator.h"
-#include "pipewright/plan/lower.h"
-#include "pipewright/plan/validate.h"
+#include "pipewright/plan/lowering/lower.h"
+#include "pipewright/plan/validation/validate.h"
 #include "pipewright/simulate/simulate.h"
 
 namespace pipewright {

@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "pipewright/plan/validate.h"
+#include "pipewright/plan/validation/validate.h"
 #include "pipewright/planners/planner.h"
 #include "pipewright/timeline/timeline.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "pipewright/plan/lower.h"
+#include "pipewright/plan/lowering/lower.h"
 
 namespace pipewright {
 

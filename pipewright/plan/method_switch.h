@@ -6,7 +6,7 @@
 
 #include "pipewright/base/result.h"
 #include "pipewright/plan/plan.h"
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 
 namespace pipewright {
 

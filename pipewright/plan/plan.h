@@ -14,7 +14,7 @@
 #include "pipewright/base/result.h"
 #include "pipewright/base/units.h"
 #include "pipewright/plan/method.h"
-#include "pipewright/plan/schedule.h"
+#include "pipewright/plan/schedule/schedule.h"
 #include "pipewright/profile/profile.h"
 
 namespace pipewright {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "pipewright/base/text.h"
-#include "pipewright/planners/bounds.h"
+#include "pipewright/planners/bounds/bounds.h"
 
 namespace pipewright {
 namespace {

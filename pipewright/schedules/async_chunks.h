@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "pipewright/plan/schedule.h"
+#include "pipewright/plan/schedule/schedule.h"
 
 namespace pipewright {
 

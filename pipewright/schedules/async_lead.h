@@ -4,7 +4,7 @@
 #pragma once
 
 #include "pipewright/base/result.h"
-#include "pipewright/plan/schedule.h"
+#include "pipewright/plan/schedule/schedule.h"
 #include "pipewright/schedules/generator.h"
 
 namespace pipewright {

@@ -9,7 +9,7 @@
 
 #include "pipewright/base/result.h"
 #include "pipewright/base/units.h"
-#include "pipewright/plan/schedule.h"
+#include "pipewright/plan/schedule/schedule.h"
 
 namespace pipewright {
 

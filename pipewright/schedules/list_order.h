@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "pipewright/plan/schedule.h"
+#include "pipewright/plan/schedule/schedule.h"
 #include "pipewright/schedules/generator.h"
 
 namespace pipewright {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "pipewright/base/units.h"
-#include "pipewright/plan/schedule.h"
+#include "pipewright/plan/schedule/schedule.h"
 #include "pipewright/schedules/generator.h"
 
 namespace pipewright {

@@ -16,7 +16,7 @@
 
 #include <vector>
 
-#include "pipewright/plan/schedule.h"
+#include "pipewright/plan/schedule/schedule.h"
 
 namespace pipewright {
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "pipewright/plan/schedule.h"
+#include "pipewright/plan/schedule/schedule.h"
 
 namespace pipewright {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "pipewright/plan/schedule.h"
+#include "pipewright/plan/schedule/schedule.h"
 
 namespace pipewright {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "pipewright/base/result.h"
-#include "pipewright/plan/schedule.h"
+#include "pipewright/plan/schedule/schedule.h"
 #include "pipewright/schedules/generator.h"
 
 namespace pipewright::zb {

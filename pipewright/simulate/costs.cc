@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "pipewright/plan/memory_bound.h"
+#include "pipewright/plan/memory/memory_bound.h"
 #include "pipewright/profile/tiers.h"
 #include "pipewright/simulate/simulate.h"
 

@@ -10,7 +10,7 @@
 
 #include "pipewright/base/result.h"
 #include "pipewright/cluster/cluster.h"
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 #include "pipewright/profile/profile.h"
 #include "pipewright/timeline/timeline.h"
 

@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 #include "pipewright/simulate/fair_share.h"
 #include "pipewright/simulate/simulate.h"
 

@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 #include "pipewright/timeline/timeline.h"
 
 namespace pipewright {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 #include "pipewright/timeline/timeline.h"
 
 namespace pipewright {

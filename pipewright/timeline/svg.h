@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 #include "pipewright/timeline/timeline.h"
 
 namespace pipewright {

@@ -8,8 +8,8 @@
 
 #include "pipewright/base/ids.h"
 #include "pipewright/base/units.h"
-#include "pipewright/plan/memory_use.h"
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/memory/memory_use.h"
+#include "pipewright/plan/program/program.h"
 
 namespace pipewright {
 

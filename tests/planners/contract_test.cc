@@ -11,7 +11,7 @@
 
 #include "pipewright/base/json.h"
 #include "pipewright/cluster/cluster_builder.h"
-#include "pipewright/planners/bounds.h"
+#include "pipewright/planners/bounds/bounds.h"
 #include "pipewright/planners/planner.h"
 #include "pipewright/planners/refusal.h"
 #include "tests/planners/random_problems.h"

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "pipewright/model/builder.h"
-#include "pipewright/plan/lower.h"
+#include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/profile/profile.h"
 #include "pipewright/runtime/data/random_inputs.h"
 #include "pipewright/runtime/layers/random_stream.h"
-#include "pipewright/runtime/training.h"
+#include "pipewright/runtime/training/training.h"
 #include "pipewright/schedules/generator.h"
 
 namespace pipewright::testing {

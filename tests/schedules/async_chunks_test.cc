@@ -6,9 +6,9 @@
 
 #include <random>
 
-#include "pipewright/plan/lower.h"
-#include "pipewright/plan/validate.h"
-#include "pipewright/plan/versions.h"
+#include "pipewright/plan/lowering/lower.h"
+#include "pipewright/plan/lowering/versions.h"
+#include "pipewright/plan/validation/validate.h"
 #include "pipewright/schedules/generator.h"
 #include "tests/plan/chain.h"
 

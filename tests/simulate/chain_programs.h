@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 #include "pipewright/simulate/given_costs.h"
 
 namespace pipewright::test {

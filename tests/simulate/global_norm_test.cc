@@ -6,9 +6,9 @@
 #include <random>
 
 #include "pipewright/cluster/cluster.h"
-#include "pipewright/plan/forward_program.h"
-#include "pipewright/plan/lower.h"
-#include "pipewright/plan/validate.h"
+#include "pipewright/plan/lowering/lower.h"
+#include "pipewright/plan/program/forward_program.h"
+#include "pipewright/plan/validation/validate.h"
 #include "pipewright/simulate/simulate.h"
 #include "tests/plan/chain.h"
 

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "pipewright/plan/lower.h"
-#include "pipewright/plan/validate.h"
+#include "pipewright/plan/lowering/lower.h"
+#include "pipewright/plan/validation/validate.h"
 #include "pipewright/schedules/generator.h"
 #include "pipewright/simulate/given_costs.h"
 #include "tests/plan/chain.h"

@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 #include "pipewright/simulate/simulate.h"
 #include "tests/simulate/naive_sharing.h"
 

@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 #include "pipewright/simulate/simulate.h"
 
 namespace pipewright::test {

@@ -11,8 +11,8 @@
 #include <limits>
 #include <random>
 
-#include "pipewright/plan/lower.h"
-#include "pipewright/plan/validate.h"
+#include "pipewright/plan/lowering/lower.h"
+#include "pipewright/plan/validation/validate.h"
 #include "pipewright/simulate/simulate.h"
 #include "tests/plan/chain.h"
 

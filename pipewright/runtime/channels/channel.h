@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "pipewright/base/ids.h"
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 #include "pipewright/runtime/tensors.h"
 
 namespace pipewright {

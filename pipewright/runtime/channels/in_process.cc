@@ -14,8 +14,8 @@
 #include "pipewright/runtime/channels/room.h"
 #include "pipewright/runtime/channels/transport.h"
 #include "pipewright/runtime/channels/waiting.h"
-#include "pipewright/runtime/cores.h"
-#include "pipewright/runtime/tensor_heap.h"
+#include "pipewright/runtime/execution/cores.h"
+#include "pipewright/runtime/execution/tensor_heap.h"
 
 namespace pipewright {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 #include "pipewright/runtime/channels/channel.h"
 
 namespace pipewright {

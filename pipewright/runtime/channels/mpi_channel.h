@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 #include "pipewright/runtime/channels/channel.h"
 #include "pipewright/runtime/channels/in_turn.h"
 #include "pipewright/runtime/channels/mpi_engine.h"

@@ -9,7 +9,7 @@
 #include "pipewright/runtime/channels/mpi_channel.h"
 #include "pipewright/runtime/channels/mpi_engine.h"
 #include "pipewright/runtime/channels/mpi_version.h"
-#include "pipewright/runtime/cores.h"
+#include "pipewright/runtime/execution/cores.h"
 
 namespace pipewright {
 namespace {

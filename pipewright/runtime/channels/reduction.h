@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 #include "pipewright/runtime/channels/channel.h"
 
 namespace pipewright {

@@ -8,8 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "pipewright/plan/action_cursor.h"
-#include "pipewright/plan/program_messages.h"
+#include "pipewright/plan/program/action_cursor.h"
+#include "pipewright/plan/program/program_messages.h"
 #include "pipewright/runtime/channels/reduction.h"
 
 namespace pipewright {

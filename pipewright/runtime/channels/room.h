@@ -11,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 
 namespace pipewright {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 #include "pipewright/runtime/channels/channel.h"
 
 namespace pipewright {

@@ -15,7 +15,7 @@
 
 #include "pipewright/base/result.h"
 #include "pipewright/model/model.h"
-#include "pipewright/runtime/training.h"
+#include "pipewright/runtime/training/training.h"
 
 namespace pipewright {
 

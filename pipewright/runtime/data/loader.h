@@ -9,7 +9,7 @@
 
 #include <memory>
 
-#include "pipewright/runtime/training.h"
+#include "pipewright/runtime/training/training.h"
 
 namespace pipewright {
 

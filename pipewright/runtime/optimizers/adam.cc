@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "pipewright/plan/optimizer_words.h"
+#include "pipewright/plan/memory/optimizer_words.h"
 #include "pipewright/runtime/optimizers/optimizer.h"
 
 namespace pipewright {

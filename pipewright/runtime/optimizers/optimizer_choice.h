@@ -24,7 +24,8 @@ struct OptimizerChoice {
 // "sgd momentum=0.9", as a checkpoint remembers it.
 std::string to_text(const OptimizerChoice& choice);
 
-// State per weight; see plan/optimizer_words.h. Fails as make_optimizer() does.
+// State per weight; see plan/memory/optimizer_words.h. Fails as
+// make_optimizer() does.
 Result<int> words_of(const OptimizerChoice& choice);
 
 }  // namespace pipewright

@@ -2,7 +2,7 @@
 //   g <- gradient + decay * w;  b <- momentum * b + g;  w <- w - rate * b
 // and with Nesterov's look-ahead w <- w - rate * (g + momentum * b).
 
-#include "pipewright/plan/optimizer_words.h"
+#include "pipewright/plan/memory/optimizer_words.h"
 #include "pipewright/runtime/optimizers/optimizer.h"
 
 namespace pipewright {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "pipewright/base/text.h"
-#include "pipewright/runtime/checkpoint.h"
+#include "pipewright/runtime/checkpoint/checkpoint.h"
 
 namespace pipewright {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "pipewright/base/ids.h"
 #include "pipewright/base/units.h"
-#include "pipewright/plan/program.h"
+#include "pipewright/plan/program/program.h"
 
 namespace pipewright {
 

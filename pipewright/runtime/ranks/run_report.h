@@ -11,7 +11,7 @@
 #include "pipewright/base/error.h"
 #include "pipewright/base/units.h"
 #include "pipewright/runtime/channels/transport.h"
-#include "pipewright/runtime/worker.h"
+#include "pipewright/runtime/execution/worker.h"
 
 namespace pipewright {
 

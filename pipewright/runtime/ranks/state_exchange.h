@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "pipewright/runtime/channels/transport.h"
-#include "pipewright/runtime/executor.h"
-#include "pipewright/runtime/network.h"
+#include "pipewright/runtime/execution/executor.h"
+#include "pipewright/runtime/execution/network.h"
 
 namespace pipewright {
 

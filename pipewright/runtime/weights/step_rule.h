@@ -8,8 +8,8 @@
 
 #pragma once
 
-#include "pipewright/plan/program.h"
-#include "pipewright/runtime/training.h"
+#include "pipewright/plan/program/program.h"
+#include "pipewright/runtime/training/training.h"
 
 namespace pipewright {
 

@@ -11,10 +11,10 @@
 #include <map>
 #include <vector>
 
-#include "pipewright/plan/program.h"
-#include "pipewright/runtime/gradients.h"
-#include "pipewright/runtime/network.h"
-#include "pipewright/runtime/training.h"
+#include "pipewright/plan/program/program.h"
+#include "pipewright/runtime/execution/gradients.h"
+#include "pipewright/runtime/execution/network.h"
+#include "pipewright/runtime/training/training.h"
 #include "pipewright/runtime/weights/step_rule.h"
 
 namespace pipewright {

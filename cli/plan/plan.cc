@@ -1,0 +1,168 @@
+// pipewright plan: where to cut, on which device what goes, in which order.
+
+#include "pipewright/plan/plan.h"
+
+#include <iostream>
+
+#include "cli/plan/planning.h"
+#include "cli/simulate/memory_proof.h"
+#include "pipewright/base/files.h"
+#include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
+#include "pipewright/plan/lowering/lower.h"
+
+namespace pipewright::cli {
+namespace {
+
+struct PlanOptions {
+  ProblemOptions problem;
+  std::string planner, method = "sync", file;
+  Output output;
+};
+
+Result<Candidate> best_candidate(const PlanOptions& options,
+                                 const LoadedProblem& loaded) {
+  PIPEWRIGHT_TRY(const std::vector<Method> methods,
+                 parse_methods({options.method}));
+  const std::string planner =
+      options.planner.empty() ? "auto" : options.planner;
+  Watch watch;
+  std::vector<Candidate> all;
+  for (Method method : methods) {
+    PIPEWRIGHT_TRY(std::vector<Candidate> some,
+                   candidates(loaded, planner, method, watch));
+    for (Candidate& candidate : some) all.push_back(std::move(candidate));
+  }
+  rank(all);
+  if (all.front().planned) return std::move(all.front());
+  Error error = bad_configuration(all.front().refusal);
+  for (std::size_t i = 1; i < all.size(); ++i)
+    error.others.push_back(bad_configuration(all[i].refusal));
+  return error;
+}
+
+std::string stages_table(const Planned& planned, const LoadedProblem& loaded,
+                         int width) {
+  using Align = TextTable::Align;
+  bool split = false;
+  for (const Stage& stage : planned.plan.stages)
+    split = split || stage.forward != stage.backward;
+  std::vector<TextTable::Column> columns = {{"stage", Align::Right},
+                                            {"layers", Align::Left}};
+  if (split) columns.push_back({"backward", Align::Left});
+  columns.push_back({"devices", Align::Left});
+  columns.push_back({"memory", Align::Right});
+  TextTable table(columns);
+  for (std::size_t s = 0; s < planned.plan.stages.size(); ++s) {
+    const Stage& stage = planned.plan.stages[s];
+    std::vector<std::string> devices;
+    Bytes memory;
+    for (WorkerId worker : stage.workers) {
+      const DeviceId device = planned.plan.devices[worker.index()];
+      devices.push_back(loaded.cluster->devices()[device.index()].name);
+      memory = std::max(memory, planned.estimate.memory[worker.index()]);
+    }
+    std::vector<std::string> row = {
+        std::to_string(s), layers_text(stage.forward, *loaded.profile) +
+                               (stage.recompute ? ", recompute" : "")};
+    if (split) row.push_back(layers_text(stage.backward, *loaded.profile));
+    row.push_back(join(devices, " "));
+    row.push_back(to_text(memory));
+    table.add_row(row);
+  }
+  return table.to_text(width);
+}
+
+void print_plan(const Candidate& candidate, const LoadedProblem& loaded,
+                const PlanOptions& options) {
+  const Planned& planned = *candidate.planned;
+  const Plan& plan = planned.plan;
+  std::cout << stages_table(planned, loaded, options.output.width) << "\n"
+            << plan.planner << ", " << to_text(plan.method) << ", "
+            << plan.schedule_name << ": " << plan.num_microbatches()
+            << " microbatches of " << plan.microbatch << " samples\n"
+            << "step " << to_text(planned.estimate.step) << ", bubble "
+            << to_text(planned.estimate.bubble * 100) << " %, traffic "
+            << to_text(planned.estimate.traffic) << ", planned in "
+            << to_text(candidate.planning) << "\n";
+  if (planned.lower_bound > Seconds(0)) std::cout << gap_text(planned) << "\n";
+  if (!planned.why.empty()) std::cout << planned.why << "\n";
+}
+
+// What was simulated fits; only a proof does not depend on how fast things are.
+// It takes the square of the workers, so it is made where they are few, and
+// memory is not plenty.
+void say_if_memory_is_tight(const Planned& planned,
+                            const LoadedProblem& loaded) {
+  constexpr std::size_t kMostWorkers = 128;
+  bool is_plenty = true;
+  std::vector<Bytes> limits;
+  for (DeviceId device : planned.plan.devices) {
+    limits.push_back(loaded.problem.memory_of(device));
+    const Bytes peak = planned.estimate.memory[limits.size() - 1];
+    is_plenty = is_plenty && peak * std::int64_t{2} < limits.back();
+  }
+  if (is_plenty || limits.size() > kMostWorkers) return;
+  const auto program = lower(planned.plan, *loaded.profile);
+  if (!program) return;
+  const auto proof = memory_proof(*program, limits);
+  if (proof) return;
+  const std::string& why = proof.error().message;  // and a drawing
+  std::cerr << "it fits as simulated; if transfers are late it may not: "
+            << proof.error().where << ": " << why.substr(0, why.find('\n'))
+            << "\n";
+}
+
+void run_plan(const PlanOptions& options, Exit& exit) {
+  const auto loaded = load_problem(options.problem);
+  if (!loaded) return report(loaded.error(), exit);
+  const auto best = best_candidate(options, *loaded);
+  if (!best) report(best.error(), exit);
+  if (Watch::was_interrupted()) exit.code = kInterruptedExit;
+  if (!best) return;
+  if (Watch::was_interrupted())
+    std::cerr << "interrupted: this is the best so far\n";
+  if (!options.file.empty()) {
+    const Json json = to_json(best->planned->plan);
+    if (auto written = write_file(options.file, json.to_text()); !written)
+      return report(written.error(), exit);
+    std::cerr << "wrote " << options.file << "\n";
+  }
+  say_if_memory_is_tight(*best->planned, *loaded);
+  if (options.output.json)
+    std::cout << to_json(*best, *loaded).to_text();
+  else
+    print_plan(*best, *loaded, options);
+}
+
+std::string planner_list() {
+  std::string list = "Planners:";
+  for (const auto& planner : planners()) {
+    const std::string name = planner->name();
+    list += "\n  " + name +
+            std::string(name.size() < 15 ? 15 - name.size() : 1, ' ') +
+            planner->summary();
+  }
+  return list;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, Exit& exit) {
+  CLI::App* command = app.add_subcommand(
+      "plan", "Where to cut a model, what goes where, in which order");
+  auto options = std::make_shared<PlanOptions>();
+  add_problem_options(*command, options->problem);
+  command->add_option("--planner", options->planner,
+                      "Who plans; default: auto, the best of all");
+  command->footer(planner_list());
+  command
+      ->add_option("--method", options->method,
+                   "How weights move: sync, stash, 2bw, pipemare, ...")
+      ->capture_default_str();
+  command->add_option("-o,--output", options->file, "Writes the plan file");
+  add_output_options(*command, options->output);
+  command->callback([options, &exit] { run_plan(*options, exit); });
+}
+
+}  // namespace pipewright::cli

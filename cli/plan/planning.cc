@@ -1,0 +1,202 @@
+#include "cli/plan/planning.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "pipewright/base/heap.h"
+#include "pipewright/base/text.h"
+#include "pipewright/planners/auto/auto_planner.h"
+#include "pipewright/planners/bounds/bounds.h"
+#include "pipewright/planners/parallel.h"
+
+namespace pipewright::cli {
+namespace {
+
+Error other_number(const Plan& plan, const Problem& problem) {
+  return bad_configuration(
+      plan.planner + " plans " + std::to_string(plan.stages.size()) +
+          " stages, not the " + std::to_string(problem.stages) + " asked for",
+      "auto and pipemare keep to --stages");
+}
+
+Candidate candidate_of(const Planner& planner, const Problem& problem,
+                       const std::vector<Planned>* starts = nullptr) {
+  Candidate candidate;
+  candidate.planner = planner.name();
+  candidate.method = problem.method;
+  const double start = now_seconds();
+  Result<Planned> planned =
+      starts ? best_plan(problem, *starts) : planner.plan(problem);
+  candidate.planning = Seconds(now_seconds() - start);
+  if (!planned) {
+    candidate.refusal = planned.error().to_text();
+    return candidate;
+  }
+  if (!problem.has_asked_stages(planned->plan)) {
+    candidate.refusal = other_number(planned->plan, problem).to_text();
+    return candidate;
+  }
+  candidate.planned = *std::move(planned);
+  // One yardstick for all: a planner's own bound may hold for its kind of plan.
+  candidate.planned->lower_bound = lower_bound(problem);
+  return candidate;
+}
+
+// All planners but auto, which then begins where they ended.
+std::vector<Candidate> all_candidates(const Problem& problem, Watch& watch) {
+  std::vector<const Planner*> singles;
+  const Planner* last = nullptr;
+  for (const auto& planner : planners())
+    if (planner->name() == "auto")
+      last = planner.get();
+    else
+      singles.push_back(planner.get());
+  std::vector<Candidate> all(singles.size());
+  Problem single = problem;
+  single.threads = 1;
+  std::atomic<std::size_t> asked = 0;
+  in_parallel(singles.size(), problem.threads, [&](std::size_t i) {
+    watch.doing(to_text(problem.method) + ", planner " +
+                std::to_string(++asked) + " of " +
+                std::to_string(singles.size() + 1));
+    all[i] = candidate_of(*singles[i], watch.watched(single));
+  });
+  watch.doing(to_text(problem.method) + ", auto");
+  std::vector<Planned> starts;
+  for (const Candidate& candidate : all)
+    if (candidate.planned && candidate.planned->estimate.fits)
+      starts.push_back(*candidate.planned);
+  all.push_back(candidate_of(*last, watch.watched(problem), &starts));
+  return all;
+}
+
+Json layer_names(const std::vector<LayerId>& layers, const Profile& profile) {
+  Json names = Json::array();
+  for (LayerId layer : layers) names.push(profile.layers[layer.index()].name);
+  return names;
+}
+
+Json stage_json(const Stage& stage, const Planned& planned,
+                const LoadedProblem& loaded) {
+  Json devices = Json::array();
+  Bytes memory;
+  for (WorkerId worker : stage.workers) {
+    const DeviceId device = planned.plan.devices[worker.index()];
+    devices.push(loaded.cluster->devices()[device.index()].name);
+    memory = std::max(memory, planned.estimate.memory[worker.index()]);
+  }
+  Json json = Json::object();
+  json.set("layers", layer_names(stage.forward, *loaded.profile));
+  json.set("backward_layers", layer_names(stage.backward, *loaded.profile));
+  json.set("devices", std::move(devices));
+  json.set("memory_bytes", memory.value());
+  json.set("recompute", stage.recompute);
+  return json;
+}
+
+Json strings(const std::vector<std::string>& texts) {
+  Json json = Json::array();
+  for (const std::string& text : texts) json.push(text);
+  return json;
+}
+
+}  // namespace
+
+Result<std::vector<Candidate>> candidates(const LoadedProblem& loaded,
+                                          const std::string& planner,
+                                          Method method, Watch& watch) {
+  keep_freed_memory();
+  Problem problem = loaded.problem;
+  problem.method = method;
+  if (planner.empty()) return all_candidates(problem, watch);
+  PIPEWRIGHT_TRY(const Planner* found, find_planner(planner));
+  watch.doing(to_text(method) + ", " + planner);
+  return std::vector<Candidate>{candidate_of(*found, watch.watched(problem))};
+}
+
+void rank(std::vector<Candidate>& candidates) {
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) {
+                     if (!a.planned || !b.planned)
+                       return a.planned.has_value() && !b.planned.has_value();
+                     return a.planned->estimate.step < b.planned->estimate.step;
+                   });
+}
+
+Result<std::vector<Method>> parse_methods(
+    const std::vector<std::string>& names) {
+  std::vector<Method> methods;
+  for (const std::string& name : names) {
+    if (name == "all")
+      return std::vector<Method>(kMethods.begin(), kMethods.end());
+    const auto method = parse_method(name);
+    if (!method) {
+      std::vector<std::string> known = {"all"};
+      for (Method each : kMethods) known.push_back(to_text(each));
+      return bad_configuration("there is no method \"" + name + "\"",
+                               suggestion(name, known));
+    }
+    methods.push_back(*method);
+  }
+  return methods;
+}
+
+Bytes largest_memory(const Planned& planned) {
+  Bytes most;
+  for (Bytes bytes : planned.estimate.memory) most = std::max(most, bytes);
+  return most;
+}
+
+double gap(const Planned& planned) {
+  return planned.lower_bound > Seconds(0)
+             ? planned.estimate.step / planned.lower_bound - 1
+             : 0;
+}
+
+std::string gap_text(const Planned& planned) {
+  if (planned.lower_bound <= Seconds(0)) return "";
+  return "within " + to_text(gap(planned) * 100) + " % of the best possible, " +
+         to_text(planned.lower_bound);
+}
+
+std::string layers_text(const std::vector<LayerId>& layers,
+                        const Profile& profile) {
+  if (layers.empty()) return "none";
+  std::string text = profile.layers[layers.front().index()].name;
+  if (layers.size() > 1)
+    text += " .. " + profile.layers[layers.back().index()].name;
+  return text + " (" + std::to_string(layers.size()) + ")";
+}
+
+Json to_json(const Candidate& candidate, const LoadedProblem& loaded) {
+  Json json = Json::object();
+  json.set("planner", candidate.planner);
+  json.set("method", to_text(candidate.method));
+  json.set("planning_seconds", candidate.planning.value());
+  if (!candidate.planned) return json.set("refused", candidate.refusal);
+  const Planned& planned = *candidate.planned;
+  const Plan& plan = planned.plan;
+  const double step = planned.estimate.step.value();
+  json.set("schedule", plan.schedule_name);
+  json.set("microbatch", plan.microbatch);
+  json.set("microbatches", plan.num_microbatches());
+  json.set("step_seconds", step);
+  json.set("throughput", step > 0 ? plan.minibatch / step : 0.0);
+  json.set("bubble", planned.estimate.bubble);
+  json.set("bottleneck_seconds", planned.bottleneck.value());
+  json.set("promised_seconds", planned.promised.value());
+  json.set("lower_bound_seconds", planned.lower_bound.value());
+  json.set("gap", gap(planned));
+  json.set("memory_bytes", largest_memory(planned).value());
+  json.set("traffic_bytes", planned.estimate.traffic.value());
+  json.set("staleness", planned.estimate.staleness);
+  Json stages = Json::array();
+  for (const Stage& stage : plan.stages)
+    stages.push(stage_json(stage, planned, loaded));
+  json.set("stages", std::move(stages));
+  if (!planned.why.empty()) json.set("why", planned.why);
+  if (!planned.notes.empty()) json.set("notes", strings(planned.notes));
+  return json;
+}
+
+}  // namespace pipewright::cli

@@ -1,0 +1,182 @@
+#include "cli/plan/problem.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "pipewright/base/files.h"
+#include "pipewright/base/text.h"
+#include "pipewright/cluster/link_text.h"
+#include "pipewright/estimate/estimator.h"
+#include "pipewright/model/model.h"
+#include "pipewright/plan/memory/optimizer_words.h"
+#include "pipewright/profile/analytic.h"
+
+namespace pipewright::cli {
+namespace {
+
+constexpr std::size_t kMostCandidates = 8;
+constexpr int kManyDevices = 64;
+constexpr int kLargestMinibatch = 1 << 20;
+
+Error usage(std::string message, std::string hint) {
+  return {ErrorCode::Usage, std::move(message), {}, std::move(hint), {}};
+}
+
+std::vector<int> divisors(int number) {
+  std::vector<int> low, high;
+  for (int d = 1; d <= number / d; ++d)
+    if (number % d == 0) {
+      low.push_back(d);
+      if (d != number / d) high.insert(high.begin(), number / d);
+    }
+  low.insert(low.end(), high.begin(), high.end());
+  return low;
+}
+
+Result<int> optimizer_words(const std::string& name) {
+  const std::vector<std::string> names = {"sgd", "momentum", "adam"};
+  if (name == names[0]) return kSgdWords;
+  if (name == names[1]) return kMomentumWords;
+  if (name == names[2]) return kAdamWords;
+  return bad_configuration("there is no optimizer \"" + name + "\"",
+                           suggestion(name, names));
+}
+
+// "16GB", "512MB", "40 GiB" or plain bytes.
+Result<Bytes> memory_of(const std::string& text) {
+  std::optional<Bytes> bytes = parse_bytes(text);
+  if (const auto plain = parse_integer(text)) bytes = Bytes(*plain);
+  if (bytes && *bytes > Bytes(0)) return *bytes;
+  return usage("\"" + text + "\" is no amount of memory", "as --memory 16GB");
+}
+
+Result<std::vector<int>> microbatches_of(const ProblemOptions& options,
+                                         const Cluster& cluster) {
+  if (options.microbatches.empty())
+    return default_microbatches(options.minibatch, cluster);
+  for (int size : options.microbatches)
+    if (size < 1 || options.minibatch % size != 0)
+      return bad_configuration(
+          "microbatches of " + std::to_string(size) +
+              " samples do not divide a minibatch of " +
+              std::to_string(options.minibatch),
+          "take one of its divisors, or leave --microbatch out");
+  return options.microbatches;
+}
+
+}  // namespace
+
+void add_problem_options(CLI::App& command, ProblemOptions& options) {
+  auto* model =
+      command.add_option("--model", options.model,
+                         "A zoo name with settings, or a model file: its "
+                         "layers' costs are estimated");
+  command.add_option("--profile", options.profile, "Profile file")
+      ->excludes(model);
+  command
+      .add_option("--cluster", options.cluster,
+                  "As 4xV100@1GB/s, or a cluster file")
+      ->required();
+  command
+      .add_option("--minibatch", options.minibatch,
+                  "Samples per optimizer step")
+      ->required()
+      ->check(CLI::Range(1, kLargestMinibatch));
+  command
+      .add_option("--microbatch", options.microbatches,
+                  "Microbatch sizes to try, N[,N...]; default: some divisors")
+      ->delimiter(',');
+  command
+      .add_option("--optimizer", options.optimizer,
+                  "sgd, momentum or adam: for memory")
+      ->capture_default_str();
+  command.add_option("--memory", options.memory,
+                     "Use at most so much of each device, as 16GB");
+  command
+      .add_option("--stages", options.stages,
+                  "So many stages; without it as many as are best")
+      ->check(CLI::Range(1, kMostLayers));
+  command
+      .add_option("--budget", options.budget,
+                  "Seconds to search for each planner and method; then the "
+                  "best so far")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
+  command
+      .add_option("--threads", options.threads,
+                  "To search on; the plan is the same for any number. "
+                  "Default: one per core")
+      ->check(CLI::Range(1, 1024));
+}
+
+Result<Profile> load_profile(const std::string& file, const std::string& model,
+                             const Cluster& cluster, int minibatch) {
+  if (!file.empty()) {
+    PIPEWRIGHT_TRY(const std::string text, read_file(file));
+    return parse_profile(text, file);
+  }
+  if (model.empty())
+    return usage("which model?", "give --model MODEL or --profile FILE");
+  PIPEWRIGHT_TRY(const Model loaded, load_model(model));
+  PIPEWRIGHT_TRY(Profile profile, analytic_profile(loaded, cluster.kinds(),
+                                                   divisors(minibatch)));
+  profile.model = model;
+  return profile;
+}
+
+std::vector<int> default_microbatches(int minibatch, const Cluster& cluster) {
+  const int devices = cluster.num_devices(), hosts = cluster.num_hosts();
+  std::vector<int> sizes;
+  for (int size : divisors(minibatch))
+    if (minibatch / size <= std::max(8, 8 * devices)) sizes.push_back(size);
+  // Where hosts are many, whole pipelines are copied to them.
+  if (devices > kManyDevices)
+    std::erase_if(sizes, [&](int size) {
+      return minibatch % hosts == 0 && size % hosts != 0;
+    });
+  while (sizes.size() > kMostCandidates) {
+    // Of the middle ones the one nearest to its neighbours, as ratios go.
+    std::size_t nearest = 1;
+    double closest = INFINITY;
+    for (std::size_t i = 1; i + 1 < sizes.size(); ++i)
+      if (double ratio = double(sizes[i + 1]) / sizes[i - 1]; ratio < closest)
+        closest = ratio, nearest = i;
+    sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(nearest));
+  }
+  return sizes;
+}
+
+Result<LoadedProblem> load_problem(const ProblemOptions& options) {
+  LoadedProblem loaded;
+  PIPEWRIGHT_TRY(Cluster cluster, load_cluster(options.cluster));
+  PIPEWRIGHT_TRY(Profile profile, load_profile(options.profile, options.model,
+                                               cluster, options.minibatch));
+  PIPEWRIGHT_TRY(const int words, optimizer_words(options.optimizer));
+  Problem& problem = loaded.problem;
+  PIPEWRIGHT_TRY(problem.microbatches, microbatches_of(options, cluster));
+  if (!options.memory.empty()) {
+    PIPEWRIGHT_TRY(problem.memory_limit, memory_of(options.memory));
+  }
+  for (const DeviceKind& kind : cluster.kinds())
+    if (auto times = times_at(profile, kind.name, 1, Outside::Extrapolate);
+        !times)
+      return times.error();
+  loaded.cluster = std::make_unique<const Cluster>(std::move(cluster));
+  loaded.profile = std::make_unique<const Profile>(std::move(profile));
+  problem.cluster = loaded.cluster.get();
+  problem.profile = loaded.profile.get();
+  problem.minibatch = options.minibatch;
+  problem.optimizer_words = words;
+  problem.stages = options.stages;
+  problem.budget = Seconds(options.budget);
+  problem.threads = options.threads;
+  if (options.microbatches.empty())
+    problem.microbatches_for = [minibatch =
+                                    options.minibatch](const Cluster& other) {
+      return default_microbatches(minibatch, other);
+    };
+  set_estimators(problem);
+  return loaded;
+}
+
+}  // namespace pipewright::cli

@@ -1,0 +1,91 @@
+#include "cli/plan/watch.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <iostream>
+
+#include "pipewright/base/text.h"
+
+namespace pipewright::cli {
+namespace {
+
+constexpr double kQuietSeconds = 1;    // before the first line
+constexpr double kBetweenLines = 0.1;  // seconds
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void on_interrupt(int) {
+  interrupted = 1;
+  std::signal(SIGINT, SIG_DFL);
+}
+
+}  // namespace
+
+double now_seconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+Watch::Watch()
+    : started_(now_seconds()), terminal_(::isatty(STDERR_FILENO) != 0) {
+  interrupted = 0;
+  std::signal(SIGINT, on_interrupt);
+}
+
+Watch::~Watch() {
+  std::signal(SIGINT, SIG_DFL);
+  if (shown_ > 0) std::cerr << "\r\033[K" << std::flush;
+}
+
+bool Watch::was_interrupted() { return interrupted != 0; }
+
+void Watch::doing(std::string what) {
+  const std::lock_guard lock(mutex_);
+  what_ = std::move(what);
+}
+
+Problem Watch::watched(const Problem& problem) {
+  Problem made = problem;
+  made.estimate = [this, estimate = problem.estimate](
+                      const Plan& plan) -> Result<Estimate> {
+    if (auto counted = count(); !counted) return counted.error();
+    return estimate(plan);
+  };
+  if (problem.estimate_copies)
+    made.estimate_copies = [this, estimate = problem.estimate_copies](
+                               const Plan& plan,
+                               int copies) -> Result<Estimate> {
+      if (auto counted = count(); !counted) return counted.error();
+      return estimate(plan, copies);
+    };
+  const double end = now_seconds() + problem.budget.value();
+  const bool has_budget = problem.budget > Seconds(0);
+  made.is_over_ = [this, end, has_budget] {
+    show();
+    return was_interrupted() || (has_budget && now_seconds() > end);
+  };
+  return made;
+}
+
+Result<void> Watch::count() {
+  if (was_interrupted())
+    return bad_configuration("interrupted before a plan was found");
+  ++estimates_;
+  show();
+  return {};
+}
+
+void Watch::show() {
+  const double now = now_seconds();
+  if (!terminal_ || now - started_ < kQuietSeconds) return;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || now - shown_ < kBetweenLines) return;
+  shown_ = now;
+  std::cerr << "\r\033[K" << what_ << ": " << with_thousands(estimates_)
+            << " plans simulated, " << to_text(Seconds(now - started_))
+            << "; Ctrl-C takes the best so far" << std::flush;
+}
+
+}  // namespace pipewright::cli

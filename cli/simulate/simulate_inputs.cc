@@ -1,0 +1,41 @@
+#include "cli/simulate/simulate_inputs.h"
+
+#include "cli/plan/problem.h"
+#include "pipewright/base/files.h"
+#include "pipewright/plan/lowering/lower.h"
+#include "pipewright/plan/validation/validate.h"
+
+namespace pipewright::cli {
+namespace {
+
+Result<Profile> profile_for(const PlanInputs& inputs, const Plan& plan,
+                            const Cluster& cluster) {
+  if (!inputs.profile.empty()) {
+    PIPEWRIGHT_TRY(const std::string text, read_file(inputs.profile));
+    return parse_profile(text, inputs.profile);
+  }
+  if (!inputs.model.empty())
+    return load_profile("", inputs.model, cluster, plan.minibatch);
+  auto profile = load_profile("", plan.model, cluster, plan.minibatch);
+  if (profile) return profile;
+  return bad_configuration(
+      "the plan's model \"" + plan.model +
+          "\" cannot be estimated: " + profile.error().message,
+      "name its costs with --profile FILE, or a model with --model MODEL");
+}
+
+}  // namespace
+
+Result<LoweredPlan> load_lowered(const std::string& plan_file,
+                                 const PlanInputs& inputs) {
+  PIPEWRIGHT_TRY(const std::string text, read_file(plan_file));
+  PIPEWRIGHT_TRY(Plan plan, parse_plan(text, plan_file));
+  PIPEWRIGHT_TRY(Cluster cluster, load_cluster(inputs.cluster));
+  PIPEWRIGHT_TRY(Profile profile, profile_for(inputs, plan, cluster));
+  PIPEWRIGHT_TRY(Program program, lower(plan, profile));
+  PIPEWRIGHT_TRY(ProgramFacts facts, validate(program));
+  return LoweredPlan{std::move(plan), std::move(cluster), std::move(profile),
+                     std::move(program), std::move(facts)};
+}
+
+}  // namespace pipewright::cli

@@ -1,0 +1,105 @@
+// pipewright validate: reads files and says what is wrong with each. Given a
+// cluster, it also proves of each plan that it can run there: no hang, nothing
+// missing, and memory that suffices whatever devices and links do.
+
+#include <algorithm>
+#include <iostream>
+
+#include "cli/command.h"
+#include "cli/readers.h"
+#include "cli/simulate/memory_proof.h"
+#include "cli/simulate/simulate_inputs.h"
+#include "pipewright/base/files.h"
+
+namespace pipewright::cli {
+namespace {
+
+Result<std::string> proof(const std::string& file, const PlanInputs& inputs) {
+  PIPEWRIGHT_TRY(const LoweredPlan lowered, load_lowered(file, inputs));
+  PIPEWRIGHT_TRY(const std::vector<Bytes> limits,
+                 device_memory(lowered.program, lowered.cluster));
+  const auto proved = memory_proof(lowered.program, limits);
+  if (proved) return "; runs on " + lowered.cluster.name() + ": " + *proved;
+  Error error = proved.error();
+  error.where = file + ": " + error.where;
+  return error;
+}
+
+Result<std::string> read_any(const std::string& file,
+                             const PlanInputs& inputs) {
+  PIPEWRIGHT_TRY(std::string text, read_file(file));
+  PIPEWRIGHT_TRY(const Reader* reader, reader_of(text, file));
+  PIPEWRIGHT_TRY(std::string what, reader->read(text, file));
+  if (inputs.cluster.empty() || reader->name != "plan") return what;
+  PIPEWRIGHT_TRY(const std::string more, proof(file, inputs));
+  return what + more;
+}
+
+Json verdict_json(const Error& error) {
+  Json json = Json::object();
+  json.set("where", error.where);
+  json.set("message", error.message);
+  if (!error.hint.empty()) json.set("hint", error.hint);
+  return json;
+}
+
+Json verdict_json(const std::string& file, const Result<std::string>& answer) {
+  Json json = Json::object();
+  json.set("file", file);
+  json.set("ok", answer.ok());
+  if (answer) return json.set("what", *answer);
+  Json errors = Json::array();
+  errors.push(verdict_json(answer.error()));
+  for (const Error& other : answer.error().others)
+    errors.push(verdict_json(other));
+  json.set("code", static_cast<int>(answer.error().code));
+  return json.set("errors", std::move(errors));
+}
+
+// Answers with the worst exit code: the largest.
+int validate_files(const std::vector<std::string>& files,
+                   const PlanInputs& inputs, bool as_json) {
+  int worst = 0;
+  Json report = Json::array();
+  for (const std::string& file : files) {
+    const Result<std::string> answer = read_any(file, inputs);
+    if (!answer) {
+      worst = std::max(worst, static_cast<int>(answer.error().code));
+      say(answer.error().to_text());
+    } else if (!as_json) {
+      std::cout << file << ": ok, " << *answer << "\n";
+    }
+    if (as_json) report.push(verdict_json(file, answer));
+  }
+  if (as_json)
+    std::cout << Json::object().set("files", std::move(report)).to_text();
+  return worst;
+}
+
+}  // namespace
+
+void add_validate(CLI::App& app, Exit& exit) {
+  CLI::App* command = app.add_subcommand(
+      "validate", "Any of our files, or a schedule: what is wrong with it");
+  auto output = std::make_shared<Output>();
+  auto files = std::make_shared<std::vector<std::string>>();
+  auto inputs = std::make_shared<PlanInputs>();
+  command->add_option("files", *files, "Files to read")->required();
+  CLI::Option* cluster = command->add_option(
+      "--cluster", inputs->cluster,
+      "Proves of plans that they can run there, memory included");
+  CLI::Option* profile =
+      command->add_option("--profile", inputs->profile, "Profile file")
+          ->needs(cluster);
+  command
+      ->add_option("--model", inputs->model,
+                   "Estimates the costs of this model; default: the plan's")
+      ->needs(cluster)
+      ->excludes(profile);
+  add_output_options(*command, *output);
+  command->callback([=, &exit] {
+    exit.code = validate_files(*files, *inputs, output->json);
+  });
+}
+
+}  // namespace pipewright::cli

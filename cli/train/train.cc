@@ -1,0 +1,227 @@
+// pipewright train [PLAN]: trains as planned, and compares with the prediction.
+
+#include <algorithm>
+#include <iostream>
+#include <set>
+
+#include "cli/command.h"
+#include "cli/runtime_link.h"
+#include "cli/train/prediction.h"
+#include "cli/train/run_memory.h"
+#include "cli/train/train_method.h"
+#include "cli/train/train_progress.h"
+#include "cli/train/train_ranks.h"
+#include "pipewright/base/files.h"
+#include "pipewright/base/text.h"
+#include "pipewright/cluster/this_machine.h"
+
+namespace pipewright::cli {
+namespace {
+
+struct TrainOptions {
+  std::string plan, profile, schedule = "constant";
+  double rate = 0.05;
+  std::int64_t warm_up = 0;
+  MethodOptions method;
+  TrainRequest request;
+  RankOptions ranks;
+  Output output;
+};
+
+// The plan's profile: given, or measured at the sizes that workers compute.
+Result<Profile> profile_of_layers(const TrainOptions& options,
+                                  const Model& model) {
+  const TrainRequest& request = options.request;
+  if (!options.profile.empty()) {
+    PIPEWRIGHT_TRY(const std::string text, read_file(options.profile));
+    return parse_profile(text, options.profile);
+  }
+  std::set<int> sizes = {request.plan.microbatch};
+  for (const Operation& operation : request.program.operations)
+    if (operation.num_samples() > 0) sizes.insert(operation.num_samples());
+  return measure_profile(model, std::vector<int>(sizes.begin(), sizes.end()),
+                         request.plan.num_workers(), [](double) {});
+}
+
+void warn_of_cores(const Plan& plan) {
+  if (plan.num_workers() > num_cores())
+    say("pipewright: warning: " + std::to_string(plan.num_workers()) +
+        " workers on " + std::to_string(num_cores()) +
+        " cores: they share them, and the prediction does not know");
+}
+
+void print_summary(const TrainOptions& options, const TrainReport& report,
+                   const Result<Timeline>& predicted) {
+  if (options.output.json) {
+    Json json = Json::object();
+    json.set("first_step", report.first_step).set("steps", report.steps);
+    json.set("loss", report.last_loss);
+    json.set("step_seconds", report.step_seconds.value());
+    if (report.evaluation) {
+      if (report.evaluation->accuracy)
+        json.set("accuracy", *report.evaluation->accuracy);
+      json.set("held_out_loss", report.evaluation->loss);
+    }
+    json.set("checkpoint", report.checkpoint);
+    if (predicted) json.set("comparison", comparison_json(*predicted, report));
+    std::cout << json.to_text();
+    return;
+  }
+  std::cout << "steps " << report.first_step << " to " << report.steps
+            << ", loss " << to_text(report.first_loss, 4) << " to "
+            << to_text(report.last_loss, 4) << "; run in "
+            << options.request.run.string() << "\n";
+  if (report.evaluation)
+    std::cout << "held out: " << evaluation_text(*report.evaluation) << "\n";
+  if (predicted && report.steps > report.first_step)
+    std::cout << "\n"
+              << comparison_text(*predicted, report, options.output.width);
+}
+
+// The plan file, or a plan made here.
+Result<Plan> plan_for(const TrainOptions& options) {
+  if (options.plan.empty() && !options.method.model.empty()) {
+    PIPEWRIGHT_TRY(const int words, words_kept_by(options.request.optimizer));
+    return planned_here(options.method, words);
+  }
+  if (options.plan.empty())
+    return Error{ErrorCode::Usage,
+                 "what is to be trained?",
+                 {},
+                 "give a PLAN file or --model MODEL",
+                 {}};
+  PIPEWRIGHT_TRY(const std::string text, read_file(options.plan));
+  return parse_plan(text, options.plan);
+}
+
+// Makes or reads the plan and lowers it, into the request.
+Result<Model> prepared(TrainOptions& options) {
+  TrainRequest& request = options.request;
+  PIPEWRIGHT_TRY(request.plan, plan_for(options));
+  PIPEWRIGHT_TRY(Model model, load_model(request.plan.model));
+  PIPEWRIGHT_TRY(request.rate, learning_rate(options.schedule, options.rate,
+                                             options.warm_up));
+  if (auto lowered = lower_with_method(options.method, model, request);
+      !lowered)
+    return lowered.error();
+  return model;
+}
+
+Result<TrainReport> trained(const TrainOptions& options, const Model& model,
+                            const Launch& launch) {
+  warn_of_cores(options.request.plan);
+  const TrainHooks hooks{show_step, show_evaluation, show_warning,
+                         [&launch] { return launch.signal(); }};
+  return run_training(model, options.request, hooks);
+}
+
+Result<Timeline> predicted(const TrainOptions& options, const Model& model) {
+  const TrainRequest& request = options.request;
+  PIPEWRIGHT_TRY(const Profile profile, profile_of_layers(options, model));
+  PIPEWRIGHT_TRY(const InProcessChannelCosts channel, measure_channel());
+  PIPEWRIGHT_TRY(const int words, words_kept_by(request.optimizer));
+  PIPEWRIGHT_TRY(const Program program,
+                 with_run_memory(request, model, profile, words));
+  PIPEWRIGHT_TRY(Timeline timeline,
+                 predicted_timeline(program, profile, channel));
+  add_step_memory(request, model, program, timeline);
+  return timeline;
+}
+
+void run_train(TrainOptions& options, Exit& exit) {
+  listen_for_signals();
+  const auto launch =
+      joined_launch(options.ranks, options.request.run, received_signal, exit);
+  if (!launch) return;
+  const Result<Model> model = prepared(options);
+  if (!is_to_lead(*launch, options.ranks, model, options.request, exit)) return;
+  const Result<TrainReport> report = trained(options, *model, *launch);
+  end_progress();
+  if (!has_ended_well(*launch, report, exit)) return;
+  Result<Timeline> expected = bad_configuration("no prediction");
+  if (report->signal == 0) expected = predicted(options, *model);
+  print_summary(options, *report, expected);
+  if (report->signal == 0) return;
+  exit.code = exit_code_of(report->signal);
+  say("pipewright: " + end_by_signal(*report).to_text());
+}
+
+void add_optimizer_options(CLI::App& command, TrainOptions& options) {
+  OptimizerChoice& choice = options.request.optimizer;
+  command.add_option("--optimizer", choice.name, "sgd, adam or adamw");
+  command.add_option("--lr", options.rate, "Learning rate");
+  command.add_option(
+      "--lr-schedule", options.schedule,
+      "constant, step:N,FACTOR, cosine[:LOWEST] or inverse-sqrt");
+  command.add_option("--warm-up", options.warm_up, "Steps of warm-up");
+  command.add_option("--momentum", choice.momentum, "Of sgd");
+  command.add_flag("--nesterov", choice.nesterov, "Of sgd");
+  command
+      .add_option("--clip", options.request.most_norm,
+                  "Clips gradients to this global norm")
+      ->check(CLI::Range(0.0, 1e30));
+  command.add_option("--weight-decay", choice.weight_decay,
+                     "0 unless given; 0.01 for adamw");
+}
+
+void add_evaluation_options(CLI::App& command, TrainRequest& request) {
+  auto* data = command.add_option("--eval", request.held_out_data,
+                                  "Evaluates on this data, as --data takes it");
+  auto* share =
+      command
+          .add_option("--held-out", request.held_out_share,
+                      "Or on this share of --data, which is not trained on")
+          ->check(CLI::Range(0.0, 0.9));
+  data->excludes(share);
+  command
+      .add_option("--eval-every", request.evaluate_every,
+                  "Steps between evaluations; default: an epoch")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Exit& exit) {
+  CLI::App* command = app.add_subcommand(
+      "train", "Trains as planned, and compares with the prediction");
+  auto options = std::make_shared<TrainOptions>();
+  TrainRequest& request = options->request;
+  CLI::Option* plan = command->add_option(
+      "PLAN", options->plan, "Plan file; or --model, and it is planned here");
+  command
+      ->add_option("--data", request.data,
+                   "digits, fashion-mnist, idx:FOLDER, text:FILE, chars:FILE, "
+                   "tokens:FILE, pairs:FILE, trans-de-en or synthetic")
+      ->required();
+  command
+      ->add_option("--run", request.run,
+                   "Folder for what the run leaves; default: run")
+      ->default_val("run");
+  auto* steps = command->add_option("--steps", request.steps, "Steps to train")
+                    ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  auto* epochs =
+      command->add_option("--epochs", request.epochs, "Or epochs")
+          ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
+  steps->excludes(epochs);
+  add_evaluation_options(*command, request);
+  command->add_option("--seed", request.seed, "Of weights, dropout and order");
+  command->add_option("--profile", options->profile,
+                      "Predicts from this profile; default: measured");
+  command
+      ->add_option("--checkpoint-every", request.checkpoint_every,
+                   "Steps between checkpoints; default: one at the end")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+  command->add_flag("--resume", request.resume,
+                    "Goes on from the run's newest checkpoint");
+  add_optimizer_options(*command, *options);
+  add_method_options(*command, options->method, plan);
+  add_rank_options(*command, options->ranks);
+  add_output_options(*command, options->output);
+  command->callback([options, command, steps, epochs, &exit] {
+    note_options(*command, options->ranks);
+    if (steps->count() + epochs->count() == 0) options->request.epochs = 1;
+    run_train(*options, exit);
+  });
+}
+
+}  // namespace pipewright::cli

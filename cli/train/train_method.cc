@@ -1,0 +1,174 @@
+#include "cli/train/train_method.h"
+
+#include <cmath>
+
+#include "cli/plan/planning.h"
+#include "pipewright/plan/lowering/lower.h"
+#include "pipewright/plan/method_switch.h"
+#include "pipewright/plan/validation/validate.h"
+#include "pipewright/planners/pipemare/pipemare_segments.h"
+#include "pipewright/profile/analytic.h"
+
+namespace pipewright::cli {
+namespace {
+
+// Eight microbatches a minibatch, or the next number that divides it.
+int chosen_microbatch(const MethodOptions& options) {
+  if (options.microbatch > 0) return options.microbatch;
+  int microbatches = std::min(8, options.minibatch);
+  while (options.minibatch % microbatches != 0) --microbatches;
+  return options.minibatch / microbatches;
+}
+
+Result<Method> chosen_method(const MethodOptions& options) {
+  PIPEWRIGHT_TRY(const std::vector<Method> methods,
+                 parse_methods({options.method}));
+  if (options.vertical_sync && options.method != "stash")
+    return bad_configuration("--vertical-sync is for the method stash",
+                             "as --method stash --vertical-sync");
+  if (options.vertical_sync) return Method::VerticalSync;
+  if (methods.size() == 1) return methods.front();
+  return bad_configuration("one run has one method", "as --method pipemare");
+}
+
+int segment_length(const MethodOptions& options, const Plan& plan) {
+  if (options.segment > 0) return options.segment;
+  return std::max(1,
+                  static_cast<int>(std::lround(std::sqrt(plan.num_stages()))));
+}
+
+Result<void> validated(const Program& program) {
+  const Result<ProgramFacts> facts = validate(program);
+  if (!facts) return facts.error();
+  return {};
+}
+
+}  // namespace
+
+void add_method_options(CLI::App& command, MethodOptions& options,
+                        CLI::Option* plan) {
+  const std::string planned = "Without PLAN";
+  const std::string pipemare = "PipeMare";
+  command
+      .add_option("--model", options.model,
+                  "Plans this model here: a zoo name with settings, or a "
+                  "model file")
+      ->excludes(plan)
+      ->group(planned);
+  command
+      .add_option("--method", options.method,
+                  "How weights move: sync, stash, vertical-sync, 2bw, "
+                  "pipemare or naive")
+      ->capture_default_str()
+      ->excludes(plan)
+      ->group(planned);
+  command
+      .add_flag("--vertical-sync", options.vertical_sync,
+                "With stash: all stages read what the first one read")
+      ->excludes(plan)
+      ->group(planned);
+  command.add_option("--workers", options.workers, "Threads that compute")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 256))
+      ->excludes(plan)
+      ->group(planned);
+  command
+      .add_option("--stages", options.stages,
+                  "Stages, several a worker in turn; default: one a worker")
+      ->check(CLI::Range(1, 100000))
+      ->excludes(plan)
+      ->group(planned);
+  command
+      .add_option("--minibatch", options.minibatch,
+                  "Samples per optimizer step")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20))
+      ->excludes(plan)
+      ->group(planned);
+  command
+      .add_option("--microbatch", options.microbatch,
+                  "Samples; default: an eighth of the minibatch")
+      ->check(CLI::Range(1, 1 << 20))
+      ->excludes(plan)
+      ->group(planned);
+  command
+      .add_option("--rescheduling-steps", options.rescheduling_steps,
+                  "T1: steps until delayed stages have their full rate; "
+                  "default: a quarter of all with pipemare, else none")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
+      ->group(pipemare);
+  command.add_flag("--no-rescheduling", options.no_rescheduling, "Without T1")
+      ->group(pipemare);
+  command
+      .add_option("--correction-decay", options.correction_decay,
+                  "T2: how much of the velocity is older than the delay")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 0.999))
+      ->group(pipemare);
+  command.add_flag("--no-correction", options.no_correction, "Without T2")
+      ->group(pipemare);
+  command
+      .add_option("--recompute", options.segment,
+                  "Stages keep the inputs of segments of so many and make the "
+                  "rest anew; 0: near the square root of all")
+      ->check(CLI::Range(0, 100000))
+      ->excludes(plan)
+      ->group(pipemare);
+  command
+      .add_option("--warm-up-steps", options.warm_up_steps,
+                  "T3: so many synchronous steps come first")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
+      ->group(pipemare);
+}
+
+// The cuts are the same for every method, so that runs can be compared.
+Result<Plan> planned_here(const MethodOptions& options, int optimizer_words) {
+  PIPEWRIGHT_TRY(const Method method, chosen_method(options));
+  ProblemOptions asked;
+  asked.model = options.model;
+  asked.cluster = std::to_string(options.workers) + "xcpu";
+  asked.minibatch = options.minibatch;
+  asked.microbatches = {chosen_microbatch(options)};
+  PIPEWRIGHT_TRY(LoadedProblem loaded, load_problem(asked));
+  loaded.problem.method = Method::PipeMare;
+  loaded.problem.stages = options.stages;
+  loaded.problem.optimizer_words = optimizer_words;
+  PIPEWRIGHT_TRY(const Planner* planner, find_planner("pipemare"));
+  PIPEWRIGHT_TRY(Planned planned, planner->plan(loaded.problem));
+  planned.plan.method = method;
+  if (options.segment >= 0) {
+    PIPEWRIGHT_TRY(
+        planned.plan,
+        recomputing(planned.plan, segment_length(options, planned.plan)));
+  }
+  return is_asynchronous(method) ? std::move(planned.plan)
+                                 : drained(planned.plan);
+}
+
+Result<void> lower_with_method(const MethodOptions& options, const Model& model,
+                               TrainRequest& request) {
+  // Sizes are the model's own: a plan for another model shows here.
+  Profile sizes = profile_graph(model);
+  sizes.sizes[request.plan.microbatch] =
+      model_sizes(model, request.plan.microbatch);
+  LowerOptions lowering;
+  lowering.global_norm = request.most_norm > 0;
+  PIPEWRIGHT_TRY(request.program, lower(request.plan, sizes, lowering));
+  const bool is_pipemare = request.plan.method == Method::PipeMare;
+  if (is_pipemare) set_corrected(request.program, !options.no_correction);
+  if (auto checked = validated(request.program); !checked) return checked;
+  MethodSettings& method = request.method;
+  method.correction_decay = options.correction_decay;
+  method.rescheduling_steps = options.rescheduling_steps;
+  if (options.no_rescheduling ||
+      (!is_pipemare && method.rescheduling_steps < 0))
+    method.rescheduling_steps = 0;
+  if (options.warm_up_steps == 0 || !is_asynchronous(request.plan.method))
+    return {};
+  method.warm_up_steps = options.warm_up_steps;
+  PIPEWRIGHT_TRY(method.warm_up,
+                 warm_up_program(request.plan, sizes, request.program));
+  return validated(method.warm_up);
+}
+
+}  // namespace pipewright::cli

@@ -1,0 +1,169 @@
+// pipewright train on several processes; see train_ranks.h.
+
+#include "cli/train/train_ranks.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <sstream>
+
+#include "pipewright/model/model_file.h"
+
+namespace pipewright::cli {
+namespace {
+
+int exit_code(const Result<TrainReport>& report) {
+  if (!report) return static_cast<int>(report.error().code);
+  if (report->signal == 0) return 0;
+  return report->signal == SIGINT ? 130 : 75;
+}
+
+// From any thread, with others in the middle of anything: one write, then out.
+void give_up(const Error& error, bool leader_says_it) {
+  const std::string text = "pipewright: " + error.to_text() + "\n";
+  if (!leader_says_it)
+    static_cast<void>(!::write(STDERR_FILENO, text.data(), text.size()));
+  ::_exit(static_cast<int>(error.code));
+}
+
+// Where ranks have not ended together MPI might wait for ever for one of them.
+void leave(const Launch& launch, int code) {
+  std::cout << std::flush;
+  std::cerr << std::flush;
+  if (launch.size() > 1) ::_exit(code);
+}
+
+Result<Intentions> intentions(const Result<Model>& model,
+                              const RankOptions& options,
+                              const TrainRequest& request) {
+  if (!model) return model.error();
+  return Intentions{{"version", PIPEWRIGHT_VERSION},
+                    {"plan", to_json(request.plan).to_text()},
+                    {"model", to_text(*model)},
+                    {"seed", std::to_string(request.seed)},
+                    {"set of options", options.compared}};
+}
+
+void follow(Launch& launch, const Model& model, TrainRequest& request,
+            Exit& exit) {
+  const LastWord followed = follow_run(model, request);
+  exit.code = followed.exit_code;
+  if (!followed.text.empty())
+    launch.report({static_cast<ErrorCode>(followed.exit_code),
+                   followed.text,
+                   "",
+                   "",
+                   {}});
+  launch.finish(followed.exit_code, "", followed.ended_well);
+  if (!followed.ended_well) leave(launch, exit.code);
+}
+
+}  // namespace
+
+void add_rank_options(CLI::App& command, RankOptions& options) {
+  command.add_flag("--fast-reduce", options.fast_reduce,
+                   "Sums replicas in MPI's order, not in the fixed one");
+  command.add_flag("--poll", options.poll,
+                   "Moves messages between actions, without a thread for it");
+  command.add_option("--cluster", options.cluster,
+                     "Checks that ranks are on the hosts of this cluster");
+  command
+      .add_option("--set-up-limit", options.set_up_limit,
+                  "Seconds until all ranks must have come together")
+      ->check(CLI::Range(0.1, 1e6));
+  command
+      .add_option("--stall-limit", options.stall_limit,
+                  "Seconds, or ten steps if that is longer, after which a rank "
+                  "that does nothing is lost")
+      ->check(CLI::Range(0.1, 1e6));
+  command.add_option("--inject", options.inject,
+                     "A fault, to see what happens: "
+                     "kill:rank=2,step=5,action=B3; stop, loop, nan, throw, "
+                     "full, missing");
+}
+
+// What may differ from rank to rank is left out: names of files and folders,
+// and faults.
+void note_options(const CLI::App& command, RankOptions& options) {
+  std::istringstream lines(command.config_to_str(true, false));
+  for (std::string line; std::getline(lines, line);) {
+    const std::string name = line.substr(0, line.find('='));
+    if (name != "run" && name != "PLAN" && name != "inject" && name != "json" &&
+        name != "profile" && name != "cluster" && name != "seed")
+      options.compared += line + "\n";
+  }
+}
+
+std::unique_ptr<Launch> joined_launch(const RankOptions& options,
+                                      const std::filesystem::path& run,
+                                      const std::function<int()>& signal,
+                                      Exit& exit) {
+  LaunchRequest request;
+  request.fast_reduce = options.fast_reduce;
+  request.progress_thread = !options.poll;
+  request.set_up_limit = Seconds(options.set_up_limit);
+  request.least_limit = Seconds(options.stall_limit);
+  request.inject = options.inject;
+  request.run = run;
+  request.signal = signal;
+  request.give_up = give_up;
+  Result<std::unique_ptr<Launch>> launch = start_launch(request);
+  if (launch) return *std::move(launch);
+  report(launch.error(), exit);
+  return nullptr;
+}
+
+bool is_to_lead(Launch& launch, const RankOptions& options,
+                const Result<Model>& model, TrainRequest& request, Exit& exit) {
+  Result<Intentions> mine = intentions(model, options, request);
+  std::optional<Cluster> cluster;
+  if (mine && !options.cluster.empty()) {
+    Result<Cluster> loaded = load_cluster(options.cluster);
+    if (loaded)
+      cluster = *std::move(loaded);
+    else
+      mine = loaded.error();
+  }
+  const Result<void> agreed =
+      launch.agree(mine, request.plan, cluster ? &*cluster : nullptr);
+  if (!agreed) {
+    if (launch.leads()) report(agreed.error(), exit);
+    exit.code = static_cast<int>(agreed.error().code);
+    launch.report(agreed.error());
+    launch.finish(exit.code, "", true);
+    return false;
+  }
+  request.transport = launch.transport();
+  if (!launch.leads()) follow(launch, *model, request, exit);
+  return launch.leads();
+}
+
+Error end_by_signal(const TrainReport& report) {
+  const std::string name = report.signal == SIGINT    ? "SIGINT"
+                           : report.signal == SIGUSR1 ? "SIGUSR1"
+                                                      : "SIGTERM";
+  return {static_cast<ErrorCode>(exit_code(report)),
+          "ended by " + name + " after step " + std::to_string(report.steps) +
+              ", which is saved",
+          report.checkpoint,
+          "go on with --resume",
+          {}};
+}
+
+bool has_ended_well(Launch& launch, const Result<TrainReport>& report,
+                    Exit& exit) {
+  if (!report) cli::report(report.error(), exit);
+  std::string text;
+  if (!report || report->signal != 0) {
+    const Error error = report ? end_by_signal(*report) : report.error();
+    launch.report(error);
+    text = error.to_text();
+  }
+  launch.finish(exit_code(report), text, report.ok());
+  if (!report) leave(launch, exit.code);
+  return report.ok();
+}
+
+}  // namespace pipewright::cli

@@ -1,0 +1,396 @@
+#include "pipewright/plan/lowering/flat_program.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "pipewright/base/check.h"
+#include "pipewright/plan/lowering/receive_order.h"
+#include "pipewright/plan/lowering/traffic.h"
+#include "pipewright/plan/lowering/versions.h"
+#include "pipewright/plan/lowering/weight_groups.h"
+#include "pipewright/plan/lowering/worker_order.h"
+#include "pipewright/plan/memory/memory_effects.h"
+
+namespace pipewright {
+namespace {
+
+ActionKind action_kind(ComputeKind kind) {
+  return static_cast<ActionKind>(static_cast<int>(kind));
+}
+
+class Lowering {
+ public:
+  Lowering(const Plan& plan, const Profile& profile, const Homes& homes,
+           const std::vector<LayerSizes>& sizes, int minibatches,
+           const LowerOptions& options)
+      : plan_(plan),
+        profile_(profile),
+        homes_(homes),
+        minibatches_(minibatches),
+        options_(options),
+        traffic_(plan, profile, homes, sizes),
+        groups_(weight_groups_of(plan, profile, homes)),
+        versions_(plan.method, {}, 1),
+        workers_(worker_orders_of(plan, minibatches)) {
+    set_lanes();
+    Orders orders;
+    for (const WorkerOrder& worker : workers_) orders.push_back(worker.order);
+    versions_ = Versions(plan.method,
+                         progress_of(orders, plan.num_stages(),
+                                     plan.num_microbatches(), minibatches),
+                         plan.num_microbatches());
+  }
+
+  FlatProgram run() {
+    Program& program = flat_.program;
+    program.num_stages = plan_.num_stages();
+    program.num_microbatches = plan_.num_microbatches();
+    program.microbatch = plan_.microbatch;
+    program.weight_groups = groups_.groups;
+    program.reductions = reductions_of(plan_, profile_, homes_);
+    if (options_.global_norm)  // last, so that its Reduce comes last
+      program.reductions.push_back(
+          norm_of(plan_, profile_, homes_, program.reductions));
+    for (Transfer& transfer : weight_transfers_of(plan_, groups_)) {
+      weight_transfer_[{transfer.group, transfer.to}] =
+          TransferId(program.transfers.size());
+      program.transfers.push_back(std::move(transfer));
+    }
+    add_compute();
+    add_steps();
+    add_receives();
+    assemble();
+    set_operations(program, plan_);
+    set_memory_effects(program, plan_, profile_, homes_, traffic_, lane_of_,
+                       options_.shares_memory);
+    set_held_weights(flat_);
+    set_delays();
+    return std::move(flat_);
+  }
+
+ private:
+  void set_lanes();
+  void add_compute();
+  std::int32_t read_set(WorkerId worker, int k, std::int32_t version);
+  std::int32_t intern(const ReadSet& set);
+  void add_sends(WorkerId worker, int k);
+  void add_steps();
+  void add_step(WorkerId worker, StageId stage, int minibatch, int last);
+  int first_reader(const WorkerOrder& worker, StageId stage, int after,
+                   std::int32_t version) const;
+  void add_receives();
+  int first_read_of_weights(WorkerId worker, int group,
+                            std::int32_t version) const;
+  void assemble();
+  void set_delays();
+
+  const std::vector<int>& groups_read(ComputeKind kind, StageId stage) const {
+    static const std::vector<int> kNone;
+    if (kind == ComputeKind::BackwardWeight) return kNone;
+    return kind == ComputeKind::Forward ? groups_.of_forward[stage.index()]
+                                        : groups_.of_owner[stage.index()];
+  }
+  WorkerOrder& at(WorkerId worker) { return workers_[worker.index()]; }
+
+  const Plan& plan_;
+  const Profile& profile_;
+  const Homes& homes_;
+  int minibatches_;
+  LowerOptions options_;
+  Traffic traffic_;
+  WeightGroups groups_;
+  Versions versions_;
+
+  std::vector<WorkerOrder> workers_;
+  std::vector<const Lane*> lane_of_;  // per microbatch of the run
+  // Transfers of weights: (group, reader) -> index; after the others.
+  std::map<std::pair<int, WorkerId>, TransferId> weight_transfer_;
+  std::map<ReadSet, std::int32_t> read_sets_;
+  ReadSet read_;  // of the action at hand: one list's room serves them all
+  Channels channels_;
+  FlatProgram flat_;
+};
+
+void Lowering::set_lanes() {
+  const auto total =
+      static_cast<std::size_t>(minibatches_ * plan_.num_microbatches());
+  std::vector<Placement> placements(total, Placement(plan_.stages.size()));
+  for (std::size_t w = 0; w < workers_.size(); ++w)
+    for (const ComputeAction& action : workers_[w].order)
+      if (action.kind == ComputeKind::Forward)
+        placements[static_cast<std::size_t>(action.microbatch)]
+                  [action.stage.index()]
+                      .push_back(WorkerId(w));
+  for (Placement& placement : placements) {
+    for (std::size_t s = 0; s < placement.size(); ++s)
+      if (placement[s].size() > 1) placement[s] = plan_.stages[s].workers;
+    lane_of_.push_back(&traffic_.lane(placement));
+  }
+  flat_.program.transfers = traffic_.transfers();
+}
+
+void Lowering::add_compute() {
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    WorkerOrder& worker = workers_[w];
+    for (int k = 0; k < worker.size(); ++k) {
+      const ComputeAction& action = worker.order[static_cast<std::size_t>(k)];
+      const auto& groups = groups_read(action.kind, action.stage);
+      // A stage's own weights come first in the list of its groups.
+      const std::int32_t version =
+          groups.empty()
+              ? action.microbatch / plan_.num_microbatches()
+              : versions_.read(
+                    action.kind,
+                    groups_.groups[static_cast<std::size_t>(groups.front())],
+                    action.microbatch);
+      worker.version[static_cast<std::size_t>(k)] = version;
+      worker.read_set[static_cast<std::size_t>(k)] =
+          read_set(WorkerId(w), k, version);
+      add_sends(WorkerId(w), k);
+    }
+  }
+}
+
+std::int32_t Lowering::read_set(WorkerId worker, int k, std::int32_t version) {
+  const ComputeAction& action = at(worker).order[static_cast<std::size_t>(k)];
+  const Lane& lane = *lane_of_[static_cast<std::size_t>(action.microbatch)];
+  const StageTraffic& traffic = lane.at({action.stage, worker});
+  const bool recompute = plan_.stages[action.stage.index()].recompute;
+  ReadSet& set = read_;
+  set.transfers.clear(), set.weights.clear(), set.local.clear();
+  const auto add = [&](const std::vector<TransferId>& needs) {
+    set.transfers.insert(set.transfers.end(), needs.begin(), needs.end());
+  };
+  if (action.kind == ComputeKind::Forward) add(traffic.forward_needs);
+  const bool backward = starts_backward(action.kind);
+  if (backward) add(traffic.backward_needs);
+  if (action.kind == ComputeKind::Recompute || (backward && !recompute))
+    add(traffic.kept_needs);
+  for (TransferId id : set.transfers) channels_.used(id, action.microbatch, k);
+  add_local_reads(traffic, action, recompute, set.local);
+  for (int g : groups_read(action.kind, action.stage)) {
+    const std::int32_t read =
+        versions_.read(action.kind, groups_.groups[static_cast<std::size_t>(g)],
+                       action.microbatch);
+    set.weights.push_back({g, read - version});
+    auto transfer = weight_transfer_.find({g, worker});
+    if (action.kind == ComputeKind::Forward &&
+        transfer != weight_transfer_.end())
+      set.transfers.push_back(transfer->second);
+  }
+  return intern(set);
+}
+
+std::int32_t Lowering::intern(const ReadSet& set) {
+  auto& sets = flat_.program.read_sets;
+  auto [at, is_new] =
+      read_sets_.try_emplace(set, static_cast<std::int32_t>(sets.size()));
+  if (is_new) sets.push_back(set);
+  return at->second;
+}
+
+void Lowering::add_sends(WorkerId worker, int k) {
+  const ComputeAction& action = at(worker).order[static_cast<std::size_t>(k)];
+  const Lane& lane = *lane_of_[static_cast<std::size_t>(action.microbatch)];
+  const StageTraffic& traffic = lane.at({action.stage, worker});
+  const auto send = [&](const std::vector<TransferId>& ids) {
+    for (TransferId id : ids) {
+      Action out;
+      out.kind = ActionKind::Send;
+      out.microbatch = action.microbatch;
+      out.version = action.microbatch / plan_.num_microbatches();
+      out.index = id.value;
+      at(worker).after(k).sends.push_back(out);
+      channels_.sent(flat_.program.transfers[id.index()], out);
+    }
+  };
+  if (action.kind == ComputeKind::Forward) send(traffic.forward_sends);
+  if (action.kind == ComputeKind::Recompute) send(traffic.again_sends);
+  if (starts_backward(action.kind)) send(traffic.backward_sends);
+}
+
+// The first action behind `after` that reads `version` of what `stage` owns.
+int Lowering::first_reader(const WorkerOrder& worker, StageId stage, int after,
+                           std::int32_t version) const {
+  for (int k = after + 1; k < worker.size(); ++k) {
+    const ComputeAction& action = worker.order[static_cast<std::size_t>(k)];
+    for (int g : groups_read(action.kind, action.stage)) {
+      const WeightGroup& group = groups_.groups[static_cast<std::size_t>(g)];
+      if (group.owner == stage &&
+          versions_.read(action.kind, group, action.microbatch) >= version)
+        return k;
+    }
+  }
+  return worker.size();
+}
+
+// A step follows its last gradient at once. One that waits for a reduction
+// comes as late as it may, so that the worker has other work meanwhile.
+void Lowering::add_step(WorkerId id, StageId stage, int minibatch, int last) {
+  WorkerOrder& worker = at(id);
+  const auto& reductions = flat_.program.reductions;
+  Action step;
+  step.kind = ActionKind::Step;
+  step.stage = stage;
+  step.microbatch = minibatch * plan_.num_microbatches();
+  step.version = minibatch + 1;
+  ReadSet set;
+  for (std::size_t r = 0; r < reductions.size(); ++r) {
+    const auto& stages = reductions[r].stages;
+    if (std::find(stages.begin(), stages.end(), stage) != stages.end())
+      set.reductions.push_back(static_cast<std::int32_t>(r));
+  }
+  const bool waits = !set.reductions.empty();
+  step.index = intern(set);
+  Gap& gap =
+      waits ? worker.before(first_reader(worker, stage, last, step.version))
+            : worker.after(last);
+  gap.steps.push_back(step);
+  for (int g : groups_.of_owner[stage.index()])
+    for (const auto& [key, transfer] : weight_transfer_) {
+      const Transfer& t = flat_.program.transfers[transfer.index()];
+      if (key.first != g || t.from != id) continue;
+      Action send = step;
+      send.kind = ActionKind::Send;
+      send.stage = StageId();
+      send.index = transfer.value;
+      gap.steps.push_back(send);
+    }
+}
+
+void Lowering::add_steps() {
+  const int num_microbatches = plan_.num_microbatches();
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    WorkerOrder& worker = workers_[w];
+    // Where the last weight gradient of each (minibatch, stage) is.
+    std::map<std::pair<int, StageId>, int> last;
+    for (int k = 0; k < worker.size(); ++k) {
+      const ComputeAction& action = worker.order[static_cast<std::size_t>(k)];
+      if (action.kind == ComputeKind::Backward ||
+          action.kind == ComputeKind::BackwardWeight)
+        last[{action.microbatch / num_microbatches, action.stage}] = k;
+    }
+    // Reductions: when all of this worker's stages in one are done.
+    const auto& reductions = flat_.program.reductions;
+    for (std::size_t r = 0; r < reductions.size(); ++r) {
+      for (int t = 0; t < minibatches_; ++t) {
+        int done = -1;
+        StageId stage;
+        for (StageId s : reductions[r].stages) {
+          auto found = last.find({t, s});
+          if (found == last.end() || found->second <= done) continue;
+          done = found->second;
+          stage = s;
+        }
+        if (done < 0) continue;
+        Action reduce;
+        reduce.kind = ActionKind::Reduce;
+        reduce.stage = stage;
+        reduce.microbatch = t * num_microbatches;
+        reduce.version = t + 1;
+        reduce.index = static_cast<std::int32_t>(r);
+        worker.after(done).reduces.push_back(reduce);
+      }
+    }
+    for (const auto& [key, k] : last)
+      add_step(WorkerId(w), key.second, key.first, k);
+    for (const Gap& gap : worker.gaps)
+      for (const Action& action : gap.steps)
+        if (action.kind == ActionKind::Send)
+          channels_.sent(
+              flat_.program.transfers[static_cast<std::size_t>(action.index)],
+              action);
+  }
+}
+
+int Lowering::first_read_of_weights(WorkerId worker, int group,
+                                    std::int32_t version) const {
+  const WorkerOrder& order = workers_[worker.index()];
+  for (int k = 0; k < order.size(); ++k) {
+    const ComputeAction& action = order.order[static_cast<std::size_t>(k)];
+    if (action.kind != ComputeKind::Forward) continue;
+    for (int g : groups_read(action.kind, action.stage))
+      if (g == group &&
+          versions_.read(action.kind,
+                         groups_.groups[static_cast<std::size_t>(g)],
+                         action.microbatch) >= version)
+        return k;
+  }
+  return order.size();
+}
+
+// New weights may land once the reader has turned to the version before them;
+// other messages as channels_ decides.
+void Lowering::add_receives() {
+  for (const auto& [key, transfer] : weight_transfer_) {
+    std::int32_t version = 1;
+    for (int t = 0; t < minibatches_; ++t, ++version) {
+      const int turned =
+          first_read_of_weights(key.second, key.first, version - 1);
+      const int size = at(key.second).size();
+      channels_.land_after(transfer, version, std::min(turned, size - 1));
+    }
+  }
+  for (const Channels::Post& post : channels_.posts(options_.window)) {
+    WorkerOrder& worker = at(post.worker);
+    Gap& gap = post.before_use ? worker.before(post.position)
+                               : worker.after(post.position);
+    gap.receives.push_back(post.action);
+  }
+}
+
+void Lowering::assemble() {
+  for (WorkerOrder& worker : workers_) {
+    std::vector<FlatAction> actions;
+    std::int32_t repetition =
+        worker.repetition.empty() ? 0 : worker.repetition.front();
+    for (int k = -1; k < worker.size(); ++k) {
+      if (k >= 0) {
+        const auto i = static_cast<std::size_t>(k);
+        const ComputeAction& compute = worker.order[i];
+        repetition = worker.repetition[i];
+        actions.push_back(
+            {{action_kind(compute.kind), compute.joined, compute.stage,
+              compute.microbatch, worker.version[i], worker.read_set[i]},
+             repetition});
+      }
+      const Gap& gap = worker.gaps[static_cast<std::size_t>(k + 1)];
+      for (const auto* list :
+           {&gap.sends, &gap.receives, &gap.reduces, &gap.steps})
+        for (const Action& action : *list)
+          actions.push_back({action, repetition});
+    }
+    flat_.actions.push_back(std::move(actions));
+  }
+}
+
+void Lowering::set_delays() {
+  const int outside = plan_.schedule.sections().minibatches_outside;
+  const int middle =
+      std::min(minibatches_ - 1, outside + (minibatches_ - 1 - outside) / 2);
+  for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+    const auto& owned = groups_.of_owner[s];
+    flat_.program.delays.push_back(
+        owned.empty() ? StageDelay{}
+                      : versions_.delay(
+                            groups_.groups[static_cast<std::size_t>(owned[0])],
+                            std::max(0, middle)));
+  }
+  for (Operation& operation : flat_.program.operations) {
+    const StageDelay& delay = flat_.program.delays[operation.stage.index()];
+    operation.optimizer += weights_of(operation, profile_) *
+                           std::int64_t{correction_words(operation, delay)};
+  }
+}
+
+}  // namespace
+
+FlatProgram flat_program(const Plan& plan, const Profile& profile,
+                         const Homes& homes,
+                         const std::vector<LayerSizes>& sizes, int minibatches,
+                         const LowerOptions& options) {
+  return Lowering(plan, profile, homes, sizes, minibatches, options).run();
+}
+
+}  // namespace pipewright

@@ -1,0 +1,127 @@
+#include "pipewright/plan/lowering/versions.h"
+
+#include <algorithm>
+
+#include "pipewright/base/check.h"
+
+namespace pipewright {
+namespace {
+
+constexpr std::int32_t kNever = INT32_MAX;
+
+bool gives_weight_gradient(ComputeKind kind) {
+  return kind == ComputeKind::Backward || kind == ComputeKind::BackwardWeight;
+}
+
+// [stage][minibatch]: weight gradients that one worker has yet to give.
+std::vector<std::vector<int>> gradients_due(
+    const std::vector<ComputeAction>& order, int num_stages,
+    int num_microbatches, int minibatches) {
+  std::vector<std::vector<int>> due(
+      static_cast<std::size_t>(num_stages),
+      std::vector<int>(static_cast<std::size_t>(minibatches)));
+  for (const ComputeAction& action : order)
+    if (gives_weight_gradient(action.kind))
+      ++due[action.stage.index()]
+           [static_cast<std::size_t>(action.microbatch / num_microbatches)];
+  return due;
+}
+
+}  // namespace
+
+Progress progress_of(const Orders& orders, int num_stages, int num_microbatches,
+                     int minibatches) {
+  const auto stages = static_cast<std::size_t>(num_stages);
+  const auto total = static_cast<std::size_t>(num_microbatches) *
+                     static_cast<std::size_t>(minibatches);
+  const std::vector<std::vector<std::int32_t>> never(
+      stages, std::vector<std::int32_t>(total, kNever));
+  Progress progress{never, never, never};
+  for (const auto& order : orders) {
+    auto due = gradients_due(order, num_stages, num_microbatches, minibatches);
+    std::vector<std::int32_t> done(stages, 0), newest_given(stages, -1);
+    for (const ComputeAction& action : order) {
+      const std::size_t s = action.stage.index();
+      const auto m = static_cast<std::size_t>(action.microbatch);
+      auto& table = action.kind == ComputeKind::Forward     ? progress.forward
+                    : action.kind == ComputeKind::Recompute ? progress.recompute
+                                                            : progress.backward;
+      if (action.kind != ComputeKind::BackwardWeight)
+        table[s][m] = std::min(table[s][m], done[s]);
+      if (!gives_weight_gradient(action.kind)) continue;
+      --due[s][static_cast<std::size_t>(action.microbatch / num_microbatches)];
+      newest_given[s] = std::max(newest_given[s], action.microbatch);
+      // Replicas that take turns are this far too: they come before this one.
+      while (done[s] < minibatches &&
+             due[s][static_cast<std::size_t>(done[s])] == 0 &&
+             (done[s] + 1) * num_microbatches - 1 <= newest_given[s])
+        ++done[s];
+    }
+  }
+  return progress;
+}
+
+Versions::Versions(Method method, Progress progress, int num_microbatches)
+    : method_(method),
+      progress_(std::move(progress)),
+      num_microbatches_(num_microbatches) {}
+
+std::int32_t Versions::forward(const WeightGroup& group, std::int32_t m) const {
+  const std::int32_t minibatch = m / num_microbatches_;
+  const auto at = static_cast<std::size_t>(m);
+  switch (method_) {
+    case Method::Sync:
+      return minibatch;
+    case Method::TwoBw:
+      return std::max(minibatch - 1, 0);
+    case Method::VerticalSync:
+      return progress_.forward.front()[at];
+    case Method::Stash:
+    case Method::PipeMare:
+    case Method::Naive:
+      break;
+  }
+  // Where forward and backward of a layer lie apart, the newest version that
+  // both sides have at this microbatch: that of the earlier stage.
+  return std::min(progress_.forward[group.forward_stage.index()][at],
+                  progress_.forward[group.owner.index()][at]);
+}
+
+std::int32_t Versions::read(ComputeKind kind, const WeightGroup& group,
+                            std::int32_t m) const {
+  const bool newest = method_ == Method::PipeMare || method_ == Method::Naive;
+  if (kind == ComputeKind::Forward || !newest) return forward(group, m);
+  const auto& table =
+      kind == ComputeKind::Recompute ? progress_.recompute : progress_.backward;
+  return table[group.owner.index()][static_cast<std::size_t>(m)];
+}
+
+StageId Versions::too_early() const {
+  for (std::size_t s = 0; s < progress_.forward.size(); ++s) {
+    const WeightGroup group{StageId(s), StageId(s), {}, Bytes(0)};
+    const auto& made = progress_.forward[s];
+    for (std::size_t m = 0; m < made.size(); ++m)
+      if (forward(group, static_cast<std::int32_t>(m)) > made[m])
+        return StageId(s);
+  }
+  return StageId();
+}
+
+StageDelay Versions::delay(const WeightGroup& group,
+                           std::int32_t minibatch) const {
+  StageDelay sum;
+  for (std::int32_t j = 0; j < num_microbatches_; ++j) {
+    const std::int32_t m = minibatch * num_microbatches_ + j;
+    sum.forward += minibatch - read(ComputeKind::Forward, group, m);
+    sum.backward += minibatch - read(ComputeKind::Backward, group, m);
+    const std::int32_t recompute = read(ComputeKind::Recompute, group, m);
+    if (recompute != kNever) sum.recompute += minibatch - recompute;
+  }
+  const bool corrected = method_ == Method::PipeMare;
+  const double distance = (sum.forward - sum.backward) / num_microbatches_;
+  return {sum.forward / num_microbatches_, sum.backward / num_microbatches_,
+          sum.recompute / num_microbatches_, corrected,
+          corrected && distance > 0 ? distance : 0};
+}
+
+}  // namespace pipewright

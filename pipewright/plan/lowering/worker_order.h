@@ -1,0 +1,45 @@
+// One worker's compute actions for a run of given length, and room between them
+// for what lowering adds: sends, receives, reductions, steps.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pipewright/plan/plan.h"
+#include "pipewright/plan/program/program.h"
+#include "pipewright/plan/schedule/schedule.h"
+
+namespace pipewright {
+
+// Actions between two compute actions of a worker.
+struct Gap {
+  std::vector<Action> sends, receives, reduces, steps;  // in this order
+};
+
+// One worker's compute order and what goes into the gaps; gap k+1 follows
+// compute action k, gap 0 precedes all.
+struct WorkerOrder {
+  std::vector<ComputeAction> order;
+  std::vector<std::int32_t> repetition;
+  std::vector<std::int32_t> version, read_set;  // of each compute action
+  std::vector<Gap> gaps;
+
+  int size() const { return static_cast<int>(order.size()); }
+  // A joined pair is one piece: gaps lie before and behind it only.
+  Gap& after(int k) {
+    if (k >= 0 && order[static_cast<std::size_t>(k)].joined) ++k;
+    return gaps[static_cast<std::size_t>(k + 1)];
+  }
+  Gap& before(int k) {
+    if (k > 0 && k < size() && order[static_cast<std::size_t>(k - 1)].joined)
+      --k;
+    return gaps[static_cast<std::size_t>(k)];
+  }
+};
+
+// The schedule's actions for the run, with a recompute before each backward of
+// a stage that keeps only its inputs.
+std::vector<WorkerOrder> worker_orders_of(const Plan& plan, int minibatches);
+
+}  // namespace pipewright

@@ -1,0 +1,173 @@
+#include "pipewright/plan/schedule/schedule_progress.h"
+
+#include <algorithm>
+
+#include "pipewright/plan/schedule/schedule_grid.h"
+
+namespace pipewright {
+namespace {
+
+// A message that names more workers than this helps nobody.
+constexpr std::size_t kLongestCycle = 8;
+
+class Progress {
+ public:
+  Progress(int num_stages, int num_microbatches, const Orders& orders)
+      : num_stages_(num_stages),
+        num_microbatches_(static_cast<std::size_t>(num_microbatches)),
+        orders_(orders),
+        missing_(2 * static_cast<std::size_t>(num_stages) * num_microbatches_),
+        waiting_(missing_.size()),
+        next_(orders.size()) {
+    for (const auto& order : orders)
+      for (const ComputeAction& action : order)
+        if (const auto made = made_by(action); made >= 0)
+          ++missing_[static_cast<std::size_t>(made)];
+  }
+
+  std::optional<Error> fault() {
+    std::vector<std::size_t> ready(orders_.size());
+    for (std::size_t w = 0; w < ready.size(); ++w)
+      ready[w] = ready.size() - 1 - w;
+    while (!ready.empty()) {
+      const std::size_t worker = ready.back();
+      ready.pop_back();
+      run(worker, ready);
+    }
+    for (std::size_t w = 0; w < orders_.size(); ++w)
+      if (next_[w] < orders_[w].size()) return deadlock(w);
+    return std::nullopt;
+  }
+
+ private:
+  using Signal = std::int64_t;  // into missing_; -1 is none
+
+  Signal signal(int half, int stage, int microbatch) const {
+    return (static_cast<Signal>(half) * num_stages_ + stage) *
+               static_cast<Signal>(num_microbatches_) +
+           microbatch;
+  }
+
+  // What others wait for: a forward, or a backward's input gradient.
+  Signal made_by(const ComputeAction& a) const {
+    switch (a.kind) {
+      case ComputeKind::Forward:
+        return signal(0, a.stage.value, a.microbatch);
+      case ComputeKind::Backward:
+      case ComputeKind::BackwardInput:
+        return signal(1, a.stage.value, a.microbatch);
+      default:
+        return -1;
+    }
+  }
+
+  // The stage's own forward is waited for too: a joined pair holds none of its
+  // own results when it starts.
+  Signal needed_by(const ComputeAction& a) const {
+    const int stage = a.stage.value;
+    if (a.kind == ComputeKind::Forward)
+      return stage == 0 ? -1 : signal(0, stage - 1, a.microbatch);
+    if (a.kind == ComputeKind::BackwardWeight)
+      return signal(1, stage, a.microbatch);
+    if (a.kind == ComputeKind::Recompute || stage == num_stages_ - 1)
+      return signal(0, stage, a.microbatch);
+    return signal(1, stage + 1, a.microbatch);
+  }
+
+  bool is_missing(Signal s) const {
+    return s >= 0 && missing_[static_cast<std::size_t>(s)] > 0;
+  }
+
+  std::size_t unit_size(std::size_t worker) const {
+    return orders_[worker][next_[worker]].joined ? 2 : 1;
+  }
+
+  // The first missing signal of the worker's next unit, or -1.
+  Signal missing_for(std::size_t worker) const {
+    for (std::size_t i = 0; i < unit_size(worker); ++i) {
+      const ComputeAction& a = orders_[worker][next_[worker] + i];
+      if (const Signal s = needed_by(a); is_missing(s)) return s;
+      // A joined backward whose own forward is the other half of the unit.
+      if (i == 1 && orders_[worker][next_[worker]].stage == a.stage &&
+          orders_[worker][next_[worker]].microbatch == a.microbatch)
+        return made_by(orders_[worker][next_[worker]]);
+    }
+    return -1;
+  }
+
+  void run(std::size_t worker, std::vector<std::size_t>& ready) {
+    const auto& order = orders_[worker];
+    while (next_[worker] < order.size()) {
+      if (const Signal s = missing_for(worker); s >= 0) {
+        waiting_[static_cast<std::size_t>(s)].push_back(worker);
+        return;
+      }
+      for (std::size_t n = unit_size(worker); n > 0; --n)
+        finish(order[next_[worker]++], ready);
+    }
+  }
+
+  void finish(const ComputeAction& action, std::vector<std::size_t>& ready) {
+    const Signal s = made_by(action);
+    if (s < 0 || --missing_[static_cast<std::size_t>(s)] > 0) return;
+    auto& workers = waiting_[static_cast<std::size_t>(s)];
+    ready.insert(ready.end(), workers.begin(), workers.end());
+    workers.clear();
+  }
+
+  // A worker that will make the signal; every stuck worker waits for one.
+  std::size_t maker_of(Signal s) const {
+    for (std::size_t w = 0; w < orders_.size(); ++w)
+      for (std::size_t i = next_[w]; i < orders_[w].size(); ++i)
+        if (made_by(orders_[w][i]) == s) return w;
+    return orders_.size();
+  }
+
+  Error deadlock(std::size_t worker) const {
+    std::vector<std::size_t> chain;
+    while (worker < orders_.size() &&
+           std::find(chain.begin(), chain.end(), worker) == chain.end()) {
+      chain.push_back(worker);
+      worker = maker_of(missing_for(worker));
+    }
+    chain.erase(chain.begin(), std::find(chain.begin(), chain.end(), worker));
+    std::string text = "deadlock: ";
+    std::vector<GridMark> marks;
+    for (std::size_t i = 0; i < chain.size(); ++i) {
+      const std::size_t w = chain[i];
+      marks.push_back({static_cast<int>(w), static_cast<int>(next_[w])});
+      if (i < kLongestCycle) text += (i > 0 ? "; " : "") + sentence(w);
+    }
+    if (chain.size() > kLongestCycle) text += "; and so on";
+    return malformed(text + drawn(orders_, marks));
+  }
+
+  std::string sentence(std::size_t worker) const {
+    const Signal s = missing_for(worker);
+    const auto cell = static_cast<std::size_t>(s) % missing_.size();
+    const auto microbatch = cell % num_microbatches_;
+    const auto stage =
+        cell / num_microbatches_ % static_cast<std::size_t>(num_stages_);
+    const bool forward = cell < missing_.size() / 2;
+    return "worker " + std::to_string(worker) + " at " +
+           to_text(orders_[worker][next_[worker]]) + " waits for the " +
+           (forward ? "forward" : "backward") + " of stage " +
+           std::to_string(stage) + ", microbatch " + std::to_string(microbatch);
+  }
+
+  int num_stages_;
+  std::size_t num_microbatches_;
+  const Orders& orders_;
+  std::vector<int> missing_;  // workers that have yet to make a signal
+  std::vector<std::vector<std::size_t>> waiting_;
+  std::vector<std::size_t> next_;  // position of each worker
+};
+
+}  // namespace
+
+std::optional<Error> progress_fault(int num_stages, int num_microbatches,
+                                    const Orders& orders) {
+  return Progress(num_stages, num_microbatches, orders).fault();
+}
+
+}  // namespace pipewright

@@ -1,0 +1,147 @@
+#include "pipewright/plan/validation/validate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "pipewright/plan/program/program_fault.h"
+#include "pipewright/plan/validation/program_run.h"
+
+namespace pipewright {
+namespace {
+
+// Indices of an action point at something that is this worker's.
+std::optional<std::string> index_fault(const Program& program, WorkerId worker,
+                                       const Action& action) {
+  const auto within = [&](std::size_t size) {
+    return action.index >= 0 && static_cast<std::size_t>(action.index) < size;
+  };
+  const bool stage_here = !action.stage.is_none() &&
+                          action.stage.value < program.num_stages &&
+                          program.operation(worker, action.stage);
+  switch (action.kind) {
+    case ActionKind::Send:
+    case ActionKind::Receive: {
+      if (!within(program.transfers.size())) return "no such transfer";
+      const Transfer& transfer =
+          program.transfers[static_cast<std::size_t>(action.index)];
+      const WorkerId end =
+          action.kind == ActionKind::Send ? transfer.from : transfer.to;
+      if (!program.operation(transfer.from, transfer.made_by))
+        return "its sender does not have the stage that makes it";
+      if (end != worker)
+        return "the transfer is worker " + std::to_string(end.value) + "'s";
+      return std::nullopt;
+    }
+    case ActionKind::Reduce: {
+      if (!within(program.reductions.size())) return "no such reduction";
+      const auto& workers =
+          program.reductions[static_cast<std::size_t>(action.index)].workers;
+      if (std::find(workers.begin(), workers.end(), worker) == workers.end())
+        return "the reduction is not this worker's";
+      for (std::int32_t r :
+           program.reductions[static_cast<std::size_t>(action.index)].after)
+        if (r < 0 || r >= action.index)
+          return "it waits for a reduction that does not come before it";
+      return std::nullopt;
+    }
+    default:
+      if (!stage_here) return "the worker does not have the stage";
+      if (!within(program.read_sets.size())) return "no such read set";
+      const ReadSet& set =
+          program.read_sets[static_cast<std::size_t>(action.index)];
+      for (TransferId id : set.transfers)
+        if (program.transfers[id.index()].to != worker)
+          return "it reads a transfer to another worker";
+      for (const LocalRead& read : set.local)
+        if (!program.operation(worker, read.stage))
+          return "it reads a stage that the worker does not have";
+      return std::nullopt;
+  }
+}
+
+std::optional<Error> indices_fault(const Program& program) {
+  for (std::size_t w = 0; w < program.workers.size(); ++w) {
+    const WorkerProgram& worker = program.workers[w];
+    std::int64_t position = 0;
+    for (const auto* list : {&worker.prologue, &worker.body, &worker.epilogue})
+      for (std::size_t k = 0; k < list->size(); ++k, ++position) {
+        const Action& action = (*list)[k];
+        auto why = index_fault(program, WorkerId(w), action);
+        const bool pairs = k + 1 < list->size() &&
+                           is_compute((*list)[k + 1].kind) &&
+                           !(*list)[k + 1].joined;
+        if (!why && action.joined && !(is_compute(action.kind) && pairs))
+          why = "it is joined with nothing";
+        if (why)
+          return program_fault(program, 1, {{WorkerId(w), position}}, *why);
+      }
+  }
+  return std::nullopt;
+}
+
+std::vector<StageDelay> staleness(const Program& program) {
+  std::vector<StageDelay> sums(static_cast<std::size_t>(program.num_stages));
+  std::vector<int> forwards(sums.size()), backwards(sums.size());
+  std::vector<int> recomputes(sums.size());
+  for (const WorkerProgram& worker : program.workers)
+    for (const Action& action : worker.body) {
+      if (!is_compute(action.kind)) continue;
+      const std::size_t s = action.stage.index();
+      const int behind =
+          static_cast<int>(std::floor(static_cast<double>(action.microbatch) /
+                                      program.num_microbatches)) -
+          action.version;
+      if (action.kind == ActionKind::Forward) {
+        sums[s].forward += behind;
+        ++forwards[s];
+      } else if (action.kind == ActionKind::Recompute) {
+        sums[s].recompute += behind;
+        ++recomputes[s];
+      } else if (action.kind == ActionKind::Backward ||
+                 action.kind == ActionKind::BackwardInput) {
+        sums[s].backward += behind;
+        ++backwards[s];
+      }
+    }
+  for (std::size_t s = 0; s < sums.size(); ++s) {
+    if (forwards[s]) sums[s].forward /= forwards[s];
+    if (backwards[s]) sums[s].backward /= backwards[s];
+    if (recomputes[s]) sums[s].recompute /= recomputes[s];
+    sums[s].corrected = program.delays[s].corrected;
+    sums[s].averaging = program.delays[s].averaging;
+  }
+  return sums;
+}
+
+}  // namespace
+
+int settling_repetitions(const Program& program) {
+  std::int32_t first = INT32_MAX, last = INT32_MIN;
+  for (const WorkerProgram& worker : program.workers)
+    for (const Action& action : worker.body) {
+      const std::int32_t minibatch =
+          action.microbatch / program.num_microbatches;
+      first = std::min({first, minibatch, action.version});
+      last = std::max({last, minibatch, action.version});
+    }
+  return first > last ? 0 : last - first + 2;
+}
+
+Result<ProgramFacts> validate(const Program& program) {
+  if (auto error = indices_fault(program)) return *error;
+  RunFacts facts;
+  const int most = settling_repetitions(program);
+  for (int repetitions : {0, most}) {
+    if (program.minibatches_outside + repetitions == 0) continue;
+    facts = {};
+    if (auto error = run_fault(program, repetitions, facts)) return *error;
+  }
+  std::int64_t actions = 0;
+  for (const WorkerProgram& worker : program.workers)
+    actions += static_cast<std::int64_t>(
+        worker.prologue.size() + worker.body.size() + worker.epilogue.size());
+  return ProgramFacts{actions, facts.peak_in_flight, staleness(program)};
+}
+
+}  // namespace pipewright

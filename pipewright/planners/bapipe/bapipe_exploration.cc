@@ -1,0 +1,282 @@
+#include "pipewright/planners/bapipe/bapipe_exploration.h"
+
+#include <algorithm>
+
+#include "pipewright/base/text.h"
+#include "pipewright/planners/bapipe/bapipe_partition.h"
+#include "pipewright/planners/bapipe/bapipe_split.h"
+
+namespace pipewright {
+namespace {
+
+// How often memory that the simulator finds is added to the formula's.
+constexpr int kMemoryRounds = 4;
+
+bool computes_while_communicating(const Cluster& cluster) {
+  return std::all_of(
+      cluster.devices().begin(), cluster.devices().end(),
+      [&](const Device& device) {
+        return cluster.kinds()[static_cast<std::size_t>(device.kind)]
+                   .execution == ExecutionClass::Async;
+      });
+}
+
+bool splits_layers(const Cluster& cluster,
+                   const std::vector<DeviceId>& devices) {
+  return std::all_of(devices.begin(), devices.end(), [&](DeviceId device) {
+    return cluster.kind_of(device).splits_layers;
+  });
+}
+
+Pipeline explored_pipeline(const StageCosts& costs, const StageEnds& ends) {
+  Pipeline pipeline;
+  pipeline.microbatch = costs.blocks().microbatch();
+  pipeline.schedule = generator_of(costs.schedule());
+  for (std::size_t s = 0; s < ends.size(); ++s)
+    pipeline.stages.push_back(
+        {costs.blocks().position(ends[s]), -1, {costs.devices()[s]}, false});
+  return pipeline;
+}
+
+// The order of devices, with its ends, that promises the shortest step.
+struct Ordered {
+  StageCosts costs;
+  StageEnds ends;
+};
+std::optional<Ordered> best_order(
+    const BlockCosts& blocks, const Problem& problem, BaPipeSchedule schedule,
+    const std::vector<std::vector<DeviceId>>& orders,
+    const PartitionRules& rules, const std::vector<Bytes>& missed = {}) {
+  std::optional<Ordered> best;
+  Seconds best_step;
+  for (const auto& order : orders) {
+    StageCosts costs(blocks, problem, schedule, order);
+    costs.set_missed(missed);
+    const auto ends = balanced_ends(costs, rules);
+    if (!ends) continue;
+    const Seconds step = promised_step(costs, *ends);
+    if (best && step >= best_step) continue;
+    best = Ordered{std::move(costs), *ends};
+    best_step = step;
+  }
+  return best;
+}
+
+}  // namespace
+
+Result<void> BaPipeExploration::explore(int microbatch) {
+  const Cluster& cluster = *problem_.cluster;
+  auto blocks = BlockCosts::create(*problem_.profile, cluster, microbatch);
+  if (!blocks) return blocks.error();
+  const int stages = std::min(cluster.num_devices(), blocks->num_blocks());
+  const Orders orders = device_orders(cluster, stages);
+  const bool streams = computes_while_communicating(cluster);
+  for (BaPipeSchedule schedule :
+       {streams ? BaPipeSchedule::OneAs : BaPipeSchedule::Sno,
+        streams ? BaPipeSchedule::FbpAs : BaPipeSchedule::So})
+    explore_schedule(*blocks, schedule, orders);
+  return {};
+}
+
+void BaPipeExploration::explore_schedule(const BlockCosts& blocks,
+                                         BaPipeSchedule schedule,
+                                         const Orders& orders) {
+  const std::size_t before = candidates_.size();
+  const auto start = best_order(blocks, problem_, schedule, orders, {});
+  if (!start) return;
+  try_ends(start->costs, start->ends, "inter-layer");
+  const bool links = some_link_limits(start->costs, start->ends);
+  if (links) {
+    try_coarser(start->costs, start->ends);
+    if (const auto exact =
+            best_order(blocks, problem_, schedule, orders, {.links = true}))
+      try_ends(exact->costs, exact->ends, "coarse, exact");
+  } else if (splits_layers(*problem_.cluster, start->costs.devices())) {
+    note_split(start->costs, start->ends);
+  }
+  const bool fits =
+      std::any_of(candidates_.begin() + static_cast<std::ptrdiff_t>(before),
+                  candidates_.end(), [](const auto& c) { return c.fits; });
+  if (!fits) fine_tune_memory(start->costs, start->ends, orders, links);
+}
+
+void BaPipeExploration::try_coarser(const StageCosts& costs,
+                                    const StageEnds& start) {
+  StageEnds ends = start;
+  std::size_t last = try_ends(costs, ends, "inter-layer");
+  for (;;) {
+    PartitionRules rules;
+    rules.largest_crossing = largest_crossing(costs, ends) - Bytes(1);
+    const auto coarser = balanced_ends(costs, rules);
+    if (!coarser) return;
+    const std::size_t next = try_ends(costs, *coarser, "coarse, threshold");
+    if (!candidates_[next].planned || !candidates_[last].planned ||
+        candidates_[next].planned->estimate.step >=
+            candidates_[last].planned->estimate.step)
+      return;
+    ends = *coarser;
+    last = next;
+  }
+}
+
+void BaPipeExploration::fine_tune_memory(const StageCosts& costs,
+                                         const StageEnds& ends,
+                                         const Orders& orders, bool links) {
+  const StageEnds repaired = repaired_for_memory(costs, ends);
+  if (repaired != ends) try_ends(costs, repaired, "memory, moved layers");
+  const PartitionRules rules{.links = links, .memory = true};
+  std::vector<Bytes> missed;
+  for (int round = 0; round < kMemoryRounds; ++round) {
+    const auto exact = best_order(costs.blocks(), problem_, costs.schedule(),
+                                  orders, rules, missed);
+    if (!exact) {
+      if (round == 0)
+        remarks_.push_back(
+            to_text(costs.schedule()) + " with microbatches of " +
+            std::to_string(costs.blocks().microbatch()) +
+            ": no partition of whole layers fits by the memory formula");
+      return;
+    }
+    const std::size_t i = try_ends(exact->costs, exact->ends, "memory, exact");
+    const BaPipeCandidate& tried = candidates_[i];
+    if (tried.fits || !tried.planned) return;
+    missed.resize(exact->ends.size());
+    for (std::size_t s = 0; s < exact->ends.size(); ++s) {
+      const int stage = static_cast<int>(s);
+      const Bytes formula = exact->costs.memory(
+          stage, first_of(exact->ends, stage), exact->ends[s]);
+      missed[s] +=
+          std::max(Bytes(0), tried.planned->estimate.memory[s] - formula);
+    }
+  }
+}
+
+void BaPipeExploration::note_split(const StageCosts& costs,
+                                   const StageEnds& ends) {
+  const Seconds whole = largest_cost(costs, {}, ends);
+  const auto split = split_partition(costs, *problem_.profile, whole);
+  if (!split || split->num_split == 0) return;
+  std::string where;
+  for (const SplitEnd& end : split->ends)
+    if (end.parts > 0) {
+      const auto layer =
+          static_cast<std::size_t>(costs.blocks().position(end.block));
+      where += (where.empty() ? "" : ", ") +
+               problem_.profile->layers[layer].name + " at " +
+               std::to_string(end.parts) + "/" + std::to_string(kSplitParts);
+    }
+  BaPipeCandidate candidate;
+  candidate.schedule = to_text(costs.schedule());
+  candidate.partition = "intra-layer";
+  candidate.microbatch = costs.blocks().microbatch();
+  candidate.split_promise = split->promised;
+  candidate.split_step = simulated_split(costs, *split);
+  candidate.refusal = "an estimate, no plan; slowest stage " +
+                      pipewright::to_text(whole) + " to " +
+                      pipewright::to_text(split->bottleneck);
+  remarks_.push_back(candidate.schedule + " with microbatches of " +
+                     std::to_string(candidate.microbatch) +
+                     " would split: " + where);
+  candidates_.push_back(std::move(candidate));
+  stages_.emplace_back();
+}
+
+// By the profile in which the split layers are two each. The answer is of that
+// profile's layers, so it cannot be a plan for this problem's.
+Seconds BaPipeExploration::simulated_split(const StageCosts& costs,
+                                           const SplitPartition& split) const {
+  const Seconds unknown(0);
+  if (!problem_.estimator_for) return unknown;
+  const auto refined = refined_profile(*problem_.profile, costs, split);
+  if (!refined) return unknown;
+  Problem problem = problem_;
+  problem.profile = &refined->profile;
+  problem.estimate = problem_.estimator_for(refined->profile, *problem_.cluster,
+                                            problem_.memory_limit);
+  Pipeline pipeline;
+  pipeline.microbatch = costs.blocks().microbatch();
+  pipeline.schedule = generator_of(costs.schedule());
+  for (std::size_t s = 0; s < refined->ends.size(); ++s) {
+    PipelineStage stage;
+    stage.end = refined->ends[s];
+    stage.devices = {costs.devices()[s]};
+    pipeline.stages.push_back(std::move(stage));
+  }
+  const auto simulated = planned(pipeline, problem, planner_);
+  return simulated && simulated->estimate.fits ? simulated->estimate.step
+                                               : unknown;
+}
+
+std::size_t BaPipeExploration::try_ends(const StageCosts& costs,
+                                        const StageEnds& ends,
+                                        const std::string& partition) {
+  Stages stages{costs.schedule(), costs.blocks().microbatch(), costs.devices(),
+                ends};
+  const auto known = std::find(stages_.begin(), stages_.end(), stages);
+  if (known != stages_.end())
+    return static_cast<std::size_t>(known - stages_.begin());
+  BaPipeCandidate candidate;
+  candidate.schedule = to_text(costs.schedule());
+  candidate.partition = partition;
+  candidate.microbatch = costs.blocks().microbatch();
+  candidate.link_limits = some_link_limits(costs, ends);
+  complete(candidate, explored_pipeline(costs, ends));
+  if (candidate.planned) {
+    candidate.planned->bottleneck = bottleneck_of(costs, ends);
+    candidate.planned->promised = promised_step(costs, ends);
+  }
+  candidates_.push_back(std::move(candidate));
+  stages_.emplace_back(std::move(stages));
+  return candidates_.size() - 1;
+}
+
+void BaPipeExploration::try_data_parallelism(int microbatch) {
+  BaPipeCandidate candidate;
+  candidate.schedule = "data-parallel";
+  candidate.partition = "whole model";
+  candidate.microbatch = microbatch;
+  Pipeline pipeline;
+  pipeline.microbatch = microbatch;
+  pipeline.stages.push_back({problem_.profile->num_layers(), -1, {}, false});
+  const int devices = problem_.cluster->num_devices();
+  for (int d = 0; d < devices; ++d)
+    pipeline.stages[0].devices.push_back(DeviceId(d));
+  if (microbatch < devices)
+    candidate.refusal = std::to_string(devices) + " devices cannot split " +
+                        std::to_string(microbatch) + " samples";
+  else
+    complete(candidate, pipeline);
+  candidates_.push_back(std::move(candidate));
+  stages_.emplace_back();
+}
+
+void BaPipeExploration::complete(BaPipeCandidate& candidate,
+                                 const Pipeline& pipeline) const {
+  Result<Planned> result = planned(pipeline, problem_, planner_);
+  if (!result) {
+    candidate.refusal = result.error().message;
+    return;
+  }
+  candidate.planned = *std::move(result);
+  judge_memory(candidate);
+}
+
+void BaPipeExploration::judge_memory(BaPipeCandidate& candidate) const {
+  const Planned& own = *candidate.planned;
+  candidate.fits = own.estimate.fits;
+  Bytes worst;
+  for (std::size_t w = 0; w < own.estimate.memory.size(); ++w) {
+    const DeviceId device = own.plan.devices[w];
+    const Bytes has = problem_.memory_of(device),
+                needs = own.estimate.memory[w];
+    candidate.largest_memory = std::max(candidate.largest_memory, needs);
+    if (needs <= has || needs - has <= worst) continue;
+    candidate.fits = false;
+    worst = needs - has;
+    candidate.memory_verdict =
+        problem_.cluster->devices()[device.index()].name + " needs " +
+        to_text(needs) + " of " + to_text(has);
+  }
+}
+
+}  // namespace pipewright

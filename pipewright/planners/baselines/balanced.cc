@@ -1,0 +1,109 @@
+// Balanced partition, exactly: a table over (stages, layers), each entry the
+// smallest possible slowest part. Both ways of counting are tried, with and
+// without links; the simulator chooses.
+
+#include "pipewright/planners/baselines/balanced.h"
+
+#include <algorithm>
+
+#include "pipewright/base/index.h"
+#include "pipewright/base/infinity.h"
+#include "pipewright/planners/best_runs.h"
+#include "pipewright/planners/choice.h"
+#include "pipewright/planners/list.h"
+#include "pipewright/planners/stage_list.h"
+
+namespace pipewright {
+namespace {
+
+// Loads of stages and links, one stage a device.
+class BalanceTable {
+ public:
+  BalanceTable(const CostTable& costs, const Cluster& cluster,
+               bool communication)
+      : costs_(costs), cluster_(cluster), communication_(communication) {}
+
+  Balance solve(int stages) const {
+    const Runs runs = best_runs(
+        costs_.num_layers(), stages,
+        [&](int s, int first, double slowest) {
+          return std::max(slowest, link_load(s, first));
+        },
+        [&](int s, int first, int end, double slowest) {
+          return std::max(slowest, stage_load(s, first, end, stages));
+        });
+    if (runs.ends.empty()) return {};
+    return {runs.ends, Seconds(runs.cost)};
+  }
+
+ private:
+  // Of the link into stage s, whose first layer is `position`.
+  double link_load(int s, int position) const {
+    if (s == 0) return 0;
+    const Link* link = cluster_.link(DeviceId(s - 1), DeviceId(s));
+    if (link == nullptr) return kInfinity;
+    if (!communication_) return 0;
+    const Seconds way =
+        link->latency + costs_.crossing(position) / link->bandwidth;
+    return link->duplex == Duplex::Half ? 2 * way.value() : way.value();
+  }
+
+  double stage_load(int s, int first, int end, int stages) const {
+    const Device& device = cluster_.devices()[at(s)];
+    double load = costs_.compute(device.kind, first, end).value();
+    if (!communication_ ||
+        cluster_.kinds()[at(device.kind)].overlaps_communication)
+      return load;
+    load += 2 * link_load(s, first);
+    return s + 1 < stages ? load + 2 * link_load(s + 1, end) : load;
+  }
+
+  const CostTable& costs_;
+  const Cluster& cluster_;
+  bool communication_;
+};
+
+class BalancedPlanner : public Planner {
+ public:
+  std::string name() const override { return "balanced"; }
+  std::string summary() const override {
+    return "the smallest largest stage or link, exactly; one stage a device";
+  }
+  std::string source() const override { return "folklore"; }
+
+  Result<Planned> plan(const Problem& problem) const override {
+    const int stages =
+        std::min(problem.cluster->num_devices(), problem.profile->num_layers());
+    return best_over_sizes(
+        problem, name(),
+        [&](const CostTable& costs, Choice& choice) -> Result<void> {
+          std::vector<int> seen;
+          for (bool communication : {true, false}) {
+            const Balance balance =
+                balanced_stages(costs, *problem.cluster, stages, communication);
+            if (balance.ends.empty())
+              choice.refuse(
+                  bad_configuration("neighbouring devices have no link"));
+            else if (balance.ends != seen)
+              choice.consider(
+                  pipeline_of(balance.ends, costs.microbatch(), problem),
+                  {balance.bottleneck, Seconds(0)});
+            seen = balance.ends;
+          }
+          return {};
+        });
+  }
+};
+
+}  // namespace
+
+Balance balanced_stages(const CostTable& costs, const Cluster& cluster,
+                        int stages, bool communication) {
+  return BalanceTable(costs, cluster, communication).solve(stages);
+}
+
+std::unique_ptr<Planner> balanced_planner() {
+  return std::make_unique<BalancedPlanner>();
+}
+
+}  // namespace pipewright

@@ -1,0 +1,296 @@
+#include "pipewright/planners/bi_partition/bi_partition_costs.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "pipewright/base/index.h"
+
+namespace pipewright {
+
+// What each layer keeps and what lives at each position, by storage, so that
+// nothing is counted or sent twice.
+struct BiPartitionCosts::Storages {
+  std::vector<Bytes> bytes;             // per layer, of its own storage
+  std::vector<Bytes> privates;          // per layer
+  std::vector<std::vector<int>> keeps;  // per layer, storages
+  std::vector<std::vector<int>> reads;  // per layer, storages
+  std::vector<int> last_use;            // per storage
+
+  Storages(const Profile& profile, const std::vector<LayerSizes>& sizes) {
+    std::vector<int> storage;
+    last_use.assign(profile.layers.size(), -1);
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+      const ProfileLayer& layer = profile.layers[l];
+      const bool view = layer.output_is_view && !layer.inputs.empty();
+      storage.push_back(view ? storage[layer.inputs[0].index()]
+                             : static_cast<int>(l));
+      std::set<int> kept;
+      reads.emplace_back();
+      for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
+        const int input = storage[layer.inputs[i].index()];
+        reads.back().push_back(input);
+        last_use[at(input)] = static_cast<int>(l);
+        if (layer.keeps_input[i]) kept.insert(input);
+      }
+      if (layer.keeps_output) kept.insert(storage[l]);
+      keeps.emplace_back(kept.begin(), kept.end());
+      bytes.push_back(sizes[l].output);
+      privates.push_back(sizes[l].keeps_private);
+    }
+  }
+
+  bool crosses(int storage, int position) const {
+    return storage < position && last_use[at(storage)] >= position;
+  }
+};
+
+namespace {
+
+Bytes share_of(Bytes bytes, double share) {
+  const double part = static_cast<double>(bytes.value()) * share;
+  return part < 9e18 ? Bytes(static_cast<std::int64_t>(part)) : Bytes::max();
+}
+
+std::vector<double> unit_sums(const std::vector<int>& layer_at,
+                              const std::vector<double>& layers) {
+  std::vector<double> prefix(1, 0.0);
+  for (double seconds : layers) prefix.push_back(prefix.back() + seconds);
+  std::vector<double> sums;
+  for (int layer : layer_at) sums.push_back(prefix[at(layer)]);
+  return sums;
+}
+
+}  // namespace
+
+// Light neighbours become one unit, none heavier than a share of the whole.
+void BiPartitionCosts::set_units(const std::vector<double>& seconds) {
+  const int layers = static_cast<int>(seconds.size());
+  const double total = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  layer_at_ = {0};
+  if (layers <= kMostUnits) {
+    for (int l = 1; l <= layers; ++l) layer_at_.push_back(l);
+    return;
+  }
+  double in_unit = seconds[0];
+  for (int l = 1; l < layers; ++l) {
+    const bool full = in_unit + seconds[at(l)] > 2 * total / kMostUnits;
+    // Without times, equal counts.
+    const bool even = total == 0 && l % (layers / (kMostUnits / 2)) == 0;
+    if (full || even) {
+      layer_at_.push_back(l);
+      in_unit = 0;
+    }
+    in_unit += seconds[at(l)];
+  }
+  layer_at_.push_back(layers);
+}
+
+Result<BiPartitionCosts> BiPartitionCosts::create(
+    const Problem& problem, int microbatch, const BiPartitionOptions& options) {
+  const Profile& profile = *problem.profile;
+  const Cluster& cluster = *problem.cluster;
+  BiPartitionCosts costs;
+  costs.options_ = options;
+  costs.options_.band = std::clamp(options.band, 0, kMostUnits);
+  costs.method_ = problem.method;
+  costs.microbatches_ = std::max(1, problem.minibatch / microbatch);
+  costs.optimizer_words_ = problem.optimizer_words;
+  PIPEWRIGHT_TRY(const std::vector<LayerSizes> sizes,
+                 sizes_at(profile, microbatch, Outside::Extrapolate));
+  std::vector<std::vector<double>> forward, backward;  // by kind
+  for (const DeviceKind& kind : cluster.kinds()) {
+    PIPEWRIGHT_TRY(
+        const std::vector<LayerTimes> times,
+        times_at(profile, kind.name, microbatch, Outside::Extrapolate));
+    forward.emplace_back();
+    backward.emplace_back();
+    for (const LayerTimes& t : times) {
+      forward.back().push_back(t.forward.value());
+      backward.back().push_back(t.backward().value() +
+                                t.update.value() / costs.microbatches_);
+    }
+  }
+  std::vector<double> seconds = forward[0];
+  for (std::size_t l = 0; l < seconds.size(); ++l) seconds[l] += backward[0][l];
+  costs.set_units(seconds);
+
+  const int workers = std::min(cluster.num_devices(), costs.num_units());
+  for (int k = 0; k < workers; ++k) {
+    const auto kind = at(cluster.devices()[at(k)].kind);
+    Worker worker;
+    worker.forward = unit_sums(costs.layer_at_, forward[kind]);
+    worker.backward = unit_sums(costs.layer_at_, backward[kind]);
+    worker.blocking = !cluster.kinds()[kind].overlaps_communication;
+    worker.memory =
+        share_of(problem.memory_of(DeviceId(k)), options.memory_share);
+    if (k > 0) costs.set_link(cluster, DeviceId(k - 1), DeviceId(k), worker);
+    costs.workers_.push_back(std::move(worker));
+  }
+  const Storages storages(profile, sizes);
+  Bytes sum;
+  std::size_t l = 0;
+  for (int position : costs.layer_at_) {
+    for (; l < at(position); ++l) sum += profile.parameter_bytes(LayerId(l));
+    costs.parameters_.push_back(sum);
+  }
+  costs.set_kept(storages);
+  costs.set_boundaries(storages);
+  return costs;
+}
+
+void BiPartitionCosts::set_link(const Cluster& cluster, DeviceId before,
+                                DeviceId device, Worker& worker) const {
+  const Link* link = cluster.link(before, device);
+  if (link == nullptr) return;  // no bandwidth: no plan across it
+  worker.bandwidth = link->bandwidth.value();
+  for (const Link::Use& use : link->uses)
+    worker.bandwidth =
+        std::min(worker.bandwidth,
+                 cluster.resources()[at(use.resource)].bandwidth.value());
+  worker.latency = link->latency.value();
+  worker.half_duplex = link->duplex == Duplex::Half;
+}
+
+void BiPartitionCosts::set_kept(const Storages& storages) {
+  std::vector<int> seen(storages.bytes.size(), -1);
+  for (int first = 0; first < num_units(); ++first) {
+    auto& row = kept_.emplace_back(1, Bytes(0));
+    Bytes sum;
+    for (int unit = first; unit < num_units(); ++unit) {
+      for (int l = layer_at(unit); l < layer_at(unit + 1); ++l) {
+        sum += storages.privates[at(l)];
+        for (int s : storages.keeps[at(l)])
+          if (std::exchange(seen[at(s)], first) != first)
+            sum += storages.bytes[at(s)];
+      }
+      row.push_back(sum);
+    }
+  }
+}
+
+void BiPartitionCosts::set_boundaries(const Storages& storages) {
+  crossing_.assign(at(num_units() + 1), Bytes(0));
+  for (int s = 0; s < static_cast<int>(storages.bytes.size()); ++s)
+    for (int u = 0; u <= num_units(); ++u)
+      if (storages.crosses(s, layer_at(u)))
+        crossing_[at(u)] += storages.bytes[at(s)];
+  const int width = 2 * options_.band + 1;
+  boundaries_.resize(at(num_units() + 1) * at(width) * 2);
+  for (int x = 0; x <= num_units(); ++x)
+    for (int d = -options_.band; d <= options_.band; ++d) {
+      if (x + d < 0 || x + d > num_units()) continue;
+      for (int light = 0; light < 2; ++light)
+        boundaries_[(at(x) * at(width) + at(d + options_.band)) * 2 +
+                    at(light)] = boundary_of(storages, {x, x + d}, light != 0);
+    }
+}
+
+BiPartitionCosts::Boundary BiPartitionCosts::boundary_of(
+    const Storages& storages, CutPair cut, bool light) const {
+  const auto [x, y] = cut;
+  const int behind_forward = layer_at(x);
+  const int first = layer_at(std::min(x, y)), end = layer_at(std::max(x, y));
+  std::set<int> moved;
+  Bytes saved;
+  for (int l = first; l < end; ++l) {
+    if (!light) saved += storages.privates[at(l)];
+    for (int s : storages.keeps[at(l)]) {
+      // A later owner has what crosses with the activations; an earlier one
+      // what was made before the forward cut.
+      const bool there =
+          x > y ? storages.crosses(s, behind_forward) : s < behind_forward;
+      if (!light && !there) moved.insert(s);
+    }
+  }
+  // A later owner that recomputes needs what comes into the region.
+  for (int l = first; light && x > y && l < end; ++l)
+    for (int s : storages.reads[at(l)])
+      if (s < first && !storages.crosses(s, behind_forward)) moved.insert(s);
+  for (int s : moved) saved += storages.bytes[at(s)];
+
+  Boundary b;
+  b.forward = static_cast<double>(crossing_[at(x)].value());
+  b.backward = static_cast<double>(crossing_[at(y)].value());
+  const auto weights =
+      static_cast<double>(parameters(std::min(x, y), std::max(x, y)).value()) /
+      microbatches_;
+  const auto tensors = static_cast<double>(saved.value());
+  b.forward += x > y ? tensors : weights;
+  b.backward += x > y ? weights : tensors;
+  if (x == y) return b;
+  b.extra = tensors + weights;
+  b.saved = light ? Bytes(0) : kept(std::min(x, y), std::max(x, y));
+  return b;
+}
+
+double BiPartitionCosts::link(int k, CutPair cut, bool light) const {
+  const Worker& w = workers_[at(k)];
+  if (w.bandwidth <= 0) return std::numeric_limits<double>::infinity();
+  const Boundary& b = boundary(cut, light);
+  const double bytes =
+      w.half_duplex ? b.forward + b.backward : std::max(b.forward, b.backward);
+  return bytes / w.bandwidth + w.latency;
+}
+
+double BiPartitionCosts::exchange(int k, CutPair cut, bool light) const {
+  const Worker& w = workers_[at(k)];
+  if (w.bandwidth <= 0) return std::numeric_limits<double>::infinity();
+  const Boundary& b = boundary(cut, light);
+  return (b.forward + b.backward) / w.bandwidth + 2 * w.latency;
+}
+
+double BiPartitionCosts::extra_bytes(CutPair cut, bool light) const {
+  return boundary(cut, light).extra;
+}
+
+int BiPartitionCosts::in_flight(int behind) const {
+  const int most = options_.in_flight_factor * behind + 1;
+  return method_ == Method::Sync ? std::min(most, microbatches_) : most;
+}
+
+int BiPartitionCosts::versions(int behind) const {
+  switch (method_) {
+    case Method::Stash:
+    case Method::VerticalSync:  // as many minibatches as are in flight span
+      return (in_flight(behind) - 1 + microbatches_ - 1) / microbatches_ + 1;
+    case Method::TwoBw:
+      return 2;
+    case Method::Sync:
+    case Method::PipeMare:
+    case Method::Naive:
+      break;
+  }
+  return 1;
+}
+
+Bytes BiPartitionCosts::memory(CutPair front, CutPair back, int behind,
+                               bool recompute) const {
+  const int common_first = std::max(front.x, front.y);
+  const int common_end = std::min(back.x, back.y);
+  const std::int64_t n = in_flight(behind), n_before = in_flight(behind + 1);
+  // Of a later owner's region one version more is alive.
+  const std::int64_t copies =
+      versions(front.x > front.y ? behind + 1 : behind) + 1 + optimizer_words_;
+  Bytes sum = parameters(front.y, back.y) * copies;
+  const Bytes only_forward =
+      parameters(front.x, back.x) -
+      parameters(common_first, std::max(common_first, common_end));
+  sum += only_forward * std::int64_t{2};  // in use, and arriving
+  if (recompute) {
+    sum += crossing_[at(front.y)] * (front.x > front.y ? n_before : n);
+    sum += kept(front.y, back.y);
+  } else {
+    sum += kept(common_first, common_end) * n;
+    if (front.x > front.y) sum += boundary(front, false).saved * n_before;
+    if (back.x < back.y) sum += boundary(back, false).saved * n;
+  }
+  // A message each way at either boundary, arriving and in use.
+  for (CutPair cut : {front, back})
+    sum += (crossing_[at(cut.x)] + crossing_[at(cut.y)]) * std::int64_t{2};
+  return sum;
+}
+
+}  // namespace pipewright

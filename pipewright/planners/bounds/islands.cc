@@ -1,0 +1,108 @@
+#include "pipewright/planners/bounds/islands.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "pipewright/base/index.h"
+
+namespace pipewright {
+namespace {
+
+constexpr int kMostSingly = 64;  // devices that are islands, beside hosts
+
+double rate_of(const Link& link, const Cluster& cluster) {
+  double rate = link.bandwidth.value();
+  for (const Link::Use& use : link.uses)
+    rate =
+        std::min(rate, cluster.resources()[at(use.resource)].bandwidth.value());
+  return rate;
+}
+
+// Links out of one island, or into it: how many there are of each.
+class Border {
+ public:
+  explicit Border(std::size_t links) : counts_(links, 0) {}
+
+  void add(int link) { ++counts_[at(link)]; }
+
+  double fastest(const Cluster& cluster) const {
+    double most = 0;
+    for (std::size_t i = 0; i < counts_.size(); ++i)
+      if (counts_[i] > 0)
+        most = std::max(most, rate_of(cluster.links()[i], cluster));
+    return most;
+  }
+  // Together no faster than what all of them share.
+  double rate(const Cluster& cluster) const {
+    double sum = 0;
+    std::optional<std::vector<Link::Use>> shared;
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+      if (counts_[i] == 0) continue;
+      const Link& link = cluster.links()[i];
+      sum += rate_of(link, cluster) * counts_[i];
+      if (!shared) shared = link.uses;
+      std::vector<Link::Use> both;
+      std::set_intersection(shared->begin(), shared->end(), link.uses.begin(),
+                            link.uses.end(), std::back_inserter(both));
+      shared = std::move(both);
+    }
+    if (shared)
+      for (const Link::Use& use : *shared)
+        sum = std::min(sum,
+                       cluster.resources()[at(use.resource)].bandwidth.value());
+    return sum;
+  }
+
+ private:
+  std::vector<int> counts_;  // by index of the link
+};
+
+Islands islands_by(const Cluster& cluster, const std::vector<int>& island_of,
+                   int count) {
+  Islands made;
+  made.count = count;
+  std::vector<int> devices(at(count), 0);
+  for (int island : island_of)
+    made.most_devices = std::max(made.most_devices, ++devices[at(island)]);
+  const int num_devices = cluster.num_devices();
+  for (int island = 0; island < count; ++island) {
+    Border out(cluster.links().size()), in(cluster.links().size());
+    for (int a = 0; a < num_devices; ++a) {
+      if (island_of[at(a)] != island) continue;
+      for (int b = 0; b < num_devices; ++b) {
+        if (island_of[at(b)] == island) continue;
+        const int there = cluster.link_index(DeviceId(a), DeviceId(b));
+        const int back = cluster.link_index(DeviceId(b), DeviceId(a));
+        if (there >= 0) out.add(there);
+        if (back >= 0) in.add(back);
+      }
+    }
+    made.fastest = std::max(made.fastest, out.fastest(cluster));
+    made.outside =
+        std::max({made.outside, out.rate(cluster), in.rate(cluster)});
+  }
+  return made;
+}
+
+}  // namespace
+
+std::vector<Islands> islands_of(const Cluster& cluster) {
+  std::vector<int> host_of, self;
+  for (int d = 0; d < cluster.num_devices(); ++d) {
+    host_of.push_back(cluster.devices()[at(d)].host);
+    self.push_back(d);
+  }
+  std::vector<Islands> all;
+  if (cluster.num_hosts() > 1)
+    all.push_back(islands_by(cluster, host_of, cluster.num_hosts()));
+  // What a thousand single devices would add is not worth looking at a million
+  // pairs of them one by one.
+  if (cluster.num_devices() > 1 &&
+      (all.empty() || cluster.num_devices() <= kMostSingly))
+    all.push_back(islands_by(cluster, self, cluster.num_devices()));
+  std::erase_if(all, [](const Islands& i) { return i.fastest <= 0; });
+  return all;
+}
+
+}  // namespace pipewright

@@ -1,0 +1,81 @@
+#include "pipewright/planners/bounds/least_times.h"
+
+#include <algorithm>
+
+#include "pipewright/profile/tiers.h"
+
+namespace pipewright {
+
+int largest_microbatch(const Problem& problem) {
+  int largest = 0;
+  for (int size : problem.microbatches) largest = std::max(largest, size);
+  return largest;
+}
+
+namespace {
+
+// Between two profiled sizes times are linear, so that time per sample is
+// least at a profiled size; outside them it is constant. Any size up to `most`
+// can come up, where replicas split a microbatch.
+std::vector<int> telling_sizes(const Profile& profile, const std::string& table,
+                               int least, int most) {
+  std::vector<int> sizes = {least, most};
+  if (auto known = profile.times.find(table); known != profile.times.end())
+    for (const auto& [size, rows] : known->second)
+      if (size > least && size < most) sizes.push_back(size);
+  return sizes;
+}
+
+std::vector<std::string> tables_of(const Problem& problem, int kind) {
+  const auto& name =
+      problem.cluster->kinds()[static_cast<std::size_t>(kind)].name;
+  std::vector<std::string> tables = {name};
+  if (problem.profile->times.count(on_chip_table(name)))
+    tables.push_back(on_chip_table(name));
+  return tables;
+}
+
+}  // namespace
+
+void for_telling_times(
+    const Problem& problem, int kind, int least, int most,
+    const std::function<void(std::size_t, const LayerTimes&, int)>& visit) {
+  for (const std::string& table : tables_of(problem, kind))
+    for (int size : telling_sizes(*problem.profile, table, least, most))
+      if (auto times =
+              times_at(*problem.profile, table, size, Outside::Extrapolate))
+        for (std::size_t l = 0; l < times->size(); ++l)
+          visit(l, (*times)[l], size);
+}
+
+KindTimes least_times(const Problem& problem, int kind) {
+  KindTimes least(problem.profile->layers.size());
+  for_telling_times(
+      problem, kind, 1, largest_microbatch(problem),
+      [&](std::size_t l, const LayerTimes& times, int size) {
+        LeastTimes& layer = least[l];
+        layer.forward = std::min(layer.forward, times.forward.value() / size);
+        layer.backward =
+            std::min(layer.backward, times.backward().value() / size);
+        layer.update = std::min(layer.update, times.update.value());
+      });
+  return least;
+}
+
+std::vector<double> least_output_bytes(const Problem& problem) {
+  const Profile& profile = *problem.profile;
+  std::vector<int> sizes = {1, largest_microbatch(problem)};
+  for (const auto& [size, rows] : profile.sizes)
+    if (size < sizes[1]) sizes.push_back(size);
+  std::vector<double> least(profile.layers.size(),
+                            std::numeric_limits<double>::infinity());
+  for (int size : sizes)
+    if (auto rows = sizes_at(profile, size, Outside::Extrapolate))
+      for (std::size_t l = 0; l < rows->size(); ++l) {
+        const auto bytes = static_cast<double>((*rows)[l].output.value());
+        least[l] = std::min(least[l], std::max(0.0, bytes / size - 1));
+      }
+  return least;
+}
+
+}  // namespace pipewright

@@ -1,0 +1,323 @@
+// PipeDream: Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for
+// DNN Training", SOSP 2019, section 3.1, as its published optimizer reckons
+// (github.com/msr-fiddle/pipedream), with activation transfers counted:
+//
+//   T(i..j, m) = (sum of times + 4 (m-1)/m w / B) / m     stage on m replicas
+//   A(j, m)    = min over k, m' of max(A(k, m-m'), T(k..j, m'), 2 a_k / (B m'))
+//
+//   w  parameter bytes   a_k  bytes that cross the cut before layer k
+//   B  bandwidth         m    workers, m' of them for the last stage
+//
+// Hosts are a second level whose "time" of a range is A of that range on all
+// devices of a host; on it, as in the optimizer, the summing of gradients of a
+// single stage is divided by the devices of a host. Here a graph is a chain in
+// its topological order, where the optimizer goes through antichains. Of
+// partitions with one bottleneck it takes any; we take the one whose slowest
+// stage, transfers apart, is fastest.
+
+#include "pipewright/planners/pipedream/pipedream.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "pipewright/base/index.h"
+#include "pipewright/base/infinity.h"
+#include "pipewright/base/text.h"
+#include "pipewright/planners/choice.h"
+#include "pipewright/planners/list.h"
+
+namespace pipewright {
+namespace {
+
+constexpr double kMostSteps = 1e9;      // about a second
+constexpr double kMostEntries = 2.5e7;  // some hundred MB
+
+struct PlanCell {
+  double time = kInfinity;
+  int begin = -1;  // of the last stage; -1: one stage from the start
+  int replicas = 0;
+};
+
+// One level: ranges of layers on 1..machines machines.
+class Level {
+ public:
+  Level(const CostTable& costs, int machines, double bandwidth, int within)
+      : costs_(costs),
+        layers_(costs.num_layers()),
+        machines_(machines),
+        bandwidth_(bandwidth),
+        within_(within) {}
+  virtual ~Level() = default;
+
+  virtual double work(int first, int end) const = 0;
+  // Machine time that the range takes however it is divided.
+  virtual double least(int first, int end) const = 0;
+
+  // Row of ranges that begin at `first`: [end * (machines + 1) + machines].
+  // Only partitions whose parts take at most `limit`; what is minimised is
+  // the slowest part, or with `stages_only` the slowest stage. With a `target`
+  // only what can lead to that end on all machines.
+  std::vector<PlanCell> row(int first, double limit, bool stages_only,
+                            int target = -1) const {
+    const int last_end = target < 0 ? layers_ : target;
+    std::vector<PlanCell> cells((at(last_end) + 1) * at(machines_ + 1));
+    int low = first + 1;
+    for (int end = first + 1; end <= last_end; ++end) {
+      PlanCell* last = &cells[at(end) * at(machines_ + 1)];
+      const int most =
+          target < 0 || end == target
+              ? machines_
+              : machines_ - machines_for(least(end, target), limit);
+      const double time = work(first, end);
+      for (int m = machines_for(least(first, end), limit); m <= most; ++m) {
+        const double alone = (time + sync(first, end, m) / within_) / m;
+        if (alone <= limit) last[m] = {alone, -1, m};
+      }
+      while (low < end && machines_for(least(low, end), limit) >= machines_)
+        ++low;
+      for (int begin = low; begin < end; ++begin)
+        extend(&cells[at(begin) * at(machines_ + 1)], last, begin, end,
+               machines_for(least(first, begin), limit), most, limit,
+               stages_only);
+    }
+    return cells;
+  }
+
+  // The smallest slowest part of the range on all machines. Limits from the
+  // least there could be on, so that few partitions are looked at.
+  double bottleneck(int first, int end) const {
+    double limit = least(first, end) / machines_;
+    for (int attempt = 0; attempt < 24 && limit > 0; ++attempt, limit *= 1.2) {
+      const auto cells = row(first, limit, false, end);
+      const double found =
+          cells[at(end) * at(machines_ + 1) + at(machines_)].time;
+      if (found < kInfinity) return found;
+    }
+    return row(first, kInfinity, false,
+               end)[at(end) * at(machines_ + 1) + at(machines_)]
+        .time;
+  }
+  int machines() const { return machines_; }
+
+ private:
+  // At least one; rounding must not ask for one more.
+  static int machines_for(double seconds, double limit) {
+    if (seconds <= limit) return 1;
+    return static_cast<int>(
+        std::ceil(std::min(1e9, seconds / limit * (1 - 1e-12))));
+  }
+
+  double sync(int first, int end, int m) const {
+    const auto bytes =
+        static_cast<double>(costs_.parameters(first, end).value());
+    return 4.0 * (m - 1) * bytes / (bandwidth_ * m);
+  }
+
+  // Adds a last stage begin..end to every partition of what lies before it,
+  // which takes at least `front` machines.
+  void extend(const PlanCell* before, PlanCell* last, int begin, int end,
+              int front, int most, double limit, bool stages_only) const {
+    const double time = work(begin, end);
+    const double transfer =
+        2.0 * static_cast<double>(costs_.crossing(begin).value()) / bandwidth_;
+    for (int r = machines_for(least(begin, end), limit); r + front <= most;
+         ++r) {
+      const double stage = (time + sync(begin, end, r)) / r;
+      const double part = std::max(stage, transfer / r);
+      if (part > limit) continue;
+      const double load = stages_only ? stage : part;
+      for (int m = r + front; m <= most; ++m) {
+        const double slowest = std::max(before[m - r].time, load);
+        if (slowest < last[m].time) last[m] = {slowest, begin, r};
+      }
+    }
+  }
+
+  const CostTable& costs_;
+  int layers_, machines_;
+  double bandwidth_;
+  int within_;
+};
+
+class DeviceLevel : public Level {
+ public:
+  DeviceLevel(const CostTable& costs, int kind, const Levels& levels)
+      : Level(costs, levels.inner, levels.inner_bandwidth.value(), 1),
+        table_(costs),
+        kind_(kind) {}
+  double work(int first, int end) const override {
+    return table_.compute(kind_, first, end).value();
+  }
+  double least(int first, int end) const override { return work(first, end); }
+
+ private:
+  const CostTable& table_;
+  int kind_;
+};
+
+class HostLevel : public Level {
+ public:
+  HostLevel(const CostTable& costs, const DeviceLevel& inside,
+            const Levels& levels, const std::function<bool()>& is_over)
+      : Level(costs, levels.outer, levels.outer_bandwidth.value(),
+              levels.inner),
+        inside_(inside),
+        devices_(levels.inner) {
+    const std::size_t width = at(levels.inner + 1);
+    for (int first = 0; first < costs.num_layers(); ++first) {
+      was_cut_short_ = is_over && is_over();
+      if (was_cut_short_) return;
+      const auto row = inside.row(first, kInfinity, false);
+      auto& times = times_.emplace_back();
+      for (int end = 0; end <= costs.num_layers(); ++end)
+        times.push_back(row[at(end) * width + at(levels.inner)].time);
+    }
+  }
+  double work(int first, int end) const override {
+    return times_[at(first)][at(end)];
+  }
+  double least(int first, int end) const override {
+    return inside_.least(first, end) / devices_;
+  }
+  bool was_cut_short() const { return was_cut_short_; }
+
+ private:
+  const DeviceLevel& inside_;
+  int devices_;
+  bool was_cut_short_ = false;
+  std::vector<std::vector<double>> times_;
+};
+
+struct Split {
+  std::vector<StageShape> stages;
+  double bottleneck = kInfinity;
+};
+
+// The partition of first..end over all machines of a level.
+Split level_split(const Level& level, int first, int end) {
+  const std::size_t width = at(level.machines() + 1);
+  const auto cell = [&](const std::vector<PlanCell>& row, int e, int m) {
+    return row[at(e) * width + at(m)];
+  };
+  Split split;
+  split.bottleneck = level.bottleneck(first, end);
+  const auto row = level.row(first, split.bottleneck, true, end);
+  int m = level.machines();
+  while (end > first) {
+    const PlanCell last = cell(row, end, m);
+    split.stages.insert(split.stages.begin(), {end, last.replicas});
+    end = last.begin < 0 ? first : last.begin;
+    m -= last.replicas;
+  }
+  return split;
+}
+
+// Stages inside the hosts `host`..`host + hosts - 1`, alike in each of them.
+void append_stages(const std::vector<StageShape>& inside, int host, int hosts,
+                   int devices_of_host, std::vector<PipelineStage>& stages) {
+  int offset = 0;
+  for (const StageShape& shape : inside) {
+    PipelineStage stage;
+    stage.end = shape.end;
+    for (int h = host; h < host + hosts; ++h)
+      for (int r = 0; r < shape.replicas; ++r)
+        stage.devices.push_back(DeviceId(h * devices_of_host + offset + r));
+    offset += shape.replicas;
+    stages.push_back(std::move(stage));
+  }
+}
+
+Result<void> check_size(const CostTable& costs, const Levels& levels) {
+  const double n = costs.num_layers();
+  const double ranges = n * n / 2;
+  const double inner = levels.inner, outer = levels.outer;
+  const double rows = levels.outer > 1 ? n : 1;
+  if (ranges * (inner * inner * rows / 3 + outer * outer) <= kMostSteps &&
+      n * inner <= kMostEntries && ranges <= kMostEntries)
+    return {};
+  return bad_configuration(
+      "PipeDream's tables for " + std::to_string(costs.num_layers()) +
+          " layers and " + std::to_string(levels.inner * levels.outer) +
+          " devices take too long",
+      "choose another planner");
+}
+
+class PipeDreamPlanner : public Planner {
+ public:
+  std::string name() const override { return "pipedream"; }
+  std::string summary() const override {
+    return "the fastest slowest stage, with replicas, level by level";
+  }
+  std::string source() const override {
+    return "PipeDream: Generalized Pipeline Parallelism for DNN Training, "
+           "SOSP 2019";
+  }
+
+  Result<Planned> plan(const Problem& problem) const override {
+    const Levels levels = levels_of(*problem.cluster);
+    const int kind = leading_kind(*problem.cluster);
+    return best_over_sizes(
+        problem, name(),
+        [&](const CostTable& costs, Choice& choice) -> Result<void> {
+          PIPEWRIGHT_TRY(
+              const PipeDreamPartition partition,
+              pipedream_partition(costs, kind, levels, problem.is_over_));
+          consider(partition, costs.microbatch(), problem, choice);
+          return {};
+        });
+  }
+
+ private:
+  // Its replicas take turns; where there are too few microbatches for that they
+  // split each.
+  static void consider(const PipeDreamPartition& partition, int microbatch,
+                       const Problem& problem, Choice& choice) {
+    Pipeline pipeline;
+    pipeline.microbatch = microbatch;
+    pipeline.stages = partition.stages;
+    if (is_asynchronous(problem.method)) pipeline.schedule = "async-1f1b";
+    const Seconds promised =
+        partition.bottleneck * (problem.minibatch / microbatch);
+    for (Replication way : {Replication::Rotate, Replication::Split}) {
+      pipeline.replication = way;
+      choice.consider(pipeline, {partition.bottleneck, promised});
+    }
+  }
+};
+
+}  // namespace
+
+Result<PipeDreamPartition> pipedream_partition(
+    const CostTable& costs, int kind, const Levels& levels,
+    const std::function<bool()>& is_over) {
+  if (auto fine = check_size(costs, levels); !fine) return fine.error();
+  PipeDreamPartition partition;
+  const DeviceLevel devices(costs, kind, levels);
+  const int layers = costs.num_layers();
+  if (levels.outer == 1) {
+    const Split split = level_split(devices, 0, layers);
+    partition.bottleneck = Seconds(split.bottleneck);
+    append_stages(split.stages, 0, 1, levels.inner, partition.stages);
+    return partition;
+  }
+  const HostLevel hosts(costs, devices, levels, is_over);
+  if (hosts.was_cut_short())
+    return bad_configuration("PipeDream's tables were not done in time",
+                             "give it more with --budget");
+  const Split split = level_split(hosts, 0, layers);
+  partition.bottleneck = Seconds(split.bottleneck);
+  int first = 0, host = 0;
+  for (const StageShape& shape : split.stages) {
+    append_stages(level_split(devices, first, shape.end).stages, host,
+                  shape.replicas, levels.inner, partition.stages);
+    first = shape.end;
+    host += shape.replicas;
+  }
+  return partition;
+}
+
+std::unique_ptr<Planner> pipedream_planner() {
+  return std::make_unique<PipeDreamPlanner>();
+}
+
+}  // namespace pipewright

@@ -1,0 +1,260 @@
+// SPP: devices in a line by recursive min-cuts, stages and replicas on it by a
+// dynamic program, microbatches in order by rounds, and a bound on the result.
+//
+// Luo et al., "Efficient Pipeline Planning for Expedited Distributed DNN
+// Training", INFOCOM 2022 (RDO, PRM, PE). Their details are our reconstruction;
+// each file names its departures. Ours here: the best few partitions are timed
+// by the estimator, in the paper's order, in orders that hold fewer
+// microbatches and by list scheduling, and the fastest that fits the memory
+// wins. Where none fits, the partition is searched again within the memory.
+
+#include <algorithm>
+#include <list>
+#include <optional>
+
+#include "pipewright/base/text.h"
+#include "pipewright/planners/bounds/bounds.h"
+#include "pipewright/planners/list.h"
+#include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/refusal.h"
+#include "pipewright/planners/spp/spp_device_order.h"
+#include "pipewright/planners/spp/spp_search.h"
+
+namespace pipewright {
+namespace {
+
+// A plan for very many devices takes longer to simulate than to find.
+std::size_t partitions_timed(const Problem& problem) {
+  return problem.cluster->num_devices() <= kMostUnits ? 4 : 1;
+}
+
+Pipeline mapped_pipeline(const SppCandidate& candidate, Credits credits) {
+  Pipeline pipeline;
+  pipeline.microbatch = candidate.costs->microbatch();
+  pipeline.schedule = schedule_of(credits);
+  for (const PartitionStage& stage : candidate.stages) {
+    const auto devices = candidate.costs->devices(stage);
+    pipeline.stages.push_back({candidate.costs->end_layer(stage),
+                               -1,
+                               {devices.begin(), devices.end()},
+                               false});
+  }
+  return pipeline;
+}
+
+void set_times(Pipeline& pipeline, const SppCandidate& candidate) {
+  for (const StageLoad& load : candidate.loads) {
+    pipeline.times.push_back({load.forward, load.backward, Seconds(0)});
+    pipeline.transfer = std::max(pipeline.transfer, load.channel);
+  }
+}
+
+std::string shape_of(const SppCandidate& candidate) {
+  std::string shape;
+  for (const PartitionStage& stage : candidate.stages)
+    shape += (shape.empty() ? "" : "-") +
+             std::to_string(candidate.costs->devices(stage).size());
+  return shape;
+}
+
+Bytes largest(const Estimate& estimate) {
+  Bytes most;
+  for (Bytes bytes : estimate.memory) most = std::max(most, bytes);
+  return most;
+}
+
+// One call of the planner: what was tried, the best of it, and what to say if
+// there is none.
+class SppRun {
+ public:
+  SppRun(const Problem& problem, std::string name)
+      : problem_(problem),
+        name_(std::move(name)),
+        order_(recursive_device_order(*problem.cluster)) {}
+
+  Result<Planned> plan() {
+    for (int microbatch : problem_.microbatches) {
+      Result<SppCosts> costs = SppCosts::create(problem_, order_, microbatch);
+      if (!costs) return costs.error();
+      costs_.push_back(*std::move(costs));
+    }
+    time_best(candidates(false), false);
+    if (!best_) time_best(candidates(true), true);
+    if (!best_) return refusal();
+    explain();
+    return *std::move(best_);
+  }
+
+ private:
+  std::vector<SppCandidate> candidates(bool within_memory) {
+    std::vector<SppCandidate> all;
+    for (const SppCosts& costs : costs_) {
+      if (!all.empty() && problem_.is_over()) break;
+      auto some =
+          within_memory
+              ? spp_candidates(costs, costs.partition_within_memory(),
+                               Credits::Neighbour, partitions_timed(problem_))
+              : spp_candidates(costs, costs.partition(), Credits::Rounds,
+                               partitions_timed(problem_));
+      if (!some.empty())
+        notes_.push_back("microbatch " + std::to_string(costs.microbatch()) +
+                         (within_memory ? " within the memory: " : ": ") +
+                         std::to_string(some.front().stages.size()) +
+                         " stages of " + shape_of(some.front()) +
+                         " devices promise " + to_text(some.front().promised));
+      for (SppCandidate& candidate : some) all.push_back(std::move(candidate));
+    }
+    std::stable_sort(all.begin(), all.end(),
+                     [](const SppCandidate& a, const SppCandidate& b) {
+                       return a.promised < b.promised;
+                     });
+    return all;
+  }
+
+  // Orders that hold little come first, so that one that holds more must be
+  // faster to win. Within the memory every candidate gets its turn until one
+  // fits.
+  void time_best(const std::vector<SppCandidate>& all, bool until_one_fits) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i >= partitions_timed(problem_) && (best_ || !until_one_fits)) return;
+      if (best_ && problem_.is_over()) return;
+      std::vector<std::vector<int>> tried;
+      for (Credits kind :
+           {Credits::Neighbour, Credits::Channels, Credits::Rounds}) {
+        auto held = credits(kind, static_cast<int>(all[i].stages.size()),
+                            all[i].costs->num_microbatches());
+        if (std::find(tried.begin(), tried.end(), held) != tried.end())
+          continue;
+        tried.push_back(std::move(held));
+        if (hopeless(all[i], tried.back())) continue;
+        time(all[i], kind, mapped_pipeline(all[i], kind));
+      }
+      if (all[i].stages.size() < 2) continue;
+      Pipeline listed = mapped_pipeline(all[i], Credits::Rounds);
+      set_times(listed, all[i]);
+      time(all[i], Credits::Rounds, listed);
+    }
+  }
+
+  // A device would need more than it has for weights and activations alone.
+  // The least such need is kept for the refusal.
+  bool hopeless(const SppCandidate& candidate, const std::vector<int>& held) {
+    std::size_t worst = 0;
+    const auto need = [&](std::size_t s) {
+      return candidate.costs->memory(candidate.stages[s], held[s]);
+    };
+    const auto limit = [&](std::size_t s) {
+      return candidate.costs->memory_limit(candidate.stages[s]);
+    };
+    for (std::size_t s = 1; s < held.size(); ++s)
+      if (need(s) - limit(s) > need(worst) - limit(worst)) worst = s;
+    if (need(worst) <= limit(worst)) return false;
+    if (!nearest_ || need(worst) < nearest_peak_)
+      set_nearest(mapped_pipeline(candidate, Credits::Neighbour), need(worst));
+    return true;
+  }
+
+  void set_nearest(const Pipeline& pipeline, Bytes peak) {
+    nearest_ = pipeline;
+    nearest_peak_ = peak;
+  }
+
+  void time(const SppCandidate& candidate, Credits kind,
+            const Pipeline& pipeline) {
+    Result<Planned> timed = planned(pipeline, problem_, name_);
+    if (!timed) {
+      error_ = timed.error();
+      return;
+    }
+    const Bytes peak = largest(timed->estimate);
+    if (!timed->estimate.fits) {
+      if (!nearest_ || peak < nearest_peak_) set_nearest(pipeline, peak);
+      return;
+    }
+    if (best_ && timed->estimate.step.value() >=
+                     best_->estimate.step.value() * (1 - 1e-9))
+      return;
+    best_ = *std::move(timed);
+    best_->bottleneck = largest_load(candidate.loads);
+    best_->promised = order_seconds(candidate.loads,
+                                    candidate.costs->num_microbatches(), kind);
+    chosen_ = candidate;
+    chosen_->credits = kind;
+  }
+
+  void explain() {
+    best_->lower_bound = lower_bound(problem_);
+    const int stages = static_cast<int>(chosen_->stages.size());
+    best_->why = std::to_string(stages) + (stages == 1 ? " stage" : " stages") +
+                 " of " + shape_of(*chosen_) +
+                 " devices balance compute, channels and all-reduce on the "
+                 "line of devices that recursive cuts give";
+    const Seconds bound = chosen_->bound();
+    best_->notes = std::move(notes_);
+    best_->notes.push_back(
+        "guarantee: at most " + to_text(bound) + " = " +
+        to_text((bound - largest_tail()) / largest_load(chosen_->loads)) +
+        " rounds of " + to_text(largest_load(chosen_->loads)) + " + " +
+        to_text(largest_tail()) + " of all-reduce and update; simulated " +
+        to_text(best_->estimate.step) +
+        (best_->estimate.step <= bound
+             ? ""
+             : " (links that several channels share, or values that skip "
+               "stages, are not in the bound)"));
+  }
+
+  Seconds largest_tail() const {
+    Seconds tail;
+    for (const StageLoad& load : chosen_->loads)
+      tail = std::max(tail, load.tail);
+    return tail;
+  }
+
+  Error refusal() const {
+    if (error_ && !nearest_) return *error_;
+    if (!nearest_)
+      return bad_configuration(
+          problem_.microbatches.empty()
+              ? "no microbatch size is given"
+              : "the devices cannot be put in a line that can talk");
+    const Result<Planned> again = planned(*nearest_, problem_, name_);
+    return again ? nothing_fits(problem_, *again) : again.error();
+  }
+
+  const Problem& problem_;
+  const std::string name_;
+  const std::vector<DeviceId> order_;
+  std::list<SppCosts> costs_;  // candidates point to them
+  std::vector<std::string> notes_;
+  std::optional<Planned> best_;
+  std::optional<SppCandidate> chosen_;
+  std::optional<Pipeline> nearest_;  // to fitting
+  Bytes nearest_peak_;
+  std::optional<Error> error_;
+};
+
+class SppPlanner : public Planner {
+ public:
+  std::string name() const override { return "spp"; }
+  std::string summary() const override {
+    return "stages with replicas over any links, with a bound on the step";
+  }
+  std::string source() const override {
+    return "Efficient Pipeline Planning for Expedited Distributed DNN "
+           "Training, INFOCOM 2022";
+  }
+  Result<Planned> plan(const Problem& problem) const override {
+    if (is_asynchronous(problem.method))
+      return bad_configuration("spp plans synchronous training only",
+                               "use --method sync");
+    return SppRun(problem, name()).plan();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Planner> spp_planner() {
+  return std::make_unique<SppPlanner>();
+}
+
+}  // namespace pipewright

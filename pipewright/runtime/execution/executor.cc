@@ -1,0 +1,317 @@
+// Threads, and what they leave behind; see executor.h.
+
+#include "pipewright/runtime/execution/executor.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "pipewright/runtime/channels/transport.h"
+#include "pipewright/runtime/execution/cores.h"
+#include "pipewright/runtime/execution/worker.h"
+#include "pipewright/runtime/execution/worker_threads.h"
+#include "pipewright/runtime/ranks/commands.h"
+#include "pipewright/runtime/ranks/packing.h"
+#include "pipewright/runtime/ranks/run_report.h"
+#include "pipewright/runtime/training/initial_parameters.h"
+
+namespace pipewright {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The first failure of any worker.
+class FirstFailure {
+ public:
+  void record(ErrorCode code, std::string message, std::string where) {
+    const std::lock_guard lock(mutex_);
+    if (error_) return;
+    error_ = Error{code, std::move(message), std::move(where), "", {}};
+  }
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  std::mutex mutex_;
+  std::optional<Error> error_;
+};
+
+// LibTorch appends its own stack to what went wrong.
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+// Of a process that has all workers. One alone has all cores, and gains nothing
+// by staying on one.
+int own_first_core(int num_workers) {
+  return num_workers > 1 && keeps_to_cores(num_workers) ? 0 : -1;
+}
+
+// Means of microbatches from the means of their parts, which replicas report;
+// and the scores, in the same order whoever made them.
+void join_losses(std::vector<PartialLoss> parts, int microbatch,
+                 Executed& executed) {
+  std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.microbatch, a.samples.first) <
+           std::pair(b.microbatch, b.samples.first);
+  });
+  std::vector<double>& losses = executed.losses;
+  for (const PartialLoss& part : parts) executed.score += part.score;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::int32_t samples = parts[i].samples.end - parts[i].samples.first;
+    if (i == 0 || parts[i].microbatch != parts[i - 1].microbatch)
+      losses.push_back(0);
+    losses.back() += parts[i].mean * samples / microbatch;
+  }
+}
+
+Timeline measured_timeline(const Program& program, int minibatches,
+                           std::vector<std::vector<Span>> spans,
+                           const std::vector<Bytes>& memory, Seconds duration) {
+  Timeline timeline;
+  timeline.num_stages = program.num_stages;
+  timeline.num_microbatches = program.num_microbatches;
+  timeline.minibatches = minibatches;
+  timeline.duration = duration;
+  timeline.step_seconds = duration / minibatches;
+  Seconds all_busy;
+  for (std::size_t w = 0; w < spans.size(); ++w) {
+    WorkerSummary summary;
+    summary.device = program.workers[w].device;
+    for (const Span& span : spans[w]) summary.busy += span.end - span.start;
+    all_busy += summary.busy;
+    summary.peak.activations = memory[w];  // all of it: a heap tells no kinds
+    timeline.workers.push_back(summary);
+  }
+  timeline.bubble =
+      1 - all_busy / (duration * static_cast<double>(spans.size()));
+  timeline.spans = std::move(spans);
+  return timeline;
+}
+
+// A weight that a step has made no number, or infinite, of finite gradients;
+// or, on a device, of others.
+std::optional<Error> not_finite(const Network& network, const Worker& worker) {
+  for (const auto& [id, tensor] : worker.weights().newest())
+    if (!std::isfinite(tensor.sum(at::kDouble).item<double>()))
+      return Error{
+          ErrorCode::LossNotFinite,
+          network.model.parameter(id).name + " is not finite after a step",
+          worker.activity(),
+          "",
+          {}};
+  return std::nullopt;
+}
+
+}  // namespace
+
+Executor::Executor(Model model, Program program, TrainingSettings settings,
+                   Transport* transport)
+    : settings_(std::move(settings)),
+      program_(std::move(program)),
+      own_transport_(transport ? nullptr : in_process_transport()),
+      transport_(transport ? transport : own_transport_.get()) {
+  const c10::InferenceMode guard;
+  trained_.parameters = initial_parameters(model, settings_.seed);
+  network_ = std::make_unique<const Network>(std::move(model));
+  for (const auto& function : network_->functions)
+    trained_.statistics.push_back(function->initial_statistics());
+  for (int i = 0; i < program_.num_workers(); ++i)
+    if (transport_->is_here(WorkerId(i)))
+      workers_.push_back(std::make_unique<Worker>(*network_, program_,
+                                                  WorkerId(i), settings_));
+}
+
+Executor::~Executor() = default;
+
+Result<Executed> Executor::run(const MicrobatchSource& source,
+                               int minibatches) {
+  Packer argument;
+  argument.number(minibatches);
+  lead(*transport_, Command::Run, argument.take());
+  return run_here(source, minibatches);
+}
+
+Result<Executed> Executor::run_here(const Result<MicrobatchSource>& source,
+                                    int minibatches) {
+  RunReport report;
+  if (source)
+    report = run_workers(*source, minibatches);
+  else
+    report.failure = source.error();
+  report = joined(*transport_, std::move(report));
+  if (!report.failure) report.failure = report.not_finite;
+  if (report.failure) {
+    if (report.failure->code == ErrorCode::LossNotFinite)
+      keep_last_good(report);
+    return *report.failure;
+  }
+
+  Executed executed;
+  std::vector<std::vector<Span>> spans(program_.workers.size());
+  std::vector<Bytes> memory(program_.workers.size());
+  for (const Span& span : report.spans)
+    spans[span.worker.index()].push_back(span);
+  for (const auto& [worker, peak] : report.memory)
+    memory[worker.index()] = peak;
+  join_losses(std::move(report.losses), program_.microbatch, executed);
+  executed.timeline = measured_timeline(program_, minibatches, std::move(spans),
+                                        memory, report.duration);
+  trained_.losses.insert(trained_.losses.end(), executed.losses.begin(),
+                         executed.losses.end());
+  collect(minibatches);
+  return executed;
+}
+
+RunReport Executor::run_workers(const MicrobatchSource& source,
+                                int minibatches) {
+  const c10::InferenceMode guard;
+  auto channels = transport_->connect(program_);
+  FirstFailure failure;
+  const auto guarded = [&](std::size_t w, const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const Cancelled&) {
+    } catch (const LossIsNotFinite& error) {
+      failure.record(ErrorCode::LossNotFinite, error.what(),
+                     workers_[w]->activity());
+      channels[w]->cancel();
+    } catch (const std::exception& error) {
+      failure.record(ErrorCode::WorkerLost, first_line(error.what()),
+                     workers_[w]->activity());
+      channels[w]->cancel();
+    }
+  };
+  if (!threads_) {
+    const auto num_workers = static_cast<int>(workers_.size());
+    threads_ = std::make_unique<WorkerThreads>(
+        num_workers, transport_->is_alone() ? own_first_core(num_workers)
+                                            : transport_->first_core());
+  }
+  std::vector<TensorHeap*> heaps;
+  for (std::size_t w = 0; w < workers_.size(); ++w)
+    heaps.push_back(&threads_->heap(w));
+  if (transport_->is_alone()) channels.front()->count_in(heaps);
+  threads_->run([&](std::size_t w) {
+    threads_->heap(w).restart_peak();
+    guarded(w, [&] {
+      workers_[w]->prepare(minibatches, minibatches_done_, trained_);
+    });
+  });
+  RunReport report;
+  report.versions.resize(trained_.parameters.size());
+  report.failure = failure.error();
+  if (report.failure) return report;
+  for (const auto& worker : workers_)
+    if (!worker->weights().remember()) report.is_remembered = false;
+  const Clock::time_point start = Clock::now();
+  threads_->run([&](std::size_t w) {
+    guarded(
+        w, [&] { workers_[w]->run(minibatches, source, *channels[w], start); });
+  });
+  report.duration =
+      Seconds(std::chrono::duration<double>(Clock::now() - start).count());
+  report.failure = failure.error();
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    Worker& worker = *workers_[w];
+    if (!report.not_finite) report.not_finite = not_finite(*network_, worker);
+    for (const auto& [id, version] : worker.weights().newest_versions())
+      report.versions[id.index()] =
+          std::max(report.versions[id.index()], version);
+    for (PartialLoss& loss : worker.take_losses())
+      report.losses.push_back(loss);
+    for (Span& span : worker.take_spans()) report.spans.push_back(span);
+    report.memory.emplace_back(worker.id(), threads_->heap(w).peak());
+  }
+  return report;
+}
+
+// Of what several workers hold (replicas, tied parameters) the first one's
+// copy; they are the same.
+void Executor::collect(int minibatches) {
+  const c10::InferenceMode guard;
+  for (auto worker = workers_.rbegin(); worker != workers_.rend(); ++worker) {
+    for (const auto& [id, tensor] : (*worker)->weights().newest())
+      trained_.parameters[id.index()] = tensor.clone();
+    for (const auto& [layer, tensors] : (*worker)->statistics())
+      trained_.statistics[layer.index()] = tensors;
+  }
+  share();
+  minibatches_done_ += minibatches;
+}
+
+// After a loss that is no number, or such a gradient. At a loss gradients of
+// that minibatch are incomplete everywhere, so nobody has made its step;
+// whoever had yet to make the one before is a replica of somebody who has. At a
+// gradient stages behind that one may have made it, and no step is everyone's.
+void Executor::keep_last_good(RunReport& report) {
+  const auto [least, most] =
+      std::minmax_element(report.versions.begin(), report.versions.end());
+  if (least == report.versions.end() || *most == 0) return;
+  const bool is_synchronous = program_.minibatches_outside == 0;
+  if (is_synchronous && *least == *most && !report.not_finite)
+    return keep_last_step(*most, std::move(report.losses));
+  const c10::InferenceMode guard;
+  const bool has_states = settings_.optimizer->words() > 0 || !is_synchronous;
+  has_state_ = report.is_remembered || !has_states;
+  for (const auto& worker : workers_) worker->weights().restore_remembered();
+}
+
+// Of several processes each keeps what it has of step `last`.
+void Executor::keep_last_step(std::int32_t last,
+                              std::vector<PartialLoss> losses) {
+  const c10::InferenceMode guard;
+  const std::int64_t end =
+      (minibatches_done_ + last) * program_.num_microbatches;
+  std::erase_if(losses, [end](const PartialLoss& loss) {
+    return loss.microbatch >= end;
+  });
+  std::map<ParameterId, WeightStore::StepState> steps;
+  stale_.assign(trained_.parameters.size(), true);
+  for (const auto& worker : workers_) {
+    const auto newest = worker->weights().newest();
+    const auto states = worker->weights().step_states();
+    for (const auto& [id, version] : worker->weights().newest_versions()) {
+      if (version != last) continue;
+      stale_[id.index()] = false;
+      trained_.parameters[id.index()] = newest.at(id).clone();
+      if (const auto state = states.find(id); state != states.end())
+        steps[id] = state->second;
+    }
+    for (const auto& [layer, tensors] : worker->statistics_before(last)) {
+      Tensors& kept = trained_.statistics[layer.index()];
+      for (std::size_t i = 0; i < kept.size(); ++i)
+        kept[i] = tensors[i].clone();
+    }
+  }
+  for (const auto& worker : workers_) worker->weights().restore(steps);
+  Executed kept;
+  join_losses(std::move(losses), program_.microbatch, kept);
+  trained_.losses.insert(trained_.losses.end(), kept.losses.begin(),
+                         kept.losses.end());
+  minibatches_done_ += last;
+}
+
+void Executor::time_layers(LayerStopwatch* stopwatch) {
+  for (const auto& worker : workers_) worker->time_layers(stopwatch);
+}
+
+Bytes Executor::reserved() const {
+  Bytes bytes;
+  for (std::size_t w = 0; threads_ && w < workers_.size(); ++w)
+    bytes += threads_->heap(w).reserved();
+  return bytes;
+}
+
+std::size_t Executor::num_values_held() const {
+  std::size_t count = 0;
+  for (const auto& worker : workers_) count += worker->num_values_held();
+  return count;
+}
+
+}  // namespace pipewright

@@ -1,0 +1,120 @@
+// Runs a program: one thread per worker, tensors handed over in the process.
+//
+//   Executor executor(model, program, settings);
+//   Result<Executed> done = executor.run(source, 100);
+//
+// Over a transport of several processes each runs its own workers. The leader's
+// executor is used as if it were alone; the others are in follow() and do what
+// it does.
+//
+// Any program lower() makes is run; nothing here knows a schedule, a planner or
+// a method by name. When a worker fails all stop, and the error names worker,
+// stage, action, microbatch and layer.
+
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pipewright/base/result.h"
+#include "pipewright/runtime/training/score.h"
+#include "pipewright/runtime/training/training.h"
+#include "pipewright/timeline/timeline.h"
+
+namespace pipewright {
+
+struct Network;
+struct Order;
+class LayerStopwatch;
+struct PartialLoss;
+struct RunReport;
+class Transport;
+class Worker;
+class WorkerThreads;
+
+struct Executed {
+  std::vector<double> losses;  // of the run's microbatches
+  Score score;                 // of an evaluation
+  // Measured: spans, duration, busy time; the peak of a worker's memory, by
+  // its allocator, in one sum.
+  Timeline timeline;
+};
+
+// All that training goes on from, under whatever program.
+struct TrainingState {
+  std::int64_t minibatches = 0;     // done
+  Tensors parameters;               // by ParameterId
+  std::vector<Tensors> statistics;  // by LayerId
+  // By ParameterId: none before the first step.
+  std::vector<Tensors> optimizer;
+  Tensors velocity;  // undefined where weights are not corrected
+};
+
+class Executor {
+ public:
+  // `transport` outlives the executor; without one all workers are here.
+  Executor(Model model, Program program, TrainingSettings settings,
+           Transport* transport = nullptr);
+  ~Executor();
+
+  // Trains on, from where the last run ended: microbatches count from the start
+  // of training. At least program.minibatches_outside minibatches. Fails with
+  // LossNotFinite: trained() and state() are then those after the last step
+  // before that loss; or, where workers are not at the same step (a gradient is
+  // not finite, and others have made the step; a program fills and drains), as
+  // before the run. Or with WorkerLost: trained() is then as before the run.
+  Result<Executed> run(const MicrobatchSource& source, int minibatches);
+
+  // After the last run that went well; of several processes what is here.
+  const Trained& trained() const { return trained_; }
+
+  // Copies; not after WorkerLost, nor without has_state(). How many minibatches
+  // it has seen is in it. Of several processes the leader's is whole.
+  TrainingState state();
+  // False after a LossNotFinite that goes back to before the run, if the
+  // optimizer's state was too large to be copied then.
+  bool has_state() const { return has_state_; }
+  void resume(const TrainingState& state);
+
+  // Does what the leader's executor does, until an order comes that is not for
+  // an executor. If `source` is an error every run fails with it, on all
+  // processes.
+  Order follow(const Result<MicrobatchSource>& source);
+
+  // Times every layer from now on; see Worker. Null: none.
+  void time_layers(LayerStopwatch* stopwatch);
+
+  // Memory asked of the system for tensors of the workers, so far.
+  Bytes reserved() const;
+
+  // Values still held by workers after a run: 0, or lifetimes are wrong.
+  std::size_t num_values_held() const;
+
+ private:
+  Result<Executed> run_here(const Result<MicrobatchSource>& source,
+                            int minibatches);
+  RunReport run_workers(const MicrobatchSource& source, int minibatches);
+  TrainingState state_here();
+  void resume_here(const TrainingState& state);
+  void collect(int minibatches);
+  void keep_last_good(RunReport& report);
+  void keep_last_step(std::int32_t last, std::vector<PartialLoss> losses);
+  void share();
+
+  TrainingSettings settings_;
+  Program program_;
+  std::unique_ptr<Transport> own_transport_;  // where none is given
+  Transport* transport_;
+  std::unique_ptr<const Network> network_;
+  std::vector<std::unique_ptr<Worker>> workers_;  // those here
+  std::unique_ptr<WorkerThreads> threads_;        // from the first run on
+  Trained trained_;
+  // By ParameterId, after a loss that is no number: another process has it
+  // newer. Else empty.
+  std::vector<bool> stale_;
+  std::int64_t minibatches_done_ = 0;
+  bool has_state_ = true;
+};
+
+}  // namespace pipewright

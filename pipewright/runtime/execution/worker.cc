@@ -1,0 +1,267 @@
+// A worker's actions, one after the other; see worker.h. What single layers do
+// is in worker_layers.cc.
+
+#include "pipewright/runtime/execution/worker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "pipewright/plan/program/action_cursor.h"
+
+namespace pipewright {
+namespace {
+
+std::string name_of(ActionKind kind) {
+  static const char* const kNames[] = {
+      "forward",         "backward",  "input gradient",
+      "weight gradient", "recompute", "send",
+      "receive",         "reduce",    "step"};
+  return kNames[static_cast<int>(kind)];
+}
+
+// Keeps the list.
+void forget(Gradients& gradients) {
+  std::fill(gradients.begin(), gradients.end(), at::Tensor());
+}
+
+}  // namespace
+
+Worker::Worker(const Network& network, const Program& program, WorkerId id,
+               const TrainingSettings& settings)
+    : network_(network),
+      program_(program),
+      id_(id),
+      settings_(settings),
+      code_(network, program, id),
+      weights_(network, program, id, settings),
+      values_(network.model.num_layers()),
+      gradients_(network.model.num_layers()),
+      reduced_(network.model.parameters().size()),
+      complete_(network.model.parameters().size()) {
+  for (const Operation& operation : program.operations) {
+    if (operation.worker != id) continue;
+    for (const LayerId layer : operation.forward)
+      if (Tensors first =
+              network.functions[layer.index()]->initial_statistics();
+          !first.empty())
+        statistics_[layer] = std::move(first);
+  }
+}
+
+void Worker::prepare(int minibatches, std::int64_t done,
+                     const Trained& before) {
+  const int repetitions = program_.repetitions(minibatches);
+  const WorkerProgram& program = program_.workers[id_.index()];
+  code_.prepare(repetitions);
+  done_ = done;
+  weights_.restart(before.parameters);
+  for (auto& [layer, tensors] : statistics_)
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      tensors[i] = before.statistics[layer.index()][i].clone();
+  statistics_minibatch_ = -1;
+  values_.clear();
+  gradients_.clear();
+  forget(reduced_);
+  forget(complete_);
+  losses_.clear();
+  losses_.reserve(static_cast<std::size_t>(minibatches) *
+                  static_cast<std::size_t>(program_.num_microbatches));
+  spans_.clear();
+  spans_.reserve(program.prologue.size() + program.epilogue.size() +
+                 static_cast<std::size_t>(repetitions) * program.body.size());
+}
+
+void Worker::run(int minibatches, const MicrobatchSource& source,
+                 Channel& channel, Clock::time_point start) {
+  source_ = &source;
+  channel_ = &channel;
+  const auto now = [&] {
+    return Seconds(std::chrono::duration<double>(Clock::now() - start).count());
+  };
+  for (ActionCursor cursor(program_, id_, program_.repetitions(minibatches));
+       !cursor.at_end(); cursor.advance()) {
+    const Action action = cursor.action();
+    const ActionCode& code = code_.at(cursor.position());
+    current_ = action;
+    current_layer_ = LayerId();
+    channel.before(action, absolute(action.microbatch));
+    if (is_compute(action.kind)) wait_for_reads(action, code);
+    wait_for_reductions(action, code);
+    if (action.stage.is_none()) {
+      execute(action, code);
+      continue;
+    }
+    const Seconds begin = now();
+    execute(action, code);
+    spans_.push_back({id_, action.kind, action.stage, action.microbatch,
+                      action.version, TransferId(), begin, now()});
+  }
+}
+
+std::string Worker::activity() const {
+  const std::int64_t microbatch = absolute(current_.microbatch);
+  std::string text =
+      "step " + std::to_string(microbatch / program_.num_microbatches + 1) +
+      ", worker " + std::to_string(id_.value);
+  if (!current_.stage.is_none())
+    text += ", stage " + std::to_string(current_.stage.value);
+  text += ", " + name_of(current_.kind) + " of microbatch " +
+          std::to_string(microbatch % program_.num_microbatches);
+  if (!current_layer_.is_none())
+    text += ", layer " + network_.model.layer(current_layer_).name;
+  return text;
+}
+
+void Worker::execute(const Action& action, const ActionCode& code) {
+  switch (action.kind) {
+    case ActionKind::Forward:
+    case ActionKind::Recompute:
+      forward(action, code);
+      break;
+    case ActionKind::Backward:
+    case ActionKind::BackwardInput:
+    case ActionKind::BackwardWeight:
+      backward(action, code);
+      break;
+    case ActionKind::Send:
+      send(action, code);
+      break;
+    case ActionKind::Receive: {
+      const auto& transfer =
+          program_.transfers[static_cast<std::size_t>(action.index)];
+      channel_->post(TransferId(action.index), transfer.is_keyed_by_version()
+                                                   ? action.version
+                                                   : action.microbatch);
+      break;
+    }
+    case ActionKind::Reduce:
+      reduce(action);
+      break;
+    case ActionKind::Step:
+      step(action);
+      break;
+  }
+  for (const Value& value : code.frees) values_.drop(value, action.microbatch);
+}
+
+void Worker::wait_for_reads(const Action& action, const ActionCode& code) {
+  for (const TransferId id : code.takes) {
+    const Transfer& transfer = program_.transfers[id.index()];
+    channel_->take(id, action.microbatch, message_);
+    for (std::size_t i = 0; i < message_.size(); ++i)
+      values_.add_piece(transfer.values[i], action.microbatch,
+                        {transfer.first_sample, transfer.end_sample},
+                        std::move(message_[i]));
+  }
+  for (const WeightArrival& arrival : code.arrivals) {
+    const std::int32_t version = action.version + arrival.version_offset;
+    if (version <= 0 || weights_.has(arrival.group, version)) continue;
+    channel_->take(arrival.transfer, version, message_);
+    weights_.install(arrival.group, version, message_);
+    message_.clear();
+  }
+}
+
+void Worker::wait_for_reductions(const Action& action, const ActionCode& code) {
+  for (const std::int32_t r : code.reductions) {
+    const Reduction& reduction =
+        program_.reductions[static_cast<std::size_t>(r)];
+    channel_->reduced(r, action.microbatch, sums_);
+    if (reduction.is_norm) norm_ = sums_[0].item<double>();
+    for (std::size_t i = 0; i < sums_.size() && !reduction.is_norm; ++i)
+      reduced_[reduction.parameters[i].index()] = std::move(sums_[i]);
+    sums_.clear();
+  }
+}
+
+// A program is made from a profile, which does not say that a layer needs no
+// gradient; nothing is sent for it.
+bool Worker::is_nothing(const Value& value) const {
+  return value.kind == ValueKind::Gradient &&
+         !network_.model.needs_gradient(value.layer);
+}
+
+// It lets go of what it does not need itself before others have it: then it is
+// theirs alone.
+void Worker::send(const Action& action, const ActionCode& code) {
+  const TransferId id(action.index);
+  const Transfer& transfer = program_.transfers[id.index()];
+  const bool is_weights = transfer.is_keyed_by_version();
+  const std::int32_t key = is_weights ? action.version : action.microbatch;
+  message_.clear();
+  if (is_weights) {
+    weights_.copy(transfer.group, action.version, message_);
+  } else {
+    for (const Value& value : transfer.values)
+      message_.push_back(
+          is_nothing(value)
+              ? Tensors()
+              : values_.read(value, action.microbatch,
+                             {transfer.first_sample, transfer.end_sample}));
+  }
+  for (const Value& value : code.frees) values_.drop(value, action.microbatch);
+  channel_->send(id, key, std::move(message_));
+}
+
+// Of its stages among these: sums over workers where it has waited for some,
+// else its own.
+void Worker::complete_gradients(std::span<const StageId> stages,
+                                std::int32_t microbatch) {
+  for (const StageId stage : stages)
+    if (const Operation* operation = program_.operation(id_, stage))
+      add_own_gradients(
+          network_.model, *operation,
+          [&](LayerId layer) { return own_gradients(layer, microbatch); },
+          complete_);
+  for (std::size_t i = 0; i < reduced_.size(); ++i)
+    if (reduced_[i].defined()) complete_[i] = std::move(reduced_[i]);
+}
+
+void Worker::reduce(const Action& action) {
+  const Reduction& reduction =
+      program_.reductions[static_cast<std::size_t>(action.index)];
+  contributions_.clear();
+  if (reduction.is_norm) {
+    complete_gradients(reduction.stages, action.microbatch);
+    add_squares(complete_, contributions_);
+    forget(complete_);
+  } else {
+    add_contributions(
+        network_.model, reduction,
+        [&](LayerId layer) { return own_gradients(layer, action.microbatch); },
+        contributions_);
+  }
+  channel_->contribute(action.index, action.microbatch,
+                       std::move(contributions_));
+}
+
+// Of those that the step that comes now reads.
+void Worker::check_gradients() const {
+  // All have the same norm before any of them steps.
+  if (settings_.most_norm > 0) {
+    if (!std::isfinite(norm_))
+      throw LossIsNotFinite("the norm of all gradients is " +
+                            std::to_string(norm_));
+    return;
+  }
+  for (std::size_t i = 0; i < complete_.size(); ++i)
+    if (complete_[i].defined() && !is_finite(complete_[i]))
+      throw LossIsNotFinite("the gradient of " +
+                            network_.model.parameter(ParameterId(i)).name +
+                            " is not finite");
+}
+
+void Worker::step(const Action& action) {
+  const Operation& operation = *program_.operation(id_, action.stage);
+  complete_gradients({&action.stage, 1}, action.microbatch);
+  check_gradients();
+  for (const LayerId layer : operation.backward)
+    gradients_.drop(layer, minibatch(action.microbatch));
+  clip(complete_, norm_, settings_.most_norm);
+  weights_.step(action.stage, action.version, done_ + action.version - 1,
+                complete_);
+  forget(complete_);
+}
+
+}  // namespace pipewright

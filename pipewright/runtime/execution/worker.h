@@ -1,0 +1,160 @@
+// One worker of a run: it goes through its actions one after the other and
+// blocks only where it reads what another worker has to give. It knows its own
+// values and weights, and its channel.
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "pipewright/plan/program/program.h"
+#include "pipewright/runtime/channels/channel.h"
+#include "pipewright/runtime/execution/gradient_sums.h"
+#include "pipewright/runtime/execution/gradients.h"
+#include "pipewright/runtime/execution/layer_stopwatch.h"
+#include "pipewright/runtime/execution/network.h"
+#include "pipewright/runtime/execution/value_store.h"
+#include "pipewright/runtime/execution/worker_code.h"
+#include "pipewright/runtime/training/score.h"
+#include "pipewright/runtime/training/training.h"
+#include "pipewright/runtime/weights/weight_store.h"
+#include "pipewright/timeline/timeline.h"
+
+namespace pipewright {
+
+// A loss that is no number, or infinite, or such a gradient: training cannot go
+// on. Thrown before any stage gets to the step of that minibatch; but of a
+// gradient, where no norm of all is asked for, only before the worker's own.
+class LossIsNotFinite : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The loss of some samples of a microbatch.
+struct PartialLoss {
+  std::int64_t microbatch = 0;
+  Samples samples;
+  double mean = 0;
+  Score score;  // of an evaluation
+};
+
+class Worker {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // All outlive the worker.
+  Worker(const Network& network, const Program& program, WorkerId id,
+         const TrainingSettings& settings);
+
+  // Before every run: `done` minibatches have been trained, and the run starts
+  // with the parameters and statistics of `before`.
+  void prepare(int minibatches, std::int64_t done, const Trained& before);
+  // Throws what a kernel throws, and Cancelled.
+  void run(int minibatches, const MicrobatchSource& source, Channel& channel,
+           Clock::time_point start);
+
+  // Times every layer from now on; null: none. Not with replicas, which would
+  // write at once.
+  void time_layers(LayerStopwatch* stopwatch) { stopwatch_ = stopwatch; }
+
+  // What it was doing when it threw: "step 5, worker 1, stage 0, forward of
+  // microbatch 3, layer fc1".
+  std::string activity() const;
+
+  WorkerId id() const { return id_; }
+  std::vector<PartialLoss> take_losses() { return std::move(losses_); }
+  std::vector<Span> take_spans() { return std::move(spans_); }
+  const WeightStore& weights() const { return weights_; }
+  WeightStore& weights() { return weights_; }
+  // By LayerId, of the layers it ran forward.
+  const std::map<LayerId, Tensors>& statistics() const { return statistics_; }
+  // The same as they were before that minibatch of the run.
+  const std::map<LayerId, Tensors>& statistics_before(
+      std::int32_t minibatch) const {
+    return minibatch == statistics_minibatch_ ? statistics_before_
+                                              : statistics_;
+  }
+  std::size_t num_values_held() const { return values_.num_values(); }
+
+ private:
+  void execute(const Action& action, const ActionCode& code);
+  void wait_for_reads(const Action& action, const ActionCode& code);
+  void wait_for_reductions(const Action& action, const ActionCode& code);
+  const Tensors* own_gradients(LayerId layer, std::int32_t microbatch) const {
+    return gradients_.find(layer, minibatch(microbatch));
+  }
+  void complete_gradients(std::span<const StageId> stages,
+                          std::int32_t microbatch);
+  void forward(const Action& action, const ActionCode& code);
+  void keep_statistics(std::int32_t minibatch);
+  void backward(const Action& action, const ActionCode& code);
+  void backward_inputs(const LayerCode& layer, const Action& action,
+                       const ActionCode& code);
+  void backward_weights(const LayerCode& layer, std::int32_t microbatch,
+                        Samples samples);
+  void end_layer(const LayerCode& layer, std::int32_t microbatch);
+  void record_loss(const LayerCode& layer, std::int32_t microbatch,
+                   Samples samples, double loss);
+  bool is_nothing(const Value& value) const;
+  void send(const Action& action, const ActionCode& code);
+  void reduce(const Action& action);
+  void check_gradients() const;
+  void step(const Action& action);
+
+  void load_inputs(const LayerCode& layer, std::int32_t microbatch,
+                   Samples samples);
+  void load_kept(const LayerCode& layer, std::int32_t microbatch,
+                 Samples samples);
+  at::Tensor output_of(LayerId layer, std::int32_t microbatch,
+                       Samples samples) const;
+  at::Tensor first_of(Value value, std::int32_t microbatch,
+                      Samples samples) const;
+  void add_gradient(LayerId layer, std::int32_t microbatch, Samples samples,
+                    at::Tensor gradient);
+  std::int64_t absolute(std::int32_t microbatch) const {
+    return done_ * program_.num_microbatches + microbatch;
+  }
+  std::int32_t minibatch(std::int32_t microbatch) const {
+    return microbatch / program_.num_microbatches;
+  }
+
+  const Network& network_;
+  const Program& program_;
+  const WorkerId id_;
+  const TrainingSettings& settings_;
+
+  WorkerCode code_;
+  WeightStore weights_;
+  ValueStore values_;
+  GradientSums gradients_;
+  std::map<LayerId, Tensors> statistics_;
+  std::map<LayerId, Tensors> statistics_before_;  // the minibatch in progress
+  std::int32_t statistics_minibatch_ = -1;
+  Gradients reduced_;  // sums that the Step or Reduce that comes now reads
+  double norm_ = 0;    // likewise
+  std::vector<PartialLoss> losses_;
+  std::vector<Span> spans_;
+
+  // Of the run in progress.
+  const MicrobatchSource* source_ = nullptr;
+  Channel* channel_ = nullptr;
+  std::int64_t done_ = 0;
+  Action current_;
+  LayerId current_layer_;
+
+  LayerStopwatch* stopwatch_ = nullptr;
+
+  // Of the layer or action in progress; kept for their memory.
+  Tensors inputs_, carried_, sums_;
+  KeptTensors kept_;
+  Values message_;
+  Gradients complete_;
+  std::vector<Contribution> contributions_;
+};
+
+}  // namespace pipewright

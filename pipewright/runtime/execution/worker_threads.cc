@@ -1,0 +1,69 @@
+// Threads that wait for the next run; see worker_threads.h.
+
+#include "pipewright/runtime/execution/worker_threads.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include "pipewright/runtime/execution/cores.h"
+
+namespace pipewright {
+namespace {
+
+// A hint: where the system refuses, the thread runs where it may.
+void pin(std::thread& thread, int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  ::pthread_setaffinity_np(thread.native_handle(), sizeof set, &set);
+}
+
+}  // namespace
+
+WorkerThreads::WorkerThreads(int count, int first_core) {
+  const std::vector<int> cores = usable_cores();
+  heaps_.resize(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    threads_.emplace_back([this, i] { live(i); });
+    if (first_core >= 0 && first_core + count <= static_cast<int>(cores.size()))
+      pin(threads_.back(), cores[static_cast<std::size_t>(first_core) + i]);
+  }
+}
+
+WorkerThreads::~WorkerThreads() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  wakes_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void WorkerThreads::run(const std::function<void(std::size_t)>& work) {
+  std::unique_lock lock(mutex_);
+  work_ = &work;
+  num_running_ = static_cast<int>(threads_.size());
+  ++round_;
+  wakes_.notify_all();
+  done_.wait(lock, [&] { return num_running_ == 0; });
+}
+
+void WorkerThreads::live(std::size_t index) {
+  const c10::InferenceMode guard;
+  at::set_num_threads(1);
+  heaps_[index].serve_this_thread();
+  for (std::uint64_t seen = 0;;) {
+    std::unique_lock lock(mutex_);
+    wakes_.wait(lock, [&] { return ends_ || round_ != seen; });
+    if (ends_) return;
+    seen = round_;
+    lock.unlock();
+    (*work_)(index);
+    lock.lock();
+    if (--num_running_ == 0) done_.notify_all();
+  }
+}
+
+}  // namespace pipewright

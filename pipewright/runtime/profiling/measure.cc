@@ -1,0 +1,106 @@
+// Repeated measurements of anything, and of the in-process channel; see
+// profiler.h.
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "pipewright/runtime/channels/in_process.h"
+#include "pipewright/runtime/profiling/profiler.h"
+
+namespace pipewright {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kFewest = 5, kMost = 200;
+
+Seconds since(Clock::time_point start) {
+  return Seconds(std::chrono::duration<double>(Clock::now() - start).count());
+}
+
+// Two workers, a transfer each way.
+Program there_and_back() {
+  Program program;
+  program.num_stages = 2;
+  program.workers.resize(2);
+  for (const int from : {0, 1}) {
+    Transfer transfer;
+    transfer.from = WorkerId(from);
+    transfer.to = WorkerId(1 - from);
+    program.transfers.push_back(transfer);
+  }
+  return program;
+}
+
+}  // namespace
+
+Sample summary(std::vector<Seconds> times) {
+  std::sort(times.begin(), times.end());
+  const std::size_t n = times.size();
+  Sample sample{times[n / 2], times[n / 2], 0};
+  if (sample.median > Seconds(0))
+    sample.spread = (times[3 * n / 4] - times[n / 4]) / sample.median;
+  Seconds sum;
+  int count = 0;
+  for (const Seconds time : times) {
+    if (time > sample.median * 2.0) break;
+    sum += time;
+    ++count;
+  }
+  sample.mean = sum / count;
+  return sample;
+}
+
+Sample measured(const std::function<void()>& work, Seconds budget) {
+  const Clock::time_point start = Clock::now();
+  work();  // allocators, caches and pages
+  work();
+  std::vector<Seconds> times;
+  while (times.size() < kMost &&
+         (times.size() < kFewest || since(start) < budget)) {
+    const Clock::time_point begin = Clock::now();
+    work();
+    times.push_back(since(begin));
+  }
+  return summary(std::move(times));
+}
+
+Sample channel_latency(Seconds budget) {
+  const Program program = there_and_back();
+  auto channels = in_process_channels(program);
+  const at::Tensor message = at::ones({4});
+  const auto send = [&](int worker, std::int32_t key) {
+    channels[static_cast<std::size_t>(worker)]->send(TransferId(worker), key,
+                                                     {{message}});
+  };
+  std::thread answers([&] {
+    for (std::int32_t key = 0;; ++key) {
+      channels[1]->post(TransferId(0), key);
+      if (!channels[1]->take(TransferId(0), key)[0][0].defined()) return;
+      send(1, key);
+    }
+  });
+  std::int32_t key = 0;
+  const Sample both_ways = measured(
+      [&] {
+        channels[0]->post(TransferId(1), key);
+        send(0, key);
+        channels[0]->take(TransferId(1), key);
+        ++key;
+      },
+      budget);
+  channels[0]->send(TransferId(0), key, {{at::Tensor()}});  // the end
+  answers.join();
+  return {both_ways.median / 2, both_ways.mean / 2, both_ways.spread};
+}
+
+double reduction_rate(Seconds budget) {
+  constexpr std::int64_t kBytes = 1 << 20;
+  const at::Tensor part = at::ones({kBytes / 4});
+  at::Tensor sum;
+  const Sample sample = measured([&] { sum = part.add(part); }, budget);
+  return kBytes / sample.median.value();
+}
+
+}  // namespace pipewright

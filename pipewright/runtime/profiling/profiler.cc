@@ -1,0 +1,223 @@
+// Figures out of runs; see profiler.h.
+
+#include "pipewright/runtime/profiling/profiler.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <tuple>
+
+#include "pipewright/base/text.h"
+#include "pipewright/profile/analytic.h"
+#include "pipewright/runtime/profiling/profiling_pipeline.h"
+
+namespace pipewright {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Part = LayerStopwatch::Part;
+
+constexpr std::size_t kFewestSamples = 5, kEnoughSamples = 100;
+constexpr std::size_t kMostNamed = 12;
+
+Seconds since(Clock::time_point start) {
+  return Seconds(std::chrono::duration<double>(Clock::now() - start).count());
+}
+
+// Whether two layers do the same work, so that the samples of one are samples
+// of the other. Of a deep network's equal blocks each would have its own noise
+// otherwise, and cuts would follow it.
+bool are_alike(const Model& model, LayerId a, LayerId b) {
+  const Layer &one = model.layer(a), &other = model.layer(b);
+  const auto work = [&](LayerId layer) {
+    const LayerCost cost = layer_cost(model, layer);
+    return std::tuple(cost.forward, cost.backward_input, cost.backward_weight,
+                      cost.traffic, cost.parameters, cost.keeps_input);
+  };
+  return one.kind == other.kind && one.attributes == other.attributes &&
+         one.output == other.output && one.output_type == other.output_type &&
+         model.needs_gradient(a) == model.needs_gradient(b) &&
+         work(a) == work(b);
+}
+
+// Of each layer the first that is alike.
+std::vector<LayerId> first_alike(const Model& model) {
+  std::vector<LayerId> first;
+  for (int l = 0; l < model.num_layers(); ++l) {
+    LayerId alike(l);
+    for (int other = 0; other < l && alike == LayerId(l); ++other)
+      if (first[LayerId(other).index()] == LayerId(other) &&
+          are_alike(model, LayerId(other), LayerId(l)))
+        alike = LayerId(other);
+    first.push_back(alike);
+  }
+  return first;
+}
+
+// Measures one size after the other and remembers what was noisy.
+class Profiler {
+ public:
+  Profiler(const Model& model, std::size_t num_sizes,
+           const ProfilerOptions& options)
+      : model_(model),
+        first_(first_alike(model)),
+        options_(options),
+        budget_(options.budget / static_cast<double>(num_sizes)),
+        share_(1 / static_cast<double>(num_sizes)) {}
+
+  // Notes in the sizes, too, what layers need while they compute.
+  Result<std::vector<LayerTimes>> times(int microbatch,
+                                        std::vector<LayerSizes>& sizes) {
+    PIPEWRIGHT_TRY(
+        ProfilingPipeline pipeline,
+        ProfilingPipeline::create(model_, microbatch, options_.workers));
+    if (auto measured = measure(pipeline); !measured) return measured.error();
+    std::vector<LayerTimes> rows;
+    for (int l = 0; l < model_.num_layers(); ++l) {
+      const LayerId first = first_[LayerId(l).index()];
+      rows.push_back(first == LayerId(l) ? row(first, pipeline, microbatch)
+                                         : rows[first.index()]);
+    }
+    for (int l = 0; l < model_.num_layers(); ++l) {
+      // Tied weights are updated once.
+      if (pipeline.updates(LayerId(l)).empty())
+        rows[LayerId(l).index()].update = Seconds(0);
+      sizes[LayerId(l).index()].workspace =
+          pipeline.layers().workspace(LayerId(l));
+    }
+    done_ += share_;
+    return rows;
+  }
+
+  std::string noise() const {
+    if (noisy_.empty()) return "every figure is steady";
+    std::string text = "NOT measured reliably (noisy: spread over " +
+                       to_text(options_.most_spread * 100) + " %), " +
+                       std::to_string(noisy_.size()) + " of " +
+                       std::to_string(num_measured_) + " figures: ";
+    const std::size_t named = std::min(noisy_.size(), kMostNamed);
+    text += join(std::span(noisy_).first(named), ", ");
+    if (named < noisy_.size())
+      text += " and " + std::to_string(noisy_.size() - named) + " more";
+    return text;
+  }
+
+ private:
+  // The first run warms up allocators, caches and pages; of a model that takes
+  // most of the budget for it, it is all there is.
+  Result<void> measure(ProfilingPipeline& pipeline) {
+    const Clock::time_point start = Clock::now();
+    if (auto warmed = pipeline.run(); !warmed) return warmed;
+    if (since(start) * 2.0 < budget_) {
+      pipeline.forget();
+      do {
+        if (auto ran = pipeline.run(); !ran) return ran;
+        tell(std::min(since(start) / budget_, 1.0));
+      } while (
+          pipeline.num_samples() < kFewestSamples ||
+          (pipeline.num_samples() < kEnoughSamples && since(start) < budget_));
+    }
+    tell(1);
+    return {};
+  }
+
+  void tell(double of_size) const {
+    if (options_.progress)
+      options_.progress(std::min(done_ + share_ * of_size, 1.0));
+  }
+
+  // Of all layers that are like this one, the first of them.
+  LayerTimes row(LayerId id, const ProfilingPipeline& pipeline,
+                 int microbatch) {
+    const Layer& layer = model_.layer(id);
+    const std::string at = layer.name + " at " + std::to_string(microbatch);
+    const auto pooled = [&](auto samples_of) {
+      std::vector<Seconds> all;
+      for (int l = id.value; l < model_.num_layers(); ++l) {
+        if (first_[LayerId(l).index()] != id) continue;
+        const std::vector<Seconds>& samples = samples_of(LayerId(l));
+        all.insert(all.end(), samples.begin(), samples.end());
+      }
+      return all;
+    };
+    const auto of = [&](Part part, const std::string& name) {
+      return figure(name + " of " + at,
+                    pooled([&](LayerId l) -> const std::vector<Seconds>& {
+                      return pipeline.layers().samples(part, l);
+                    }));
+    };
+    LayerTimes times;
+    times.forward = of(Part::Forward, "forward");
+    if (!model_.needs_gradient(id)) return times;
+    times.backward_input = of(Part::BackwardInput, "input gradient");
+    if (layer.parameters.empty()) return times;
+    times.backward_weight = of(Part::BackwardWeight, "weight gradient");
+    times.update =
+        figure("update of " + at,
+               pooled([&](LayerId l) { return pipeline.updates(l); }));
+    return times;
+  }
+
+  Seconds figure(const std::string& name, const std::vector<Seconds>& samples) {
+    if (samples.empty()) return Seconds(0);
+    const Sample sample = summary(samples);
+    ++num_measured_;
+    if (sample.spread > options_.most_spread)
+      noisy_.push_back(name + " (" + to_text(sample.spread * 100) + " %)");
+    return sample.mean;
+  }
+
+  const Model& model_;
+  const std::vector<LayerId> first_;  // by LayerId: the first that is alike
+  const ProfilerOptions& options_;
+  const Seconds budget_;
+  const double share_;  // of the work that one size is
+  double done_ = 0;
+  int num_measured_ = 0;
+  std::vector<std::string> noisy_;  // with their spread
+};
+
+std::string description(const ProfilerOptions& options,
+                        const std::string& noise, const Sample& latency) {
+  return "means over training steps and layers that do the same work, without "
+         "what took twice the median, of " +
+         std::to_string(options.workers) +
+         (options.workers == 1 ? " worker" : " workers at once") + " on " +
+         std::to_string(std::thread::hardware_concurrency()) +
+         " cores, one thread each; update is sgd with momentum; the "
+         "in-process channel hands tensors over without a copy in " +
+         to_text(latency.median) + "; " + noise;
+}
+
+}  // namespace
+
+Result<Profile> measured_profile(const Model& model,
+                                 std::span<const int> microbatches,
+                                 const ProfilerOptions& options) {
+  if (options.workers < 1)
+    return bad_configuration(
+        std::to_string(options.workers) + " workers cannot measure anything",
+        "1 and up");
+  for (const int size : microbatches)
+    if (size < 1 || size > kLargestMicrobatch)
+      return bad_configuration("a microbatch of " + std::to_string(size) +
+                                   " samples cannot be measured",
+                               "sizes are 1 and up");
+  Profile profile = profile_graph(model);
+  Profiler profiler(model, microbatches.size(), options);
+  for (const int size : microbatches) {
+    profile.sizes[size] = model_sizes(model, size);
+    PIPEWRIGHT_TRY(profile.times["cpu"][size],
+                   profiler.times(size, profile.sizes[size]));
+  }
+  profile.origin.source = "measured";
+  profile.origin.description = description(
+      options, profiler.noise(), channel_latency(options.budget / 100));
+  if (auto checked = profile.check(profile.model); !checked)
+    return checked.error();
+  return profile;
+}
+
+}  // namespace pipewright

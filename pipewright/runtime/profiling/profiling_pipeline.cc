@@ -1,0 +1,166 @@
+// See profiling_pipeline.h.
+
+#include "pipewright/runtime/profiling/profiling_pipeline.h"
+
+#include <algorithm>
+
+#include "pipewright/plan/lowering/lower.h"
+#include "pipewright/profile/analytic.h"
+#include "pipewright/runtime/data/random_inputs.h"
+
+namespace pipewright {
+namespace {
+
+// Microbatches of a step: enough that the workers mostly compute at once.
+constexpr int kRounds = 3;
+
+// About what a layer takes: arithmetic, and bytes at the rate at which a core
+// does ten operations on each.
+double work_of(const Model& model, LayerId layer, int samples) {
+  const LayerCost cost = layer_cost(model, layer);
+  return (cost.forward + cost.backward_input + cost.backward_weight).value() *
+             samples +
+         30 * static_cast<double>(cost.traffic.at(samples).value());
+}
+
+// The layers before each cut: a new stage begins where its share of the work
+// is reached, and no stage is empty.
+std::vector<int> cuts_of(const Model& model, int microbatch, int stages) {
+  const int layers = model.num_layers();
+  double all = 0;
+  for (int l = 0; l < layers; ++l)
+    all += work_of(model, LayerId(l), microbatch);
+  std::vector<int> cuts;
+  double done = 0;
+  for (int l = 0; l < layers; ++l) {
+    const int next = static_cast<int>(cuts.size()) + 1;
+    if (next >= stages) break;
+    done += work_of(model, LayerId(l), microbatch);
+    const bool reached = done >= all * next / stages;
+    const bool must = layers - (l + 1) == stages - next;
+    if (reached || must) cuts.push_back(l + 1);
+  }
+  return cuts;
+}
+
+Orders one_f_one_b_orders(int stages, int microbatches) {
+  Orders orders(static_cast<std::size_t>(stages));
+  for (int s = 0; s < stages; ++s) {
+    auto& order = orders[static_cast<std::size_t>(s)];
+    const int ahead = std::min(stages - s, microbatches);
+    for (int i = 0; i < microbatches + ahead; ++i) {
+      if (i < microbatches)
+        order.push_back({StageId(s), i, ComputeKind::Forward});
+      if (i >= ahead - 1 && i - ahead + 1 < microbatches)
+        order.push_back({StageId(s), i - ahead + 1, ComputeKind::Backward});
+    }
+  }
+  return orders;
+}
+
+Result<Program> program_of(const Model& model, int microbatch, int workers) {
+  const int stages = std::min(workers, model.num_layers());
+  Plan plan;
+  plan.model = model.name();
+  plan.microbatch = microbatch;
+  plan.minibatch = microbatch * kRounds * stages;
+  plan.stages =
+      stages_of_cuts(cuts_of(model, microbatch, stages), model.num_layers());
+  for (int w = 0; w < stages; ++w) plan.devices.push_back(DeviceId(w));
+  PIPEWRIGHT_TRY(
+      plan.schedule,
+      Schedule::create(stages, kRounds * stages,
+                       one_f_one_b_orders(stages, kRounds * stages)));
+  Profile sizes = profile_graph(model);
+  sizes.sizes[microbatch] = model_sizes(model, microbatch);
+  return lower(plan, sizes);
+}
+
+MicrobatchSource random_source(const Model& model, int microbatch) {
+  auto tensors = std::make_shared<Tensors>();
+  for (int i = 0; i < static_cast<int>(model.inputs().size()); ++i) {
+    Source source;
+    source.input = i;
+    tensors->push_back(random_samples(
+        model, source, microbatch,
+        RandomStream(1, static_cast<std::uint64_t>(i), std::uint64_t{0})));
+  }
+  return [tensors](int input, std::int64_t) {
+    return (*tensors)[static_cast<std::size_t>(input)];
+  };
+}
+
+TrainingSettings settings() {
+  TrainingSettings made;
+  made.optimizer = sgd({0.9, 0, false});
+  made.learning_rate = [](std::int64_t) { return 1e-6; };
+  return made;
+}
+
+}  // namespace
+
+Result<ProfilingPipeline> ProfilingPipeline::create(const Model& model,
+                                                    int microbatch,
+                                                    int workers) {
+  PIPEWRIGHT_TRY(const Program program, program_of(model, microbatch, workers));
+  return ProfilingPipeline(model, program, random_source(model, microbatch));
+}
+
+ProfilingPipeline::ProfilingPipeline(const Model& model, const Program& program,
+                                     MicrobatchSource source)
+    : model_(&model),
+      stage_of_layer_(static_cast<std::size_t>(model.num_layers())),
+      updated_(static_cast<std::size_t>(model.num_layers())),
+      updated_by_stage_(static_cast<std::size_t>(program.num_stages)),
+      layers_(std::make_unique<LayerStopwatch>(model.num_layers())),
+      steps_(static_cast<std::size_t>(program.num_stages)),
+      executor_(std::make_unique<Executor>(model, program, settings())),
+      source_(std::move(source)) {
+  executor_->time_layers(layers_.get());
+  std::vector<bool> is_known(model.parameters().size(), false);
+  for (const Operation& operation : program.operations)
+    for (const LayerId layer : operation.backward)
+      stage_of_layer_[layer.index()] = operation.stage.value;
+  for (int l = 0; l < model.num_layers(); ++l) {
+    const LayerId layer(l);
+    for (const ParameterId id : model.layer(layer).parameters) {
+      if (is_known[id.index()]) continue;
+      is_known[id.index()] = true;
+      const Parameter& parameter = model.parameter(id);
+      updated_[layer.index()] +=
+          size_of(parameter.type) * num_elements(parameter.shape);
+    }
+    updated_by_stage_[static_cast<std::size_t>(
+        stage_of_layer_[layer.index()])] += updated_[layer.index()];
+  }
+}
+
+Result<void> ProfilingPipeline::run() {
+  PIPEWRIGHT_TRY(const Executed executed, executor_->run(source_, 1));
+  for (const auto& spans : executed.timeline.spans)
+    for (const Span& span : spans)
+      if (span.kind == ActionKind::Step)
+        steps_[span.stage.index()].push_back(span.end - span.start);
+  return {};
+}
+
+void ProfilingPipeline::forget() {
+  layers_->clear();
+  for (auto& steps : steps_) steps.clear();
+}
+
+std::size_t ProfilingPipeline::num_samples() const {
+  return layers_->samples(LayerStopwatch::Part::Forward, LayerId(0)).size();
+}
+
+std::vector<Seconds> ProfilingPipeline::updates(LayerId layer) const {
+  if (updated_[layer.index()] == Bytes(0)) return {};
+  const auto stage = static_cast<std::size_t>(stage_of_layer_[layer.index()]);
+  const double share = static_cast<double>(updated_[layer.index()].value()) /
+                       static_cast<double>(updated_by_stage_[stage].value());
+  std::vector<Seconds> seconds = steps_[stage];
+  for (Seconds& step : seconds) step = step * share;
+  return seconds;
+}
+
+}  // namespace pipewright

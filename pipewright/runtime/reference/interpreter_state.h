@@ -1,0 +1,57 @@
+// What the interpreter remembers of one worker: everything, by name, and
+// nothing is ever freed.
+
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "pipewright/runtime/execution/gradients.h"
+#include "pipewright/runtime/execution/value_store.h"
+#include "pipewright/runtime/weights/weight_history.h"
+
+namespace pipewright {
+
+using MessageKey = std::pair<std::int32_t, std::int32_t>;  // index, microbatch
+
+struct InterpretedWorker {
+  explicit InterpretedWorker(int num_layers) : values(num_layers) {}
+
+  // Null if there is no gradient.
+  const Tensors* find_gradients(std::int32_t minibatch, LayerId layer) const {
+    const auto found = gradients.find({minibatch, layer});
+    return found == gradients.end() ? nullptr : &found->second;
+  }
+
+  std::vector<Action> actions;
+  std::size_t next = 0;
+  ValueStore values;
+  std::set<MessageKey> taken;                          // transfers
+  std::map<MessageKey, std::vector<Tensors>> arrived;  // transfers
+  std::map<std::int32_t, WeightHistory> groups;
+  std::map<std::pair<std::int32_t, LayerId>, Tensors> gradients;  // minibatch
+  std::map<LayerId, Tensors> statistics;
+};
+
+// The group's version that a transfer of weights brings to this action.
+inline std::int32_t version_read(const ReadSet& set, const Action& action,
+                                 std::int32_t group) {
+  for (const WeightRead& read : set.weights)
+    if (read.group == group) return std::max(0, action.version + read.offset);
+  return 0;
+}
+
+// A running sum of what the users of a layer's output have given so far.
+inline void add_to_sum(ValueStore& values, Value value, std::int32_t microbatch,
+                       Samples samples, const at::Tensor& gradient) {
+  at::Tensor sum = gradient;
+  if (values.has(value, microbatch))
+    sum = values.read(value, microbatch, samples).at(0).add(gradient);
+  values.replace(value, microbatch, samples, {sum});
+}
+
+}  // namespace pipewright

@@ -1,0 +1,36 @@
+// Held-out samples through the pipeline that trains: forwards alone, by the
+// same executor on the same workers; batch-norm by running statistics, no
+// dropout. Which samples those are is not known here.
+//
+//   Evaluator evaluator(model, program, held_out);
+//   Result<Evaluation> now = evaluator.run(executor.trained());
+
+#pragma once
+
+#include <memory>
+
+#include "pipewright/base/result.h"
+#include "pipewright/runtime/data/dataset.h"
+#include "pipewright/runtime/execution/executor.h"
+#include "pipewright/runtime/training/evaluation.h"
+
+namespace pipewright {
+
+class Evaluator {
+ public:
+  // `program` is the one that trains.
+  Evaluator(const Model& model, const Program& program, Dataset samples);
+
+  // Every sample once; the last microbatch is filled up with samples that are
+  // not counted. Fails as Executor::run().
+  Result<Evaluation> run(const Trained& trained);
+
+  const Dataset& samples() const { return *samples_; }
+
+ private:
+  std::unique_ptr<const Dataset> samples_;  // outlives the source
+  MicrobatchSource source_;
+  Executor executor_;
+};
+
+}  // namespace pipewright

@@ -1,0 +1,85 @@
+// Initial values by kind; see initial_parameters.h.
+
+#include "pipewright/runtime/training/initial_parameters.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "pipewright/base/check.h"
+#include "pipewright/runtime/layers/custom_layer.h"
+#include "pipewright/runtime/layers/random_stream.h"
+
+namespace pipewright {
+namespace {
+
+constexpr double kEmbeddingDeviation = 0.02;
+
+struct FirstUse {
+  LayerId id;
+  const Layer* layer = nullptr;
+  std::size_t place = 0;  // among the layer's parameters
+};
+
+FirstUse first_use(const Model& model, ParameterId parameter) {
+  for (int l = 0; l < model.num_layers(); ++l) {
+    const Layer& layer = model.layer(LayerId(l));
+    const auto found =
+        std::find(layer.parameters.begin(), layer.parameters.end(), parameter);
+    if (found != layer.parameters.end())
+      return {LayerId(l), &layer,
+              static_cast<std::size_t>(found - layer.parameters.begin())};
+  }
+  PIPEWRIGHT_CHECK(false, model.parameter(parameter).name + " has no user");
+}
+
+// Inputs of one output of a linear or convolution weight.
+std::int64_t fan_in(const Shape& weight) {
+  return num_elements(weight) / weight.at(0);
+}
+
+double uniform_bound(const Model& model, const Layer& layer) {
+  const std::size_t decisive = layer.kind == LayerKind::Lstm ? 1 : 0;
+  const Shape& weight = model.parameter(layer.parameters.at(decisive)).shape;
+  return 1 / std::sqrt(static_cast<double>(fan_in(weight)));
+}
+
+at::Tensor drawn(const Model& model, const FirstUse& use, const Shape& shape,
+                 const RandomStream& stream) {
+  const LayerKind kind = use.layer->kind;
+  if (kind == LayerKind::BatchNorm || kind == LayerKind::LayerNorm)
+    return use.place == 0 ? at::ones(shape, at::kDouble)
+                          : at::zeros(shape, at::kDouble);
+  at::Tensor values = at::empty(shape, at::kDouble);
+  double* elements = values.data_ptr<double>();
+  const bool is_normal =
+      kind == LayerKind::Embedding || kind == LayerKind::Positional;
+  const double bound = is_normal ? 0 : uniform_bound(model, *use.layer);
+  for (std::int64_t i = 0; i < values.numel(); ++i) {
+    const auto index = static_cast<std::uint64_t>(i);
+    elements[i] = is_normal ? kEmbeddingDeviation * stream.normal(index)
+                            : bound * (2 * stream.uniform(index) - 1);
+  }
+  return values;
+}
+
+}  // namespace
+
+at::Tensor initial_parameter(const Model& model, ParameterId parameter,
+                             std::uint64_t seed) {
+  const Parameter& description = model.parameter(parameter);
+  const RandomStream stream(seed, description.name);
+  const FirstUse use = first_use(model, parameter);
+  if (const CustomLayer* custom = custom_layer(use.layer->kind))
+    return custom->initial(describe(model, use.id), seed).at(use.place);
+  return drawn(model, use, description.shape, stream)
+      .to(scalar_type(description.type));
+}
+
+Tensors initial_parameters(const Model& model, std::uint64_t seed) {
+  Tensors parameters;
+  for (std::size_t i = 0; i < model.parameters().size(); ++i)
+    parameters.push_back(initial_parameter(model, ParameterId(i), seed));
+  return parameters;
+}
+
+}  // namespace pipewright

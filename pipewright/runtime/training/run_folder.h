@@ -1,0 +1,38 @@
+// The files of a run but its checkpoints; see trainer.h.
+
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+
+#include "pipewright/base/json.h"
+#include "pipewright/base/result.h"
+#include "pipewright/runtime/training/trainer.h"
+
+namespace pipewright {
+
+class RunFolder {
+ public:
+  // Makes it and writes plan.json, so that a folder that cannot be written is
+  // known before the first step; so is one without room for a checkpoint.
+  // Fails with CannotCreate or CannotWrite, or with BadConfiguration if it has
+  // a run that is not to be resumed.
+  static Result<RunFolder> open(const TrainRequest& request, Bytes checkpoint);
+
+  // A line of metrics.jsonl: all of it or, with CannotWrite, nothing.
+  Result<void> add(const StepReport& step);
+  Result<void> add(const Evaluation& evaluation);
+  // trace.json and summary.json.
+  Result<void> finish(const Program& program, const TrainReport& report) const;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  Result<void> add_line(const Json& line);
+
+  std::filesystem::path path_;
+  std::ofstream metrics_;
+  std::uintmax_t metrics_size_ = 0;  // of whole lines
+};
+
+}  // namespace pipewright

@@ -1,0 +1,383 @@
+// Pieces of a run; see trainer.h.
+
+#include "pipewright/runtime/training/trainer.h"
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "pipewright/base/text.h"
+#include "pipewright/runtime/checkpoint/checkpoint.h"
+#include "pipewright/runtime/data/dataset.h"
+#include "pipewright/runtime/data/loader.h"
+#include "pipewright/runtime/execution/executor.h"
+#include "pipewright/runtime/ranks/commands.h"
+#include "pipewright/runtime/training/evaluator.h"
+#include "pipewright/runtime/training/milestones.h"
+#include "pipewright/runtime/training/run_folder.h"
+
+namespace pipewright {
+namespace {
+
+// A figure of /proc/self/status in bytes; 0 where there is none.
+Bytes process_memory(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind(key + ":", 0) == 0)
+      return Bytes(std::strtoll(line.c_str() + key.size() + 1, nullptr, 10) *
+                   1024);
+  return Bytes(0);
+}
+
+// What a run trains on, and what it does not.
+struct SampleSets {
+  Dataset training;
+  std::optional<Dataset> held_out;
+};
+
+Result<SampleSets> open_samples(const Model& model,
+                                const TrainRequest& request) {
+  PIPEWRIGHT_TRY(Dataset all, open_dataset(request.data, model));
+  if (request.held_out_share > 0) {
+    if (all.num_samples < 2)
+      return bad_configuration("one sample cannot be split",
+                               "evaluate on data of its own");
+    Split parts = split(all, request.held_out_share, request.seed);
+    return SampleSets{std::move(parts.rest), std::move(parts.held_out)};
+  }
+  SampleSets samples{std::move(all), std::nullopt};
+  if (!request.held_out_data.empty()) {
+    PIPEWRIGHT_TRY(samples.held_out,
+                   open_dataset(request.held_out_data, model));
+  }
+  return samples;
+}
+
+std::int64_t warm_up_steps(const TrainRequest& request, std::int64_t total) {
+  return std::min(request.method.warm_up_steps, total);
+}
+
+TrainingSettings settings_of(const TrainRequest& request,
+                             std::shared_ptr<const Optimizer> optimizer,
+                             std::int64_t total) {
+  TrainingSettings result;
+  result.seed = request.seed;
+  result.optimizer = std::move(optimizer);
+  result.most_norm = request.most_norm;
+  result.learning_rate = [rate = request.rate, total](std::int64_t step) {
+    return rate.at(step, total);
+  };
+  const MethodSettings& method = request.method;
+  const std::int64_t warm_up = warm_up_steps(request, total);
+  result.rescheduling_start = warm_up;
+  result.rescheduling_steps =
+      method.rescheduling_steps >= 0
+          ? method.rescheduling_steps
+          : std::max<std::int64_t>(1, (total - warm_up) / 4);
+  result.correction_decay = method.correction_decay;
+  return result;
+}
+
+class Trainer {
+ public:
+  Trainer(const Model& model, const TrainRequest& request,
+          const TrainHooks& hooks, SampleSets samples, RunFolder folder,
+          std::shared_ptr<const Optimizer> optimizer, std::int64_t steps)
+      : model_(model),
+        request_(request),
+        hooks_(hooks),
+        training_(std::move(samples.training)),
+        folder_(std::move(folder)),
+        milestones_{steps,
+                    request.checkpoint_every,
+                    samples.held_out.has_value(),
+                    request.evaluate_every,
+                    training_.num_samples,
+                    request.plan.minibatch,
+                    request.program.minibatches_outside,
+                    request.method.warm_up_steps},
+        memory_before_(process_memory("VmRSS")),
+        settings_(settings_of(request, std::move(optimizer), steps)) {
+    if (samples.held_out)
+      evaluator_.emplace(model, request.program, *std::move(samples.held_out));
+  }
+
+  Result<TrainReport> run() {
+    if (auto ready = start(); !ready) return ready.error();
+    const int two_minibatches = 2 * request_.program.num_microbatches;
+    Loader loader(
+        microbatches_of(training_, {request_.seed, request_.plan.microbatch}),
+        static_cast<int>(model_.inputs().size()),
+        done_ * request_.program.num_microbatches, two_minibatches,
+        two_minibatches);
+    source_ = loader.microbatches();
+    while (done_ < milestones_.total) {
+      if (is_warm_up_over()) {
+        const TrainingState state = executor_->state();
+        start_executor(&state);
+      }
+      if (auto piece = run_piece(); !piece)
+        return with_checkpoint(piece.error());
+      if (hooks_.signal) report_.signal = hooks_.signal();
+      const bool ends = report_.signal != 0 || done_ == milestones_.total;
+      if (auto told = evaluate_if_due(ends); !told) return told.error();
+      if (ends || milestones_.passes_checkpoint(tried_, done_)) {
+        const Result<void> saved = save();
+        if (!saved && ends) return with_checkpoint(saved.error());
+        if (!saved) warn(not_saved(saved.error()));
+      }
+      if (ends) break;
+    }
+    return finish();
+  }
+
+ private:
+  std::int64_t warm_up_steps() const {
+    return pipewright::warm_up_steps(request_, milestones_.total);
+  }
+  bool is_warm_up_over() const {
+    return program_ == &request_.method.warm_up && done_ >= warm_up_steps();
+  }
+
+  // Under the program of the step that comes next.
+  void start_executor(const TrainingState* state) {
+    program_ =
+        done_ < warm_up_steps() ? &request_.method.warm_up : &request_.program;
+    executor_.reset();
+    if (request_.transport)
+      begin(*request_.transport, program_ == &request_.method.warm_up);
+    executor_ = std::make_unique<Executor>(model_, *program_, settings_,
+                                           request_.transport);
+    if (state) executor_->resume(*state);
+  }
+
+  CheckpointOrigin origin() const {
+    std::string data = request_.data;
+    if (request_.held_out_share > 0)
+      data += " less " + to_text(request_.held_out_share, 17);
+    std::string optimizer = to_text(request_.optimizer);
+    if (request_.most_norm > 0)
+      optimizer += " clip=" + to_text(request_.most_norm, 17);
+    return {request_.plan.model, data, optimizer, request_.seed,
+            request_.plan.minibatch};
+  }
+
+  Result<void> start() {
+    if (request_.resume) {
+      std::vector<Error> passed_over;
+      PIPEWRIGHT_TRY(
+          const TrainingState state,
+          read_checkpoint(request_.run, model_, origin(), &passed_over));
+      for (const Error& error : passed_over)
+        warn(error.to_text() + "; going on from step " +
+             std::to_string(state.minibatches) + " instead");
+      done_ = saved_ = tried_ = evaluated_ = state.minibatches;
+      start_executor(&state);
+    } else {
+      start_executor(nullptr);
+    }
+    report_.first_step = done_;
+    const std::int64_t left =
+        milestones_.total - std::max(done_, warm_up_steps());
+    if (left > 0 && left < milestones_.outside)
+      return bad_configuration(
+          std::to_string(left) + " steps cannot fill and drain this pipeline",
+          "it takes at least " + std::to_string(milestones_.outside));
+    return {};
+  }
+
+  Result<void> run_piece() {
+    const std::int64_t steps = milestones_.piece(
+        done_, times_.empty() ? std::nullopt : std::optional(times_.back()));
+    const std::size_t known = executor_->trained().losses.size();
+    Result<Executed> done = executor_->run(source_, static_cast<int>(steps));
+    if (done) {
+      times_.push_back(done->timeline.step_seconds);
+      report_.timeline = std::move(done->timeline);
+      return tell(done->losses);
+    }
+    if (done.error().code == ErrorCode::LossNotFinite) {
+      // The executor is where the last good step left it, or, where that was
+      // not everyone's, where this piece began.
+      const std::vector<double>& losses = executor_->trained().losses;
+      if (auto told = tell(std::span(losses).subspan(known)); !told)
+        return told;
+      if (done_ > saved_ && executor_->has_state())
+        if (auto saved = save(); !saved) warn(not_saved(saved.error()));
+    }
+    return done.error();
+  }
+
+  // Losses of microbatches, and the timeline of their steps in the report.
+  Result<void> tell(std::span<const double> losses) {
+    const auto microbatches =
+        static_cast<std::size_t>(request_.program.num_microbatches);
+    for (std::size_t at = 0; at < losses.size(); at += microbatches) {
+      double loss = 0;
+      for (std::size_t m = 0; m < microbatches; ++m) loss += losses[at + m];
+      if (auto told =
+              tell(loss / static_cast<double>(microbatches), report_.timeline);
+          !told)
+        return told;
+    }
+    return {};
+  }
+
+  Result<void> tell(double loss, const Timeline& timeline) {
+    StepReport step;
+    step.rate = request_.rate.at(done_, milestones_.total);
+    step.step = ++done_;
+    step.steps = milestones_.total;
+    step.loss = loss;
+    step.seconds = timeline.step_seconds;
+    if (step.seconds > Seconds(0))
+      step.samples_per_second = request_.plan.minibatch / step.seconds.value();
+    step.bubble = timeline.bubble;
+    step.left = step.seconds * static_cast<double>(step.steps - done_);
+    if (done_ == report_.first_step + 1) report_.first_loss = loss;
+    report_.last_loss = loss;
+    note(folder_.add(step));
+    if (hooks_.on_step) hooks_.on_step(step);
+    return {};
+  }
+
+  Result<void> evaluate_if_due(bool ends) {
+    if (!evaluator_) return {};
+    if (!ends && !milestones_.passes_evaluation(evaluated_, done_)) return {};
+    TrainingState state = executor_->state();
+    PIPEWRIGHT_TRY(
+        Evaluation evaluation,
+        evaluator_->run(
+            {std::move(state.parameters), std::move(state.statistics), {}}));
+    evaluation.step = evaluated_ = done_;
+    report_.evaluation = evaluation;
+    if (hooks_.on_evaluation) hooks_.on_evaluation(evaluation);
+    note(folder_.add(evaluation));
+    return {};
+  }
+
+  void warn(const std::string& text) const {
+    if (hooks_.on_warning) hooks_.on_warning(text);
+  }
+  // Lines of metrics are not worth an end; one that is missed is said, once.
+  void note(const Result<void>& added) {
+    if (!added && !std::exchange(has_missed_lines_, true))
+      warn(added.error().to_text() + "; training goes on without such lines");
+    if (added) has_missed_lines_ = false;
+  }
+  std::string not_saved(const Error& error) const {
+    return "step " + std::to_string(done_) +
+           " is not saved: " + error.to_text() + "; training goes on" +
+           (has_checkpoint(request_.run)
+                ? ", and the checkpoint of step " + std::to_string(saved_) +
+                      " is kept"
+                : "");
+  }
+
+  Result<void> save() {
+    tried_ = done_;
+    PIPEWRIGHT_TRY(
+        const std::filesystem::path path,
+        write_checkpoint(request_.run, model_, origin(), executor_->state()));
+    report_.checkpoint = path.string();
+    saved_ = done_;
+    return {};
+  }
+
+  Error with_checkpoint(Error error) const {
+    if (error.hint.empty() && error.code == ErrorCode::LossNotFinite)
+      error.hint = "try a smaller --lr or a longer --warm-up";
+    if (has_checkpoint(request_.run))
+      error.hint += std::string(error.hint.empty() ? "" : "; ") +
+                    "the weights of step " + std::to_string(saved_) +
+                    " are kept in " + request_.run.string();
+    return error;
+  }
+
+  Result<TrainReport> finish() {
+    report_.steps = done_;
+    // The first piece also warms up allocators and caches.
+    if (times_.size() > 2) times_.erase(times_.begin());
+    std::sort(times_.begin(), times_.end());
+    if (!times_.empty()) report_.step_seconds = times_[times_.size() / 2];
+    report_.memory =
+        std::max(process_memory("VmHWM") - memory_before_, Bytes(0));
+    if (auto written = folder_.finish(*program_, report_); !written)
+      return written.error();
+    return report_;
+  }
+
+  const Model& model_;
+  const TrainRequest& request_;
+  const TrainHooks& hooks_;
+  const Dataset training_;
+  RunFolder folder_;
+  const Milestones milestones_;
+  const Bytes memory_before_;
+  const TrainingSettings settings_;
+  const Program* program_ = nullptr;  // in use
+  std::unique_ptr<Executor> executor_;
+  std::optional<Evaluator> evaluator_;
+  MicrobatchSource source_;
+  std::int64_t done_ = 0, saved_ = 0, tried_ = 0, evaluated_ = 0;
+  bool has_missed_lines_ = false;
+  std::vector<Seconds> times_;  // of a step, piece by piece
+  TrainReport report_;
+};
+
+std::int64_t steps_of(const TrainRequest& request, const SampleSets& samples) {
+  if (request.steps > 0) return request.steps;
+  return steps_of_epochs(samples.training, request.plan.minibatch,
+                         request.epochs);
+}
+
+// What a checkpoint takes on disk, nearly.
+Bytes checkpoint_bytes(const Model& model, const Optimizer& optimizer) {
+  Bytes bytes;
+  for (const Parameter& parameter : model.parameters())
+    bytes += size_of(parameter.type) * num_elements(parameter.shape);
+  return bytes * std::int64_t{1 + optimizer.words()};
+}
+
+}  // namespace
+
+LastWord follow_training(const Model& model, const TrainRequest& request) {
+  const auto optimizer = make_optimizer(request.optimizer);
+  const Result<SampleSets> samples = open_samples(model, request);
+  const std::int64_t steps = samples ? steps_of(request, *samples) : 1;
+  // The leader has refused an unknown optimizer, too: it only dismisses.
+  const TrainingSettings settings =
+      settings_of(request, optimizer ? *optimizer : nullptr, steps);
+  Result<MicrobatchSource> source = bad_configuration("no samples");
+  if (samples)
+    source = microbatches_of(samples->training,
+                             {request.seed, request.plan.microbatch});
+  else
+    source = samples.error();
+  Order order = next_order(*request.transport);
+  while (order.command == Command::Begin) {
+    const bool is_warm_up = is_of_warm_up(order);
+    Executor executor(model,
+                      is_warm_up ? request.method.warm_up : request.program,
+                      settings, request.transport);
+    order = executor.follow(source);
+  }
+  return last_word(order);
+}
+
+Result<TrainReport> train(const Model& model, const TrainRequest& request,
+                          const TrainHooks& hooks) {
+  PIPEWRIGHT_TRY(auto optimizer, make_optimizer(request.optimizer));
+  PIPEWRIGHT_TRY(SampleSets samples, open_samples(model, request));
+  const std::int64_t steps = steps_of(request, samples);
+  if (steps < 1) return bad_configuration("no step to train", "as --steps 100");
+  PIPEWRIGHT_TRY(RunFolder folder,
+                 RunFolder::open(request, checkpoint_bytes(model, *optimizer)));
+  Trainer trainer(model, request, hooks, std::move(samples), std::move(folder),
+                  std::move(optimizer), steps);
+  return trainer.run();
+}
+
+}  // namespace pipewright

@@ -1,0 +1,83 @@
+// What a run is told and what it answers, whoever runs it: the executor (a
+// thread per worker), the interpreter of a program, or the plain sequential
+// trainer. The three give the same bits where mathematics says so.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "pipewright/model/model.h"
+#include "pipewright/plan/program/program.h"
+#include "pipewright/runtime/layers/layer_function.h"
+#include "pipewright/runtime/optimizers/optimizer.h"
+
+namespace pipewright {
+
+// One of the model's inputs for a whole microbatch of the run. Called from
+// several threads at once; the same question has the same answer.
+using MicrobatchSource =
+    std::function<at::Tensor(int input, std::int64_t microbatch)>;
+
+struct TrainingSettings {
+  std::uint64_t seed = 1;  // of initial parameters and dropout
+  std::shared_ptr<const Optimizer> optimizer;
+  // Of step k, counted from 0.
+  std::function<double(std::int64_t step)> learning_rate;
+
+  // Above 0: gradients are clipped to this global norm, where the program has
+  // one.
+  double most_norm = 0;
+
+  // Above 0: evaluation, which neither drops nor gathers statistics, and counts
+  // so many samples; those behind them only fill the last microbatch.
+  std::int64_t evaluated_samples = 0;
+  bool is_training() const { return evaluated_samples == 0; }
+
+  // PipeMare's T1: steps until a delayed stage has its full rate; 0 is off.
+  std::int64_t rescheduling_steps = 0;
+  // The step they are counted from: a synchronous warm-up ends there.
+  std::int64_t rescheduling_start = 0;
+  // PipeMare's T2: how much of the velocity estimate is older than the delay.
+  double correction_decay = 0.135;
+};
+
+// The state after a run.
+struct Trained {
+  Tensors parameters;               // by ParameterId
+  std::vector<Tensors> statistics;  // by LayerId; empty for most layers
+  std::vector<double> losses;       // mean of each microbatch
+};
+
+// The rate of step k at a stage whose forward reads `delay` steps behind:
+// rate / max(1, delay)^(1 - min((k - rescheduling_start) / rescheduling_steps,
+// 1)).
+double delayed_rate(const TrainingSettings& settings, std::int64_t step,
+                    double delay);
+
+// The gradient of the minibatch's mean loss with respect to the output of a
+// layer that nobody uses, when `samples` of the minibatch went through it:
+// their share for a loss, 0 for any other.
+at::Tensor seed_gradient(const Layer& layer, std::int64_t samples,
+                         std::int64_t minibatch_samples);
+bool is_loss(const Layer& layer);
+
+// Same bits, everywhere.
+bool is_identical(const Trained& a, const Trained& b);
+
+// Kernels of the calling thread run on it alone while this lives: their bits
+// then depend on nothing else.
+class SingleThreaded {
+ public:
+  SingleThreaded();
+  ~SingleThreaded();
+  SingleThreaded(const SingleThreaded&) = delete;
+  SingleThreaded& operator=(const SingleThreaded&) = delete;
+
+ private:
+  int before_;
+};
+
+}  // namespace pipewright

@@ -1,0 +1,95 @@
+// What a minibatch allocates it frees: on every worker the effects of
+// operations and transfers of a synchronous program's body add up to nothing.
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "pipewright/plan/lowering/lower.h"
+#include "tests/plan/chain.h"
+
+namespace pipewright {
+namespace {
+
+std::int64_t balance(const Program& program, WorkerId worker) {
+  std::int64_t bytes = 0;
+  for (const Action& action : program.workers[worker.index()].body) {
+    if (is_compute(action.kind)) {
+      const Effect& effect = program.operation(worker, action.stage)
+                                 ->effects[static_cast<int>(action.kind)];
+      bytes += effect.allocates.value() - effect.frees.value();
+    } else if (action.kind == ActionKind::Send) {
+      bytes -= program.transfers[static_cast<std::size_t>(action.index)]
+                   .freed_by_sender.value();
+    } else if (action.kind == ActionKind::Receive) {
+      bytes += program.transfers[static_cast<std::size_t>(action.index)]
+                   .retained_by_reader.value();
+    }
+  }
+  return bytes;
+}
+
+// Backward cuts moved by one layer here and there; two layers a stage.
+void split_cuts(Plan& plan, std::mt19937& random) {
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const int first = static_cast<int>(2 * s);
+    plan.stages[s].forward = {LayerId(first), LayerId(first + 1)};
+    plan.stages[s].backward = plan.stages[s].forward;
+    plan.stages[s].recompute = random() % 4 == 0;
+  }
+  if (random() % 2) return;
+  for (std::size_t s = 0; s + 1 < plan.stages.size(); ++s) {
+    auto& here = plan.stages[s].backward;
+    auto& behind = plan.stages[s + 1].backward;
+    if (random() % 3 == 0 && here.size() > 1) {
+      behind.insert(behind.begin(), here.back());
+      here.pop_back();
+    } else if (random() % 3 == 0 && behind.size() > 1) {
+      here.push_back(behind.front());
+      behind.erase(behind.begin());
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("what a minibatch allocates it frees") {
+  std::mt19937 random(5);
+  int balanced = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const auto& generators = schedule_generators();
+    const ScheduleGenerator& generator =
+        generators[static_cast<std::size_t>(i) % generators.size()];
+    ScheduleRequest request;
+    request.workers = 1 + static_cast<int>(random() % 4);
+    request.microbatches = 1 + static_cast<int>(random() % 4);
+    Result<Schedule> schedule = generate_schedule(generator.name, request);
+    if (!schedule || schedule->is_asynchronous()) continue;
+    Replication replication = Replication::Rotate;
+    if (generator.name != "chimera" && random() % 2) {
+      replication = random() % 2 ? Replication::Rotate : Replication::Split;
+      std::vector<int> replicas;
+      for (int w = 0; w < request.workers; ++w)
+        replicas.push_back(1 + static_cast<int>(random() % 3));
+      schedule = with_replicas(*schedule, replicas, replication);
+      if (!schedule) continue;
+    }
+    Plan plan = plan_of_schedule(*schedule, Method::Sync, replication);
+    split_cuts(plan, random);
+    Profile profile = chain_with_skips(2 * schedule->num_stages(), random);
+    for (auto& layer : profile.layers) layer.keeps_output = random() % 2;
+    for (auto& sizes : profile.sizes[1])
+      sizes = {Bytes(6 * (10 + static_cast<int>(random() % 90))),
+               Bytes(6 * static_cast<int>(random() % 9)), Bytes(0)};
+    Result<Program> program = lower(plan, profile);
+    if (!program) continue;
+    CAPTURE(generator.name);
+    CAPTURE(i);
+    for (int w = 0; w < program->num_workers(); ++w)
+      CHECK(balance(*program, WorkerId(w)) == 0);
+    ++balanced;
+  }
+  CHECK(balanced > 1000);
+}
+
+}  // namespace pipewright

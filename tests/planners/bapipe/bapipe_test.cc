@@ -1,0 +1,212 @@
+// BaPipe as a whole: its schedules' closed forms, its choices, its table.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "pipewright/planners/bapipe/bapipe_exploration.h"
+#include "tests/planners/bapipe/bapipe_chains.h"
+
+namespace pipewright {
+namespace {
+
+using namespace test;
+
+const Planner& bapipe() { return **find_planner("bapipe"); }
+
+// The estimated step of an inter-layer candidate of a schedule.
+double step_of(const BaPipeExploration& exploration,
+               const std::string& schedule) {
+  for (const BaPipeCandidate& candidate : exploration.candidates())
+    if (candidate.schedule == schedule && candidate.planned &&
+        candidate.partition == "inter-layer")
+      return candidate.planned->estimate.step.value();
+  return -1;
+}
+
+TEST_CASE("balanced chains: the closed forms of the four schedules") {
+  const Profile profile = chain_profile(std::vector<ChainLayer>(4));
+  ChainCluster of;
+  of.kinds = {0, 0, 0, 0};
+  of.latency = 0.3;
+  const Cluster gpus = chain_cluster(of);
+  of.latency = 0;
+  of.execution = ExecutionClass::Async;
+  const Cluster fpgas = chain_cluster(of);
+
+  const Problem sync = problem_of(profile, gpus, 8);
+  BaPipeExploration on_gpus(sync, "bapipe");
+  REQUIRE(on_gpus.explore(1));
+  CHECK(step_of(on_gpus, "1F1B-SNO") == doctest::Approx(37.8));
+  CHECK(step_of(on_gpus, "1F1B-SO") == doctest::Approx(34.8));
+  CHECK(step_of(on_gpus, "1F1B-AS") == -1);
+
+  const Problem async = problem_of(profile, fpgas, 8);
+  BaPipeExploration on_fpgas(async, "bapipe");
+  REQUIRE(on_fpgas.explore(1));
+  CHECK(step_of(on_fpgas, "1F1B-AS") == doctest::Approx(33));
+  CHECK(step_of(on_fpgas, "FBP-AS") == doctest::Approx(33));
+  CHECK(step_of(on_fpgas, "1F1B-SO") == -1);
+}
+
+TEST_CASE("closed forms for other sizes, and the promise beside them") {
+  for (int n = 2; n <= 6; ++n)
+    for (int m : {1, 2, 5, 12}) {
+      const Profile profile =
+          chain_profile(std::vector<ChainLayer>(static_cast<std::size_t>(n)));
+      ChainCluster of;
+      of.kinds.assign(static_cast<std::size_t>(n), 0);
+      of.latency = 0.3;
+      const Cluster cluster = chain_cluster(of);
+      const Problem problem = problem_of(profile, cluster, m);
+      BaPipeExploration exploration(problem, "bapipe");
+      REQUIRE(exploration.explore(1));
+      const double full = (m + n - 1) * 3.0;
+      const int exposed = n + m - 2 - (m - 1 + n - 1) / n;
+      CHECK(step_of(exploration, "1F1B-SNO") ==
+            doctest::Approx(full + 0.6 * exposed));
+      CHECK(step_of(exploration, "1F1B-SO") ==
+            doctest::Approx(full + 0.6 * (n - 1)));
+      for (const BaPipeCandidate& candidate : exploration.candidates())
+        CHECK(candidate.planned->promised.value() ==
+              doctest::Approx(candidate.planned->estimate.step.value())
+                  .epsilon(0.05));
+    }
+}
+
+TEST_CASE("memory: 1F1B-SNO where 1F1B-SO does not fit") {
+  // Stage 1 keeps 4 microbatches of 100 bytes without overlap, 7 with.
+  std::vector<ChainLayer> layers(4);
+  for (ChainLayer& layer : layers) layer.kept = 100;
+  const Profile profile = chain_profile(layers);
+  ChainCluster of;
+  of.kinds = {0, 0, 0, 0};
+  of.latency = 0.3;
+  of.memory = {700};
+  const Cluster roomy = chain_cluster(of);
+  of.memory = {500};
+  const Cluster tight = chain_cluster(of);
+  of.memory = {300};
+  const Cluster too_tight = chain_cluster(of);
+
+  const auto overlapped = bapipe().plan(problem_of(profile, roomy, 8));
+  REQUIRE(overlapped);
+  CHECK(overlapped->plan.schedule_name == "1f1b-so");
+  const auto exposed = bapipe().plan(problem_of(profile, tight, 8));
+  REQUIRE(exposed);
+  CHECK(exposed->plan.schedule_name == "1f1b");
+  const auto none = bapipe().plan(problem_of(profile, too_tight, 8));
+  REQUIRE_FALSE(none);
+  CHECK(none.error().code == ErrorCode::BadConfiguration);
+  CHECK(none.error().message.find("needs 400 B at best") != std::string::npos);
+}
+
+TEST_CASE("memory: early stages give layers away") {
+  std::vector<ChainLayer> layers(12);
+  for (ChainLayer& layer : layers) layer.kept = 100;
+  const Profile profile = chain_profile(layers);
+  ChainCluster of;
+  of.kinds = {0, 0, 0, 0};
+  of.memory = {900};  // three layers of four microbatches are 1200
+  const Cluster cluster = chain_cluster(of);
+  const auto result = bapipe().plan(problem_of(profile, cluster, 8));
+  REQUIRE(result);
+  CHECK(result->plan.stages[0].forward.size() == 2);
+  for (Bytes memory : result->estimate.memory) CHECK(memory <= Bytes(900));
+}
+
+TEST_CASE("slow links: the cut moves to the small tensor") {
+  // Even cuts would send 1000 bytes; one layer off it is 10.
+  std::vector<ChainLayer> layers(8);
+  for (ChainLayer& layer : layers) layer.output = 1000;
+  layers[4].output = 10;
+  const Profile profile = chain_profile(layers);
+  ChainCluster of;
+  of.kinds = {0, 0};
+  of.bandwidth = 50;
+  const Cluster cluster = chain_cluster(of);
+  const auto result = bapipe().plan(problem_of(profile, cluster, 8));
+  REQUIRE(result);
+  CHECK(result->plan.stages[0].forward.size() == 5);
+}
+
+TEST_CASE("every candidate is a row, and the chosen one says so") {
+  std::mt19937 random(5);
+  const Profile profile = chain_profile(random_chain(9, random));
+  ChainCluster of;
+  of.kinds = {0, 0, 0};
+  of.bandwidth = 5;
+  const Cluster cluster = chain_cluster(of);
+  Problem problem = problem_of(profile, cluster, 8);
+  problem.microbatches = {1, 2, 4};
+  const auto result = bapipe().plan(problem);
+  REQUIRE(result);
+  const auto rows_with = [&](const std::string& text) {
+    return std::count_if(result->notes.begin(), result->notes.end(),
+                         [&](const std::string& line) {
+                           return line.find(text) != std::string::npos;
+                         });
+  };
+  CHECK(rows_with("1F1B-SNO") >= 3);
+  CHECK(rows_with("1F1B-SO") >= 3);
+  CHECK(rows_with("chosen") == 1);
+  CHECK_FALSE(result->why.empty());
+  const auto again = bapipe().plan(problem);
+  REQUIRE(again);
+  CHECK(again->notes == result->notes);
+  CHECK(again->plan.stages == result->plan.stages);
+}
+
+TEST_CASE("FPGAs: a split layer is reported with what it would gain") {
+  const Profile profile = chain_profile({{}, {}, {}});
+  ChainCluster of;
+  of.kinds = {0, 0};
+  of.execution = ExecutionClass::Async;
+  of.splits_layers = true;
+  const Cluster cluster = chain_cluster(of);
+  const auto result = bapipe().plan(problem_of(profile, cluster, 8));
+  REQUIRE(result);
+  CHECK(result->notes.back().find("layer1 at 32/64") != std::string::npos);
+  const auto row = std::find_if(
+      result->notes.begin(), result->notes.end(), [](const std::string& line) {
+        return line.find("intra-layer") != std::string::npos;
+      });
+  REQUIRE(row != result->notes.end());
+  CHECK(row->find("slowest stage 6 s to 4.5 s") != std::string::npos);
+  CHECK(row->find("40.5 s") != std::string::npos);  // 9 + 7 * 4.5
+}
+
+TEST_CASE("data parallelism where it is faster, and it says so") {
+  // Little to sum, much to send.
+  std::vector<ChainLayer> layers(4);
+  for (ChainLayer& layer : layers) layer.output = 100;
+  const Profile profile = chain_profile(layers);
+  ChainCluster of;
+  of.kinds = {0, 0};
+  of.bandwidth = 10;
+  const Cluster cluster = chain_cluster(of);
+  Problem problem = problem_of(profile, cluster, 8);
+  problem.microbatches = {1, 2, 4};
+  const auto result = bapipe().plan(problem);
+  REQUIRE(result);
+  CHECK(result->plan.planner == "bapipe");
+  CHECK(result->plan.num_stages() == 1);
+  CHECK(result->plan.num_workers() == 2);
+  CHECK(result->why.find("falls back to data parallelism") == 0);
+  CHECK(result->estimate.step.value() == doctest::Approx(8 * 4 * 3 / 2));
+}
+
+TEST_CASE("only synchronous training") {
+  const Profile profile = chain_profile({{}, {}});
+  ChainCluster of;
+  of.kinds = {0, 0};
+  const Cluster cluster = chain_cluster(of);
+  Problem problem = problem_of(profile, cluster, 8);
+  problem.method = Method::Stash;
+  const auto result = bapipe().plan(problem);
+  REQUIRE_FALSE(result);
+  CHECK(result.error().code == ErrorCode::BadConfiguration);
+}
+
+}  // namespace
+}  // namespace pipewright

@@ -1,0 +1,153 @@
+// Lower bounds against the best of every pipeline of small problems, and
+// against what each is made of.
+
+#include "pipewright/planners/bounds/bounds.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "tests/planners/every_pipeline.h"
+#include "tests/planners/random_problems.h"
+
+namespace pipewright {
+
+TEST_CASE("no pipeline of 2,000 small problems beats a bound") {
+  RandomProblems random(71);
+  int solved = 0, tight = 0;
+  for (int i = 0; i < 2000; ++i) {
+    RandomProblem made = random.next(3);
+    Problem& problem = made.problem;
+    problem.microbatches = {4, 8};
+    problem.method = i % 4 == 3 ? Method::Stash : Method::Sync;
+    if (made.cluster->num_devices() > 3) continue;
+    CAPTURE(i);
+    const Seconds best = fastest_pipeline(problem);
+    const Bounds bounds = bounds_of(problem);
+    if (best == Seconds::max()) continue;
+    ++solved;
+    const double least = best.value() * (1 + 1e-9);
+    CHECK(bounds.work.value() <= least);
+    CHECK(bounds.layer.value() <= least);
+    CHECK(bounds.path.value() <= least);
+    CHECK(bounds.link.value() <= least);
+    CHECK(bounds.memory.value() <= least);
+    CHECK(bounds.replicas.value() <= least);
+    tight += bounds.largest().value() >= 0.999 * best.value();
+  }
+  CHECK(solved > 1000);
+  CHECK(tight > 20);  // now and then a bound is reached
+}
+
+TEST_CASE("no pipeline with heavy weights beats the bound on its replicas") {
+  RandomProblems random(74);
+  int solved = 0, sharper = 0, tight = 0;
+  for (int i = 0; i < 600; ++i) {
+    RandomProblem made = random.next(3);
+    Problem& problem = made.problem;
+    if (made.cluster->num_devices() > 3) continue;
+    for (ProfileParameter& parameter : made.profile->parameters)
+      parameter.bytes = parameter.bytes * std::int64_t{random.number(1, 100)};
+    problem.microbatches = {4, 8};
+    problem.memory_limit = Bytes(0);
+    problem.method = i % 3 == 2 ? Method::Stash : Method::Sync;
+    problem.estimate = simulating_estimator(problem);
+    CAPTURE(i);
+    const Seconds best = fastest_pipeline(problem);
+    const Bounds bounds = bounds_of(problem);
+    REQUIRE(best < Seconds::max());
+    CHECK(bounds.replicas.value() <= best.value() * (1 + 1e-9));
+    const Seconds others = std::max(
+        {bounds.work, bounds.layer, bounds.path, bounds.link, bounds.memory});
+    ++solved;
+    sharper += bounds.replicas > others * 1.01;
+    tight += bounds.replicas > others * 1.01 &&
+             bounds.replicas.value() > 0.9 * best.value();
+  }
+  MESSAGE(solved << " solved, " << sharper << " sharper, " << tight
+                 << " of them within 10 %");
+  CHECK(solved > 300);
+  CHECK(sharper > 10);
+  CHECK(tight > 0);
+}
+
+TEST_CASE("weights too heavy to be summed keep the work near them") {
+  RandomProblems random(75);
+  RandomProblem made = random.next();
+  Profile& profile = *made.profile;
+  keep_two_layers(profile, Bytes(10'000'000));
+  profile.sizes = {{1,
+                    {{Bytes(2'000'000), Bytes(0), Bytes(0)},
+                     {Bytes(4), Bytes(0), Bytes(0)}}}};
+  const Seconds zero(0);
+  profile.times = {
+      {"V100",
+       {{1, {{zero, zero, Seconds(1), zero}, {zero, zero, zero, zero}}}}}};
+  *made.cluster = load_cluster("2xV100@1MB/s").value();
+  Problem& problem = made.problem;
+  problem.minibatch = 8;
+  problem.microbatches = {1};
+  problem.memory_limit = Bytes(0);
+  const Bounds bounds = bounds_of(problem);
+  CHECK(bounds.work.value() == doctest::Approx(4));
+  // In T seconds T/2 samples leave the device that has the weights; 8 - T/2
+  // seconds of backwards stay with it: T = 8 - T/2. To sum takes 10 s.
+  CHECK(bounds.replicas.value() == doctest::Approx(16.0 / 3).epsilon(1e-5));
+  profile.parameters[0].bytes = Bytes(5'000'000);
+  // Now to sum them is faster: 5 s.
+  CHECK(bounds_of(problem).replicas.value() ==
+        doctest::Approx(5).epsilon(1e-6));
+}
+
+TEST_CASE("what cannot be on one device travels") {
+  RandomProblems random(72);
+  RandomProblem made = random.next();
+  Profile& profile = *made.profile;
+  profile.layers.resize(2);
+  profile.layers[1].inputs = {LayerId(0)};
+  profile.layers[1].keeps_input = {false};
+  profile.parameters = {{"a", Bytes(1000)}, {"b", Bytes(1000)}};
+  for (std::size_t l = 0; l < 2; ++l)
+    profile.layers[l].parameters = {ParameterId(l)};
+  for (auto& [size, rows] : profile.sizes)
+    rows.assign(2, {Bytes(1000 * size), Bytes(0), Bytes(0)});
+  for (auto& [kind, tables] : profile.times)
+    for (auto& [size, rows] : tables) rows.resize(2);
+  *made.cluster = load_cluster("2xV100@1MB/s").value();
+  Problem& problem = made.problem;
+  problem.optimizer_words = 1;
+  problem.memory_limit = Bytes(6001);
+  CHECK(bounds_of(problem).link == Seconds(0));
+  problem.memory_limit = Bytes(5999);
+  // 1,000 bytes of each of 16 samples, less what rounding may take, over both
+  // directions of a link.
+  CHECK(bounds_of(problem).link.value() ==
+        doctest::Approx(16 * 1000 / 2e6).epsilon(0.001));
+}
+
+TEST_CASE("what all devices together cannot keep is computed again") {
+  RandomProblems random(73);
+  RandomProblem made = random.next();
+  Profile& profile = *made.profile;
+  profile.layers.resize(1);
+  profile.layers[0].keeps_output = false;
+  profile.layers[0].parameters.clear();
+  profile.parameters.clear();
+  for (auto& [size, rows] : profile.sizes)
+    rows.assign(1, {Bytes(0), Bytes(1000 * size), Bytes(0)});
+  for (auto& [kind, tables] : profile.times)
+    for (auto& [size, rows] : tables)
+      rows.assign(1, {Seconds(size * 1e-3), Seconds(0), Seconds(size * 1e-3),
+                      Seconds(0)});
+  *made.cluster = load_cluster("2xV100@1MB/s").value();
+  Problem& problem = made.problem;
+  problem.microbatches = {4};
+  problem.memory_limit = Bytes(2000);
+  CHECK(bounds_of(problem).memory == bounds_of(problem).work);
+  problem.memory_limit = Bytes(1000);
+  // Half of the layer's forwards, on two devices.
+  CHECK((bounds_of(problem).memory - bounds_of(problem).work).value() ==
+        doctest::Approx(16 * 1e-3 / 2 / 2));
+}
+
+}  // namespace pipewright

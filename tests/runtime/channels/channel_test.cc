@@ -1,0 +1,55 @@
+// The contract of a channel, between threads; mpi_channel_test.cc has it
+// between processes. And the order of sums.
+
+#include "pipewright/runtime/channels/channel.h"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "pipewright/runtime/channels/in_process.h"
+#include "pipewright/runtime/channels/reduction.h"
+#include "tests/runtime/channels/channel_contract.h"
+
+namespace pipewright {
+namespace {
+
+TEST_CASE("channels in a process keep the contract") {
+  for (int workers = 2; workers <= 4; ++workers)
+    for (const testing::ContractCase& each :
+         testing::channel_contract(workers)) {
+      CAPTURE(each.name);
+      CAPTURE(workers);
+      const auto channels = in_process_channels(each.program);
+      std::vector<std::thread> threads;
+      for (std::size_t w = 0; w < channels.size(); ++w)
+        threads.emplace_back(
+            [&, w] { each.worker(WorkerId(w), *channels[w]); });
+      for (std::thread& thread : threads) thread.join();
+    }
+}
+
+TEST_CASE("sums go by layer, then by worker, whoever hands in first") {
+  Reduction reduction;
+  reduction.workers = {WorkerId(2), WorkerId(0)};
+  reduction.parameters = {ParameterId(3)};
+  // Powers that absorb each other in float32: the order shows.
+  const auto part = [](int layer, double x) {
+    return Contribution{ParameterId(3), LayerId(layer),
+                        at::full({1}, x, at::kFloat)};
+  };
+  const WorkerContributions first{WorkerId(0), {part(5, 1e8), part(1, 1)}};
+  const WorkerContributions second{WorkerId(2), {part(5, -1e8), part(1, 1)}};
+  const auto expected = [](std::initializer_list<double> order) {
+    at::Tensor sum = at::zeros({1}, at::kFloat);
+    for (const double x : order) sum = sum.add(x);
+    return sum;
+  };
+  const at::Tensor sum = expected({1, 1, -1e8, 1e8});
+  CHECK(!sum.equal(expected({-1e8, 1e8, 1, 1})));
+  CHECK(reduction_sums(reduction, {first, second})[0].equal(sum));
+  CHECK(reduction_sums(reduction, {second, first})[0].equal(sum));
+}
+
+}  // namespace
+}  // namespace pipewright

@@ -1,0 +1,179 @@
+// The contract of a channel between processes, as many as mpirun starts, with
+// and without a thread that moves messages on.
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "pipewright/runtime/channels/reduction.h"
+#include "tests/runtime/channels/channel_contract.h"
+#include "tests/runtime/channels/ranks.h"
+
+namespace pipewright {
+namespace {
+
+using namespace testing;
+
+void keep_contract(const MpiOptions& options) {
+  const int workers = session().size();
+  REQUIRE(workers >= 2);
+  auto transport = session().connect(options);
+  for (const ContractCase& each : channel_contract(workers)) {
+    CAPTURE(each.name);
+    CAPTURE(session().rank());
+    const auto channels = transport->connect(each.program);
+    REQUIRE(channels.size() == 1);
+    each.worker(WorkerId(session().rank()), *channels[0]);
+    if (each.cancels) transport = session().connect(options);
+  }
+}
+
+TEST_CASE("channels over MPI keep the contract") {
+  keep_contract({.fast_reduce = false, .progress_thread = false});
+}
+
+TEST_CASE("channels over MPI with a thread keep the contract") {
+  keep_contract({.fast_reduce = false, .progress_thread = true});
+}
+
+// In whatever order MPI adds, whole numbers come out right, and all others the
+// same on every rank. Nobody waits for anybody when handing in.
+TEST_CASE("MPI's own sums") {
+  const int workers = session().size(), me = session().rank();
+  const auto transport = session().connect({.fast_reduce = true});
+  const Program program =
+      reducing(workers, everyone(workers), everyone(workers));
+  const auto channels = transport->connect(program);
+  const auto contributions = [&](double x) {
+    return std::vector<Contribution>{
+        {ParameterId(0), LayerId(1), at::full({2, 3}, x, at::kFloat)},
+        {ParameterId(4), LayerId(2), at::full({1000}, 2 * x, at::kFloat)}};
+  };
+  channels[0]->contribute(0, 0, contributions(1 + me));
+  channels[0]->contribute(0, 4, contributions(1e-3 / (3 + me)));
+  const double sum = workers * (workers + 1) / 2;
+  const auto whole = channels[0]->reduced(0, 0);
+  CHECK(whole.at(0).equal(at::full({2, 3}, sum, at::kFloat)));
+  CHECK(whole.at(1).equal(at::full({1000}, 2 * sum, at::kFloat)));
+  const at::Tensor broken = channels[0]->reduced(0, 4).at(1);
+  const auto all = transport->gathered(std::string(
+      static_cast<const char*>(broken.const_data_ptr()), broken.nbytes()));
+  for (const std::string& bytes : all) CHECK((bytes == all[0]));
+}
+
+// Reduction i is among members[i]; each worker hands in to its own in ascending
+// order or, if that is said, in descending.
+Program summing(int workers, const std::vector<std::set<int>>& members,
+                const std::set<int>& descending) {
+  Program program = reducing(workers, {}, {});
+  program.reductions.clear();
+  program.read_sets.clear();
+  const auto add = [&](ActionKind kind, int worker, std::size_t reduction) {
+    Action action;
+    action.kind = kind;
+    action.index = static_cast<std::int32_t>(reduction);
+    action.stage = StageId(worker);
+    auto& body = program.workers[static_cast<std::size_t>(worker)].body;
+    const bool in_front =
+        kind == ActionKind::Reduce && descending.count(worker) > 0;
+    body.insert(in_front ? body.begin() : body.end(), action);
+  };
+  for (std::size_t r = 0; r < members.size(); ++r) {
+    Reduction& reduction = program.reductions.emplace_back();
+    reduction.parameters = {ParameterId(r)};
+    program.read_sets.emplace_back().reductions = {
+        static_cast<std::int32_t>(r)};
+    for (const int w : members[r]) {
+      reduction.workers.push_back(WorkerId(w));
+      add(ActionKind::Reduce, w, r);
+    }
+  }
+  for (std::size_t r = 0; r < members.size(); ++r)
+    for (const int w : members[r]) add(ActionKind::Step, w, r);
+  return program;
+}
+
+// Does what the program says. Powers that absorb each other show the order of
+// addition; MPI, which has its own, gets whole numbers.
+void sum_in_groups(const std::vector<std::set<int>>& members,
+                   const std::set<int>& descending, bool fast) {
+  const auto transport = session().connect({.fast_reduce = fast});
+  const WorkerId me(session().rank());
+  const Program program = summing(session().size(), members, descending);
+  const auto channels = transport->connect(program);
+  const auto part = [&](WorkerId worker, std::int32_t r, int minibatch) {
+    const float sizes[] = {1e8F, 1, -1e8F, 3};
+    const float x =
+        fast ? static_cast<float>(worker.value) : sizes[(worker.value + r) % 4];
+    return std::vector<Contribution>{
+        {ParameterId(r), LayerId(r),
+         at::full({1000 + 70 * r}, x + static_cast<float>(minibatch))}};
+  };
+  for (const int minibatch : {0, 4, 8})
+    for (const Action& action : program.workers[me.index()].body) {
+      const std::int32_t r = action.index;
+      if (action.kind == ActionKind::Reduce) {
+        channels[0]->contribute(r, minibatch, part(me, r, minibatch));
+        continue;
+      }
+      const Reduction& reduction =
+          program.reductions[static_cast<std::size_t>(r)];
+      std::vector<WorkerContributions> all;
+      for (const WorkerId w : reduction.workers)
+        all.push_back({w, part(w, r, minibatch)});
+      CHECK(channels[0]
+                ->reduced(r, minibatch)
+                .at(0)
+                .equal(reduction_sums(reduction, all)[0]));
+    }
+}
+
+TEST_CASE("sums of the same ranks, each of which has an order of its own") {
+  const std::set<int> pair = {0, 1};
+  for (const bool fast : {false, true}) {
+    sum_in_groups({pair, pair, pair}, {}, fast);
+    sum_in_groups({pair, pair, pair}, {1}, fast);
+  }
+}
+
+TEST_CASE("groups of ranks that overlap, round the ring and all together") {
+  const int workers = session().size();
+  std::vector<std::set<int>> members(1);
+  for (int w = 0; w < workers; ++w) {
+    members[0].insert(w);
+    members.push_back({w, (w + 1) % workers});
+  }
+  for (const bool fast : {false, true}) {
+    sum_in_groups(members, {}, fast);
+    sum_in_groups(members, {workers - 1}, fast);
+  }
+}
+
+TEST_CASE("MPI's own sums are not waited for") {
+  const auto transport = session().connect({.fast_reduce = true});
+  int found = 0;
+  for (const ContractCase& each : channel_contract(session().size())) {
+    if (each.name != "sums are not waited for") continue;
+    const auto channels = transport->connect(each.program);
+    each.worker(WorkerId(session().rank()), *channels[0]);
+    ++found;
+  }
+  CHECK(found == 1);
+}
+
+TEST_CASE("what processes say between runs") {
+  const auto transport = session().connect({});
+  const int me = transport->process();
+  for (const std::size_t size : {0UL, 1UL, 100000UL}) {
+    const auto all = transport->gathered(std::string(size, char('a' + me)));
+    CHECK(all.size() ==
+          (me == 0 ? static_cast<std::size_t>(transport->num_processes()) : 0));
+    for (std::size_t i = 0; i < all.size(); ++i)
+      CHECK((all[i] == std::string(size, static_cast<char>('a' + i))));
+    CHECK((transport->broadcast(me == 0 ? std::string(size, 'x') : "") ==
+           std::string(size, 'x')));
+  }
+}
+
+}  // namespace
+}  // namespace pipewright

@@ -1,0 +1,54 @@
+// Tensors on a CUDA device, between processes: as many as mpirun starts, which
+// may share the device.
+
+#include <doctest/doctest.h>
+
+#include "tests/runtime/channels/channel_contract.h"
+#include "tests/runtime/channels/ranks.h"
+
+namespace pipewright {
+namespace {
+
+using namespace testing;
+
+void keep_contract(const std::vector<ContractCase>& cases,
+                   const MpiOptions& options) {
+  const auto transport = session().connect(options);
+  for (const ContractCase& each : cases) {
+    CAPTURE(each.name);
+    CAPTURE(session().rank());
+    const auto channels = transport->connect(each.program);
+    REQUIRE(channels.size() == 1);
+    each.worker(WorkerId(session().rank()), *channels[0]);
+  }
+}
+
+TEST_CASE("tensors on a device go through channels over MPI") {
+  REQUIRE(session().size() >= 2);
+  const auto cases = device_contract(session().size());
+  for (const bool with_thread : {false, true})
+    keep_contract(cases, {.progress_thread = with_thread});
+}
+
+TEST_CASE("MPI's own sums of tensors on a device") {
+  if (!at::hasCUDA()) return;
+  const int workers = session().size(), me = session().rank();
+  const auto transport = session().connect({.fast_reduce = true});
+  const Program program =
+      reducing(workers, everyone(workers), everyone(workers));
+  const auto channels = transport->connect(program);
+  const auto whole = [](double x) {
+    return at::full({300, 7}, x, at::device(at::kCUDA).dtype(at::kFloat));
+  };
+  channels[0]->contribute(0, 0,
+                          {{ParameterId(0), LayerId(1), whole(1 + me)},
+                           {ParameterId(4), LayerId(2), whole(10 * (1 + me))}});
+  const double sum = workers * (workers + 1) / 2;
+  const auto sums = channels[0]->reduced(0, 0);
+  CHECK(sums.at(0).is_cuda());
+  CHECK(sums.at(0).equal(whole(sum)));
+  CHECK(sums.at(1).equal(whole(10 * sum)));
+}
+
+}  // namespace
+}  // namespace pipewright

@@ -1,0 +1,27 @@
+// The main of tests that run under mpirun: every rank does all cases, in the
+// same order, and prints only what fails. A rank that hangs is ended.
+
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include "tests/runtime/channels/ranks.h"
+
+namespace pipewright::testing {
+
+MpiSession& session() {
+  static const std::unique_ptr<MpiSession> started =
+      MpiSession::start().value();
+  return *started;
+}
+
+}  // namespace pipewright::testing
+
+int main(int argc, char** argv) {
+  ::alarm(500);
+  pipewright::testing::session();
+  doctest::Context context;
+  context.applyCommandLine(argc, argv);
+  context.setOption("minimal", pipewright::testing::session().rank() > 0);
+  return context.run();
+}

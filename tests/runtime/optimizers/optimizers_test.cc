@@ -1,0 +1,107 @@
+// Our optimizers against LibTorch's, step by step.
+
+#include <doctest/doctest.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+
+#include "pipewright/runtime/optimizers/optimizer.h"
+#include "pipewright/runtime/training/training.h"
+
+namespace pipewright {
+namespace {
+
+constexpr int kSteps = 25;
+
+double rate_of(int step) { return 0.05 / (1 + step % 7); }
+
+// The largest difference after any step, with the same gradients for both.
+template <class Theirs, class Options>
+double difference(const OptimizerChoice& choice, const Options& options) {
+  const auto ours = make_optimizer(choice).value();
+  at::manual_seed(3);
+  at::Tensor weights = at::randn({7, 5});
+  const at::Tensor leaf = weights.clone().set_requires_grad(true);
+  Theirs theirs({leaf}, options);
+  Tensors state(static_cast<std::size_t>(ours->words()));
+  for (at::Tensor& tensor : state) tensor = at::zeros_like(weights);
+  double largest = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    const at::Tensor gradient = at::randn({7, 5});
+    ours->update(weights, gradient, state, rate_of(step), step);
+    static_cast<Options&>(theirs.param_groups()[0].options()).lr(rate_of(step));
+    leaf.mutable_grad() = gradient.clone();
+    theirs.step();
+    largest = std::max(
+        largest, (weights - leaf.detach()).abs().max().template item<double>());
+  }
+  CHECK((weights - leaf.detach()).isfinite().all().template item<bool>());
+  return largest;
+}
+
+TEST_CASE("sgd is LibTorch's") {
+  for (const double momentum : {0.0, 0.9})
+    for (const bool nesterov : {false, true})
+      for (const double decay : {0.0, 0.02}) {
+        if (nesterov && momentum == 0) continue;
+        OptimizerChoice choice;
+        choice.momentum = momentum;
+        choice.nesterov = nesterov;
+        choice.weight_decay = decay;
+        CHECK(difference<torch::optim::SGD>(choice,
+                                            torch::optim::SGDOptions(0.1)
+                                                .momentum(momentum)
+                                                .nesterov(nesterov)
+                                                .weight_decay(decay)) <= 1e-7);
+      }
+}
+
+TEST_CASE("adam and adamw are LibTorch's") {
+  for (const double decay : {0.0, 0.02})
+    for (const double beta1 : {0.9, 0.5}) {
+      OptimizerChoice choice;
+      choice.beta1 = beta1;
+      choice.beta2 = 0.98;
+      choice.epsilon = 1e-6;
+      choice.weight_decay = decay;
+      const std::tuple<double, double> betas(beta1, 0.98);
+      choice.name = "adam";
+      CHECK(difference<torch::optim::Adam>(choice,
+                                           torch::optim::AdamOptions(0.1)
+                                               .betas(betas)
+                                               .eps(1e-6)
+                                               .weight_decay(decay)) <= 1e-7);
+      choice.name = "adamw";
+      CHECK(difference<torch::optim::AdamW>(choice,
+                                            torch::optim::AdamWOptions(0.1)
+                                                .betas(betas)
+                                                .eps(1e-6)
+                                                .weight_decay(decay)) <= 1e-7);
+    }
+}
+
+TEST_CASE("adamw decays by 0.01 unless told otherwise, as LibTorch's") {
+  OptimizerChoice choice;
+  choice.name = "adamw";
+  CHECK(difference<torch::optim::AdamW>(
+            choice, torch::optim::AdamWOptions(0.1)) <= 1e-7);
+}
+
+TEST_CASE("what cannot be is refused") {
+  OptimizerChoice choice;
+  choice.name = "adm";
+  CHECK(make_optimizer(choice).error().hint.find("adam") != std::string::npos);
+  choice = {};
+  choice.momentum = 0;
+  choice.nesterov = true;
+  CHECK(make_optimizer(choice).error().code == ErrorCode::BadConfiguration);
+  choice = {};
+  choice.momentum = 1;
+  CHECK(!make_optimizer(choice).ok());
+  choice = {};
+  choice.weight_decay = std::nan("");
+  CHECK(!make_optimizer(choice).ok());
+}
+
+}  // namespace
+}  // namespace pipewright

@@ -1,0 +1,138 @@
+// The profiler: figures where there is work, none where there is none, and
+// noise that is called noise.
+
+#include "pipewright/runtime/profiling/profiler.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "pipewright/profile/analytic.h"
+#include "tests/runtime/test_models.h"
+
+namespace pipewright {
+namespace {
+
+using namespace testing;
+
+ProfilerOptions quick() {
+  ProfilerOptions options;
+  options.budget = Seconds(0.2);
+  return options;
+}
+
+// That depends on LibTorch's kernels for this machine.
+std::vector<LayerSizes> without_workspace(std::vector<LayerSizes> sizes) {
+  for (LayerSizes& layer : sizes) layer.workspace = Bytes(0);
+  return sizes;
+}
+
+TEST_CASE("every layer of every small model has the figures it needs") {
+  for (const Model& model :
+       {small_mlp(), small_cnn(), small_gpt(), small_lstm()}) {
+    CAPTURE(model.name());
+    const std::vector<int> sizes = {2, 5};
+    const Result<Profile> profile = measured_profile(model, sizes, quick());
+    REQUIRE_MESSAGE(profile.ok(),
+                    (profile.ok() ? "" : profile.error().to_text()));
+    CHECK(profile->origin.source == "measured");
+    std::vector<bool> updated(model.parameters().size(), false);
+    for (const int size : sizes) {
+      CHECK((without_workspace(profile->sizes.at(size)) ==
+             model_sizes(model, size)));
+      updated.assign(updated.size(), false);
+      for (int l = 0; l < model.num_layers(); ++l) {
+        const Layer& layer = model.layer(LayerId(l));
+        CAPTURE(layer.name);
+        const LayerTimes& times =
+            profile->times.at("cpu").at(size)[static_cast<std::size_t>(l)];
+        bool updates = false;
+        for (const ParameterId id : layer.parameters)
+          if (!updated[id.index()]) updated[id.index()] = updates = true;
+        CHECK(times.forward > Seconds(0));
+        CHECK((times.backward_weight > Seconds(0)) ==
+              !layer.parameters.empty());
+        CHECK((times.backward_input > Seconds(0)) ==
+              model.needs_gradient(LayerId(l)));
+        CHECK((times.update > Seconds(0)) == updates);
+      }
+    }
+    CHECK(parse_profile(to_text(*profile), "x").ok());
+  }
+}
+
+TEST_CASE("layers that do the same work have the same figures") {
+  const Model model =
+      load_model("gpt:layers=2,hidden=16,heads=2,vocab=32,seq=8").value();
+  const std::vector<int> sizes = {2};
+  const Profile profile = measured_profile(model, sizes, quick()).value();
+  std::map<std::string, const LayerTimes*> by_name;
+  for (int l = 0; l < model.num_layers(); ++l)
+    by_name[model.layer(LayerId(l)).name] =
+        &profile.times.at("cpu").at(2)[static_cast<std::size_t>(l)];
+  for (const std::string part : {"norm1", "qkv", "attention", "fc1", "gelu"}) {
+    CAPTURE(part);
+    CHECK(*by_name.at("block0." + part) == *by_name.at("block1." + part));
+  }
+  CHECK(by_name.at("block0.fc1")->forward != by_name.at("block0.fc2")->forward);
+  CHECK(by_name.at("block0.fc1")->forward != by_name.at("block0.qkv")->forward);
+}
+
+TEST_CASE("a profile lowers like an estimated one") {
+  const Model model = small_cnn();
+  const Profile measured = measured_profile(model, {{4}}, quick()).value();
+  const Profile expected = profile_of(model, 4);
+  CHECK((measured.layers == expected.layers));
+  CHECK((measured.parameters == expected.parameters));
+  CHECK((without_workspace(measured.sizes.at(4)) == expected.sizes.at(4)));
+}
+
+TEST_CASE("the median is the work's, and an uneven work spreads") {
+  using std::chrono::milliseconds;
+  const Sample even = measured(
+      [] { std::this_thread::sleep_for(milliseconds(2)); }, Seconds(0.05));
+  CHECK(even.median >= Seconds(0.002));
+  CHECK(even.median < Seconds(0.02));
+  int turn = 0;
+  const Sample uneven = measured(
+      [&] { std::this_thread::sleep_for(milliseconds(++turn % 2 ? 1 : 30)); },
+      Seconds(0.1));
+  CHECK(uneven.spread > 0.5);
+}
+
+TEST_CASE("noisy figures are named in the origin") {
+  ProfilerOptions options = quick();
+  options.most_spread = 0;  // no clock is that steady
+  const Profile profile = measured_profile(small_mlp(), {{3}}, options).value();
+  CHECK(profile.origin.description.find("NOT measured reliably") !=
+        std::string::npos);
+  CHECK(profile.origin.description.find(" at 3 (") != std::string::npos);
+  options.most_spread = 1e9;
+  CHECK(measured_profile(small_mlp(), {{3}}, options)
+            .value()
+            .origin.description.find("every figure is steady") !=
+        std::string::npos);
+}
+
+TEST_CASE("progress ends at 1, and a size of 0 is refused") {
+  ProfilerOptions options = quick();
+  std::vector<double> shares;
+  options.progress = [&](double share) { shares.push_back(share); };
+  REQUIRE(measured_profile(small_mlp(), {{1, 2}}, options).ok());
+  CHECK(std::is_sorted(shares.begin(), shares.end()));
+  CHECK(shares.back() == 1);
+  CHECK(measured_profile(small_mlp(), {{0}}).error().code ==
+        ErrorCode::BadConfiguration);
+}
+
+TEST_CASE("the channel answers, and its time is measured") {
+  const Sample latency = channel_latency(Seconds(0.05));
+  CHECK(latency.median > Seconds(0));
+  CHECK(latency.median < Seconds(1));
+}
+
+}  // namespace
+}  // namespace pipewright
