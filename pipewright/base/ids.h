@@ -33,6 +33,9 @@ using DeviceId = Id<struct DeviceTag>;
 using WorkerId = Id<struct WorkerTag>;
 using LinkId = Id<struct LinkTag>;
 using TransferId = Id<struct TransferTag>;
+using ReadSetId = Id<struct ReadSetTag>;
+using ReductionId = Id<struct ReductionTag>;
+using WeightGroupId = Id<struct WeightGroupTag>;
 using MicrobatchId = Id<struct MicrobatchTag>;
 
 }  // namespace pipewright

@@ -104,14 +104,14 @@ class Compiler {
 
   // A transfer of weights is read at the version of the group it belongs to.
   void find_groups_of_weights() {
-    std::map<std::int32_t, std::int32_t> group_of_layer;
+    std::map<LayerId, WeightGroupId> group_of_layer;
     for (std::size_t g = 0; g < program_.weight_groups.size(); ++g)
       for (LayerId layer : program_.weight_groups[g].layers)
-        group_of_layer[layer.value] = static_cast<std::int32_t>(g);
+        group_of_layer[layer] = WeightGroupId(g);
     for (const Transfer& transfer : program_.transfers) {
-      std::int32_t group = -1;
+      WeightGroupId group;
       if (transfer.is_keyed_by_version() && !transfer.values.empty()) {
-        auto found = group_of_layer.find(transfer.values.front().layer.value);
+        auto found = group_of_layer.find(transfer.values.front().layer);
         if (found != group_of_layer.end()) group = found->second;
       }
       weights_group_.push_back(group);
@@ -133,7 +133,7 @@ class Compiler {
       timed.begin[s + 1] = writer_.num_ops();
     }
     for (auto [reduction, stage] : parts_)
-      ++code_.transfers[at(code_.first_reduction + reduction)].parts;
+      ++code_.transfers[at(code_.first_reduction + reduction.value)].parts;
     code_.workers.push_back(timed);
   }
 
@@ -170,14 +170,15 @@ class Compiler {
 
   void add_message(const Action& action) {
     if (action.kind == ActionKind::Reduce) {
-      parts_.emplace(action.index, action.stage.value);
-      return writer_.add_part(action.index, minibatch_of(action.microbatch, m_),
+      parts_.emplace(action.reduction, action.stage);
+      return writer_.add_part(action.reduction.value,
+                              minibatch_of(action.microbatch, m_),
                               KeyBase::Repetition);
     }
     Op op;
-    op.target = action.index;
+    op.target = action.transfer.value;
     op.key = action.microbatch;
-    const TimedTransfer& timed = code_.transfers[at(action.index)];
+    const TimedTransfer& timed = code_.transfers[action.transfer.index()];
     if (timed.base == KeyBase::Repetition) {
       op.base = KeyBase::Repetition;
       op.key = action.version;
@@ -186,7 +187,7 @@ class Compiler {
       ++code_.channels[at(timed.channel)].num_messages[section_];
       return writer_.add_receive(op);
     }
-    if (timed_->blocking) op.cost = cost_of_send(action.index);
+    if (timed_->blocking) op.cost = cost_of_send(action.transfer.value);
     writer_.add_send(op);
   }
 
@@ -199,7 +200,7 @@ class Compiler {
       if (!works(action)) continue;
       PIPEWRIGHT_CHECK(op.num_actions < 255, "too many actions are joined");
       ++op.num_actions;
-      if (action.index >= 0) add_needs(action);
+      if (!action.read_set.is_none()) add_needs(action);
       if (loading_.is_on()) loading_.wait_for(worker_, action);
     }
     writer_.end_work(op);
@@ -257,7 +258,7 @@ class Compiler {
   }
 
   void add_needs(const Action& action) {
-    const ReadSet& reads = program_.read_sets[at(action.index)];
+    const ReadSet& reads = program_.reads(action);
     for (TransferId t : reads.transfers) {
       Need need;
       need.transfer = t.value;
@@ -269,16 +270,16 @@ class Compiler {
       }
       writer_.add_need(need);
     }
-    for (std::int32_t reduction : reads.reductions) {
+    for (ReductionId reduction : reads.reductions) {
       Need need;
-      need.transfer = code_.first_reduction + reduction;
+      need.transfer = code_.first_reduction + reduction.value;
       need.base = KeyBase::Repetition;
       need.key = minibatch_of(action.microbatch, m_);
       writer_.add_need(need);
     }
   }
 
-  static std::int32_t offset_of(const ReadSet& reads, std::int32_t group) {
+  static std::int32_t offset_of(const ReadSet& reads, WeightGroupId group) {
     for (const WeightRead& read : reads.weights)
       if (read.group == group) return read.offset;
     return 0;
@@ -292,13 +293,13 @@ class Compiler {
   CodeWriter writer_;
   Lead lead_;
   Loading loading_;
-  std::vector<std::int32_t> weights_group_;  // per transfer, or -1
+  std::vector<WeightGroupId> weights_group_;  // per transfer
   // In op_costs, or -1: per operation and kind, per transfer, of joined ones.
   std::vector<std::int32_t> cost_of_kind_, cost_of_send_;
   std::map<std::vector<std::int32_t>, std::int32_t> cost_of_joined_;
   int worker_ = 0, section_ = 0;  // what is being added
   TimedWorker* timed_ = nullptr;
-  std::set<std::pair<std::int32_t, std::int32_t>> parts_;  // reduction, stage
+  std::set<std::pair<ReductionId, StageId>> parts_;
 };
 
 }  // namespace

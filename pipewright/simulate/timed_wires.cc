@@ -26,9 +26,11 @@ class Wiring {
       add_reduction(cost);
     code_.followers.resize(program_.reductions.size());
     for (std::size_t r = 0; r < program_.reductions.size(); ++r) {
-      code_.after.push_back(program_.reductions[r].after);
-      for (std::int32_t before : code_.after[r])
-        code_.followers[at(before)].push_back(static_cast<std::int32_t>(r));
+      std::vector<std::int32_t>& after = code_.after.emplace_back();
+      for (ReductionId before : program_.reductions[r].after) {
+        after.push_back(before.value);
+        code_.followers[before.index()].push_back(static_cast<std::int32_t>(r));
+      }
     }
     for (std::size_t t = 0; t < code_.transfers.size(); ++t) settle(t);
   }

@@ -51,7 +51,7 @@ class Walk {
   }
 
  private:
-  using MessageKey = std::pair<std::int32_t, std::int32_t>;
+  using MessageKey = std::pair<TransferId, std::int32_t>;
 
   static bool is_own(const Span& span) {
     return is_compute(span.kind) || span.kind == ActionKind::Step;
@@ -64,7 +64,7 @@ class Walk {
     if (span.kind != ActionKind::Send) return;
     const bool weights =
         program_.transfers[span.transfer.index()].is_keyed_by_version();
-    messages_[{span.transfer.value, weights ? span.version : span.microbatch}] =
+    messages_[{span.transfer, weights ? span.version : span.microbatch}] =
         &span;
   }
 
@@ -81,12 +81,8 @@ class Walk {
         ++count;
       } else if (action.kind == ActionKind::Send ||
                  action.kind == ActionKind::Receive) {
-        const bool weights =
-            program_.transfers[static_cast<std::size_t>(action.index)]
-                .is_keyed_by_version();
         auto& places = action.kind == ActionKind::Send ? sent_ : posted_;
-        places[{action.index, weights ? action.version : action.microbatch}] =
-            count - 1;
+        places[{action.transfer, program_.key(action)}] = count - 1;
       }
     }
     if (reads_[w].size() != own_[w].size()) reads_[w].clear();
@@ -141,15 +137,13 @@ class Walk {
 
   void add_reads(std::size_t w, int i, Stop& best) const {
     const auto at = static_cast<std::size_t>(i);
-    if (at >= reads_[w].size() || reads_[w][at].index < 0) return;
+    if (at >= reads_[w].size() || reads_[w][at].read_set.is_none()) return;
     const Action& action = reads_[w][at];
-    const ReadSet& reads =
-        program_.read_sets[static_cast<std::size_t>(action.index)];
+    const ReadSet& reads = program_.reads(action);
     for (TransferId t : reads.transfers) {
       const bool weights = program_.transfers[t.index()].is_keyed_by_version();
-      auto found =
-          messages_.find({t.value, weights ? version_read(action, reads, t)
-                                           : action.microbatch});
+      auto found = messages_.find(
+          {t, weights ? version_read(action, reads, t) : action.microbatch});
       if (found != messages_.end()) take_later(best, {found->second, -1});
     }
     if (reads.reductions.empty()) return;
@@ -164,8 +158,7 @@ class Walk {
   std::int32_t version_read(const Action& action, const ReadSet& reads,
                             TransferId t) const {
     for (const WeightRead& read : reads.weights)
-      for (LayerId layer :
-           program_.weight_groups[static_cast<std::size_t>(read.group)].layers)
+      for (LayerId layer : program_.weight_group(read.group).layers)
         for (const Value& value : program_.transfers[t.index()].values)
           if (value.layer == layer) return action.version + read.offset;
     return action.version;
@@ -174,9 +167,9 @@ class Walk {
   // Whoever handed it over last: the sender, or the receiver that posted late.
   Stop before_message(const Span& span) const {
     const Transfer& what = program_.transfers[span.transfer.index()];
-    const MessageKey key{span.transfer.value, what.is_keyed_by_version()
-                                                  ? span.version
-                                                  : span.microbatch};
+    const MessageKey key{span.transfer, what.is_keyed_by_version()
+                                            ? span.version
+                                            : span.microbatch};
     Stop best;
     if (auto sent = sent_.find(key); sent != sent_.end())
       take_later(best, own_stop(what.from.index(), sent->second));

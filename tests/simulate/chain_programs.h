@@ -56,7 +56,10 @@ inline Action action(ActionKind kind, int microbatch, int index) {
   Action a;
   a.kind = kind;
   a.microbatch = microbatch;
-  a.index = index;
+  if (is_compute(kind))
+    a.read_set = ReadSetId(index);
+  else
+    a.transfer = TransferId(index);
   return a;
 }
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <random>
+#include <set>
 
 #include "pipewright/cluster/cluster.h"
 #include "pipewright/plan/lowering/lower.h"
@@ -57,14 +58,12 @@ TEST_CASE("a norm is valid with every schedule, and every step waits for it") {
     const Program program = with_norm(made->plan, made->profile);
     const auto valid = validate(program);
     REQUIRE_MESSAGE(valid.ok(), (valid.ok() ? "" : valid.error().to_text()));
-    const auto norm = static_cast<std::int32_t>(program.reductions.size()) - 1;
+    const ReductionId norm(program.reductions.size() - 1);
     REQUIRE(program.reductions.back().is_norm);
     for (const WorkerProgram& worker : program.workers)
       for (const Action& action : worker.body) {
         if (action.kind != ActionKind::Step) continue;
-        const auto& waits =
-            program.read_sets[static_cast<std::size_t>(action.index)]
-                .reductions;
+        const auto& waits = program.reads(action).reductions;
         CHECK(std::count(waits.begin(), waits.end(), norm) == 1);
       }
     ++tried;
@@ -134,15 +133,14 @@ TEST_CASE("the forward half has every forward once, and what they read") {
       std::set<std::pair<std::int32_t, std::int32_t>> posted;
       for (const Action& action : unrolled(half, WorkerId(w), 1)) {
         if (action.kind == ActionKind::Send)
-          ++travels[{action.index, action.microbatch}];
+          ++travels[{action.transfer.value, action.microbatch}];
         if (action.kind == ActionKind::Receive) {
-          --travels[{action.index, action.microbatch}];
-          posted.insert({action.index, action.microbatch});
+          --travels[{action.transfer.value, action.microbatch}];
+          posted.insert({action.transfer.value, action.microbatch});
         }
         if (action.kind != ActionKind::Forward) continue;
         ++forwards[{action.stage.value, action.microbatch}];
-        for (const TransferId id :
-             half.read_sets[static_cast<std::size_t>(action.index)].transfers)
+        for (const TransferId id : half.reads(action).transfers)
           CHECK(posted.count({id.value, action.microbatch}) == 1);
       }
     }

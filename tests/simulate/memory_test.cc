@@ -48,7 +48,7 @@ TEST_CASE("weights are held once per version") {
   Program program = chain_program(gpipe(2, 1));
   program.weight_groups.push_back(
       {StageId(0), StageId(0), {LayerId(0)}, Bytes(1000)});
-  program.workers[0].held.push_back({0, 3});
+  program.workers[0].held.push_back({WeightGroupId(0), 3});
   const Timeline timeline = simulate(program, even_costs(program, 1, 1, 0));
   CHECK(timeline.workers[0].peak.weights == Bytes(3000));
   CHECK(timeline.workers[1].peak.weights == Bytes(0));

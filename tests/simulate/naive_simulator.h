@@ -31,7 +31,7 @@ class NaiveSimulator {
     for (std::size_t w = 0; w < workers_.size(); ++w)
       for (const Action& action : workers_[w].list)
         if (action.kind == ActionKind::Reduce)
-          ++parts_[{action.index, minibatch(action)}];
+          ++parts_[{action.reduction.value, minibatch(action)}];
   }
 
   // The end of each work (in program order, per worker), then everything.
@@ -157,15 +157,15 @@ class NaiveSimulator {
   bool try_action(std::size_t w) {
     Worker& worker = workers_[w];
     const Action& action = worker.list[worker.next];
-    const MessageKey key{action.index, key_of(action)};
+    const MessageKey key{action.transfer.value, key_of(action)};
     if (action.kind == ActionKind::Send) {
-      channels_[channel_of(action.index)].sent.push_back(key);
-      if (blocking(w)) worker.free_at = now_ + blocks(action.index);
+      channels_[channel_of(action.transfer.value)].sent.push_back(key);
+      if (blocking(w)) worker.free_at = now_ + blocks(action.transfer.value);
     } else if (action.kind == ActionKind::Receive) {
-      channels_[channel_of(action.index)].posted.push_back(key);
+      channels_[channel_of(action.transfer.value)].posted.push_back(key);
     } else if (action.kind == ActionKind::Reduce) {
-      if (--parts_[{action.index, minibatch(action)}] == 0)
-        rings_[{action.index, minibatch(action)}].handed = now_;
+      if (--parts_[{action.reduction.value, minibatch(action)}] == 0)
+        rings_[{action.reduction.value, minibatch(action)}].handed = now_;
     } else {
       return try_work(w);
     }
@@ -173,11 +173,12 @@ class NaiveSimulator {
     return true;
   }
   int key_of(const Action& action) const {
-    if (action.index < 0 || action.kind == ActionKind::Reduce) return 0;
+    if (action.transfer.is_none()) return 0;
     if (action.kind != ActionKind::Send && action.kind != ActionKind::Receive)
       return 0;
-    return transfer(action.index).is_keyed_by_version() ? action.version
-                                                        : action.microbatch;
+    return transfer(action.transfer.value).is_keyed_by_version()
+               ? action.version
+               : action.microbatch;
   }
   bool try_work(std::size_t w) {
     Worker& worker = workers_[w];
@@ -206,8 +207,8 @@ class NaiveSimulator {
     return true;
   }
   bool all_there(std::size_t w, const Action& action, double& receiving) const {
-    if (action.index < 0) return true;
-    const ReadSet& reads = p_.read_sets[std::size_t(action.index)];
+    if (action.read_set.is_none()) return true;
+    const ReadSet& reads = p_.reads(action);
     for (TransferId t : reads.transfers) {
       int key = action.microbatch;
       if (transfer(t.value).is_keyed_by_version()) {
@@ -222,16 +223,16 @@ class NaiveSimulator {
     }
     return all_reduced(reads.reductions, minibatch(action));
   }
-  bool all_reduced(const std::vector<std::int32_t>& list, int minibatch) const {
-    return std::all_of(list.begin(), list.end(), [&](std::int32_t r) {
-      const auto found = rings_.find({r, minibatch});
+  bool all_reduced(const std::vector<ReductionId>& list, int minibatch) const {
+    return std::all_of(list.begin(), list.end(), [&](ReductionId r) {
+      const auto found = rings_.find({r.value, minibatch});
       return found != rings_.end() && found->second.end >= 0 &&
              found->second.end <= now_;
     });
   }
   int offset_of(const ReadSet& reads, int t) const {
     for (const WeightRead& read : reads.weights)
-      for (LayerId layer : p_.weight_groups[std::size_t(read.group)].layers)
+      for (LayerId layer : p_.weight_group(read.group).layers)
         if (layer == transfer(t).values.at(0).layer) return read.offset;
     return 0;
   }

@@ -141,7 +141,7 @@ class RandomPrograms {
     transfer.kind = channel.kind;
     transfer.bytes = Bytes(pick(0, 6));
     Action action;
-    action.index = int(p.transfers.size());
+    action.transfer = TransferId(p.transfers.size());
     action.microbatch = pick(0, p.num_microbatches - 1);
     if (transfer.is_keyed_by_version()) {
       const LayerId layer(p.weight_groups.size());
@@ -194,13 +194,13 @@ class RandomPrograms {
     ReadSet reads;
     for (Channel& channel : channels_)
       if (channel.to == w) add_reads(channel, microbatch, reads);
-    action.index = int(p.read_sets.size());
+    action.read_set = ReadSetId(p.read_sets.size());
     p.read_sets.push_back(reads);
     action.joined = pick(0, 5) == 0;
     list.push_back(action);
     if (!action.joined) return;
     action.joined = false;
-    action.index = 0;
+    action.read_set = ReadSetId(0);
     list.push_back(action);
   }
 
@@ -212,16 +212,15 @@ class RandomPrograms {
       if (!weights && (i >= there || message.microbatch != microbatch))
         continue;
       if (pick(0, 2) == 0) continue;
-      reads.transfers.push_back(TransferId(message.index));
+      reads.transfers.push_back(message.transfer);
       // What comes later in the repetition was there one version earlier.
       if (weights)
         reads.weights.push_back(
-            {group_of(message.index), i < there && pick(0, 1) ? 1 : 0});
+            {group_of(message.transfer), i < there && pick(0, 1) ? 1 : 0});
     }
   }
-  int group_of(int t) const {
-    const auto& p = made_.program;
-    return p.transfers[std::size_t(t)].values[0].layer.value;
+  WeightGroupId group_of(TransferId t) const {
+    return WeightGroupId(made_.program.transfer(t).values[0].layer.value);
   }
 
   void add_reduction(int workers) {
@@ -232,14 +231,14 @@ class RandomPrograms {
       for (int w = 0; w < workers; ++w)
         if (pick(0, 1)) reduction.workers.push_back(WorkerId(w));
       if (reduction.workers.empty()) continue;
-      const int index = int(p.reductions.size());
+      const ReductionId index(p.reductions.size());
       ReadSet reads;
       reads.reductions.push_back(index);
       for (WorkerId w : reduction.workers) {
         Action action;
         action.kind = ActionKind::Reduce;
         action.stage = StageId(2 * w.value);
-        action.index = index;
+        action.reduction = index;
         lists_[w.index()].push_back(action);
         reduction.stages.push_back(action.stage);
         if (pick(0, 1)) add_compute(w.value);
@@ -249,12 +248,12 @@ class RandomPrograms {
         action.kind = ActionKind::Step;
         action.stage = StageId(2 * w.value);
         action.version = 1;
-        action.index = int(p.read_sets.size());
+        action.read_set = ReadSetId(p.read_sets.size());
         lists_[w.index()].push_back(action);
       }
       p.read_sets.push_back(reads);
-      for (int before = 0; before < index && kind_.chained; ++before)
-        if (pick(0, 1)) reduction.after.push_back(before);
+      for (int before = 0; before < index.value && kind_.chained; ++before)
+        if (pick(0, 1)) reduction.after.push_back(ReductionId(before));
       p.reductions.push_back(reduction);
       add_ring(reduction);
     }

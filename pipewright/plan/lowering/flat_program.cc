@@ -72,21 +72,22 @@ class Lowering {
  private:
   void set_lanes();
   void add_compute();
-  std::int32_t read_set(WorkerId worker, int k, std::int32_t version);
-  std::int32_t intern(const ReadSet& set);
+  ReadSetId read_set(WorkerId worker, int k, std::int32_t version);
+  ReadSetId intern(const ReadSet& set);
   void add_sends(WorkerId worker, int k);
   void add_steps();
   void add_step(WorkerId worker, StageId stage, int minibatch, int last);
   int first_reader(const WorkerOrder& worker, StageId stage, int after,
                    std::int32_t version) const;
   void add_receives();
-  int first_read_of_weights(WorkerId worker, int group,
+  int first_read_of_weights(WorkerId worker, WeightGroupId group,
                             std::int32_t version) const;
   void assemble();
   void set_delays();
 
-  const std::vector<int>& groups_read(ComputeKind kind, StageId stage) const {
-    static const std::vector<int> kNone;
+  const std::vector<WeightGroupId>& groups_read(ComputeKind kind,
+                                                StageId stage) const {
+    static const std::vector<WeightGroupId> kNone;
     if (kind == ComputeKind::BackwardWeight) return kNone;
     return kind == ComputeKind::Forward ? groups_.of_forward[stage.index()]
                                         : groups_.of_owner[stage.index()];
@@ -105,8 +106,8 @@ class Lowering {
   std::vector<WorkerOrder> workers_;
   std::vector<const Lane*> lane_of_;  // per microbatch of the run
   // Transfers of weights: (group, reader) -> index; after the others.
-  std::map<std::pair<int, WorkerId>, TransferId> weight_transfer_;
-  std::map<ReadSet, std::int32_t> read_sets_;
+  std::map<std::pair<WeightGroupId, WorkerId>, TransferId> weight_transfer_;
+  std::map<ReadSet, ReadSetId> read_sets_;
   ReadSet read_;  // of the action at hand: one list's room serves them all
   Channels channels_;
   FlatProgram flat_;
@@ -140,10 +141,9 @@ void Lowering::add_compute() {
       const std::int32_t version =
           groups.empty()
               ? action.microbatch / plan_.num_microbatches()
-              : versions_.read(
-                    action.kind,
-                    groups_.groups[static_cast<std::size_t>(groups.front())],
-                    action.microbatch);
+              : versions_.read(action.kind,
+                               groups_.groups[groups.front().index()],
+                               action.microbatch);
       worker.version[static_cast<std::size_t>(k)] = version;
       worker.read_set[static_cast<std::size_t>(k)] =
           read_set(WorkerId(w), k, version);
@@ -152,7 +152,7 @@ void Lowering::add_compute() {
   }
 }
 
-std::int32_t Lowering::read_set(WorkerId worker, int k, std::int32_t version) {
+ReadSetId Lowering::read_set(WorkerId worker, int k, std::int32_t version) {
   const ComputeAction& action = at(worker).order[static_cast<std::size_t>(k)];
   const Lane& lane = *lane_of_[static_cast<std::size_t>(action.microbatch)];
   const StageTraffic& traffic = lane.at({action.stage, worker});
@@ -169,10 +169,9 @@ std::int32_t Lowering::read_set(WorkerId worker, int k, std::int32_t version) {
     add(traffic.kept_needs);
   for (TransferId id : set.transfers) channels_.used(id, action.microbatch, k);
   add_local_reads(traffic, action, recompute, set.local);
-  for (int g : groups_read(action.kind, action.stage)) {
-    const std::int32_t read =
-        versions_.read(action.kind, groups_.groups[static_cast<std::size_t>(g)],
-                       action.microbatch);
+  for (WeightGroupId g : groups_read(action.kind, action.stage)) {
+    const std::int32_t read = versions_.read(
+        action.kind, groups_.groups[g.index()], action.microbatch);
     set.weights.push_back({g, read - version});
     auto transfer = weight_transfer_.find({g, worker});
     if (action.kind == ComputeKind::Forward &&
@@ -182,10 +181,9 @@ std::int32_t Lowering::read_set(WorkerId worker, int k, std::int32_t version) {
   return intern(set);
 }
 
-std::int32_t Lowering::intern(const ReadSet& set) {
+ReadSetId Lowering::intern(const ReadSet& set) {
   auto& sets = flat_.program.read_sets;
-  auto [at, is_new] =
-      read_sets_.try_emplace(set, static_cast<std::int32_t>(sets.size()));
+  auto [at, is_new] = read_sets_.try_emplace(set, ReadSetId(sets.size()));
   if (is_new) sets.push_back(set);
   return at->second;
 }
@@ -200,7 +198,7 @@ void Lowering::add_sends(WorkerId worker, int k) {
       out.kind = ActionKind::Send;
       out.microbatch = action.microbatch;
       out.version = action.microbatch / plan_.num_microbatches();
-      out.index = id.value;
+      out.transfer = id;
       at(worker).after(k).sends.push_back(out);
       channels_.sent(flat_.program.transfers[id.index()], out);
     }
@@ -215,8 +213,8 @@ int Lowering::first_reader(const WorkerOrder& worker, StageId stage, int after,
                            std::int32_t version) const {
   for (int k = after + 1; k < worker.size(); ++k) {
     const ComputeAction& action = worker.order[static_cast<std::size_t>(k)];
-    for (int g : groups_read(action.kind, action.stage)) {
-      const WeightGroup& group = groups_.groups[static_cast<std::size_t>(g)];
+    for (WeightGroupId g : groups_read(action.kind, action.stage)) {
+      const WeightGroup& group = groups_.groups[g.index()];
       if (group.owner == stage &&
           versions_.read(action.kind, group, action.microbatch) >= version)
         return k;
@@ -239,22 +237,23 @@ void Lowering::add_step(WorkerId id, StageId stage, int minibatch, int last) {
   for (std::size_t r = 0; r < reductions.size(); ++r) {
     const auto& stages = reductions[r].stages;
     if (std::find(stages.begin(), stages.end(), stage) != stages.end())
-      set.reductions.push_back(static_cast<std::int32_t>(r));
+      set.reductions.push_back(ReductionId(r));
   }
   const bool waits = !set.reductions.empty();
-  step.index = intern(set);
+  step.read_set = intern(set);
   Gap& gap =
       waits ? worker.before(first_reader(worker, stage, last, step.version))
             : worker.after(last);
   gap.steps.push_back(step);
-  for (int g : groups_.of_owner[stage.index()])
+  for (WeightGroupId g : groups_.of_owner[stage.index()])
     for (const auto& [key, transfer] : weight_transfer_) {
       const Transfer& t = flat_.program.transfers[transfer.index()];
       if (key.first != g || t.from != id) continue;
       Action send = step;
       send.kind = ActionKind::Send;
       send.stage = StageId();
-      send.index = transfer.value;
+      send.read_set = ReadSetId();
+      send.transfer = transfer;
       gap.steps.push_back(send);
     }
 }
@@ -289,7 +288,7 @@ void Lowering::add_steps() {
         reduce.stage = stage;
         reduce.microbatch = t * num_microbatches;
         reduce.version = t + 1;
-        reduce.index = static_cast<std::int32_t>(r);
+        reduce.reduction = ReductionId(r);
         worker.after(done).reduces.push_back(reduce);
       }
     }
@@ -298,23 +297,19 @@ void Lowering::add_steps() {
     for (const Gap& gap : worker.gaps)
       for (const Action& action : gap.steps)
         if (action.kind == ActionKind::Send)
-          channels_.sent(
-              flat_.program.transfers[static_cast<std::size_t>(action.index)],
-              action);
+          channels_.sent(flat_.program.transfer(action.transfer), action);
   }
 }
 
-int Lowering::first_read_of_weights(WorkerId worker, int group,
+int Lowering::first_read_of_weights(WorkerId worker, WeightGroupId group,
                                     std::int32_t version) const {
   const WorkerOrder& order = workers_[worker.index()];
   for (int k = 0; k < order.size(); ++k) {
     const ComputeAction& action = order.order[static_cast<std::size_t>(k)];
     if (action.kind != ComputeKind::Forward) continue;
-    for (int g : groups_read(action.kind, action.stage))
-      if (g == group &&
-          versions_.read(action.kind,
-                         groups_.groups[static_cast<std::size_t>(g)],
-                         action.microbatch) >= version)
+    for (WeightGroupId g : groups_read(action.kind, action.stage))
+      if (g == group && versions_.read(action.kind, groups_.groups[g.index()],
+                                       action.microbatch) >= version)
         return k;
   }
   return order.size();
@@ -373,9 +368,8 @@ void Lowering::set_delays() {
     const auto& owned = groups_.of_owner[s];
     flat_.program.delays.push_back(
         owned.empty() ? StageDelay{}
-                      : versions_.delay(
-                            groups_.groups[static_cast<std::size_t>(owned[0])],
-                            std::max(0, middle)));
+                      : versions_.delay(groups_.groups[owned[0].index()],
+                                        std::max(0, middle)));
   }
   for (Operation& operation : flat_.program.operations) {
     const StageDelay& delay = flat_.program.delays[operation.stage.index()];

@@ -26,7 +26,7 @@ std::vector<Channels::Post> Channels::posts(int window) const {
     const std::size_t first = posts.size();
     std::vector<int> use;
     for (std::size_t n = 0; n < sends.size(); ++n) {
-      const TransferId id(sends[n].index);
+      const TransferId id = sends[n].transfer;
       Post post{key.to, -1, false, sends[n]};
       post.action.kind = ActionKind::Receive;
       if (weights) {

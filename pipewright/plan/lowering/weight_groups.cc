@@ -27,8 +27,8 @@ WeightGroups weight_groups_of(const Plan& plan, const Profile& profile,
       for (ParameterId id : profile.layers[layer.index()].parameters)
         if (parameters.insert(id).second)
           group.bytes += profile.parameters[id.index()].bytes;
-    const int index = static_cast<int>(result.groups.size());
-    const auto place = [&](std::vector<int>& list) {
+    const WeightGroupId index(result.groups.size());
+    const auto place = [&](std::vector<WeightGroupId>& list) {
       list.insert(owner == forward ? list.begin() : list.end(), index);
     };
     place(result.of_forward[forward.index()]);
@@ -53,7 +53,7 @@ std::vector<Transfer> weight_transfers_of(const Plan& plan,
       transfer.to = reader;
       transfer.made_by = group.owner;
       transfer.kind = TransferKind::Weights;
-      transfer.group = static_cast<std::int32_t>(g);
+      transfer.group = WeightGroupId(g);
       for (LayerId layer : group.layers)
         transfer.values.push_back({ValueKind::Weights, layer});
       transfer.end_sample = plan.microbatch;
@@ -114,7 +114,7 @@ Reduction norm_of(const Plan& plan, const Profile& profile, const Homes& homes,
   norm.bytes =
       Bytes(kNumberBytes * static_cast<std::int64_t>(parameters.size()));
   for (std::size_t r = 0; r < of_gradients.size(); ++r)
-    norm.after.push_back(static_cast<std::int32_t>(r));
+    norm.after.push_back(ReductionId(r));
   return norm;
 }
 
@@ -144,22 +144,19 @@ std::int32_t most_held(const std::vector<Event>& events) {
 void set_held_weights(FlatProgram& flat) {
   Program& program = flat.program;
   for (std::size_t w = 0; w < flat.actions.size(); ++w) {
-    std::map<std::int32_t, std::vector<Event>> events;
+    std::map<WeightGroupId, std::vector<Event>> events;
     for (const FlatAction& item : flat.actions[w]) {
       const Action& action = item.action;
       if (is_compute(action.kind)) {
-        const ReadSet& set =
-            program.read_sets[static_cast<std::size_t>(action.index)];
+        const ReadSet& set = program.reads(action);
         for (const WeightRead& read : set.weights)
           events[read.group].push_back({false, action.version + read.offset});
       } else if (action.kind == ActionKind::Step) {
         for (std::size_t g = 0; g < program.weight_groups.size(); ++g)
           if (program.weight_groups[g].owner == action.stage)
-            events[static_cast<std::int32_t>(g)].push_back(
-                {true, action.version});
+            events[WeightGroupId(g)].push_back({true, action.version});
       } else if (action.kind == ActionKind::Receive) {
-        const Transfer& transfer =
-            program.transfers[static_cast<std::size_t>(action.index)];
+        const Transfer& transfer = program.transfer(action.transfer);
         if (transfer.is_keyed_by_version())
           events[transfer.group].push_back({true, action.version});
       }

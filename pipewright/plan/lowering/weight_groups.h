@@ -15,7 +15,7 @@ namespace pipewright {
 struct WeightGroups {
   std::vector<WeightGroup> groups;
   // Indices into groups by stage; a stage's own group comes first.
-  std::vector<std::vector<int>> of_forward, of_owner;
+  std::vector<std::vector<WeightGroupId>> of_forward, of_owner;
 };
 WeightGroups weight_groups_of(const Plan& plan, const Profile& profile,
                               const Homes& homes);

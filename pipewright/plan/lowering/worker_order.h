@@ -22,7 +22,9 @@ struct Gap {
 struct WorkerOrder {
   std::vector<ComputeAction> order;
   std::vector<std::int32_t> repetition;
-  std::vector<std::int32_t> version, read_set;  // of each compute action
+  // Of each compute action.
+  std::vector<std::int32_t> version;
+  std::vector<ReadSetId> read_set;
   std::vector<Gap> gaps;
 
   int size() const { return static_cast<int>(order.size()); }

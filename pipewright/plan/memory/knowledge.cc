@@ -99,8 +99,7 @@ class Learning {
   // Calls visit(channel, number) for each message that the action reads.
   template <typename Visit>
   bool all_messages(const Action& action, Visit visit) {
-    const ReadSet& set =
-        program_.read_sets[static_cast<std::size_t>(action.index)];
+    const ReadSet& set = program_.reads(action);
     for (TransferId id : set.transfers) {
       const Transfer& transfer = program_.transfers[id.index()];
       std::int32_t key = key_read(transfer, set, action);
@@ -119,11 +118,10 @@ class Learning {
              channel.posts.size() > static_cast<std::size_t>(number);
     };
     if (!all_messages(action, is_there)) return false;
-    const ReadSet& set =
-        program_.read_sets[static_cast<std::size_t>(action.index)];
+    const ReadSet& set = program_.reads(action);
     const int minibatch = action.microbatch / program_.num_microbatches;
-    for (std::int32_t r : set.reductions)
-      for (const auto& parts : reductions_[static_cast<std::size_t>(r)])
+    for (ReductionId r : set.reductions)
+      for (const auto& parts : reductions_[r.index()])
         if (static_cast<int>(parts.size()) <= minibatch) return false;
     return true;
   }
@@ -138,12 +136,11 @@ class Learning {
       learn(known_[w], message.told);
       return true;
     });
-    const ReadSet& set =
-        program_.read_sets[static_cast<std::size_t>(action.index)];
+    const ReadSet& set = program_.reads(action);
     const auto minibatch =
         static_cast<std::size_t>(action.microbatch / program_.num_microbatches);
-    for (std::int32_t r : set.reductions)
-      for (const auto& parts : reductions_[static_cast<std::size_t>(r)])
+    for (ReductionId r : set.reductions)
+      for (const auto& parts : reductions_[r.index()])
         learn(known_[w], parts[minibatch]);
     find_arrived(w, position);
   }
@@ -166,20 +163,20 @@ class Learning {
   void pass_on(std::size_t w, const Action& action) {
     const std::int64_t position = cursors_[w].position();
     if (action.kind == ActionKind::Reduce) {
-      const auto r = static_cast<std::size_t>(action.index);
+      const std::size_t r = action.reduction.index();
       const auto& workers = program_.reductions[r].workers;
       const auto place = std::find(workers.begin(), workers.end(), WorkerId(w));
       reductions_[r][static_cast<std::size_t>(place - workers.begin())]
           .push_back(known_[w]);
       return;
     }
-    Carried& channel = channel_of(TransferId(action.index));
+    Carried& channel = channel_of(action.transfer);
     if (action.kind == ActionKind::Receive) {
       channel.posts.push_back(position);
       set_arrival(channel, channel.posts.size() - 1);
     } else {
       channel.messages.push_back(
-          {{TransferId(action.index), position, -1, 0, -1}, known_[w]});
+          {{action.transfer, position, -1, 0, -1}, known_[w]});
       set_arrival(channel, channel.messages.size() - 1);
     }
   }

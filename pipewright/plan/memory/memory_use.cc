@@ -9,9 +9,7 @@ namespace pipewright {
 MemoryUse constant_memory(const Program& program, WorkerId worker) {
   MemoryUse use;
   for (const HeldWeights& held : program.workers[worker.index()].held)
-    use.weights +=
-        program.weight_groups[static_cast<std::size_t>(held.group)].bytes *
-        held.versions;
+    use.weights += program.weight_group(held.group).bytes * held.versions;
   for (const Operation& operation : program.operations) {
     if (operation.worker != worker) continue;
     use.gradients += operation.gradients;

@@ -30,7 +30,7 @@ class ForwardHalf {
 
  private:
   const ReadSet& reads(const Action& action) const {
-    return whole_.read_sets[static_cast<std::size_t>(action.index)];
+    return whole_.reads(action);
   }
 
   bool carries_activations(TransferId id) const {
@@ -38,7 +38,7 @@ class ForwardHalf {
   }
 
   // Transfers that some forward reads; all others are backward's.
-  const std::set<std::int32_t>& read_forward() {
+  const std::set<TransferId>& read_forward() {
     if (!read_forward_.empty()) return read_forward_;
     for (const WorkerProgram& worker : whole_.workers)
       for (const auto* list :
@@ -46,7 +46,7 @@ class ForwardHalf {
         for (const Action& action : *list)
           if (action.kind == ActionKind::Forward)
             for (const TransferId id : reads(action).transfers)
-              if (carries_activations(id)) read_forward_.insert(id.value);
+              if (carries_activations(id)) read_forward_.insert(id);
     return read_forward_;
   }
 
@@ -55,11 +55,11 @@ class ForwardHalf {
     if (action.kind == ActionKind::Forward) return true;
     const bool travels =
         action.kind == ActionKind::Send || action.kind == ActionKind::Receive;
-    return travels && read_forward().count(action.index) > 0;
+    return travels && read_forward().count(action.transfer) > 0;
   }
 
   void set_worker(WorkerProgram& worker, const std::vector<Action>& actions) {
-    std::set<std::int32_t> groups;
+    std::set<WeightGroupId> groups;
     worker.prologue.clear();
     worker.body.clear();
     worker.epilogue.clear();
@@ -70,20 +70,20 @@ class ForwardHalf {
       if (action.kind == ActionKind::Forward) {
         for (const WeightRead& read : reads(action).weights)
           groups.insert(read.group);
-        action.index = of_initial_weights(reads(action));
+        action.read_set = of_initial_weights(reads(action));
       }
       worker.prologue.push_back(action);
     }
     worker.held.clear();
-    for (const std::int32_t group : groups) worker.held.push_back({group, 1});
+    for (const WeightGroupId group : groups) worker.held.push_back({group, 1});
   }
 
-  std::int32_t of_initial_weights(ReadSet set) {
+  ReadSetId of_initial_weights(ReadSet set) {
     std::erase_if(set.transfers,
                   [&](TransferId id) { return !carries_activations(id); });
     for (WeightRead& read : set.weights) read.offset = 0;
-    const auto [known, is_new] = read_sets_.try_emplace(
-        set, static_cast<std::int32_t>(half_.read_sets.size()));
+    const auto [known, is_new] =
+        read_sets_.try_emplace(set, ReadSetId(half_.read_sets.size()));
     if (is_new) half_.read_sets.push_back(std::move(set));
     return known->second;
   }
@@ -91,8 +91,8 @@ class ForwardHalf {
   const Program& whole_;
   Program half_;
   const std::int32_t end_;
-  std::set<std::int32_t> read_forward_;
-  std::map<ReadSet, std::int32_t> read_sets_;
+  std::set<TransferId> read_forward_;
+  std::map<ReadSet, ReadSetId> read_sets_;
 };
 
 }  // namespace

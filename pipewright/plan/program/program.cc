@@ -45,17 +45,19 @@ std::string to_text(const Action& action) {
   const std::string stage = std::to_string(action.stage.value);
   const std::string microbatch = std::to_string(action.microbatch);
   const std::string version = " v" + std::to_string(action.version);
-  const std::string index = std::to_string(action.index);
   if (is_compute(action.kind))
     return stage + "FBIWR"[static_cast<int>(action.kind)] + microbatch +
            version + (action.joined ? " +" : "");
   switch (action.kind) {
     case ActionKind::Send:
-      return "send " + index + " m" + microbatch + version;
+      return "send " + std::to_string(action.transfer.value) + " m" +
+             microbatch + version;
     case ActionKind::Receive:
-      return "receive " + index + " m" + microbatch + version;
+      return "receive " + std::to_string(action.transfer.value) + " m" +
+             microbatch + version;
     case ActionKind::Reduce:
-      return "reduce " + index + " stage " + stage + version;
+      return "reduce " + std::to_string(action.reduction.value) + " stage " +
+             stage + version;
     default:
       return "step stage " + stage + version;
   }

@@ -63,11 +63,13 @@ struct Action {
   std::int32_t microbatch = 0;  // compute, and transfers keyed by microbatch;
                                 // for Reduce and Step that of the minibatch's
                                 // first microbatch
-  std::int32_t version =
-      0;                    // compute: of the stage's own weights that it reads
-                            // Step, and transfers of weights: the one made
-  std::int32_t index = -1;  // compute, Step: into read_sets; Send, Receive:
-                            // into transfers; Reduce: into reductions
+  std::int32_t version = 0;     // compute: of the stage's own weights it reads
+                                // Step, and transfers of weights: the one made
+  // What it is about. Each kind of action has one of these, the others are
+  // none.
+  ReadSetId read_set = {};     // compute, Step
+  TransferId transfer = {};    // Send, Receive
+  ReductionId reduction = {};  // Reduce
 
   auto operator<=>(const Action&) const = default;
 };
@@ -102,8 +104,8 @@ struct Transfer {
   StageId
       made_by;  // by its forward, by its backward for gradients, or its step
   TransferKind kind = TransferKind::Activation;
-  std::int32_t group = -1;  // of weights: into weight_groups
-  bool again = false;       // what the maker's recomputation made
+  WeightGroupId group;  // of weights only
+  bool again = false;   // what the maker's recomputation made
   std::vector<Value> values;
   std::int32_t first_sample = 0, end_sample = 0;
   Bytes bytes;
@@ -126,7 +128,7 @@ struct WeightGroup {
 
 // A version of a group that an action reads: the action's own + offset.
 struct WeightRead {
-  std::int32_t group = 0;
+  WeightGroupId group;
   std::int32_t offset = 0;
   auto operator<=>(const WeightRead&) const = default;
 };
@@ -145,7 +147,7 @@ struct LocalRead {
 struct ReadSet {
   std::vector<TransferId> transfers;
   std::vector<WeightRead> weights;
-  std::vector<std::int32_t> reductions;
+  std::vector<ReductionId> reductions;
   std::vector<LocalRead> local;
   auto operator<=>(const ReadSet&) const = default;
 };
@@ -164,7 +166,7 @@ struct Reduction {
   bool is_norm = false;
   // Of a norm: the reductions of gradients that it is about. Its Reduce waits
   // for those that its worker takes part in.
-  std::vector<std::int32_t> after = {};
+  std::vector<ReductionId> after = {};
   bool operator==(const Reduction&) const = default;
 };
 
@@ -191,7 +193,7 @@ struct Operation {
 
 // Copies of a group's weights that a worker must be able to hold at once.
 struct HeldWeights {
-  std::int32_t group = 0;
+  WeightGroupId group;
   std::int32_t versions = 1;
   auto operator<=>(const HeldWeights&) const = default;
 };
@@ -233,7 +235,31 @@ struct Program {
   std::vector<StageDelay> delays;  // one per stage
 
   int num_workers() const { return static_cast<int>(workers.size()); }
+  // Null if the worker has no part of the stage.
   const Operation* operation(WorkerId worker, StageId stage) const;
+  const Transfer& transfer(TransferId id) const {
+    return transfers[id.index()];
+  }
+  const WeightGroup& weight_group(WeightGroupId id) const {
+    return weight_groups[id.index()];
+  }
+  const Reduction& reduction(ReductionId id) const {
+    return reductions[id.index()];
+  }
+  // Of a compute action or a Step.
+  const ReadSet& reads(const Action& action) const {
+    return read_sets[action.read_set.index()];
+  }
+  // What tells the messages of a Send's or Receive's transfer apart: the
+  // microbatch, or the version if it carries weights.
+  std::int32_t key(const Action& action) const {
+    return transfer(action.transfer).is_keyed_by_version() ? action.version
+                                                           : action.microbatch;
+  }
+  // The minibatch that a microbatch belongs to; both count from the same base.
+  std::int32_t minibatch_of(std::int32_t a_microbatch) const {
+    return a_microbatch / num_microbatches;
+  }
   // Repetitions of the body in a run of that many minibatches.
   int repetitions(int minibatches) const {
     return minibatches - minibatches_outside;

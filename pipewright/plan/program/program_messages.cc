@@ -12,7 +12,8 @@ namespace {
 
 // One end of a message, and where in the program it is.
 struct End {
-  std::int32_t transfer = 0, key = 0;
+  TransferId transfer;
+  std::int32_t key = 0;
   ProgramMark mark;
 };
 
@@ -59,10 +60,8 @@ class Matching {
       return fail({mark}, "its microbatch is outside the run");
     const bool sends = action.kind == ActionKind::Send;
     if (!sends && action.kind != ActionKind::Receive) return std::nullopt;
-    const auto t = static_cast<std::size_t>(action.index);
-    const std::int32_t key = program_.transfers[t].is_keyed_by_version()
-                                 ? action.version
-                                 : action.microbatch;
+    const std::size_t t = action.transfer.index();
+    const std::int32_t key = program_.key(action);
     auto& numbers = messages_.numbers[t];
     if (key < 0 || static_cast<std::size_t>(key) >= numbers.size())
       return fail({mark}, "its microbatch or version is outside the run");
@@ -73,7 +72,7 @@ class Matching {
       if (number >= 0) return fail({mark}, "it is sent twice");
       number = static_cast<std::int64_t>(ends.size());
     }
-    ends.push_back({action.index, key, mark});
+    ends.push_back({action.transfer, key, mark});
     return std::nullopt;
   }
 

@@ -40,7 +40,7 @@ class Run {
   Wait blocked_by(WorkerId worker, const Action& action);
   Wait blocked_by_message(WorkerId worker, TransferId transfer,
                           std::int32_t key);
-  Wait blocked_by_reduction(std::int32_t reduction, const Action& action);
+  Wait blocked_by_reduction(ReductionId reduction, const Action& action);
   Wait blocked_by_sums(WorkerId worker, const Action& action);
   using Fault = std::optional<Error>;
   Fault execute(WorkerId worker, const Action& action);
@@ -133,8 +133,7 @@ Run::Wait Run::blocked_by_message(WorkerId worker, TransferId id,
 Run::Wait Run::blocked_by(WorkerId worker, const Action& action) {
   if (action.kind == ActionKind::Reduce) return blocked_by_sums(worker, action);
   if (!is_compute(action.kind) && action.kind != ActionKind::Step) return {};
-  const ReadSet& set =
-      program_.read_sets[static_cast<std::size_t>(action.index)];
+  const ReadSet& set = program_.reads(action);
   for (TransferId id : set.transfers) {
     const Transfer& transfer = program_.transfers[id.index()];
     std::int32_t key = key_read(transfer, set, action);
@@ -150,29 +149,27 @@ Run::Wait Run::blocked_by(WorkerId worker, const Action& action) {
       continue;
     return blocked_by_message(worker, id, key);
   }
-  for (std::int32_t r : set.reductions)
+  for (ReductionId r : set.reductions)
     if (Wait wait = blocked_by_reduction(r, action); !wait.what.empty())
       return wait;
   return {};
 }
 
-Run::Wait Run::blocked_by_reduction(std::int32_t r, const Action& action) {
-  const auto at = static_cast<std::size_t>(r);
+Run::Wait Run::blocked_by_reduction(ReductionId r, const Action& action) {
+  const std::size_t at = r.index();
   const int minibatch = action.microbatch / program_.num_microbatches;
   const auto& workers = program_.reductions[at].workers;
   for (std::size_t i = 0; i < workers.size(); ++i)
     if (reduced_[at][i] <= minibatch)
       return {workers[i], "worker " + std::to_string(workers[i].value) +
-                              " in reduction " + std::to_string(r)};
+                              " in reduction " + std::to_string(r.value)};
   return {};
 }
 
 // A norm's Reduce waits for the sums that its worker takes part in.
 Run::Wait Run::blocked_by_sums(WorkerId worker, const Action& action) {
-  const auto& reductions = program_.reductions;
-  for (std::int32_t r :
-       reductions[static_cast<std::size_t>(action.index)].after) {
-    const auto& workers = reductions[static_cast<std::size_t>(r)].workers;
+  for (ReductionId r : program_.reduction(action.reduction).after) {
+    const auto& workers = program_.reduction(r).workers;
     if (std::find(workers.begin(), workers.end(), worker) == workers.end())
       continue;
     if (Wait wait = blocked_by_reduction(r, action); !wait.what.empty())
@@ -183,8 +180,7 @@ Run::Wait Run::blocked_by_sums(WorkerId worker, const Action& action) {
 
 std::optional<Error> Run::compute(WorkerId worker, const Action& action) {
   const int op = operation(worker, action.stage);
-  const ReadSet& set =
-      program_.read_sets[static_cast<std::size_t>(action.index)];
+  const ReadSet& set = program_.reads(action);
   for (const LocalRead& read : set.local) {
     const int other = operation(worker, read.stage);
     const std::uint8_t wanted = read.kind == ActionKind::Backward
@@ -193,7 +189,7 @@ std::optional<Error> Run::compute(WorkerId worker, const Action& action) {
     if ((done(other, action.microbatch) & wanted) != wanted)
       return fail(worker, "it comes before " +
                               to_text(Action{read.kind, false, read.stage,
-                                             action.microbatch, 0, 0})
+                                             action.microbatch})
                                   .substr(0, 12) +
                               " of the same worker, whose result it reads");
   }
@@ -235,7 +231,7 @@ std::optional<Error> Run::step(WorkerId worker, const Action& action) {
 }
 
 std::optional<Error> Run::reduce(WorkerId worker, const Action& action) {
-  const auto at = static_cast<std::size_t>(action.index);
+  const std::size_t at = action.reduction.index();
   const int minibatch = action.version - 1;
   if (minibatch < 0 || minibatch >= minibatches_)
     return fail(worker, "its version is outside the run");
@@ -257,10 +253,9 @@ std::optional<Error> Run::execute(WorkerId worker, const Action& action) {
   if (is_compute(action.kind)) return compute(worker, action);
   if (action.kind == ActionKind::Step) return step(worker, action);
   if (action.kind == ActionKind::Reduce) return reduce(worker, action);
-  const Transfer& transfer =
-      program_.transfers[static_cast<std::size_t>(action.index)];
+  const Transfer& transfer = program_.transfer(action.transfer);
   Channel& channel = channels_[static_cast<std::size_t>(
-      messages_.channel_of[static_cast<std::size_t>(action.index)])];
+      messages_.channel_of[action.transfer.index()])];
   if (action.kind == ActionKind::Receive) {
     ++channel.received;
     if (transfer.is_keyed_by_version())

@@ -10,21 +10,23 @@
 namespace pipewright {
 namespace {
 
+template <class Id>
+bool is_within(Id id, std::size_t size) {
+  return !id.is_none() && id.index() < size;
+}
+
 // Indices of an action point at something that is this worker's.
 std::optional<std::string> index_fault(const Program& program, WorkerId worker,
                                        const Action& action) {
-  const auto within = [&](std::size_t size) {
-    return action.index >= 0 && static_cast<std::size_t>(action.index) < size;
-  };
   const bool stage_here = !action.stage.is_none() &&
                           action.stage.value < program.num_stages &&
                           program.operation(worker, action.stage);
   switch (action.kind) {
     case ActionKind::Send:
     case ActionKind::Receive: {
-      if (!within(program.transfers.size())) return "no such transfer";
-      const Transfer& transfer =
-          program.transfers[static_cast<std::size_t>(action.index)];
+      if (!is_within(action.transfer, program.transfers.size()))
+        return "no such transfer";
+      const Transfer& transfer = program.transfer(action.transfer);
       const WorkerId end =
           action.kind == ActionKind::Send ? transfer.from : transfer.to;
       if (!program.operation(transfer.from, transfer.made_by))
@@ -34,22 +36,21 @@ std::optional<std::string> index_fault(const Program& program, WorkerId worker,
       return std::nullopt;
     }
     case ActionKind::Reduce: {
-      if (!within(program.reductions.size())) return "no such reduction";
-      const auto& workers =
-          program.reductions[static_cast<std::size_t>(action.index)].workers;
+      if (!is_within(action.reduction, program.reductions.size()))
+        return "no such reduction";
+      const auto& workers = program.reduction(action.reduction).workers;
       if (std::find(workers.begin(), workers.end(), worker) == workers.end())
         return "the reduction is not this worker's";
-      for (std::int32_t r :
-           program.reductions[static_cast<std::size_t>(action.index)].after)
-        if (r < 0 || r >= action.index)
+      for (ReductionId r : program.reduction(action.reduction).after)
+        if (r.is_none() || r >= action.reduction)
           return "it waits for a reduction that does not come before it";
       return std::nullopt;
     }
     default:
       if (!stage_here) return "the worker does not have the stage";
-      if (!within(program.read_sets.size())) return "no such read set";
-      const ReadSet& set =
-          program.read_sets[static_cast<std::size_t>(action.index)];
+      if (!is_within(action.read_set, program.read_sets.size()))
+        return "no such read set";
+      const ReadSet& set = program.reads(action);
       for (TransferId id : set.transfers)
         if (program.transfers[id.index()].to != worker)
           return "it reads a transfer to another worker";

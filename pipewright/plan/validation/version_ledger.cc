@@ -13,14 +13,12 @@ VersionLedger::VersionLedger(const Program& program)
     for (const HeldWeights& held : program.workers[w].held)
       held_[at(WorkerId(w), held.group)] = held.versions;
   for (std::size_t g = 0; g < program.weight_groups.size(); ++g)
-    owned_[program.weight_groups[g].owner.index()].push_back(
-        static_cast<std::int32_t>(g));
+    owned_[program.weight_groups[g].owner.index()].push_back(WeightGroupId(g));
 }
 
 std::optional<std::string> VersionLedger::read_fault(
     WorkerId worker, const Action& action) const {
-  const ReadSet& set =
-      program_.read_sets[static_cast<std::size_t>(action.index)];
+  const ReadSet& set = program_.reads(action);
   for (const WeightRead& read : set.weights) {
     const std::int32_t version = std::max(0, action.version + read.offset);
     const std::size_t i = at(worker, read.group);
@@ -36,7 +34,7 @@ std::optional<std::string> VersionLedger::read_fault(
 }
 
 void VersionLedger::step(WorkerId worker, const Action& action) {
-  for (std::int32_t group : owned_[action.stage.index()])
+  for (WeightGroupId group : owned_[action.stage.index()])
     newest_[at(worker, group)] = action.version;
 }
 

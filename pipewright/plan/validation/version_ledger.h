@@ -19,22 +19,21 @@ class VersionLedger {
   std::optional<std::string> read_fault(WorkerId worker,
                                         const Action& action) const;
   void step(WorkerId worker, const Action& action);
-  void receive(WorkerId worker, std::int32_t group, std::int32_t version) {
+  void receive(WorkerId worker, WeightGroupId group, std::int32_t version) {
     newest_[at(worker, group)] = version;
   }
-  std::int32_t newest(WorkerId worker, std::int32_t group) const {
+  std::int32_t newest(WorkerId worker, WeightGroupId group) const {
     return newest_[at(worker, group)];
   }
 
  private:
-  std::size_t at(WorkerId worker, std::int32_t group) const {
-    return worker.index() * program_.weight_groups.size() +
-           static_cast<std::size_t>(group);
+  std::size_t at(WorkerId worker, WeightGroupId group) const {
+    return worker.index() * program_.weight_groups.size() + group.index();
   }
 
   const Program& program_;
-  std::vector<std::int32_t> newest_, held_;       // per worker and group
-  std::vector<std::vector<std::int32_t>> owned_;  // groups by stage
+  std::vector<std::int32_t> newest_, held_;        // per worker and group
+  std::vector<std::vector<WeightGroupId>> owned_;  // groups by stage
 };
 
 }  // namespace pipewright

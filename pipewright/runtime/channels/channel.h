@@ -69,13 +69,13 @@ class Channel {
 
   // Hands in this worker's part of a reduction for the minibatch that starts
   // with `microbatch`, once. What was said of lists holds here, too.
-  virtual void contribute(std::int32_t reduction, std::int32_t microbatch,
+  virtual void contribute(ReductionId reduction, std::int32_t microbatch,
                           std::vector<Contribution>&& contributions) = 0;
   // The sums, one per parameter of the reduction; asked for once by each of
   // the worker's stages that take part. Shared: not to be written to.
-  virtual void reduced(std::int32_t reduction, std::int32_t microbatch,
+  virtual void reduced(ReductionId reduction, std::int32_t microbatch,
                        Tensors& sums) = 0;
-  Tensors reduced(std::int32_t reduction, std::int32_t microbatch) {
+  Tensors reduced(ReductionId reduction, std::int32_t microbatch) {
     Tensors sums;
     reduced(reduction, microbatch, sums);
     return sums;

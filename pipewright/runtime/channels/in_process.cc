@@ -189,7 +189,7 @@ class InProcessChannel final : public Channel {
     inbox.removal.happened();
   }
 
-  void contribute(std::int32_t reduction, std::int32_t microbatch,
+  void contribute(ReductionId reduction, std::int32_t microbatch,
                   std::vector<Contribution>&& contributions) override {
     const std::lock_guard lock(shared_->mutex);
     if (shared_->cancelled) throw Cancelled();
@@ -205,10 +205,9 @@ class InProcessChannel final : public Channel {
   }
 
   // All who wait for the sums make them, parameter by parameter.
-  void reduced(std::int32_t reduction, std::int32_t microbatch,
+  void reduced(ReductionId reduction, std::int32_t microbatch,
                Tensors& sums) override {
-    const Participants& participants =
-        shared_->participants[static_cast<std::size_t>(reduction)];
+    const Participants& participants = shared_->participants[reduction.index()];
     const std::size_t count = num_sums(description(reduction));
     std::unique_lock lock(shared_->mutex);
     RunningReduction& from = running(reduction, microbatch);
@@ -240,15 +239,15 @@ class InProcessChannel final : public Channel {
   }
 
  private:
-  const Reduction& description(std::int32_t reduction) const {
-    return shared_->program.reductions[static_cast<std::size_t>(reduction)];
+  const Reduction& description(ReductionId reduction) const {
+    return shared_->program.reduction(reduction);
   }
   TensorHeap* heap_of(WorkerId worker) const {
     return shared_->heaps.empty() ? nullptr : shared_->heaps[worker.index()];
   }
   // With the mutex held.
-  RunningReduction& running(std::int32_t reduction, std::int32_t microbatch) {
-    return shared_->reductions[static_cast<std::size_t>(reduction)].of(
+  RunningReduction& running(ReductionId reduction, std::int32_t microbatch) {
+    return shared_->reductions[reduction.index()].of(
         microbatch, shared_->program.num_microbatches);
   }
   template <typename Condition>

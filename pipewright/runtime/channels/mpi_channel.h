@@ -49,9 +49,9 @@ class MpiChannel final : public Channel {
   void send(TransferId transfer, std::int32_t key, Values&& values) override;
   void post(TransferId transfer, std::int32_t key) override;
   void take(TransferId transfer, std::int32_t key, Values& values) override;
-  void contribute(std::int32_t reduction, std::int32_t microbatch,
+  void contribute(ReductionId reduction, std::int32_t microbatch,
                   std::vector<Contribution>&& contributions) override;
-  void reduced(std::int32_t reduction, std::int32_t microbatch,
+  void reduced(ReductionId reduction, std::int32_t microbatch,
                Tensors& sums) override;
   void cancel() override;
 
@@ -92,15 +92,15 @@ class MpiChannel final : public Channel {
   StreamAddress address(const MpiGroup& group, int rank,
                         std::int32_t index) const;
   Link link_of(TransferId transfer);
-  Sums sums_of(std::int32_t reduction);
+  Sums sums_of(ReductionId reduction);
   void wait_for_room(TransferId transfer);
-  Running& running(std::int32_t reduction, std::int32_t microbatch);
-  void begin(Running& running, std::int32_t reduction);
+  Running& running(ReductionId reduction, std::int32_t microbatch);
+  void begin(Running& running, ReductionId reduction);
   void add_own(Running& running, std::vector<Contribution>& contributions);
-  void contribute_flat(Running& running, std::int32_t reduction);
+  void contribute_flat(Running& running, ReductionId reduction);
   bool is_complete(const Running& running, const ReductionRanks& ranks) const;
-  void add_up(Running& running, std::int32_t reduction);
-  void end(Running& running, std::int32_t reduction);
+  void add_up(Running& running, ReductionId reduction);
+  void end(Running& running, ReductionId reduction);
 
   MpiEngine& engine_;
   const Program& program_;

@@ -38,21 +38,18 @@ std::vector<ReductionRanks> reduction_ranks(const Program& program, int rank) {
     const WorkerProgram& code = program.workers[w];
     for (const auto* section : {&code.prologue, &code.body, &code.epilogue})
       for (const Action& action : *section) {
-        const auto index = static_cast<std::size_t>(action.index);
         if (action.kind == ActionKind::Reduce) {
-          all[index].givers.insert(owner);
-          for (const std::int32_t r :
-               sums_read(program.reductions[index], WorkerId(w), program)) {
-            all[static_cast<std::size_t>(r)].readers.insert(owner);
-            if (owner == rank)
-              stages[static_cast<std::size_t>(r)].insert(StageId());
+          all[action.reduction.index()].givers.insert(owner);
+          for (const ReductionId r : sums_read(
+                   program.reduction(action.reduction), WorkerId(w), program)) {
+            all[r.index()].readers.insert(owner);
+            if (owner == rank) stages[r.index()].insert(StageId());
           }
         }
         if (action.kind != ActionKind::Step) continue;
-        for (const std::int32_t r : program.read_sets[index].reductions) {
-          all[static_cast<std::size_t>(r)].readers.insert(owner);
-          if (owner == rank)
-            stages[static_cast<std::size_t>(r)].insert(action.stage);
+        for (const ReductionId r : program.reads(action).reductions) {
+          all[r.index()].readers.insert(owner);
+          if (owner == rank) stages[r.index()].insert(action.stage);
         }
       }
   }
@@ -71,14 +68,14 @@ bool have_one_order(const Program& program,
                     const std::vector<ReductionRanks>& reductions,
                     const std::vector<int>& ranks) {
   const auto order_of = [&](int rank) {
-    constexpr std::int32_t kEndOfSection = -1;
-    std::vector<std::int32_t> order;
+    const ReductionId kEndOfSection;
+    std::vector<ReductionId> order;
     const WorkerProgram& code = program.workers[static_cast<std::size_t>(rank)];
     for (const auto* section : {&code.prologue, &code.body, &code.epilogue}) {
       for (const Action& action : *section)
         if (action.kind == ActionKind::Reduce &&
-            reductions[static_cast<std::size_t>(action.index)].all() == ranks)
-          order.push_back(action.index);
+            reductions[action.reduction.index()].all() == ranks)
+          order.push_back(action.reduction);
       order.push_back(kEndOfSection);
     }
     return order;
@@ -97,47 +94,47 @@ void MpiChannel::Running::end() {
   read = 0;
 }
 
-MpiChannel::Sums MpiChannel::sums_of(std::int32_t reduction) {
-  const ReductionRanks& ranks = ranks_[static_cast<std::size_t>(reduction)];
+MpiChannel::Sums MpiChannel::sums_of(ReductionId reduction) {
+  const ReductionRanks& ranks = ranks_[reduction.index()];
   Sums sums;
   if (ranks.is_fast || !ranks.group) return sums;
   std::vector<StreamAddress> others;
   for (const int reader : ranks.readers)
     if (reader != worker_.value)
-      others.push_back(address(*ranks.group, reader, reduction));
+      others.push_back(address(*ranks.group, reader, reduction.value));
   if (!others.empty() && ranks.givers.count(worker_.value) > 0)
     sums.out = std::make_unique<OutgoingStream>(
         engine_, std::move(others), Priority::High,
-        "reduction " + std::to_string(reduction));
+        "reduction " + std::to_string(reduction.value));
   if (ranks.readers_here == 0) return sums;
   for (const int giver : ranks.givers)
     if (giver != worker_.value)
-      sums.in.emplace_back(giver,
-                           std::make_unique<IncomingStream>(
-                               engine_, address(*ranks.group, giver, reduction),
-                               Priority::High));
+      sums.in.emplace_back(
+          giver, std::make_unique<IncomingStream>(
+                     engine_, address(*ranks.group, giver, reduction.value),
+                     Priority::High));
   return sums;
 }
 
-MpiChannel::Running& MpiChannel::running(std::int32_t reduction,
+MpiChannel::Running& MpiChannel::running(ReductionId reduction,
                                          std::int32_t microbatch) {
-  return sums_[static_cast<std::size_t>(reduction)].running.of(
-      microbatch, program_.num_microbatches);
+  return sums_[reduction.index()].running.of(microbatch,
+                                             program_.num_microbatches);
 }
 
 // Expects what the other workers give, once.
-void MpiChannel::begin(Running& running, std::int32_t reduction) {
+void MpiChannel::begin(Running& running, ReductionId reduction) {
   if (std::exchange(running.is_begun, true)) return;
-  const auto& others = sums_[static_cast<std::size_t>(reduction)].in;
+  const auto& others = sums_[reduction.index()].in;
   running.parts.resize(1 + others.size());
   for (const auto& [giver, stream] : others)
     running.arriving.push_back(&stream->posted(running.microbatch));
 }
 
-void MpiChannel::contribute(std::int32_t reduction, std::int32_t microbatch,
+void MpiChannel::contribute(ReductionId reduction, std::int32_t microbatch,
                             std::vector<Contribution>&& contributions) {
-  const ReductionRanks& ranks = ranks_[static_cast<std::size_t>(reduction)];
-  Sums& sums = sums_[static_cast<std::size_t>(reduction)];
+  const ReductionRanks& ranks = ranks_[reduction.index()];
+  Sums& sums = sums_[reduction.index()];
   if (sums.out) {
     arrange(contributions, sums.gradients, sums.uses);
     sums.out->prepare(sums.gradients);
@@ -167,8 +164,8 @@ void MpiChannel::add_own(Running& running,
 }
 
 // All parameters behind one another, added up in place.
-void MpiChannel::contribute_flat(Running& running, std::int32_t reduction) {
-  const auto index = static_cast<std::size_t>(reduction);
+void MpiChannel::contribute_flat(Running& running, ReductionId reduction) {
+  const auto index = reduction.index();
   Tensors& flattened = sums_[index].flattened;
   add_up(running, reduction);
   flattened.clear();
@@ -203,8 +200,8 @@ bool MpiChannel::is_complete(const Running& running,
       [](const Receive* receive) { return receive->outstanding == 0; });
 }
 
-void MpiChannel::add_up(Running& running, std::int32_t reduction) {
-  const auto index = static_cast<std::size_t>(reduction);
+void MpiChannel::add_up(Running& running, ReductionId reduction) {
+  const auto index = reduction.index();
   const auto& others = sums_[index].in;
   for (std::size_t o = 0; o < others.size(); ++o) {
     WorkerContributions& part = running.parts[1 + o];
@@ -220,16 +217,15 @@ void MpiChannel::add_up(Running& running, std::int32_t reduction) {
   for (WorkerContributions& part : running.parts) part.contributions.clear();
 }
 
-void MpiChannel::end(Running& running, std::int32_t reduction) {
-  for (const auto& [giver, stream] :
-       sums_[static_cast<std::size_t>(reduction)].in)
+void MpiChannel::end(Running& running, ReductionId reduction) {
+  for (const auto& [giver, stream] : sums_[reduction.index()].in)
     stream->end(running.microbatch);
   running.end();
 }
 
-void MpiChannel::reduced(std::int32_t reduction, std::int32_t microbatch,
+void MpiChannel::reduced(ReductionId reduction, std::int32_t microbatch,
                          Tensors& sums) {
-  const ReductionRanks& ranks = ranks_[static_cast<std::size_t>(reduction)];
+  const ReductionRanks& ranks = ranks_[reduction.index()];
   Running* from = nullptr;
   {
     const std::lock_guard lock(engine_.mutex());

@@ -76,12 +76,11 @@ Tensors reduction_sums(const Reduction& reduction,
   return sums;
 }
 
-std::vector<std::int32_t> sums_read(const Reduction& norm, WorkerId worker,
-                                    const Program& program) {
-  std::vector<std::int32_t> result;
-  for (const std::int32_t r : norm.after) {
-    const auto& workers =
-        program.reductions[static_cast<std::size_t>(r)].workers;
+std::vector<ReductionId> sums_read(const Reduction& norm, WorkerId worker,
+                                   const Program& program) {
+  std::vector<ReductionId> result;
+  for (const ReductionId r : norm.after) {
+    const auto& workers = program.reduction(r).workers;
     if (std::find(workers.begin(), workers.end(), worker) != workers.end())
       result.push_back(r);
   }
@@ -95,18 +94,15 @@ std::vector<Participants> participants_of(const Program& program) {
     const WorkerProgram& code = program.workers[w];
     for (const auto* section : {&code.prologue, &code.body, &code.epilogue})
       for (const Action& action : *section) {
-        const auto index = static_cast<std::size_t>(action.index);
         if (action.kind == ActionKind::Reduce) {
-          givers[index].insert(WorkerId(w));
-          for (const std::int32_t r :
-               sums_read(program.reductions[index], WorkerId(w), program))
-            readers[static_cast<std::size_t>(r)].insert(
-                {WorkerId(w), StageId()});
+          givers[action.reduction.index()].insert(WorkerId(w));
+          for (const ReductionId r : sums_read(
+                   program.reduction(action.reduction), WorkerId(w), program))
+            readers[r.index()].insert({WorkerId(w), StageId()});
         }
         if (action.kind != ActionKind::Step) continue;
-        for (const std::int32_t r : program.read_sets[index].reductions)
-          readers[static_cast<std::size_t>(r)].insert(
-              {WorkerId(w), action.stage});
+        for (const ReductionId r : program.reads(action).reductions)
+          readers[r.index()].insert({WorkerId(w), action.stage});
       }
   }
   std::vector<Participants> all;

@@ -32,8 +32,8 @@ at::Tensor reduction_sum(const Reduction& reduction, std::size_t index,
                          const std::vector<WorkerContributions>& parts);
 
 // The sums that a worker's Reduce of a norm waits for and reads, once.
-std::vector<std::int32_t> sums_read(const Reduction& norm, WorkerId worker,
-                                    const Program& program);
+std::vector<ReductionId> sums_read(const Reduction& norm, WorkerId worker,
+                                   const Program& program);
 
 // Who takes part in each reduction, minibatch for minibatch.
 struct Participants {

@@ -67,7 +67,7 @@ class Execution {
   }
 
   const ReadSet& reads(const Action& action) const {
-    return program_.read_sets[static_cast<std::size_t>(action.index)];
+    return program_.reads(action);
   }
 
   bool is_there(TransferId id, std::int32_t key) const {
@@ -78,23 +78,25 @@ class Execution {
            (!sent_[id.index()].empty() && *sent_[id.index()].rbegin() >= key);
   }
 
-  bool is_reduced(std::int32_t reduction, const Action& action) const {
-    const auto at = static_cast<std::size_t>(reduction);
+  bool is_reduced(ReductionId reduction, const Action& action) const {
+    const std::size_t at = reduction.index();
     const auto found = reduced_[at].find(action.microbatch);
     return found != reduced_[at].end() &&
            found->second >= program_.reductions[at].workers.size();
   }
 
   bool can_start(WorkerId worker, const Action& action) const {
-    const auto at = static_cast<std::size_t>(action.index);
-    if (action.kind == ActionKind::Send)
+    if (action.kind == ActionKind::Send) {
+      const std::size_t at = action.transfer.index();
       return program_.transfers[at].is_keyed_by_version() || room_.empty() ||
              under_way_[at] < room_[at];
+    }
     if (action.kind == ActionKind::Receive) return true;
     if (action.kind == ActionKind::Reduce) {
-      const auto sums = sums_read(program_.reductions[at], worker, program_);
+      const auto sums =
+          sums_read(program_.reduction(action.reduction), worker, program_);
       return std::all_of(sums.begin(), sums.end(),
-                         [&](std::int32_t r) { return is_reduced(r, action); });
+                         [&](ReductionId r) { return is_reduced(r, action); });
     }
     const ReadSet& set = reads(action);
     return std::all_of(
@@ -104,19 +106,18 @@ class Execution {
                      id, key_read(program_.transfers[id.index()], set, action));
                }) &&
            std::all_of(set.reductions.begin(), set.reductions.end(),
-                       [&](std::int32_t r) { return is_reduced(r, action); });
+                       [&](ReductionId r) { return is_reduced(r, action); });
   }
 
   void execute(WorkerId worker, const Action& action) {
-    const auto at = static_cast<std::size_t>(action.index);
     if (action.kind == ActionKind::Receive) return;
     if (action.kind == ActionKind::Reduce) {
-      ++reduced_[at][action.microbatch];
+      ++reduced_[action.reduction.index()][action.microbatch];
       return;
     }
     if (action.kind == ActionKind::Send) {
-      const bool of_weights = program_.transfers[at].is_keyed_by_version();
-      sent_[at].insert(of_weights ? action.version : action.microbatch);
+      const std::size_t at = action.transfer.index();
+      sent_[at].insert(program_.key(action));
       most_[at] = std::max(most_[at], ++under_way_[at]);
       return;
     }

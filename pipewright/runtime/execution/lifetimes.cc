@@ -62,8 +62,8 @@ class Accesses {
 
   const Access& of(const Action& action) {
     const bool is_compute_action = is_compute(action.kind);
-    const std::pair key(action.kind,
-                        is_compute_action ? action.stage.value : action.index);
+    const std::pair key(action.kind, is_compute_action ? action.stage.value
+                                                       : action.transfer.value);
     const auto known = known_.find(key);
     if (known != known_.end()) return known->second;
     return known_.emplace(key, made(action)).first->second;
@@ -72,8 +72,7 @@ class Accesses {
  private:
   Access made(const Action& action) const {
     if (action.kind == ActionKind::Send) {
-      const auto& transfer =
-          program_.transfers[static_cast<std::size_t>(action.index)];
+      const auto& transfer = program_.transfer(action.transfer);
       if (transfer.is_keyed_by_version()) return {};
       return {{transfer.values.begin(), transfer.values.end()}, {}};
     }
@@ -100,8 +99,7 @@ std::vector<std::vector<TransferId>> first_reads(
   std::set<std::pair<TransferId, std::int32_t>> taken;
   for (std::size_t i = 0; i < actions.size(); ++i) {
     if (!is_compute(actions[i].kind)) continue;
-    const ReadSet& set =
-        program.read_sets[static_cast<std::size_t>(actions[i].index)];
+    const ReadSet& set = program.reads(actions[i]);
     for (const TransferId id : set.transfers)
       if (!program.transfers[id.index()].is_keyed_by_version() &&
           taken.insert({id, actions[i].microbatch}).second)

@@ -128,11 +128,8 @@ void Worker::execute(const Action& action, const ActionCode& code) {
       send(action, code);
       break;
     case ActionKind::Receive: {
-      const auto& transfer =
-          program_.transfers[static_cast<std::size_t>(action.index)];
-      channel_->post(TransferId(action.index), transfer.is_keyed_by_version()
-                                                   ? action.version
-                                                   : action.microbatch);
+      const auto& transfer = program_.transfer(action.transfer);
+      channel_->post(action.transfer, program_.key(action));
       break;
     }
     case ActionKind::Reduce:
@@ -164,9 +161,8 @@ void Worker::wait_for_reads(const Action& action, const ActionCode& code) {
 }
 
 void Worker::wait_for_reductions(const Action& action, const ActionCode& code) {
-  for (const std::int32_t r : code.reductions) {
-    const Reduction& reduction =
-        program_.reductions[static_cast<std::size_t>(r)];
+  for (const ReductionId r : code.reductions) {
+    const Reduction& reduction = program_.reduction(r);
     channel_->reduced(r, action.microbatch, sums_);
     if (reduction.is_norm) norm_ = sums_[0].item<double>();
     for (std::size_t i = 0; i < sums_.size() && !reduction.is_norm; ++i)
@@ -185,7 +181,7 @@ bool Worker::is_nothing(const Value& value) const {
 // It lets go of what it does not need itself before others have it: then it is
 // theirs alone.
 void Worker::send(const Action& action, const ActionCode& code) {
-  const TransferId id(action.index);
+  const TransferId id = action.transfer;
   const Transfer& transfer = program_.transfers[id.index()];
   const bool is_weights = transfer.is_keyed_by_version();
   const std::int32_t key = is_weights ? action.version : action.microbatch;
@@ -219,8 +215,7 @@ void Worker::complete_gradients(std::span<const StageId> stages,
 }
 
 void Worker::reduce(const Action& action) {
-  const Reduction& reduction =
-      program_.reductions[static_cast<std::size_t>(action.index)];
+  const Reduction& reduction = program_.reduction(action.reduction);
   contributions_.clear();
   if (reduction.is_norm) {
     complete_gradients(reduction.stages, action.microbatch);
@@ -232,7 +227,7 @@ void Worker::reduce(const Action& action) {
         [&](LayerId layer) { return own_gradients(layer, action.microbatch); },
         contributions_);
   }
-  channel_->contribute(action.index, action.microbatch,
+  channel_->contribute(action.reduction, action.microbatch,
                        std::move(contributions_));
 }
 

@@ -56,13 +56,13 @@ WorkerCode::WorkerCode(const Network& network, const Program& program,
     : network_(network),
       program_(program),
       worker_(worker),
-      group_of_layer_(static_cast<std::size_t>(network.model.num_layers()), -1),
+      group_of_layer_(static_cast<std::size_t>(network.model.num_layers())),
       num_prologue_(size_of(program.workers[worker.index()].prologue)),
       num_body_(size_of(program.workers[worker.index()].body)),
       reach_(reach_of(program, worker)) {
   for (std::size_t g = 0; g < program.weight_groups.size(); ++g)
     for (const LayerId layer : program.weight_groups[g].layers)
-      group_of_layer_[layer.index()] = static_cast<std::int32_t>(g);
+      group_of_layer_[layer.index()] = WeightGroupId(g);
 }
 
 // A repetition at least `reach` away from both ends shares microbatches with
@@ -91,7 +91,8 @@ void WorkerCode::prepare(int repetitions) {
   const std::vector<Action> actions =
       unrolled(program_, worker_, window + program_.minibatches_outside);
   const Lifetimes lifetimes(network_, program_, worker_, actions);
-  using Key = std::tuple<ActionKind, StageId, std::int32_t, const ActionLife*>;
+  using Key = std::tuple<ActionKind, StageId, ReadSetId, TransferId,
+                         ReductionId, const ActionLife*>;
   std::map<Key, std::int32_t> known;
   codes_.clear();
   index_.clear();
@@ -99,7 +100,8 @@ void WorkerCode::prepare(int repetitions) {
     const Action& action = actions[i];
     const ActionLife& life = lifetimes.of(i);
     const auto [found, is_new] =
-        known.emplace(Key(action.kind, action.stage, action.index, &life),
+        known.emplace(Key(action.kind, action.stage, action.read_set,
+                          action.transfer, action.reduction, &life),
                       static_cast<std::int32_t>(codes_.size()));
     if (is_new) codes_.push_back(made(action, life));
     index_.push_back(found->second);
@@ -110,11 +112,11 @@ ActionCode WorkerCode::made(const Action& action,
                             const ActionLife& life) const {
   ActionCode code;
   code.takes = life.takes;
-  const auto index = static_cast<std::size_t>(action.index);
   if (action.kind == ActionKind::Step)
-    code.reductions = program_.read_sets[index].reductions;
+    code.reductions = program_.reads(action).reductions;
   if (action.kind == ActionKind::Reduce)
-    code.reductions = sums_read(program_.reductions[index], worker_, program_);
+    code.reductions =
+        sums_read(program_.reduction(action.reduction), worker_, program_);
   if (is_compute(action.kind)) {
     const Operation& operation = *program_.operation(worker_, action.stage);
     const StageDelay& delay = program_.delays[action.stage.index()];
@@ -163,8 +165,7 @@ LayerCode WorkerCode::layer_code(LayerId id, const Action& action,
     code.seed = seed_gradient(
         *code.layer, operation.num_samples(),
         std::int64_t{program_.microbatch} * program_.num_microbatches);
-  const ReadSet& set =
-      program_.read_sets[static_cast<std::size_t>(action.index)];
+  const ReadSet& set = program_.reads(action);
   for (const WeightRead& read : set.weights)
     if (read.group == group_of_layer_[id.index()])
       code.version_offset = read.offset;
@@ -172,8 +173,7 @@ LayerCode WorkerCode::layer_code(LayerId id, const Action& action,
 }
 
 void WorkerCode::add_arrivals(const Action& action, ActionCode& code) const {
-  const ReadSet& set =
-      program_.read_sets[static_cast<std::size_t>(action.index)];
+  const ReadSet& set = program_.reads(action);
   for (const TransferId id : set.transfers) {
     const Transfer& transfer = program_.transfers[id.index()];
     if (!transfer.is_keyed_by_version()) continue;

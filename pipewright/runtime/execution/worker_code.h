@@ -34,19 +34,19 @@ struct LayerCode {
 
 struct WeightArrival {
   TransferId transfer;
-  std::int32_t group = 0;
+  WeightGroupId group;
   std::int32_t version_offset = 0;
 };
 
 // An action but for its microbatch and version.
 struct ActionCode {
   Samples samples;
-  std::vector<LayerCode> layers;         // of compute, in the order of work
-  double steps_back = 0;                 // of the weights that it reads
-  std::vector<TransferId> takes;         // transfers it is the first to read
-  std::vector<WeightArrival> arrivals;   // of weights, if not there yet
-  std::vector<std::int32_t> reductions;  // whose sums it waits for
-  std::vector<Value> frees;              // at its end
+  std::vector<LayerCode> layers;        // of compute, in the order of work
+  double steps_back = 0;                // of the weights that it reads
+  std::vector<TransferId> takes;        // transfers it is the first to read
+  std::vector<WeightArrival> arrivals;  // of weights, if not there yet
+  std::vector<ReductionId> reductions;  // whose sums it waits for
+  std::vector<Value> frees;             // at its end
 };
 
 class WorkerCode {
@@ -76,7 +76,7 @@ class WorkerCode {
   const Network& network_;
   const Program& program_;
   const WorkerId worker_;
-  std::vector<std::int32_t> group_of_layer_;  // -1 for none
+  std::vector<WeightGroupId> group_of_layer_;
   const std::int64_t num_prologue_, num_body_;
   const int reach_;  // repetitions from the first to the last action of a
                      // microbatch, prologue and epilogue included, plus one

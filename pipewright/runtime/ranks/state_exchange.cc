@@ -25,8 +25,7 @@ std::map<ParameterId, Holders> holders_of(const Network& network,
         ++found[id].groups;
   for (std::size_t w = 0; w < program.workers.size(); ++w)
     for (const HeldWeights& held : program.workers[w].held) {
-      const WeightGroup& group =
-          program.weight_groups[static_cast<std::size_t>(held.group)];
+      const WeightGroup& group = program.weight_group(held.group);
       const bool owns = program.operation(WorkerId(w), group.owner) != nullptr;
       for (const LayerId layer : group.layers)
         for (const ParameterId id : network.model.layer(layer).parameters) {

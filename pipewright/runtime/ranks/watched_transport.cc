@@ -69,11 +69,11 @@ class WatchedChannel final : public Channel {
     inner_->take(transfer, key, values);
     if (is_poisoned_ && poison(values)) is_poisoned_ = false;
   }
-  void contribute(std::int32_t reduction, std::int32_t microbatch,
+  void contribute(ReductionId reduction, std::int32_t microbatch,
                   std::vector<Contribution>&& contributions) override {
     inner_->contribute(reduction, microbatch, std::move(contributions));
   }
-  void reduced(std::int32_t reduction, std::int32_t microbatch,
+  void reduced(ReductionId reduction, std::int32_t microbatch,
                Tensors& sums) override {
     const Waiting waiting(progress_);
     inner_->reduced(reduction, microbatch, sums);

@@ -36,7 +36,7 @@ class Interpreter {
         for (const LayerId layer : program.weight_groups[g].layers)
           for (const ParameterId id : model.layer(layer).parameters)
             first[id] = initial[id.index()].clone();
-        worker.groups.emplace(static_cast<std::int32_t>(g), first);
+        worker.groups.emplace(WeightGroupId(g), first);
       }
       for (int l = 0; l < model.num_layers(); ++l)
         worker.statistics[LayerId(l)] =
@@ -68,7 +68,7 @@ class Interpreter {
 
  private:
   const ReadSet& reads(const Action& action) const {
-    return program_.read_sets[static_cast<std::size_t>(action.index)];
+    return program_.reads(action);
   }
   std::int32_t minibatch(const Action& action) const {
     return action.microbatch / program_.num_microbatches;
@@ -76,14 +76,13 @@ class Interpreter {
 
   bool can_run(const InterpretedWorker& worker, const Action& action) const {
     if (action.kind == ActionKind::Step) {
-      for (const std::int32_t r : reads(action).reductions)
-        if (!sums_.count({r, action.microbatch})) return false;
+      for (const ReductionId r : reads(action).reductions)
+        if (!sums_.count({r.value, action.microbatch})) return false;
       return true;
     }
     if (action.kind == ActionKind::Reduce) {
-      for (const std::int32_t r :
-           program_.reductions[static_cast<std::size_t>(action.index)].after)
-        if (!sums_.count({r, action.microbatch})) return false;
+      for (const ReductionId r : program_.reduction(action.reduction).after)
+        if (!sums_.count({r.value, action.microbatch})) return false;
       return true;
     }
     if (!is_compute(action.kind)) return true;
@@ -142,8 +141,7 @@ class Interpreter {
                   const Action& action, double steps_back) const {
     Tensors result;
     for (const WeightRead& read : reads(action).weights) {
-      const auto& layers =
-          program_.weight_groups[static_cast<std::size_t>(read.group)].layers;
+      const auto& layers = program_.weight_group(read.group).layers;
       if (std::find(layers.begin(), layers.end(), layer) == layers.end())
         continue;
       for (const ParameterId id : network_.model.layer(layer).parameters)
@@ -260,17 +258,16 @@ class Interpreter {
   }
 
   void send(InterpretedWorker& worker, const Action& action) {
-    const Transfer& transfer =
-        program_.transfers[static_cast<std::size_t>(action.index)];
+    const Transfer& transfer = program_.transfer(action.transfer);
     InterpretedWorker& to = workers_[transfer.to.index()];
     if (transfer.is_keyed_by_version()) {
-      to.arrived[{action.index, action.version}];
+      to.arrived[{action.transfer.value, action.version}];
       to.groups.at(transfer.group)
           .install(action.version,
                    worker.groups.at(transfer.group).version(action.version));
       return;
     }
-    auto& arrived = to.arrived[{action.index, action.microbatch}];
+    auto& arrived = to.arrived[{action.transfer.value, action.microbatch}];
     for (const Value& value : transfer.values)
       arrived.push_back(value.kind == ValueKind::Gradient &&
                                 !network_.model.needs_gradient(value.layer)
@@ -281,10 +278,9 @@ class Interpreter {
   }
 
   void reduce(WorkerId id, const Action& action) {
-    const auto index = static_cast<std::size_t>(action.index);
-    auto& parts = parts_[{action.index, action.microbatch}];
+    auto& parts = parts_[{action.reduction.value, action.microbatch}];
     WorkerContributions own{id, {}};
-    const Reduction& reduction = program_.reductions[index];
+    const Reduction& reduction = program_.reduction(action.reduction);
     InterpretedWorker& worker = workers_[id.index()];
     if (!reduction.is_norm)
       add_contributions(
@@ -299,15 +295,16 @@ class Interpreter {
         add_squares(gradients_of(worker, *operation, action, reduction.after),
                     own.contributions);
     parts.push_back(std::move(own));
-    if (static_cast<int>(parts.size()) == participants_[index].givers)
-      sums_[{action.index, action.microbatch}] =
-          reduction_sums(program_.reductions[index], parts);
+    if (static_cast<int>(parts.size()) ==
+        participants_[action.reduction.index()].givers)
+      sums_[{action.reduction.value, action.microbatch}] =
+          reduction_sums(program_.reduction(action.reduction), parts);
   }
 
   // Of the operation's parameters; those that are summed over workers anew.
   Gradients gradients_of(InterpretedWorker& worker, const Operation& operation,
                          const Action& action,
-                         const std::vector<std::int32_t>& reductions) {
+                         const std::vector<ReductionId>& reductions) {
     Gradients gradients(network_.model.parameters().size());
     add_own_gradients(
         network_.model, operation,
@@ -315,11 +312,11 @@ class Interpreter {
           return worker.find_gradients(minibatch(action), layer);
         },
         gradients);
-    for (const std::int32_t r : reductions) {
-      const Reduction& of = program_.reductions[static_cast<std::size_t>(r)];
+    for (const ReductionId r : reductions) {
+      const Reduction& of = program_.reduction(r);
       for (std::size_t i = 0; i < of.parameters.size() && !of.is_norm; ++i)
         gradients[of.parameters[i].index()] =
-            sums_.at({r, action.microbatch})[i];
+            sums_.at({r.value, action.microbatch})[i];
     }
     return gradients;
   }
@@ -328,13 +325,14 @@ class Interpreter {
     Gradients gradients =
         gradients_of(worker, *program_.operation(id, action.stage), action,
                      reads(action).reductions);
-    for (const std::int32_t r : reads(action).reductions)
-      if (program_.reductions[static_cast<std::size_t>(r)].is_norm)
-        clip(gradients, sums_.at({r, action.microbatch})[0].item<double>(),
+    for (const ReductionId r : reads(action).reductions)
+      if (program_.reduction(r).is_norm)
+        clip(gradients,
+             sums_.at({r.value, action.microbatch})[0].item<double>(),
              settings_.most_norm);
     for (std::size_t g = 0; g < program_.weight_groups.size(); ++g)
       if (program_.weight_groups[g].owner == action.stage)
-        worker.groups.at(static_cast<std::int32_t>(g))
+        worker.groups.at(WeightGroupId(g))
             .step(
                 settings_,
                 [&](ParameterId parameter) {
@@ -355,7 +353,7 @@ class Interpreter {
       for (std::size_t g = 0; g < program_.weight_groups.size(); ++g)
         if (program_.weight_groups[g].owner == operation.stage)
           for (const auto& [id, tensor] :
-               worker.groups.at(static_cast<std::int32_t>(g)).newest())
+               worker.groups.at(WeightGroupId(g)).newest())
             if (!result.parameters[id.index()].defined())
               result.parameters[id.index()] = tensor;
     }

@@ -32,14 +32,14 @@ struct InterpretedWorker {
   ValueStore values;
   std::set<MessageKey> taken;                          // transfers
   std::map<MessageKey, std::vector<Tensors>> arrived;  // transfers
-  std::map<std::int32_t, WeightHistory> groups;
+  std::map<WeightGroupId, WeightHistory> groups;
   std::map<std::pair<std::int32_t, LayerId>, Tensors> gradients;  // minibatch
   std::map<LayerId, Tensors> statistics;
 };
 
 // The group's version that a transfer of weights brings to this action.
 inline std::int32_t version_read(const ReadSet& set, const Action& action,
-                                 std::int32_t group) {
+                                 WeightGroupId group) {
   for (const WeightRead& read : set.weights)
     if (read.group == group) return std::max(0, action.version + read.offset);
   return 0;

@@ -30,7 +30,7 @@ WeightStore::WeightStore(const Network& network, const Program& program,
   for (const HeldWeights& held : program.workers[worker.index()].held) {
     const auto index = static_cast<std::int32_t>(held_.size());
     held_.push_back(make_held(held, worker));
-    held_of_group_[static_cast<std::size_t>(held.group)] = index;
+    held_of_group_[held.group.index()] = index;
     const auto& layers = held_.back().group->layers;
     for (std::size_t i = 0; i < layers.size(); ++i)
       place_of_layer_[layers[i].index()] = {index, i};
@@ -40,7 +40,7 @@ WeightStore::WeightStore(const Network& network, const Program& program,
 WeightStore::Held WeightStore::make_held(const HeldWeights& held,
                                          WorkerId worker) const {
   Held result;
-  result.group = &program_.weight_groups[static_cast<std::size_t>(held.group)];
+  result.group = &program_.weight_group(held.group);
   result.is_owned = program_.operation(worker, result.group->owner) != nullptr;
   result.ring.resize(static_cast<std::size_t>(held.versions));
   auto& parameters = result.parameters;
@@ -137,17 +137,17 @@ const Tensors& WeightStore::read_back(LayerId layer, std::int32_t version,
   return moved.by_layer[place.layer];
 }
 
-const WeightStore::Held& WeightStore::held_group(std::int32_t group) const {
-  const std::int32_t index = held_of_group_[static_cast<std::size_t>(group)];
+const WeightStore::Held& WeightStore::held_group(WeightGroupId group) const {
+  const std::int32_t index = held_of_group_[group.index()];
   PIPEWRIGHT_CHECK(index >= 0, "a group of weights that is not held");
   return held_[static_cast<std::size_t>(index)];
 }
 
-bool WeightStore::has(std::int32_t group, std::int32_t version) const {
+bool WeightStore::has(WeightGroupId group, std::int32_t version) const {
   return held_group(group).slot(version).version == std::max(version, 0);
 }
 
-void WeightStore::install(std::int32_t group, std::int32_t version,
+void WeightStore::install(WeightGroupId group, std::int32_t version,
                           const Values& layers) {
   auto& held = const_cast<Held&>(held_group(group));
   Slot& target = held.slot(version);
@@ -159,7 +159,7 @@ void WeightStore::install(std::int32_t group, std::int32_t version,
   target.version = version;
 }
 
-void WeightStore::copy(std::int32_t group, std::int32_t version,
+void WeightStore::copy(WeightGroupId group, std::int32_t version,
                        Values& layers) const {
   const Slot& from = held_group(group).slot(version);
   PIPEWRIGHT_CHECK(from.version == version, "weights to send are not held");

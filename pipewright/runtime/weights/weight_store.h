@@ -35,11 +35,11 @@ class WeightStore {
   // start of the run.
   const Tensors& read_back(LayerId layer, std::int32_t version, double steps);
 
-  bool has(std::int32_t group, std::int32_t version) const;
+  bool has(WeightGroupId group, std::int32_t version) const;
   // A version that its owner has sent: one list per layer of the group.
-  void install(std::int32_t group, std::int32_t version, const Values& layers);
+  void install(WeightGroupId group, std::int32_t version, const Values& layers);
   // Makes copies to send away: the ring goes on being written.
-  void copy(std::int32_t group, std::int32_t version, Values& layers) const;
+  void copy(WeightGroupId group, std::int32_t version, Values& layers) const;
 
   // Makes `version` of all groups that `stage` owns. `step` counts from the
   // start of training.
@@ -101,7 +101,7 @@ class WeightStore {
   };
 
   Held make_held(const HeldWeights& held, WorkerId worker) const;
-  const Held& held_group(std::int32_t group) const;
+  const Held& held_group(WeightGroupId group) const;
   void step_group(Held& held, std::int32_t version, std::int64_t step,
                   const Gradients& gradients);
   void step_parameter(Held& held, std::size_t place, const at::Tensor& from,

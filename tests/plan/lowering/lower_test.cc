@@ -166,7 +166,8 @@ TEST_CASE("Bi-Partition, forward cut behind backward cut") {
   CHECK(program->transfers[3].from == WorkerId(1));
   CHECK(program->transfers[3].bytes == Bytes(10));
   // Worker 0 holds the live copy of layer 1 and the one that lands.
-  CHECK(program->workers[0].held == std::vector<HeldWeights>{{0, 1}, {1, 2}});
+  CHECK(program->workers[0].held ==
+        std::vector<HeldWeights>{{WeightGroupId(0), 1}, {WeightGroupId(1), 2}});
 }
 
 TEST_CASE("Bi-Partition, forward cut before backward cut") {

@@ -27,7 +27,7 @@ class Symbolic {
       actions_.push_back(unrolled(program_, WorkerId(w), minibatches_));
       for (const HeldWeights& held : program_.workers[wi(w)].held)
         for (int v = 0; v < 1; ++v)
-          weights_[{w, held.group, 0}] = mix(77, word(held.group));
+          weights_[{w, held.group.value, 0}] = mix(77, word(held.group.value));
     }
     next_.assign(actions_.size(), 0);
     for (bool moved = true; moved;) {
@@ -81,7 +81,7 @@ class Symbolic {
       else
         compute(w, action, *input);
     } else if (action.kind == ActionKind::Reduce) {
-      issued_[{action.index, action.version}].emplace_back(
+      issued_[{action.reduction.value, action.version}].emplace_back(
           w, contribution(w, action));
     } else {
       transfer(w, action);
@@ -91,9 +91,9 @@ class Symbolic {
   }
 
   std::optional<Word> read(int w, const Action& action) {
-    const ReadSet& set = program_.read_sets[wi(action.index)];
+    const ReadSet& set = program_.reads(action);
     Word hash = 1;
-    std::map<std::int32_t, std::int32_t> version_of;
+    std::map<WeightGroupId, std::int32_t> version_of;
     for (const WeightRead& r : set.weights)
       version_of[r.group] = std::max(0, action.version + r.offset);
     for (TransferId id : set.transfers) {
@@ -103,23 +103,23 @@ class Symbolic {
         if (version == 0) continue;
         const auto weights = arrived(id.value, version);
         if (!weights) return std::nullopt;
-        weights_[{w, t.group, version}] = *weights;
+        weights_[{w, t.group.value, version}] = *weights;
         continue;
       }
       const auto content = arrived(id.value, action.microbatch);
       if (!content) return std::nullopt;
       hash = mix(hash, *content);
     }
-    for (std::int32_t r : set.reductions) {
-      auto& parts = issued_[{r, action.version}];
-      if (parts.size() < program_.reductions[wi(r)].workers.size())
+    for (ReductionId r : set.reductions) {
+      auto& parts = issued_[{r.value, action.version}];
+      if (parts.size() < program_.reduction(r).workers.size())
         return std::nullopt;
       std::sort(parts.begin(), parts.end());
       for (const auto& [worker, part] : parts) hash = mix(hash, part);
     }
     for (const auto& [group, version] : version_of)
-      hash = mix(hash, weights_.count({w, group, version})
-                           ? weights_[{w, group, version}]
+      hash = mix(hash, weights_.count({w, group.value, version})
+                           ? weights_[{w, group.value, version}]
                            : 0xDEAD);
     for (const LocalRead& local : set.local)
       hash = mix(hash, result(w, local.stage.value,
@@ -153,7 +153,7 @@ class Symbolic {
 
   Word contribution(int w, const Action& action) {
     Word sum = 3;
-    for (StageId stage : program_.reductions[wi(action.index)].stages)
+    for (StageId stage : program_.reduction(action.reduction).stages)
       if (program_.operation(WorkerId(w), stage))
         sum = mix(sum, gradient_[{w, stage.value, action.version - 1}]);
     return sum;
@@ -191,17 +191,17 @@ class Symbolic {
   }
 
   void transfer(int w, const Action& action) {
-    const Transfer& t = program_.transfers[wi(action.index)];
+    const Transfer& t = program_.transfer(action.transfer);
     const std::int32_t key =
         t.is_keyed_by_version() ? action.version : action.microbatch;
     Channel& channel = channels_[channel_key(t)];
     if (action.kind == ActionKind::Receive) {
-      channel.posted.emplace_back(action.index, key);
+      channel.posted.emplace_back(action.transfer.value, key);
       return;
     }
     Word hash = 9;
     if (t.is_keyed_by_version())
-      hash = weights_[{w, t.group, key}];
+      hash = weights_[{w, t.group.value, key}];
     else
       for (const Value& value : t.values)
         hash = mix(hash, content(w, value, key));

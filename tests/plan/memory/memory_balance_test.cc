@@ -19,11 +19,9 @@ std::int64_t balance(const Program& program, WorkerId worker) {
                                  ->effects[static_cast<int>(action.kind)];
       bytes += effect.allocates.value() - effect.frees.value();
     } else if (action.kind == ActionKind::Send) {
-      bytes -= program.transfers[static_cast<std::size_t>(action.index)]
-                   .freed_by_sender.value();
+      bytes -= program.transfer(action.transfer).freed_by_sender.value();
     } else if (action.kind == ActionKind::Receive) {
-      bytes += program.transfers[static_cast<std::size_t>(action.index)]
-                   .retained_by_reader.value();
+      bytes += program.transfer(action.transfer).retained_by_reader.value();
     }
   }
   return bytes;

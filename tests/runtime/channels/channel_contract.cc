@@ -156,12 +156,12 @@ void cancelled(WorkerId self, Channel& channel, int workers) {
   } else if (self.value == 0) {
     CHECK(is_cancelled([&] { channel.take(back_to(0), 0); }));
   } else {
-    CHECK(is_cancelled([&] { channel.reduced(0, 0); }));
+    CHECK(is_cancelled([&] { channel.reduced(ReductionId(0), 0); }));
   }
   CHECK(is_cancelled([&] { channel.take(back_to(self.value), 3); }));
   CHECK(is_cancelled(
       [&] { channel.send(onwards(self.value), 3, {{at::ones({2})}}); }));
-  CHECK(is_cancelled([&] { channel.reduced(0, 8); }));
+  CHECK(is_cancelled([&] { channel.reduced(ReductionId(0), 8); }));
 }
 
 // Powers that absorb each other in float32: the order shows. A worker with an
@@ -190,14 +190,15 @@ void reductions(WorkerId self, Channel& channel, const Program& program,
     for (const int w : givers)
       all.push_back({WorkerId(w), contributions_of(w, minibatch)});
     const auto wanted = reduction_sums(program.reductions[0], all);
-    const auto got = channel.reduced(0, minibatch);
+    const auto got = channel.reduced(ReductionId(0), minibatch);
     REQUIRE(got.size() == wanted.size());
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i].equal(wanted[i]));
   };
   // One ahead: the next minibatch's is handed in before this one's is read.
   for (const int minibatch : {0, 4, 8, 12}) {
     if (is_in(givers))
-      channel.contribute(0, minibatch, contributions_of(self.value, minibatch));
+      channel.contribute(ReductionId(0), minibatch,
+                         contributions_of(self.value, minibatch));
     if (minibatch > 0 && is_in(readers)) check(minibatch - 4);
   }
   if (is_in(readers)) check(12);
@@ -209,9 +210,9 @@ void sums_are_not_waited_for(WorkerId self, Channel& channel, int workers) {
   constexpr auto kLate = std::chrono::milliseconds(400);
   if (self.value == workers - 1) std::this_thread::sleep_for(kLate);
   const auto start = Clock::now();
-  channel.contribute(0, 0, contributions_of(self.value, 0));
+  channel.contribute(ReductionId(0), 0, contributions_of(self.value, 0));
   CHECK(Clock::now() - start < kLate / 2);
-  CHECK(channel.reduced(0, 0).size() == 2);
+  CHECK(channel.reduced(ReductionId(0), 0).size() == 2);
 }
 
 }  // namespace
@@ -223,9 +224,10 @@ Program reducing(int workers, const std::vector<int>& givers,
   for (int w = 0; w < workers; ++w) reduction.workers.push_back(WorkerId(w));
   reduction.parameters = {ParameterId(0), ParameterId(4)};
   program.reductions.push_back(reduction);
-  program.read_sets.emplace_back().reductions = {0};
+  program.read_sets.emplace_back().reductions = {ReductionId(0)};
   Action action;
-  action.index = 0;
+  action.read_set = ReadSetId(0);
+  action.reduction = ReductionId(0);
   for (const int w : givers) {
     action.kind = ActionKind::Reduce;
     action.stage = StageId(w);

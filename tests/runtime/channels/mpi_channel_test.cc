@@ -49,13 +49,13 @@ TEST_CASE("MPI's own sums") {
         {ParameterId(0), LayerId(1), at::full({2, 3}, x, at::kFloat)},
         {ParameterId(4), LayerId(2), at::full({1000}, 2 * x, at::kFloat)}};
   };
-  channels[0]->contribute(0, 0, contributions(1 + me));
-  channels[0]->contribute(0, 4, contributions(1e-3 / (3 + me)));
+  channels[0]->contribute(ReductionId(0), 0, contributions(1 + me));
+  channels[0]->contribute(ReductionId(0), 4, contributions(1e-3 / (3 + me)));
   const double sum = workers * (workers + 1) / 2;
-  const auto whole = channels[0]->reduced(0, 0);
+  const auto whole = channels[0]->reduced(ReductionId(0), 0);
   CHECK(whole.at(0).equal(at::full({2, 3}, sum, at::kFloat)));
   CHECK(whole.at(1).equal(at::full({1000}, 2 * sum, at::kFloat)));
-  const at::Tensor broken = channels[0]->reduced(0, 4).at(1);
+  const at::Tensor broken = channels[0]->reduced(ReductionId(0), 4).at(1);
   const auto all = transport->gathered(std::string(
       static_cast<const char*>(broken.const_data_ptr()), broken.nbytes()));
   for (const std::string& bytes : all) CHECK((bytes == all[0]));
@@ -71,7 +71,10 @@ Program summing(int workers, const std::vector<std::set<int>>& members,
   const auto add = [&](ActionKind kind, int worker, std::size_t reduction) {
     Action action;
     action.kind = kind;
-    action.index = static_cast<std::int32_t>(reduction);
+    if (kind == ActionKind::Reduce)
+      action.reduction = ReductionId(reduction);
+    else
+      action.read_set = ReadSetId(reduction);
     action.stage = StageId(worker);
     auto& body = program.workers[static_cast<std::size_t>(worker)].body;
     const bool in_front =
@@ -81,8 +84,7 @@ Program summing(int workers, const std::vector<std::set<int>>& members,
   for (std::size_t r = 0; r < members.size(); ++r) {
     Reduction& reduction = program.reductions.emplace_back();
     reduction.parameters = {ParameterId(r)};
-    program.read_sets.emplace_back().reductions = {
-        static_cast<std::int32_t>(r)};
+    program.read_sets.emplace_back().reductions = {ReductionId(r)};
     for (const int w : members[r]) {
       reduction.workers.push_back(WorkerId(w));
       add(ActionKind::Reduce, w, r);
@@ -111,16 +113,17 @@ void sum_in_groups(const std::vector<std::set<int>>& members,
   };
   for (const int minibatch : {0, 4, 8})
     for (const Action& action : program.workers[me.index()].body) {
-      const std::int32_t r = action.index;
+      const ReductionId r = action.kind == ActionKind::Reduce
+                                ? action.reduction
+                                : program.reads(action).reductions.front();
       if (action.kind == ActionKind::Reduce) {
-        channels[0]->contribute(r, minibatch, part(me, r, minibatch));
+        channels[0]->contribute(r, minibatch, part(me, r.value, minibatch));
         continue;
       }
-      const Reduction& reduction =
-          program.reductions[static_cast<std::size_t>(r)];
+      const Reduction& reduction = program.reduction(r);
       std::vector<WorkerContributions> all;
       for (const WorkerId w : reduction.workers)
-        all.push_back({w, part(w, r, minibatch)});
+        all.push_back({w, part(w, r.value, minibatch)});
       CHECK(channels[0]
                 ->reduced(r, minibatch)
                 .at(0)

@@ -76,7 +76,7 @@ class OwnWork {
   using Message = std::pair<TransferId, std::int32_t>;
 
   const ReadSet& reads(const Action& action) const {
-    return program_.read_sets[static_cast<std::size_t>(action.index)];
+    return program_.reads(action);
   }
   const Transfer& transfer(TransferId id) const {
     return program_.transfers[id.index()];
@@ -92,7 +92,7 @@ class OwnWork {
 
   void apply(const Action& action) {
     if (action.kind == ActionKind::Send)
-      held_ -= transfer(TransferId(action.index)).freed_by_sender.value();
+      held_ -= transfer(action.transfer).freed_by_sender.value();
     if (action.kind == ActionKind::Step) {
       const Operation& stepped = *program_.operation(worker_, action.stage);
       if (has_gradients_.erase(action.stage))
