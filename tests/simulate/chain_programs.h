@@ -56,10 +56,12 @@ inline Action action(ActionKind kind, int microbatch, int index) {
   Action a;
   a.kind = kind;
   a.microbatch = microbatch;
-  if (is_compute(kind))
-    a.read_set = ReadSetId(index);
-  else
+  if (kind == ActionKind::Send || kind == ActionKind::Receive)
     a.transfer = TransferId(index);
+  else if (kind == ActionKind::Reduce)
+    a.reduction = ReductionId(index);
+  else
+    a.read_set = ReadSetId(index);
   return a;
 }
 
