@@ -2,7 +2,6 @@
 // backward keeps the input.
 
 #include "pipewright/runtime/layers/layer_description.h"
-#include "pipewright/runtime/layers/row_sums.h"
 
 namespace pipewright {
 namespace {
@@ -18,9 +17,7 @@ class Linear final : public LayerFunction {
     const at::Tensor& input = inputs[0];
     const at::Tensor rows = as_rows(input);
     if (!has_bias_) return {like(input, at::mm(rows, weights[0].t())), {}};
-    at::Tensor output = repeated_row(weights[1], rows.size(0));
-    output.addmm_(rows, weights[0].t());
-    return {like(input, std::move(output)), {}};
+    return {like(input, at::addmm(weights[1], rows, weights[0].t())), {}};
   }
 
   Tensors backward_input(const KeptTensors&, const Tensors& weights,
@@ -33,10 +30,7 @@ class Linear final : public LayerFunction {
                           const Tensors&) const override {
     const at::Tensor rows = as_rows(gradient);
     Tensors gradients = {at::mm(rows.t(), as_rows(kept.inputs[0]))};
-    if (has_bias_) {
-      gradients.push_back(at::zeros({rows.size(1)}, rows.options()));
-      add_row_sums(gradients[1], rows);
-    }
+    if (has_bias_) gradients.push_back(rows.sum(0));
     return gradients;
   }
 
@@ -44,7 +38,7 @@ class Linear final : public LayerFunction {
                            const Tensors&, Tensors& sums) const override {
     const at::Tensor rows = as_rows(gradient);
     sums[0].addmm_(rows.t(), as_rows(kept.inputs[0]));
-    if (has_bias_) add_row_sums(sums[1], rows);
+    if (has_bias_) sums[1].add_(rows.sum(0));
   }
 
  private:

@@ -5,7 +5,6 @@
 #include <tuple>
 
 #include "pipewright/runtime/layers/layer_description.h"
-#include "pipewright/runtime/layers/row_sums.h"
 
 namespace pipewright {
 namespace {
@@ -39,12 +38,6 @@ class LayerNorm final : public LayerFunction {
   }
   void add_backward_weight(const KeptTensors& kept, const at::Tensor& gradient,
                            const Tensors&, Tensors& sums) const override {
-    const at::Tensor &input = kept.inputs[0], &mean = kept.kept_private[0];
-    if (can_add_normalised(gradient, input, mean)) {
-      add_normalised_row_sums(sums[0], sums[1], gradient, input, mean,
-                              kept.kept_private[1]);
-      return;
-    }
     // The gain does not enter its own gradient: any tensor of its shape serves.
     auto [none, gain, shift] =
         halves(kept, sums[0], gradient, {false, true, true});
