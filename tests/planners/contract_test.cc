@@ -12,8 +12,8 @@
 #include "pipewright/base/json.h"
 #include "pipewright/cluster/cluster_builder.h"
 #include "pipewright/planners/bounds/bounds.h"
+#include "pipewright/planners/devices_needed.h"
 #include "pipewright/planners/planner.h"
-#include "pipewright/planners/refusal.h"
 #include "tests/planners/random_problems.h"
 
 namespace pipewright {
@@ -228,7 +228,7 @@ TEST_CASE("a planner that finds nothing that fits says what is missing") {
   }
 }
 
-TEST_CASE("a refusal names the need and about how many devices would do") {
+TEST_CASE("an error names the need and about how many devices are enough") {
   RandomProblems random(33);
   const Planner& balanced = *find_planner("balanced").value();
   int refused = 0;

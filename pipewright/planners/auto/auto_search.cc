@@ -121,7 +121,7 @@ std::vector<std::optional<Planned>> AutoSearch::scored(
     if (!pipelines[i].times.empty()) costs_.set_times(pipelines[i]);
     Result<Planned> result = planned(pipelines[i], problem_, "auto");
     if (result && result->estimate.fits &&
-        problem_.has_asked_stages(result->plan))
+        problem_.has_required_stages(result->plan))
       answers[i] = *std::move(result);
   });
   num_scored_ += static_cast<std::int64_t>(pipelines.size());

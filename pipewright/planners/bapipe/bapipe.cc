@@ -33,7 +33,7 @@
 
 #include "pipewright/base/text.h"
 #include "pipewright/planners/bapipe/bapipe_exploration.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 
 namespace pipewright {
 namespace {
@@ -49,6 +49,7 @@ class BaPipePlanner : public Planner {
     return "BaPipe: Exploration of Balanced Pipeline Parallelism for DNN "
            "Training, arXiv 2012.12544, 2020";
   }
+  PlanningEffort effort() const override { return PlanningEffort::Search; }
 
   Result<Planned> plan(const Problem& problem) const override {
     if (is_asynchronous(problem.method))

@@ -10,7 +10,7 @@
 #include "pipewright/base/infinity.h"
 #include "pipewright/planners/best_runs.h"
 #include "pipewright/planners/choice.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
@@ -70,6 +70,7 @@ class BalancedPlanner : public Planner {
     return "the smallest largest stage or link, exactly; one stage a device";
   }
   std::string source() const override { return "folklore"; }
+  PlanningEffort effort() const override { return PlanningEffort::FixedShape; }
 
   Result<Planned> plan(const Problem& problem) const override {
     const int stages =

@@ -3,7 +3,7 @@
 // `compare` measures speed-ups with.
 
 #include "pipewright/planners/choice.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
@@ -16,6 +16,7 @@ class DataParallelPlanner : public Planner {
     return "the whole model on every device, microbatches split";
   }
   std::string source() const override { return "folklore"; }
+  PlanningEffort effort() const override { return PlanningEffort::FixedShape; }
 
   Result<Planned> plan(const Problem& problem) const override {
     Choice choice(problem, name());

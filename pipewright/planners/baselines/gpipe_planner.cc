@@ -9,7 +9,7 @@
 #include "pipewright/planners/best_runs.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
@@ -37,6 +37,7 @@ class GPipePlanner : public Planner {
     return "GPipe: Efficient Training of Giant Neural Networks using Pipeline "
            "Parallelism, NeurIPS 2019";
   }
+  PlanningEffort effort() const override { return PlanningEffort::FixedShape; }
 
   Result<Planned> plan(const Problem& problem) const override {
     if (is_asynchronous(problem.method))

@@ -17,7 +17,7 @@
 #include "pipewright/base/index.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
@@ -86,6 +86,7 @@ class TorchgpipePlanner : public Planner {
     return "torchgpipe: On-the-fly Pipeline Parallelism for Training Giant "
            "Models, arXiv 2020";
   }
+  PlanningEffort effort() const override { return PlanningEffort::FixedShape; }
 
   Result<Planned> plan(const Problem& problem) const override {
     const int layers = problem.profile->num_layers();

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "pipewright/planners/choice.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
@@ -16,6 +16,7 @@ class UniformPlanner : public Planner {
     return "equal layer counts, one stage a device, 1F1B";
   }
   std::string source() const override { return "folklore"; }
+  PlanningEffort effort() const override { return PlanningEffort::FixedShape; }
 
   Result<Planned> plan(const Problem& problem) const override {
     const int layers = problem.profile->num_layers();

@@ -22,8 +22,8 @@
 #include "pipewright/base/text.h"
 #include "pipewright/planners/bi_partition/bi_partition_search.h"
 #include "pipewright/planners/bounds/bounds.h"
-#include "pipewright/planners/list.h"
 #include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/refusal.h"
 
 namespace pipewright {
@@ -95,6 +95,7 @@ class BiPartitionPlanner : public Planner {
     return "A bidirectional DNN partition mechanism for efficient pipeline "
            "parallel training in cloud, J. Cloud Computing 12:22, 2023";
   }
+  PlanningEffort effort() const override { return PlanningEffort::Search; }
 
   Result<Planned> plan(const Problem& problem) const override {
     if (problem.method != Method::Sync && problem.method != Method::Stash &&
@@ -175,7 +176,7 @@ class BiPartitionPlanner : public Planner {
         best = *std::move(candidate);
     }
     if (!best && refusal && refusal->hint == kMoreDevices)
-      refusal->hint = remedy(problem, name());
+      refusal->hint = more_devices_hint(problem, name());
     if (!best)
       return refusal ? *refusal
                      : bad_configuration("no microbatch size is given");

@@ -28,7 +28,7 @@
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
 #include "pipewright/planners/dapple/dapple_hosts.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
@@ -238,6 +238,7 @@ class DapplePlanner : public Planner {
     return "DAPPLE: A Pipelined Data Parallel Approach for Training Large "
            "Models, PPoPP 2021";
   }
+  PlanningEffort effort() const override { return PlanningEffort::Search; }
 
   Result<Planned> plan(const Problem& problem) const override {
     if (is_asynchronous(problem.method))

@@ -24,7 +24,7 @@
 #include "pipewright/base/infinity.h"
 #include "pipewright/base/text.h"
 #include "pipewright/planners/choice.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 
 namespace pipewright {
 namespace {
@@ -252,6 +252,7 @@ class PipeDreamPlanner : public Planner {
     return "PipeDream: Generalized Pipeline Parallelism for DNN Training, "
            "SOSP 2019";
   }
+  PlanningEffort effort() const override { return PlanningEffort::Quadratic; }
 
   Result<Planned> plan(const Problem& problem) const override {
     const Levels levels = levels_of(*problem.cluster);

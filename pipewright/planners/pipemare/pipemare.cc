@@ -10,10 +10,10 @@
 
 #include "pipewright/base/text.h"
 #include "pipewright/planners/bounds/bounds.h"
-#include "pipewright/planners/list.h"
 #include "pipewright/planners/pipemare/pipemare_cuts.h"
 #include "pipewright/planners/pipemare/pipemare_report.h"
 #include "pipewright/planners/pipemare/pipemare_segments.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/refusal.h"
 #include "pipewright/schedules/async_chunks.h"
 #include "pipewright/schedules/generator.h"
@@ -69,6 +69,7 @@ class PipeMarePlanner : public Planner {
   std::string source() const override {
     return "PipeMare: Asynchronous Pipeline Parallel DNN Training, MLSys 2021";
   }
+  PlanningEffort effort() const override { return PlanningEffort::Linear; }
 
   Result<Planned> plan(const Problem& problem) const override {
     if (problem.method != Method::PipeMare && problem.method != Method::Naive)

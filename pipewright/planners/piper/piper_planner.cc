@@ -20,7 +20,7 @@
 #include "pipewright/base/infinity.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
@@ -135,6 +135,7 @@ class PiperPlanner : public Planner {
     return "Piper: Multidimensional Planner for DNN Parallelization, "
            "NeurIPS 2021";
   }
+  PlanningEffort effort() const override { return PlanningEffort::Quadratic; }
 
   Result<Planned> plan(const Problem& problem) const override {
     return best_over_sizes(

@@ -14,8 +14,8 @@
 
 #include "pipewright/base/text.h"
 #include "pipewright/planners/bounds/bounds.h"
-#include "pipewright/planners/list.h"
 #include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/refusal.h"
 #include "pipewright/planners/spp/spp_device_order.h"
 #include "pipewright/planners/spp/spp_search.h"
@@ -243,6 +243,7 @@ class SppPlanner : public Planner {
     return "Efficient Pipeline Planning for Expedited Distributed DNN "
            "Training, INFOCOM 2022";
   }
+  PlanningEffort effort() const override { return PlanningEffort::Search; }
   Result<Planned> plan(const Problem& problem) const override {
     if (is_asynchronous(problem.method))
       return bad_configuration("spp plans synchronous training only",

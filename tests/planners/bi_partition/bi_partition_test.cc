@@ -9,8 +9,8 @@
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/validation/validate.h"
-#include "pipewright/planners/list.h"
 #include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/planner_registry.h"
 #include "tests/planners/bi_partition/bi_partition_chain.h"
 
 namespace pipewright {

@@ -26,7 +26,7 @@ ChainProblem random_placement(std::mt19937& random, const Sizes& sizes) {
   problem.num_accelerators = sizes.accelerators;
   problem.num_cpus = sizes.cpus;
   problem.limit = below(3) == 0 ? kNever : 8 + below(25);
-  problem.most_kept = 1 + below(3);
+  problem.max_kept = 1 + below(3);
   const int density = 1 + below(4);
   for (int v = 0; v < sizes.nodes; ++v) {
     ChainNode node;
@@ -180,7 +180,7 @@ TEST_CASE("exact: refuses a cycle and a graph beyond its size") {
   CHECK(best_chain(problem).error().to_text().find("cycle") !=
         std::string::npos);
   problem.order.clear();
-  problem.nodes.resize(kMostChainNodes + 1);
+  problem.nodes.resize(kMaxChainNodes + 1);
   CHECK_FALSE(best_chain(problem));
 }
 

@@ -8,9 +8,9 @@
 
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/plan/lowering/lower.h"
-#include "pipewright/planners/list.h"
 #include "pipewright/planners/pipemare/pipemare_cuts.h"
 #include "pipewright/planners/pipemare/pipemare_report.h"
+#include "pipewright/planners/planner_registry.h"
 #include "tests/plan/chain.h"
 #include "tests/planners/bi_partition/bi_partition_chain.h"
 
