@@ -17,7 +17,7 @@ Problem on(const Problem& problem, const Cluster& cluster) {
   return made;
 }
 
-// A problem that two devices are too small for, now and then.
+// A problem for which two devices are sometimes too small.
 RandomProblem tight(RandomProblems& random) {
   RandomProblem made = random.next(8);
   *made.cluster = load_cluster("2xV100@100MB/s").value();
@@ -59,7 +59,7 @@ TEST_CASE("as many devices as the hint names are enough, one less is not") {
   CHECK(named > 8);
 }
 
-TEST_CASE("hosts are added whole, and a cluster of a file is left alone") {
+TEST_CASE("whole hosts are added, and a cluster from a file has no hint") {
   RandomProblems random(82);
   int named = 0;
   for (int i = 0; i < 100; ++i) {

@@ -13,7 +13,7 @@ class UniformPlanner : public Planner {
  public:
   std::string name() const override { return "uniform"; }
   std::string summary() const override {
-    return "equal layer counts, one stage a device, 1F1B";
+    return "equal numbers of layers, one stage per device, 1F1B";
   }
   std::string source() const override { return "folklore"; }
   PlanningEffort effort() const override { return PlanningEffort::FixedShape; }
