@@ -11,28 +11,28 @@ namespace pipewright {
 namespace {
 
 // Stages that differ by up to half, transfers of a tenth.
-ScheduleRequest unequal_request(int workers, int microbatches, int chunks,
-                                double memory) {
+ScheduleRequest unequal_request(int workers, int microbatches,
+                                int stages_per_worker, double memory) {
   ScheduleRequest request;
   request.workers = workers;
   request.microbatches = microbatches;
-  request.chunks = chunks;
+  request.stages_per_worker = stages_per_worker;
   request.transfer = Seconds(0.1);
-  for (int s = 0; s < workers * chunks; ++s)
+  for (int s = 0; s < workers * stages_per_worker; ++s)
     request.times.push_back({Seconds(1.0 + 0.5 * (s * 7 % 11) / 10),
                              Seconds(1.0 + 0.5 * (s * 5 % 13) / 12),
                              Seconds(0.8 + 0.4 * (s * 3 % 7) / 6)});
   if (memory > 0)
     request.memory_limit.assign(static_cast<std::size_t>(workers),
-                                memory * workers * chunks);
+                                memory * workers * stages_per_worker);
   return request;
 }
 
 void search(benchmark::State& state) {
-  const int chunks = static_cast<int>(state.range(2));
+  const int stages_per_worker = static_cast<int>(state.range(2));
   const ScheduleRequest request = unequal_request(
       static_cast<int>(state.range(0)), static_cast<int>(state.range(1)),
-      chunks, static_cast<double>(state.range(3)) / 2);
+      stages_per_worker, static_cast<double>(state.range(3)) / 2);
   Result<Schedule> found = bad_configuration("not yet");
   for (auto _ : state) found = generate_schedule("zero-bubble", request);
   state.counters["step"] = schedule_makespan(*found, request).value();
@@ -45,7 +45,7 @@ void search(benchmark::State& state) {
 }
 
 BENCHMARK(search)
-    ->ArgNames({"workers", "microbatches", "chunks", "memory/(p/2)"})
+    ->ArgNames({"workers", "microbatches", "stages/worker", "memory/(p/2)"})
     ->Args({4, 8, 1, 0})
     ->Args({16, 48, 1, 0})
     ->Args({16, 48, 1, 2})

@@ -32,7 +32,7 @@ Candidate candidate_of(const Planner& planner, const Problem& problem,
     candidate.refusal = planned.error().to_text();
     return candidate;
   }
-  if (!problem.has_asked_stages(planned->plan)) {
+  if (!problem.has_required_stages(planned->plan)) {
     candidate.refusal = other_number(planned->plan, problem).to_text();
     return candidate;
   }
@@ -47,7 +47,7 @@ std::vector<Candidate> all_candidates(const Problem& problem, Watch& watch) {
   std::vector<const Planner*> singles;
   const Planner* last = nullptr;
   for (const auto& planner : planners())
-    if (planner->name() == "auto")
+    if (planner->effort() == PlanningEffort::AllPlanners)
       last = planner.get();
     else
       singles.push_back(planner.get());

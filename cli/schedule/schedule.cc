@@ -24,7 +24,7 @@ namespace {
 struct ScheduleOptions {
   std::string name;
   int stages = 4, microbatches = 8;
-  std::optional<int> chunks;
+  std::optional<int> stages_per_worker;
   std::string times;  // F,I,W
   double transfer = 0, memory = 0;
   std::string csv;
@@ -57,7 +57,8 @@ ScheduleRequest request_of(const ScheduleOptions& options) {
   ScheduleRequest request;
   request.workers = options.stages;
   request.microbatches = options.microbatches;
-  if (options.chunks) request.chunks = *options.chunks;
+  if (options.stages_per_worker)
+    request.stages_per_worker = *options.stages_per_worker;
   request.transfer = Seconds(options.transfer);
   if (options.memory != 0) request.memory_limit = {options.memory};
   return request;
@@ -75,16 +76,17 @@ Result<Schedule> read_schedule(const std::string& file) {
   return schedule_of(grid, file);
 }
 
-// A number that a generator does not look at would mislead.
-Result<void> check_chunks(const ScheduleOptions& options,
-                          const Schedule& schedule) {
-  const int chunks = schedule.num_stages() / schedule.num_workers();
-  if (!options.chunks || *options.chunks == chunks) return {};
-  return bad_configuration(options.name + " has " + std::to_string(chunks) +
-                               (chunks == 1 ? " stage" : " stages") +
-                               " a worker, not " +
-                               std::to_string(*options.chunks),
-                           "leave --chunks out");
+// Not every generator uses the number.
+Result<void> check_stages_per_worker(const ScheduleOptions& options,
+                                     const Schedule& schedule) {
+  const int stages = schedule.num_stages() / schedule.num_workers();
+  if (!options.stages_per_worker || *options.stages_per_worker == stages)
+    return {};
+  return bad_configuration(options.name + " has " + std::to_string(stages) +
+                               (stages == 1 ? " stage" : " stages") +
+                               " per worker, not " +
+                               std::to_string(*options.stages_per_worker),
+                           "leave --stages-per-worker out");
 }
 
 // Times are alike for every stage. How many stages there are is known only when
@@ -99,7 +101,8 @@ Result<Schedule> schedule_for(const ScheduleOptions& options,
                       ? read_schedule(options.name)
                       : generate_schedule(options.name, request);
   if (!schedule) return schedule;
-  if (auto fine = check_chunks(options, *schedule); !fine) return fine.error();
+  if (auto fine = check_stages_per_worker(options, *schedule); !fine)
+    return fine.error();
   request.times.assign(static_cast<std::size_t>(schedule->num_stages()), times);
   if (is_file(options.name) || options.times.empty()) return schedule;
   return generate_schedule(options.name, request);
@@ -219,12 +222,12 @@ void add_schedule(CLI::App& app, Exit& exit) {
   command->add_flag("--list", o.list, "All names, and what each is good for");
   command
       ->add_option("--stages,--workers", o.stages,
-                   "Workers, which without chunks are the stages")
+                   "Workers; with one stage per worker also the stages")
       ->capture_default_str();
   command->add_option("--microbatches", o.microbatches, "Per minibatch")
       ->capture_default_str();
-  command->add_option("--chunks", o.chunks,
-                      "Stages per worker, where that can be chosen (2)");
+  command->add_option("--stages-per-worker,--chunks", o.stages_per_worker,
+                      "For schedules with several stages per worker (2)");
   command->add_option("--times", o.times,
                       "F,I,W: seconds of a stage's forward, input gradient and "
                       "weight gradient (1,1,1)");

@@ -12,7 +12,7 @@
 #include "pipewright/planners/pipemare/pipemare_cuts.h"
 #include "pipewright/profile/analytic.h"
 #include "pipewright/runtime/execution/executor.h"
-#include "pipewright/schedules/async_chunks.h"
+#include "pipewright/schedules/async_deep.h"
 #include "pipewright/simulate/given_costs.h"
 
 namespace pipewright {
@@ -37,7 +37,7 @@ Result<Plan> plan_of(const Task& task, Method method, int stages, int workers) {
   plan.microbatch = task.recipe.microbatch;
   PIPEWRIGHT_TRY(plan.optimizer_words, words_of(task.optimizer));
   PIPEWRIGHT_TRY(plan.schedule,
-                 async_chunks_schedule(cut.stages_of, task.microbatches()));
+                 async_deep_schedule(cut.stages_of, task.microbatches()));
   int layer = 0;
   std::size_t s = 0;
   for (std::size_t w = 0; w < cut.stages_of.size(); ++w) {

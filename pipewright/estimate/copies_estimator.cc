@@ -6,19 +6,19 @@
 #include <mutex>
 #include <optional>
 
-#include "pipewright/estimate/estimator.h"
+#include "pipewright/base/index.h"
+#include "pipewright/estimate/simulated_estimate.h"
 #include "pipewright/plan/lowering/lower.h"
-#include "pipewright/plan/validation/validate.h"
 #include "pipewright/planners/copies.h"
-#include "pipewright/simulate/simulate.h"
 
 namespace pipewright {
 namespace {
 
 using Ring = std::vector<DeviceId>;
 
-// Of a value of `whole` bytes for all copies, what two copies have of it; none
-// if rounding would tell slices of the two from slices of the whole.
+// The bytes that two copies have of a value of `whole` bytes for all copies.
+// None if slices of the two would be rounded differently from slices of the
+// whole.
 std::optional<Bytes> of_two(Bytes whole, int microbatch, int copies) {
   const std::int64_t samples = std::int64_t{microbatch} * copies;
   const Bytes two = whole * 2 / std::int64_t{copies};
@@ -29,7 +29,7 @@ std::optional<Bytes> of_two(Bytes whole, int microbatch, int copies) {
   return two;
 }
 
-// The profile with the sizes that two copies have as part of all of them.
+// The profile with the sizes that two of all copies have.
 std::shared_ptr<const Profile> profile_of_two(const Profile& profile,
                                               int microbatch, int copies) {
   const auto whole =
@@ -43,12 +43,12 @@ std::shared_ptr<const Profile> profile_of_two(const Profile& profile,
     if (!output || !kept || !workspace) return nullptr;
     two.push_back({*output, *kept, *workspace});
   }
-  auto made = std::make_shared<Profile>(profile);
-  made->sizes = {{2 * microbatch, std::move(two)}};
-  return made;
+  auto result = std::make_shared<Profile>(profile);
+  result->sizes = {{2 * microbatch, std::move(two)}};
+  return result;
 }
 
-// What is known of a cluster's groups and rings, found out once.
+// Facts about a cluster's groups and rings, each computed once.
 class GroupFacts {
  public:
   bool are_equal(const Cluster& cluster, int size) {
@@ -57,7 +57,7 @@ class GroupFacts {
     if (is_new) fact->second = has_equal_groups(cluster, size);
     return fact->second;
   }
-  // Null where two copies would not be as all are.
+  // Null where two copies would not behave as all copies do.
   std::shared_ptr<const Profile> two(const Profile& profile, int microbatch,
                                      int copies) {
     const std::lock_guard lock(mutex_);
@@ -98,7 +98,7 @@ class Copies {
     if (!profile) return all();
     PIPEWRIGHT_TRY(const Plan two, copies_of(plan_, 2, size_));
     PIPEWRIGHT_TRY(const Program program, lower(two, *profile));
-    PIPEWRIGHT_TRY(const ProgramFacts proven, validate(program));
+    PIPEWRIGHT_TRY(const ProgramFacts facts, validate(program));
     PIPEWRIGHT_TRY(Costs costs,
                    costs_of(program, *problem_.profile, *problem_.cluster));
     Bytes summed;
@@ -106,24 +106,20 @@ class Copies {
       const Reduction& reduction = program.reductions[i];
       const Ring ring = ring_of(reduction, two);
       PIPEWRIGHT_TRY(const RingPace pace, facts_.pace(*problem_.cluster, ring));
-      // Its links are as those of two: copies are equal, and so is what each
-      // of their links carries.
+      // The links are those of two copies: copies are equal, and so is what
+      // each of their links carries.
       pace.set(reduction.bytes, costs.reductions[i]);
       summed += reduction.bytes * (2 * std::int64_t{pace.size - 1});
     }
-    SimulateOptions options;
-    options.keep_spans = false;
-    Estimate estimate =
-        estimate_of(simulate(program, costs, options), problem_);
+    Estimate estimate = simulated_estimate(program, facts, costs, problem_);
     estimate.traffic =
         estimate.traffic / std::int64_t{2} * std::int64_t{copies_} + summed;
     estimate.memory = of_first_copy(estimate.memory, 2);
-    estimate.staleness = largest_delay(proven);
     return estimate;
   }
 
  private:
-  // None where all copies have to be simulated.
+  // Null where all copies have to be simulated.
   std::shared_ptr<const Profile> profile_of_two() const {
     if (copies_ < 3) return nullptr;
     for (const DeviceKind& kind : problem_.cluster->kinds())
@@ -139,7 +135,7 @@ class Copies {
     return estimate;
   }
 
-  // Workers of a stage stand copy by copy, as copies_of() has them.
+  // Workers of a stage are numbered copy by copy, as in copies_of().
   std::vector<Bytes> of_first_copy(const std::vector<Bytes>& memory,
                                    int copies) const {
     std::vector<Bytes> first(plan_.devices.size());
@@ -147,14 +143,13 @@ class Copies {
       const auto begin = stage.workers.front().index();
       for (WorkerId worker : stage.workers)
         first[worker.index()] =
-            memory[begin * static_cast<std::size_t>(copies) + worker.index() -
-                   begin];
+            memory[begin * at(copies) + worker.index() - begin];
     }
     return first;
   }
 
-  // The ring of all copies from that of two: the same order of workers that
-  // copies_of() gives.
+  // The ring of all copies, from that of two, in the workers' order of
+  // copies_of().
   Ring ring_of(const Reduction& reduction, const Plan& two) const {
     std::vector<WorkerId> workers = reduction.workers;
     std::sort(workers.begin(), workers.end());
@@ -196,7 +191,7 @@ CopiesEstimator copies_estimator(const Problem& problem) {
   known->profile = problem.profile;
   known->cluster = problem.cluster;
   known->memory_limit = problem.memory_limit;
-  known->estimate = simulating_estimator(problem);
+  known->estimate = problem.estimate;
   auto facts = std::make_shared<GroupFacts>();
   return [known, facts](const Plan& plan, int copies) {
     return Copies(*known, *facts, plan, copies).estimate();

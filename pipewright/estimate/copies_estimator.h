@@ -1,11 +1,12 @@
-// Copies of a plan on equal groups of devices, estimated by simulating two.
+// Estimates copies of a plan on equal groups of devices by simulating two of
+// them.
 //
-// Copies never meet but in the sums of gradients, and until then do the same at
-// the same time; so two of them behave as all do, once the rings are timed over
-// all. That holds exactly (a test compares it with simulating all of them); it
-// is used only where groups are equal (copies.h), slices of values do not round
-// differently, and no device's speed depends on what it holds. Elsewhere all
-// copies are simulated.
+// Copies interact only in the reduction of gradients, and until then do the
+// same at the same time. So two copies behave as all copies do, once the rings
+// of the reductions are timed over all copies. The result is exact (a test
+// compares it with simulating all copies). It is used only where groups are
+// equal (copies.h), slices of values do not round differently, and no device's
+// speed depends on what it holds. Otherwise all copies are simulated.
 
 #pragma once
 
@@ -13,7 +14,8 @@
 
 namespace pipewright {
 
-// For the problem's profile, cluster and memory limit as they are now.
+// For the current profile, cluster, memory limit and estimator of the problem;
+// all copies together are simulated by problem.estimate.
 CopiesEstimator copies_estimator(const Problem& problem);
 
 }  // namespace pipewright

@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "pipewright/estimate/copies_estimator.h"
+#include "pipewright/estimate/simulated_estimate.h"
 #include "pipewright/plan/lowering/lower.h"
-#include "pipewright/plan/validation/validate.h"
-#include "pipewright/simulate/simulate.h"
 
 namespace pipewright {
 namespace {
 
-// A ring of r sends 2 (r - 1) / r of the bytes over each of its r links.
+// A ring of r workers sends 2 (r - 1) / r of the bytes over each of r links.
 Bytes reduction_traffic(const Program& program) {
   Bytes sum;
   for (const Reduction& reduction : program.reductions) {
@@ -21,27 +20,6 @@ Bytes reduction_traffic(const Program& program) {
 }
 
 }  // namespace
-
-double largest_delay(const ProgramFacts& facts) {
-  double largest = 0;
-  for (const StageDelay& delay : facts.staleness)
-    largest = std::max(largest, delay.forward);
-  return largest;
-}
-
-Estimate estimate_of(const Timeline& timeline, const Problem& limits) {
-  Estimate estimate;
-  estimate.step = timeline.step_seconds;
-  estimate.bubble = timeline.bubble;
-  for (const WorkerSummary& worker : timeline.workers) {
-    const Bytes peak = worker.peak.total();
-    estimate.memory.push_back(peak);
-    if (peak > limits.memory_of(worker.device)) estimate.fits = false;
-  }
-  for (const LinkSummary& link : timeline.links)
-    estimate.traffic += link.bytes / std::int64_t{timeline.minibatches};
-  return estimate;
-}
 
 Estimator simulating_estimator(const Profile& profile, const Cluster& cluster,
                                Bytes memory_limit) {
@@ -54,11 +32,8 @@ Estimator simulating_estimator(const Profile& profile, const Cluster& cluster,
     PIPEWRIGHT_TRY(const ProgramFacts facts, validate(program));
     PIPEWRIGHT_TRY(const Costs costs,
                    costs_of(program, *limits.profile, *limits.cluster));
-    SimulateOptions options;
-    options.keep_spans = false;
-    Estimate estimate = estimate_of(simulate(program, costs, options), limits);
+    Estimate estimate = simulated_estimate(program, facts, costs, limits);
     estimate.traffic += reduction_traffic(program);
-    estimate.staleness = largest_delay(facts);
     return estimate;
   };
 }

@@ -8,7 +8,7 @@
 namespace pipewright {
 namespace {
 
-constexpr std::size_t kMostNotes = 64;
+constexpr std::size_t kMaxNotes = 64;
 
 bool has_recompute(const Pipeline& pipeline) {
   return std::any_of(pipeline.stages.begin(), pipeline.stages.end(),
@@ -35,16 +35,16 @@ std::string shape_text(const Plan& plan) {
 
 void Choice::consider(const Pipeline& pipeline, Promise promise) {
   if (score(pipeline, promise) || has_recompute(pipeline)) return;
-  Pipeline frugal = pipeline;
-  for (PipelineStage& stage : frugal.stages) stage.recompute = true;
-  score(frugal, promise);
+  Pipeline recomputed = pipeline;
+  for (PipelineStage& stage : recomputed.stages) stage.recompute = true;
+  score(recomputed, promise);
 }
 
 void Choice::refuse(const Error& error) {
   if (!error_) error_ = error;
 }
 
-// False if only memory speaks against it.
+// False if the pipeline does not fit the memory.
 bool Choice::score(const Pipeline& pipeline, const Promise& promise) {
   Result<Planned> result = planned(pipeline, problem_, planner_);
   if (!result) {
@@ -52,16 +52,16 @@ bool Choice::score(const Pipeline& pipeline, const Promise& promise) {
     return true;
   }
   const bool fits = result->estimate.fits;
-  if (notes_.size() < kMostNotes)
+  if (notes_.size() < kMaxNotes)
     notes_.push_back(shape_text(result->plan) +
                      (has_recompute(pipeline) ? ", recompute" : "") + ": " +
                      to_text(result->estimate.step) +
                      (fits ? "" : ", does not fit"));
   if (!fits) {
-    std::optional<Shortage>& least =
+    std::optional<Shortage>& smallest =
         has_recompute(pipeline) ? recomputed_ : plain_;
     const Shortage shortage = shortage_of(*result, problem_);
-    if (!least || shortage.ratio < least->ratio) least = shortage;
+    if (!smallest || shortage.ratio < smallest->ratio) smallest = shortage;
     return false;
   }
   if (best_ && best_->estimate.step <= result->estimate.step) return true;

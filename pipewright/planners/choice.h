@@ -1,7 +1,7 @@
-// The best of the pipelines that a planner tries: each is scored by the
-// problem's estimator, with recompute where it would not fit without, and the
-// fastest that fits is the answer. If none fits, the refusal says how much
-// memory the least greedy of them would need.
+// Keeps the best of the pipelines that a planner tries. Each is scored by the
+// problem's estimator, with recompute if it does not fit without; the fastest
+// that fits is the result. If none fits, the error says how much memory the one
+// with the smallest need would need.
 
 #pragma once
 
@@ -21,17 +21,17 @@ class Choice {
   Choice(const Problem& problem, std::string planner)
       : problem_(problem), planner_(std::move(planner)) {}
 
-  // What the planner's own cost model says: the slowest stage or link of one
-  // microbatch, and the whole step; 0 for "as simulated".
+  // What the planner's own cost model predicts: the slowest stage or link of
+  // one microbatch, and the whole step; 0: as simulated.
   struct Promise {
     Seconds bottleneck, step;
   };
   void consider(const Pipeline& pipeline, Promise promise = {});
-  // A pipeline that could not be made.
+  // For pipelines that cannot exist; the first error is reported.
   void refuse(const Error& error);
 
   bool has_plan() const { return best_.has_value(); }
-  // Whether time is up and there is something to answer with.
+  // Whether the time limit is over and there is a plan.
   bool is_over() const { return has_plan() && problem_.is_over(); }
   // Fails with BadConfiguration: nothing was considered, or nothing fits.
   Result<Planned> best() &&;
@@ -44,20 +44,20 @@ class Choice {
   std::string planner_;
   std::optional<Planned> best_;
   std::optional<Error> error_;
-  std::optional<Shortage> plain_, recomputed_;  // the least of each
+  std::optional<Shortage> plain_, recomputed_;  // the smallest of each
   std::vector<std::string> notes_;
 };
 
-// The best of what `visit` considers at each microbatch size, given the costs
-// there, while there is time. Fails as Choice::best() does, if the profile
-// lacks costs, and as `visit` does.
+// The best of what `visit` considers at each microbatch size, until the time
+// limit. Fails as Choice::best() and `visit` do, and if the profile lacks
+// costs.
 Result<Planned> best_over_sizes(
     const Problem& problem, const std::string& planner,
     const std::function<Result<void>(const CostTable&, Choice&)>& visit);
 
-// "1f1b, 3-1, microbatch 8": stages by their replicas.
+// "1f1b, 3-1, microbatch 8", with the replicas of each stage.
 std::string shape_text(const Plan& plan);
-// "3-1", or "4 x 1" where all stages have as many replicas.
+// "3-1", or "4 x 1" where all stages have the same number of replicas.
 std::string replicas_text(const Plan& plan);
 
 }  // namespace pipewright

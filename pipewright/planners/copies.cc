@@ -9,14 +9,14 @@
 namespace pipewright {
 namespace {
 
-// Links are alike if they differ only in which resources they share: a
-// one-to-one renaming that holds for all links of a group.
+// Two groups have equal links if a one-to-one renaming of shared resources
+// makes them equal. The renaming is built up link by link.
 class Renaming {
  public:
   explicit Renaming(const std::vector<SharedResource>& resources)
       : resources_(resources) {}
 
-  bool alike(const Link* a, const Link* b) {
+  bool are_equal(const Link* a, const Link* b) {
     if (a == nullptr || b == nullptr) return a == b;
     if (a == b && a->uses.empty()) return true;
     if (a->bandwidth != b->bandwidth || a->latency != b->latency ||
@@ -24,14 +24,14 @@ class Renaming {
       return false;
     for (std::size_t u = 0; u < a->uses.size(); ++u)
       if (a->uses[u].upstream != b->uses[u].upstream ||
-          !same(a->uses[u].resource, b->uses[u].resource))
+          !rename(a->uses[u].resource, b->uses[u].resource))
         return false;
     return true;
   }
   const std::map<int, int>& names() const { return there_; }
 
  private:
-  bool same(int a, int b) {
+  bool rename(int a, int b) {
     const auto [to, is_new] = there_.try_emplace(a, b);
     const auto [from, is_new_back] = back_.try_emplace(b, a);
     if (to->second != b || from->second != a) return false;
@@ -54,8 +54,8 @@ struct Groups {
   }
 };
 
-// Copy c against copy 0. Between copies nothing goes but rings, whose pace is
-// reckoned over all of them.
+// Compares group c with group 0. Between groups only reductions send, and these
+// are timed over all copies. used_by is the group that uses each resource.
 bool is_equal(const Groups& groups, int c, std::vector<int>& used_by) {
   Renaming inside(groups.cluster.resources());
   for (int a = 0; a < groups.size; ++a) {
@@ -64,7 +64,8 @@ bool is_equal(const Groups& groups, int c, std::vector<int>& used_by) {
         devices[groups.device(c, a).index()].kind)
       return false;
     for (int b = 0; b < groups.size; ++b)
-      if (a != b && !inside.alike(groups.link(0, a, b), groups.link(c, a, b)))
+      if (a != b &&
+          !inside.are_equal(groups.link(0, a, b), groups.link(c, a, b)))
         return false;
   }
   for (const auto& [here, there] : inside.names()) {
@@ -81,18 +82,21 @@ bool host_ends_at(const Cluster& cluster, int device) {
   return devices[at(device)].host != devices[at(device) - 1].host;
 }
 
-// The first worker of each run of workers that hold the same stages, and how
-// many they are.
-Result<std::map<int, int>> blocks_of(const Plan& plan) {
-  std::map<int, int> blocks;
+// Workers that hold the same stages are neighbours: the first worker of each
+// such block, and the number of workers in it.
+using Blocks = std::map<int, int>;
+
+Result<Blocks> blocks_of(const Plan& plan) {
+  Blocks blocks;
   std::vector<int> block_of(plan.devices.size(), -1);
   const Error scattered = bad_configuration(
-      "copies of a plan whose stages share some of their workers");
+      "a plan whose stages share some but not all workers cannot be copied");
   for (const Stage& stage : plan.stages) {
     const int first = stage.workers.front().value;
     const int count = static_cast<int>(stage.workers.size());
     if (count > 1 && plan.replication != Replication::Split)
-      return bad_configuration("copies of replicas that take turns");
+      return bad_configuration(
+          "a plan whose replicas take turns cannot be copied");
     const auto [block, is_new] = blocks.try_emplace(first, count);
     if (block->second != count) return scattered;
     for (int i = 0; i < count; ++i) {
@@ -106,8 +110,7 @@ Result<std::map<int, int>> blocks_of(const Plan& plan) {
   return blocks;
 }
 
-Orders copied(const Orders& orders, const std::map<int, int>& blocks,
-              int copies) {
+Orders copied(const Orders& orders, const Blocks& blocks, int copies) {
   Orders all;
   if (orders.empty()) return all;
   for (const auto& [first, count] : blocks)
@@ -127,10 +130,10 @@ bool has_equal_groups(const Cluster& cluster, int size) {
   return true;
 }
 
-std::vector<int> equal_groups(const Cluster& cluster, int most) {
+std::vector<int> equal_groups(const Cluster& cluster, int max_size) {
   std::vector<int> sizes;
   const int devices = cluster.num_devices();
-  for (int size = 1; size <= std::min(most, devices / 2); ++size)
+  for (int size = 1; size <= std::min(max_size, devices / 2); ++size)
     if (devices % size == 0 && host_ends_at(cluster, size) &&
         has_equal_groups(cluster, size))
       sizes.push_back(size);
@@ -152,7 +155,6 @@ Result<Cluster> first_devices(const Cluster& cluster, int count) {
 }
 
 Result<Plan> copies_of(const Plan& plan, int copies, int size) {
-  using Blocks = std::map<int, int>;
   PIPEWRIGHT_TRY(const Blocks blocks, blocks_of(plan));
   Plan whole = plan;
   whole.minibatch *= copies;

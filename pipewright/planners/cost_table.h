@@ -1,12 +1,14 @@
-// Costs of runs of layers at one microbatch size, by prefix sums: what the
-// chain planners search over. A graph is taken in its topological order; what
-// crosses a position is every storage made before it and used at or behind it.
+// Costs of consecutive layers at one microbatch size, by prefix sums, for
+// planners that cut a chain of layers. A graph is taken in its topological
+// order; what crosses a position is every storage written before it and used at
+// or after it.
 
 #pragma once
 
 #include <utility>
 #include <vector>
 
+#include "pipewright/base/index.h"
 #include "pipewright/base/result.h"
 #include "pipewright/base/units.h"
 #include "pipewright/cluster/cluster.h"
@@ -16,7 +18,8 @@ namespace pipewright {
 
 class CostTable {
  public:
-  // Times of every kind in the cluster. Fails if the profile lacks one.
+  // With the times of every kind in the cluster. Fails if the profile lacks
+  // one.
   static Result<CostTable> create(const Profile& profile,
                                   const Cluster& cluster, int microbatch);
 
@@ -30,7 +33,7 @@ class CostTable {
   Seconds backward(int kind, int first, int end) const {
     return range(backward_, kind, first, end);
   }
-  // The half of it that the layers before wait for.
+  // The input-gradient half of it, which the layers before wait for.
   Seconds backward_input(int kind, int first, int end) const {
     return range(backward_input_, kind, first, end);
   }
@@ -40,20 +43,19 @@ class CostTable {
   Seconds update(int kind, int first, int end) const {
     return range(update_, kind, first, end);
   }
-  // A parameter that two layers share counts in both.
+  // A parameter that two layers share counts twice.
   Bytes parameters(int first, int end) const {
     return parameters_[at(end)] - parameters_[at(first)];
   }
-  // Kept for backward by the layers, each storage once within the run.
+  // What the layers keep for backward, each storage once.
   Bytes kept(int first, int end) const;
-  // kept(first, end) for every end from `first` on, in one walk.
+  // kept(first, end) for every end from `first` on, in one pass.
   std::vector<Bytes> kept_from(int first) const;
-  // What crosses the position before layer `position`: activations one way,
-  // gradients of the same size the other.
+  // What crosses the position before layer `position`: activations in one
+  // direction, gradients of the same size in the other.
   Bytes crossing(int position) const { return crossing_[at(position)]; }
 
  private:
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   static Seconds range(const std::vector<std::vector<double>>& sums, int kind,
                        int first, int end) {
     const auto& sum = sums[at(kind)];

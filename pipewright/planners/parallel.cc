@@ -6,12 +6,14 @@
 #include <thread>
 #include <vector>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 
 void in_parallel(std::size_t count, int threads,
                  const std::function<void(std::size_t)>& work) {
-  const std::size_t wanted =
-      threads > 0 ? static_cast<std::size_t>(threads)
+  const std::size_t num_threads =
+      threads > 0 ? at(threads)
                   : std::max(1u, std::thread::hardware_concurrency());
   std::vector<std::exception_ptr> thrown(count);
   std::atomic<std::size_t> next{0};
@@ -24,7 +26,7 @@ void in_parallel(std::size_t count, int threads,
   };
   {
     std::vector<std::jthread> others;
-    for (std::size_t t = 1; t < std::min(wanted, count); ++t)
+    for (std::size_t t = 1; t < std::min(num_threads, count); ++t)
       others.emplace_back(run);
     run();
   }

@@ -2,24 +2,45 @@
 
 #include <set>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 namespace {
 
-// The schedule before replicas: which of its workers runs which stage.
-std::vector<int> worker_of_stages(const Schedule& schedule) {
-  std::vector<int> worker_of(static_cast<std::size_t>(schedule.num_stages()),
-                             -1);
+// Which worker runs which stage, in a schedule without replicas.
+std::vector<WorkerId> worker_of_stages(const Schedule& schedule) {
+  std::vector<WorkerId> worker_of(at(schedule.num_stages()));
   const auto& body = schedule.sections().body;
   for (std::size_t w = 0; w < body.size(); ++w)
     for (const ComputeAction& action : body[w])
-      worker_of[action.stage.index()] = static_cast<int>(w);
+      worker_of[action.stage.index()] = WorkerId(w);
   return worker_of;
+}
+
+// One stage of each worker; all of its stages have the same devices.
+Result<std::vector<const PipelineStage*>> stage_of_workers(
+    const Pipeline& pipeline, const std::vector<WorkerId>& worker_of,
+    int num_workers) {
+  std::vector<const PipelineStage*> stage_of(at(num_workers));
+  std::set<DeviceId> taken;
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    const PipelineStage*& first = stage_of[worker_of[s].index()];
+    if (!first) {
+      first = &pipeline.stages[s];
+      for (DeviceId device : first->devices)
+        if (!taken.insert(device).second)
+          return bad_configuration("two workers share a device");
+    }
+    if (first->devices != pipeline.stages[s].devices)
+      return bad_configuration("stages of one worker have different devices");
+  }
+  return stage_of;
 }
 
 ScheduleRequest request_of(const Pipeline& pipeline, const Problem& problem) {
   ScheduleRequest request;
-  request.chunks = pipeline.chunks;
-  request.workers = static_cast<int>(pipeline.stages.size()) / pipeline.chunks;
+  request.stages_per_worker = pipeline.stages_per_worker;
+  request.workers = pipeline.num_workers();
   request.microbatches = problem.minibatch / pipeline.microbatch;
   request.times = pipeline.times;
   request.transfer = pipeline.transfer;
@@ -33,24 +54,11 @@ Result<Plan> plan_of(const Pipeline& pipeline, const Problem& problem,
   PIPEWRIGHT_TRY(
       const Schedule schedule,
       generate_schedule(pipeline.schedule, request_of(pipeline, problem)));
-  const std::vector<int> worker_of = worker_of_stages(schedule);
+  const std::vector<WorkerId> worker_of = worker_of_stages(schedule);
   PIPEWRIGHT_CHECK(worker_of.size() == pipeline.stages.size(),
-                   "a schedule for another number of stages");
-  std::vector<const PipelineStage*> on_worker(
-      static_cast<std::size_t>(schedule.num_workers()));
-  std::set<DeviceId> taken;
-  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
-    const PipelineStage*& first =
-        on_worker[static_cast<std::size_t>(worker_of[s])];
-    if (!first) {
-      first = &pipeline.stages[s];
-      for (DeviceId device : first->devices)
-        if (!taken.insert(device).second)
-          return bad_configuration("two workers share a device");
-    }
-    if (first->devices != pipeline.stages[s].devices)
-      return bad_configuration("stages of one worker name different devices");
-  }
+                   "the schedule has another number of stages");
+  PIPEWRIGHT_TRY(const std::vector<const PipelineStage*> stage_of_worker,
+                 stage_of_workers(pipeline, worker_of, schedule.num_workers()));
 
   Plan plan;
   plan.model = problem.profile->model;
@@ -63,7 +71,7 @@ Result<Plan> plan_of(const Pipeline& pipeline, const Problem& problem,
   plan.schedule_name = pipeline.schedule;
   std::vector<int> replicas;
   std::vector<std::vector<WorkerId>> workers;
-  for (const PipelineStage* stage : on_worker) {
+  for (const PipelineStage* stage : stage_of_worker) {
     auto& ids = workers.emplace_back();
     for (DeviceId device : stage->devices) {
       ids.push_back(WorkerId(plan.devices.size()));
@@ -82,7 +90,7 @@ Result<Plan> plan_of(const Pipeline& pipeline, const Problem& problem,
     for (; first < from.end; ++first) stage.forward.push_back(LayerId(first));
     for (; backward_first < backward_end; ++backward_first)
       stage.backward.push_back(LayerId(backward_first));
-    stage.workers = workers[static_cast<std::size_t>(worker_of[s])];
+    stage.workers = workers[worker_of[s].index()];
     stage.recompute = from.recompute;
     plan.stages.push_back(std::move(stage));
   }

@@ -1,4 +1,5 @@
-// From what a planner decides (cuts, devices, replicas, schedule) to a Plan.
+// What most planners decide (cuts, devices, replicas, schedule), and the Plan
+// that follows from it. For planners whose stages are consecutive layers.
 
 #pragma once
 
@@ -12,10 +13,10 @@
 
 namespace pipewright {
 
-// A stage of a chain: layers up to `end`, on these devices.
+// A stage of consecutive layers, from the end of the stage before.
 struct PipelineStage {
-  int end = 0;            // the first layer behind it
-  int backward_end = -1;  // of its backward; -1: the same
+  int end = 0;            // one past the last layer
+  int backward_end = -1;  // the same for its backward; -1: equal to `end`
   std::vector<DeviceId> devices;
   bool recompute = false;
 };
@@ -23,22 +24,26 @@ struct PipelineStage {
 struct Pipeline {
   int microbatch = 1;
   std::string schedule = "1f1b";  // a generator's name
-  int chunks = 1;  // stages per worker: stages.size() is chunks * workers
+  int stages_per_worker = 1;
   Replication replication = Replication::Split;
   std::vector<PipelineStage> stages;
-  // For generators that look at them, as in ScheduleRequest; empty: none do.
+  // For generators that use times, as in ScheduleRequest; empty: unit times.
   std::vector<ScheduleRequest::StageTimes> times;
   Seconds transfer;
+
+  int num_workers() const {
+    return static_cast<int>(stages.size()) / stages_per_worker;
+  }
 };
 
-// The plan of a pipeline for a problem. Stage s of a schedule with chunks runs
-// where the schedule has it. Fails as generate_schedule and check_plan do, and
-// with BadConfiguration unless stages of one worker name the same devices and
-// those of different workers different ones.
+// The plan of a pipeline for a problem. The schedule decides which stages share
+// a worker. Fails as generate_schedule and check_plan do, and with
+// BadConfiguration unless stages of one worker have the same devices and stages
+// of different workers have different ones.
 Result<Plan> plan_of(const Pipeline& pipeline, const Problem& problem,
                      const std::string& planner);
 
-// The plan, scored. Fails as plan_of and the estimator do.
+// The plan with its estimate. Fails as plan_of and the estimator do.
 Result<Planned> planned(const Pipeline& pipeline, const Problem& problem,
                         const std::string& planner);
 

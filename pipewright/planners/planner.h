@@ -1,9 +1,11 @@
-// Where to cut, on which device what goes, in which order: one interface, one
-// method a file, listed in planner_registry.cc.
+// The interface of a planner: it takes a problem (profile, cluster, minibatch,
+// method) and returns a plan, which says where to cut the model, which device
+// gets which stage, and in which order each worker computes.
 //
-// A planner is faithful to its own cost model when it searches; what it returns
-// is then scored by the same estimator as everyone else's (the simulator,
-// handed in as a function: planners do not know it).
+// Each planner searches with the cost model of its paper. The plan that it
+// returns is then scored by one estimator for all of them (the simulator, given
+// as a function: planners do not include it). One planner per folder or file,
+// listed in planner_registry.cc.
 
 #pragma once
 
@@ -26,19 +28,19 @@ struct Estimate {
   double bubble = 0;          // share of worker time not computing
   std::vector<Bytes> memory;  // peak per worker
   Bytes traffic;              // between workers, per minibatch
-  double staleness = 0;       // steps that the stalest stage's forward lags
+  double staleness = 0;       // largest delay of a stage's forward, in steps
   bool fits = true;           // every worker within its device's memory
 };
 // Fails if the plan does not lower to a valid program.
 using Estimator = std::function<Result<Estimate>(const Plan&)>;
-// An estimator for another profile or cluster, to both of which it keeps
-// references, within a limit of memory (0: none).
+// Makes an estimator for another profile or cluster. The estimator keeps
+// references to both. A memory limit of 0 means no limit.
 using EstimatorFor = std::function<Estimator(const Profile&, const Cluster&,
                                              Bytes memory_limit)>;
-// What copies of a plan would do side by side: the first copy on the devices of
-// the plan, the others on groups of devices like it (copies.h). Step, traffic
-// and fit are those of all copies together, memory is that of the plan's own
-// workers.
+// Estimates `copies` copies of a plan that run side by side: the first on the
+// plan's devices, the others on equal groups of devices (copies.h). Step,
+// traffic and fit are those of all copies together; memory is that of the
+// plan's own workers.
 using CopiesEstimator =
     std::function<Result<Estimate>(const Plan& plan, int copies)>;
 
@@ -47,26 +49,27 @@ struct Problem {
   const Cluster* cluster = nullptr;
   int minibatch = 1;              // samples per optimizer step
   std::vector<int> microbatches;  // candidate sizes; each divides minibatch
-  // What they would be on another cluster; empty: the same.
+  // The candidate sizes for another cluster; empty: the same.
   std::function<std::vector<int>(const Cluster&)> microbatches_for;
   Method method = Method::Sync;
-  int stages = 0;            // asked for; 0: any number
-  bool any_planner = false;  // a refusal speaks of plans, not of one planner's
+  int stages = 0;  // required number of stages; 0: any
+  // Errors say "no plan", not "no plan of balanced".
+  bool any_planner = false;
   int optimizer_words = 1;
   Estimator estimate;               // called from several threads at once
-  CopiesEstimator estimate_copies;  // empty: copies are estimated one by one
-  EstimatorFor estimator_for;       // empty: for this problem only
+  CopiesEstimator estimate_copies;  // empty: copies are not estimated
+  EstimatorFor estimator_for;       // empty: no other problem is estimated
   Bytes memory_limit;               // per device; 0: the device's own memory
 
-  // How long to search. Planners that may take long ask is_over() now and then
-  // and answer with the best so far. What is found in time does not depend on
-  // the number of threads.
-  Seconds budget;                  // for planners that share it out; 0: none
+  // Time limit. Planners that may take long call is_over() now and then, and
+  // return the best plan found so far. The plan does not depend on the number
+  // of threads unless the time limit ends the search.
+  Seconds budget;                  // for planners that divide it; 0: none
   std::function<bool()> is_over_;  // empty: never
   int threads = 0;                 // 0: one per core
   bool is_over() const { return is_over_ && is_over_(); }
-  bool has_asked_stages(const Plan& plan) const {
-    return stages == 0 || static_cast<int>(plan.stages.size()) == stages;
+  bool has_required_stages(const Plan& plan) const {
+    return stages == 0 || plan.num_stages() == stages;
   }
 
   Bytes memory_of(DeviceId device) const {
@@ -82,7 +85,19 @@ struct Planned {
   Seconds promised;     // step time by the planner's own cost model
   Seconds lower_bound;  // no plan of this problem can be faster
   std::string why;      // one sentence
-  std::vector<std::string> notes;  // what was tried and why it lost
+  std::vector<std::string> notes;  // what was tried and why it was not chosen
+};
+
+// How much work plan() does. `auto` decides by it which planners it asks about
+// one group of a large cluster (auto_planner.cc), and `compare` runs `auto`
+// after the others.
+enum class PlanningEffort {
+  FixedShape,  // one stage per device, or one stage on all devices: `auto`
+               // tries these shapes itself, so asking adds nothing
+  Linear,      // a few passes over the layers
+  Quadratic,   // a table over pairs of layers: slow for hundreds of layers
+  Search,      // a search that may take seconds
+  AllPlanners  // asks all other planners and improves their plans
 };
 
 class Planner {
@@ -91,14 +106,15 @@ class Planner {
   virtual std::string name() const = 0;     // "bapipe"
   virtual std::string summary() const = 0;  // in one line
   virtual std::string source() const = 0;   // paper: title, venue, year
+  virtual PlanningEffort effort() const = 0;
   // Fails with BadConfiguration and what would be needed ("no plan fits 16 GB:
-  // stage 1 needs 19.2 GB at best").
+  // stage 1 needs at least 19.2 GB").
   virtual Result<Planned> plan(const Problem& problem) const = 0;
 };
 
-// Every planner, in the order `compare` shows ties.
+// Every planner. `compare` shows ties in this order; `auto` is the last.
 const std::vector<std::unique_ptr<Planner>>& planners();
-// Fails with BadConfiguration, the nearest name offered.
+// Fails with BadConfiguration; the hint offers the nearest name.
 Result<const Planner*> find_planner(const std::string& name);
 
 }  // namespace pipewright

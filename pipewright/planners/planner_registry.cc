@@ -1,8 +1,6 @@
-// The list of planners.
+#include "pipewright/planners/planner_registry.h"
 
 #include "pipewright/base/text.h"
-#include "pipewright/planners/list.h"
-#include "pipewright/planners/planner.h"
 
 namespace pipewright {
 
@@ -34,7 +32,7 @@ Result<const Planner*> find_planner(const std::string& name) {
     if (planner->name() == name) return planner.get();
     names.push_back(planner->name());
   }
-  return bad_configuration("there is no planner \"" + name + "\"",
+  return bad_configuration("unknown planner \"" + name + "\"",
                            suggestion(name, names));
 }
 

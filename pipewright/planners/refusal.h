@@ -1,9 +1,9 @@
-// What a planner says where nothing fits: which stage needs how much at best,
-// how much with recompute, and how many devices would do.
+// The error of a planner for which no plan fits: which stage needs how much
+// memory, how much with recompute, and how many devices would be enough.
 //
 //   no plan of balanced fits 16 GB: stage 1 (V100.1) needs 19.2 GB at best,
-//   17.0 GB with recompute; hint: 5 devices would do (--cluster 5xV100@1GB/s),
-//   fewer would not
+//   17.0 GB with recompute; hint: 5 devices are enough (--cluster
+//   5xV100@1GB/s), fewer are not
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace pipewright {
 
-// The worker of a plan that exceeds its device most.
+// The worker of a plan that exceeds its device's memory by the largest factor.
 struct Shortage {
   double ratio = 0;  // of need to limit
   Bytes need, limit;
@@ -24,25 +24,20 @@ struct Shortage {
 };
 Shortage shortage_of(const Planned& planned, const Problem& problem);
 
-// The fewest devices, each with as much memory as the smallest of the cluster,
-// on which a pipeline of one stage a device fits, at the smallest microbatch,
-// by a formula: weights, gradients and optimizer state, what 1F1B keeps, and
-// buffers. 0 if some layer
-// alone is too large.
-int devices_needed(const Problem& problem, bool recompute);
+// The hint: the fewest devices for which the planner has a plan
+// (fewest_devices.h), or if that is unknown, about how many by the formula of
+// devices_needed.h.
+std::string more_devices_hint(const Problem& problem,
+                              const std::string& planner);
 
-// What would help that planner: the fewest devices for which it has a plan
-// (more_devices.h), or where that is not known, by the formula, about how many.
-std::string remedy(const Problem& problem, const std::string& planner);
-
-// The least that was needed without recompute and with it, where that was
-// tried.
+// `plain` and `recomputed` are the smallest shortages among the plans that were
+// tried without and with recompute; at least one is given.
 Error nothing_fits(const Problem& problem, const std::string& planner,
                    const std::optional<Shortage>& plain,
                    const std::optional<Shortage>& recomputed);
 
-// The same for a planner that tries no recompute itself: its nearest plan, with
-// every stage recomputed.
+// For a planner that does not try recompute: `nearest` is its plan that comes
+// nearest to fitting. It is estimated again with recompute in every stage.
 Error nothing_fits(const Problem& problem, const Planned& nearest);
 
 }  // namespace pipewright

@@ -1,7 +1,9 @@
 #include "pipewright/planners/stage_list.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "pipewright/base/index.h"
+#include "pipewright/base/infinity.h"
 
 namespace pipewright {
 
@@ -30,7 +32,7 @@ Pipeline pipeline_of(const std::vector<int>& ends, int microbatch,
 }
 
 BytesPerSecond slowest_link(const Cluster& cluster, int first, int end) {
-  double slowest = std::numeric_limits<double>::infinity();
+  double slowest = kInfinity;
   for (int a = first; a < end; ++a)
     for (int b = first; b < end; ++b)
       if (const Link* link = cluster.link(DeviceId(a), DeviceId(b));
@@ -48,11 +50,10 @@ Levels levels_of(const Cluster& cluster) {
   if (hosts < 2 || devices % hosts != 0) return levels;
   const int size = devices / hosts;
   for (int d = 0; d < devices; ++d)
-    if (cluster.devices()[static_cast<std::size_t>(d)].host != d / size)
-      return levels;
+    if (cluster.devices()[at(d)].host != d / size) return levels;
   levels.inner = size;
   levels.outer = hosts;
-  double inner = std::numeric_limits<double>::infinity();
+  double inner = kInfinity;
   for (int host = 0; host < hosts; ++host)
     inner = std::min(
         inner, slowest_link(cluster, host * size, (host + 1) * size).value());

@@ -1,6 +1,6 @@
-// Stages as the planners that count replicas decide them: where each ends and
-// on how many devices it is, the devices taken in the cluster's order. And what
-// a cluster looks like to a planner that knows bandwidths by level only.
+// Stages as an end and a number of replicas, with devices in the cluster's
+// order; and a cluster as a planner sees it that knows one kind of device and
+// one bandwidth per level.
 
 #pragma once
 
@@ -14,32 +14,32 @@
 namespace pipewright {
 
 struct StageShape {
-  int end = 0;  // the first layer behind it
+  int end = 0;  // one past the last layer
   int replicas = 1;
 
   auto operator<=>(const StageShape&) const = default;
 };
 
-// The schedule is 1F1B, drained or not as the problem's method has it.
+// With the schedule 1f1b, or async-1f1b if the problem's method is
+// asynchronous.
 Pipeline pipeline_of(const std::vector<StageShape>& stages, int microbatch,
                      const Problem& problem, Replication replication);
-// One device each.
+// One device per stage.
 Pipeline pipeline_of(const std::vector<int>& ends, int microbatch,
                      const Problem& problem);
 
-// Devices of a host, hosts, and the slowest way inside and between them.
+// A cluster of equal hosts, with the slowest link inside and between them.
 struct Levels {
-  int inner = 1;  // devices a level-1 group has
-  int outer = 1;  // groups; 1 where hosts differ in size or there is only one
+  int inner = 1;  // devices per host
+  int outer = 1;  // hosts; 1 if there is only one or they differ in size
   BytesPerSecond inner_bandwidth, outer_bandwidth;
 };
 Levels levels_of(const Cluster& cluster);
 
-// The slowest link between devices first..end-1; infinite for a single one.
+// The slowest link between devices first..end-1; infinite for a single device.
 BytesPerSecond slowest_link(const Cluster& cluster, int first, int end);
 
-// Index of the kind that the planners that know one kind only reckon with: that
-// of the first device.
+// The kind of the first device, for planners that know only one kind.
 int leading_kind(const Cluster& cluster);
 
 }  // namespace pipewright

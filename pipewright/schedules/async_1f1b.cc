@@ -1,12 +1,12 @@
-// Asynchronous 1F1B: filled once, never drained. In its steady state no worker
-// ever waits; the price is that weights change while microbatches are on their
-// way, which the method (stash, 2bw, pipemare, ...) has to deal with.
+// Asynchronous 1F1B: filled once, never drained. In steady state no worker
+// waits, but weights change while microbatches are in flight; the method
+// (stash, 2bw, pipemare, ...) says how to handle that.
 //
 // Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN
 // Training", SOSP 2019; Yang et al., "PipeMare: Asynchronous Pipeline Parallel
 // DNN Training", MLSys 2021.
 //
-//   p = 3, M = 2:   prologue | body, again and again | epilogue
+//   p = 3, M = 2:   prologue | body, repeated        | epilogue
 //   0:              F0 F1    | F2 B0 F3 B1           | ...
 //   1:              F0       | F1 B0 F2 B1           | ...
 //   2:                       | F0 B0 F1 B1           | ...

@@ -1,5 +1,5 @@
-// Asynchronous 1F1B in which a stage runs a given number of microbatches ahead
-// for each stage behind it: what async-1f1b and async-1f1b-so have in common.
+// Asynchronous 1F1B in which a stage runs `lead` microbatches ahead for each
+// stage after it. For async-1f1b and async-1f1b-so.
 
 #pragma once
 

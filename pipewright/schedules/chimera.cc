@@ -1,7 +1,7 @@
 // Chimera: two pipelines in opposite directions over the same workers. Stage s
-// is on worker s for the even microbatches and on worker p-1-s for the odd
-// ones, so that one direction computes where the other would idle. Weights are
-// held twice.
+// is on worker s for even microbatches and on worker p-1-s for odd ones, so
+// that one direction computes where the other would wait. Weights are held
+// twice.
 //
 // Li and Hoefler, "Chimera: Efficiently Training Large-Scale Neural Networks
 // with Bidirectional Pipelines", SC 2021.
@@ -13,15 +13,15 @@
 //   3 |0F10F3   3F03B03F23B20B1   0B3
 //
 // The paper merges two 1F1B orders slot by slot, which needs p even and M a
-// multiple of p. Here the same order comes from list scheduling with half of p
-// in flight per direction, for any p and M; with p odd the stage in the middle
-// has one worker only, which serves both directions.
+// multiple of p. Here list scheduling with p/2 microbatches in flight per
+// direction gives the same order, for any p and M. With p odd, the middle stage
+// has only one worker, which serves both directions.
 //
-// At M = p, p even: M(F+B) + (p-2)max(F,B), which is (p/2-1)(F+B) beyond M(F+B)
-// where F = B. With B = 2F that is the paper's bubble ratio of
-// (p-2)/(3M/2 + p-2); (p/2-1)(F+B) cannot be had there: at p = 4 no order of
-// these stages on these workers takes less than ours (a test tries them all).
-// In flight at a worker: at most p of M.
+// At M = p, p even: M(F+B) + (p-2)max(F,B), which is (p/2-1)(F+B) more than
+// M(F+B) where F = B. With B = 2F that is the paper's bubble ratio of
+// (p-2)/(3M/2 + p-2). Then (p/2-1)(F+B) is not possible: at p = 4 no order of
+// these stages on these workers takes less than ours (a test tries all of
+// them). In flight at a worker: at most p of M.
 
 #include "pipewright/schedules/generators.h"
 #include "pipewright/schedules/list_order.h"

@@ -1,6 +1,6 @@
 // DualPipeV: a V whose steady state joins the forward of one microbatch with
-// the backward of another, so that the one's compute hides the other's
-// communication.
+// the backward of another, so that the compute of one overlaps with the
+// communication of the other.
 //
 // DualPipe is in "DeepSeek-V3 Technical Report" (2024); its V form is in
 // deepseek-ai/DualPipe (2025), whose eight phases are followed here.
@@ -13,12 +13,12 @@
 //   1:   F0f0F1f1F2b0  f2B0F3b1f3B1b2  B2    i3I3w3W3
 //                      ------------
 //
-// A microbatch's backward is whole (B) but at the ends, where W put off fills
-// gaps. At F = I = W the bubble is the published one,
+// A microbatch's backward is whole (B), except at the ends, where delayed W
+// fill the bubble. At F = I = W the bubble is the published one,
 // (p-1)((F+B) + B - 3W) with B = I+W.
 //
-// With fewer than 2p microbatches it is the order for 2p without those that are
-// not there; what was joined with one of them stands alone.
+// With fewer than 2p microbatches it is the order for 2p without the
+// microbatches that do not exist; an action joined with one of them is alone.
 
 #include <algorithm>
 
@@ -43,7 +43,7 @@ void fill_dualpipev(OrderWriter& order, VStages v, int w, int p) {
 
 void steady(OrderWriter& order, VStages v, int w, int p, int microbatches) {
   for (int i = 0; i < microbatches - 2 * p + w + 1; ++i) {
-    if (i == 0 && w == p - 1) {  // apart: the next worker up waits for F
+    if (i == 0 && w == p - 1) {  // not joined: the next worker waits for F
       order.forward(v.down);
       order.whole_backward(v.up);
     } else {
@@ -57,7 +57,7 @@ void steady(OrderWriter& order, VStages v, int w, int p, int microbatches) {
   }
 }
 
-// From halfway on only gradients go up and down, and W fills the gaps.
+// In the second half only gradients are sent, and W fill the bubble.
 void drain(OrderWriter& order, VStages v, int w, int p) {
   const int halfway = w + 1;  // counted in the 2(w+1) backwards that follow
   for (int i = 0; i < 2 * (w + 1); ++i) {
@@ -89,8 +89,8 @@ Result<Schedule> generate_dualpipev(const ScheduleRequest& request) {
 
 ScheduleGenerator dualpipev() {
   return {"dualpipev",
-          "hides communication behind joined F and B; two stages "
-          "a worker",
+          "overlaps communication with compute; two stages "
+          "per worker",
           "DeepSeek-V3 Technical Report, 2024; deepseek-ai/DualPipe, 2025",
           generate_dualpipev};
 }

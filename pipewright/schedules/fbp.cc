@@ -1,17 +1,17 @@
 // FBP: the forward of one microbatch and the backward of another at once, on a
-// device whose resources the two share (an FPGA's). A pair takes the time of
-// both but needs only half the bandwidth: one tensor down and one up in F+B.
+// device whose resources they share (an FPGA). A pair takes the time of both,
+// but needs only half the bandwidth: one activation and one gradient in F+B.
 //
 // Zhao et al., "BaPipe: Exploration of Balanced Pipeline Parallelism for DNN
-// Training", arXiv 2012.12544, 2020. While only forwards or only backwards are
-// left they use the whole device.
+// Training", arXiv 2012.12544, 2020. A forward or backward without a partner
+// uses the whole device.
 //
 //   0 |F0F1F2F3F4        F5.B0=B1==  B2==B3==  B4==B5==
 //   1 |  F0F1F2    F3.B0=F4.B1=F5.B2=B3==  B4==B5==
 //   2 |    F0F1.B0=F2.B1=F3.B2=F4.B3=F5.B4=B5==
 //
 // Step M(F+B) + (p-1)(F+B); in flight min(M, 2(p-i+1)) at stage i (from 1),
-// since what a pair's forward makes is there while its backward still runs.
+// because the activations of a pair's forward exist while its backward runs.
 
 #include "pipewright/schedules/generators.h"
 

@@ -1,5 +1,5 @@
-// What makes a Schedule from numbers: one generator a file, listed in
-// registry.cc.
+// Generators of schedules: each makes a Schedule from the numbers of workers
+// and microbatches. One generator per file, listed in registry.cc.
 
 #pragma once
 
@@ -13,12 +13,12 @@
 
 namespace pipewright {
 
-// What a generator may look at. Most look only at the first two; a search wants
-// times and limits.
+// The input of a generator. Most use only the first two numbers; zero-bubble
+// and spp-pe also use times and limits.
 struct ScheduleRequest {
-  int workers = 1;       // p: pipeline depth; without chunks also the stages
-  int microbatches = 1;  // M: per minibatch
-  int chunks = 2;        // v: stages per worker, where the generator has them
+  int workers = 1;            // p
+  int microbatches = 1;       // M: per minibatch
+  int stages_per_worker = 2;  // v: for generators that allow several
 
   // Per stage (p * v of them); empty: F = I = W = 1.
   struct StageTimes {
@@ -26,8 +26,8 @@ struct ScheduleRequest {
   };
   std::vector<StageTimes> times;
   Seconds transfer;  // between neighbouring stages
-  // Microbatch activations a worker may hold at once, in units of one stage's:
-  // one per worker, one for all of them, or none for no limit.
+  // How many activations of one stage and microbatch a worker may hold at once:
+  // one number per worker, one for all of them, or none for no limit.
   std::vector<double> memory_limit;
 };
 
@@ -41,8 +41,8 @@ struct ScheduleGenerator {
 // Every generator, in the order `schedule --list` shows them.
 const std::vector<ScheduleGenerator>& schedule_generators();
 
-// Fails with BadConfiguration: an unknown name (the nearest offered), or
-// numbers that the generator cannot do (why).
+// Fails with BadConfiguration for an unknown name (the hint offers the nearest)
+// and for numbers that the generator does not support.
 Result<Schedule> generate_schedule(const std::string& name,
                                    const ScheduleRequest& request);
 

@@ -1,5 +1,5 @@
-// Every generator by its function: one a file, named as the file is.
-// registry.cc puts them in order; everyone else asks for them by name
+// The functions that create the generators, each named as its file. For
+// registry.cc and the files that define them; everyone else uses names
 // (generator.h).
 
 #pragma once
@@ -25,7 +25,7 @@ ScheduleGenerator chimera();
 ScheduleGenerator hanayo();
 ScheduleGenerator async_1f1b();
 ScheduleGenerator async_1f1b_so();
-ScheduleGenerator async_chunks();
+ScheduleGenerator async_deep();
 ScheduleGenerator spp_pe();
 ScheduleGenerator spp_pe_capped();
 

@@ -1,5 +1,5 @@
-// GPipe: all forwards, then all backwards. Simple, and hungry: every microbatch
-// is in flight at once.
+// GPipe: all forwards, then all backwards. Simple, but all microbatches are in
+// flight at once.
 //
 // Huang et al., "GPipe: Efficient Training of Giant Neural Networks using
 // Pipeline Parallelism", NeurIPS 2019. Backwards go in ascending order here
@@ -12,6 +12,7 @@
 //
 // Step M(F+B) + (p-1)(F+B); in flight M at every stage.
 
+#include "pipewright/base/index.h"
 #include "pipewright/schedules/generators.h"
 #include "pipewright/schedules/warm_up.h"
 
@@ -24,8 +25,7 @@ ScheduleGenerator gpipe() {
           [](const ScheduleRequest& request) {
             return warmed_up_schedule(
                 request.microbatches,
-                std::vector<int>(static_cast<std::size_t>(request.workers),
-                                 request.microbatches));
+                std::vector<int>(at(request.workers), request.microbatches));
           }};
 }
 

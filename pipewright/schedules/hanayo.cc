@@ -1,7 +1,7 @@
 // Hanayo: waves. With v stages per worker a microbatch runs down the workers
-// and back up again, v/2 times: stage s is on worker s mod p on the way down
-// and on worker p-1 - s mod p on the way up. Chimera's small bubble without
-// holding weights twice, and the turning points need no transfer.
+// and up again, v/2 times: stage s is on worker s mod p on the way down and on
+// worker p-1 - s mod p on the way up. The bubble is as small as Chimera's, but
+// weights are held once, and the turning points need no transfer.
 //
 // Liu et al., "Hanayo: Harnessing Wave-like Pipeline Parallelism for Enhanced
 // Large Model Training Efficiency", SC 2023.
@@ -13,9 +13,9 @@
 // The order comes from list scheduling with p microbatches in flight, for any
 // p, v and M; an odd v ends with half a wave.
 //
-// At M = p, v even: (p-1) 2max(F,B)/v beyond M(F+B), F and B being those of a
-// whole worker: where F = B the same as interleaved. The order inside a wave is
-// ours.
+// At M = p, v even: (p-1) 2max(F,B)/v more than M(F+B), where F and B are those
+// of a whole worker; the same as interleaved where F = B. The order inside a
+// wave is ours.
 
 #include <algorithm>
 
@@ -32,7 +32,7 @@ ScheduleGenerator hanayo() {
             const int p = request.workers;
             ListOrderRequest list;
             list.workers = p;
-            list.stages = p * request.chunks;
+            list.stages = p * request.stages_per_worker;
             list.microbatches = request.microbatches;
             list.in_flight_per_lane = p;
             list.worker_of = [p](int stage, int) {

@@ -4,6 +4,8 @@
 #include <set>
 #include <tuple>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 namespace {
 
@@ -11,14 +13,14 @@ class ListScheduler {
  public:
   explicit ListScheduler(const ListOrderRequest& request)
       : request_(request),
-        orders_(static_cast<std::size_t>(request.workers)),
+        orders_(at(request.workers)),
         ready_(orders_.size()),
         busy_(orders_.size(), false),
-        next_of_lane_(static_cast<std::size_t>(request.lanes)) {}
+        next_of_lane_(at(request.lanes)) {}
 
   Orders run() {
     for (int lane = 0; lane < request_.lanes; ++lane) {
-      next_of_lane_[static_cast<std::size_t>(lane)] = lane;
+      next_of_lane_[at(lane)] = lane;
       for (int i = 0; i < request_.in_flight_per_lane; ++i) admit(lane, 0);
     }
     while (!events_.empty()) {
@@ -29,10 +31,9 @@ class ListScheduler {
         events_.pop();
         touched.push_back(event.worker);
         if (event.arrives)
-          ready_[static_cast<std::size_t>(event.worker)].insert(
-              urgency(event.action));
+          ready_[at(event.worker)].insert(urgency(event.action));
         else
-          busy_[static_cast<std::size_t>(event.worker)] = false;
+          busy_[at(event.worker)] = false;
       }
       for (int worker : touched) start(worker, now);
     }
@@ -75,14 +76,14 @@ class ListScheduler {
   }
 
   void admit(int lane, double time) {
-    int& next = next_of_lane_[static_cast<std::size_t>(lane)];
+    int& next = next_of_lane_[at(lane)];
     if (next >= request_.microbatches) return;
     arrive({StageId(0), next, ComputeKind::Forward}, time, -1);
     next += request_.lanes;
   }
 
   void start(int worker, double now) {
-    const auto w = static_cast<std::size_t>(worker);
+    const std::size_t w = at(worker);
     if (busy_[w] || ready_[w].empty()) return;
     const ComputeAction action = action_of(*ready_[w].begin());
     ready_[w].erase(ready_[w].begin());

@@ -1,8 +1,8 @@
-// Orders by list scheduling: each worker, whenever it is idle, takes the most
+// Orders by list scheduling: each worker, whenever it is idle, starts the most
 // urgent action that is ready. For generators whose order is best described by
-// what it prefers: Chimera's two directions, Hanayo's waves.
+// a priority: Chimera's two directions, Hanayo's waves, SPP.
 //
-// Knows the times it is told and nothing of links but a delay.
+// Knows the times of the request, and of links only a delay.
 
 #pragma once
 
@@ -18,8 +18,8 @@ struct ListOrderRequest {
   int workers = 1;
   int stages = 1;
   int microbatches = 1;
-  // Microbatches of one lane share a limit on how many are on their way from
-  // their first forward to their last backward. Lane of m is m % lanes.
+  // At most so many microbatches of one lane are in flight, from their first
+  // forward to their last backward. Microbatch m is in lane m % lanes.
   int lanes = 1;
   int in_flight_per_lane = 1;
   std::function<int(int stage, int microbatch)> worker_of;

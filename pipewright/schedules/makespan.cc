@@ -4,14 +4,15 @@
 #include <cstdint>
 
 #include "pipewright/base/check.h"
+#include "pipewright/base/index.h"
 
 namespace pipewright {
 namespace {
 
 bool is_forward(ComputeKind kind) { return kind == ComputeKind::Forward; }
 
-// Runs every worker as far as it can go; a worker that lacks an input sleeps on
-// it and is woken by the action that makes it. So each action is looked at a
+// Runs every worker as far as possible. A worker that lacks an input sleeps
+// until the action that produces it wakes it, so that each action is visited a
 // bounded number of times.
 class LongestPath {
  public:
@@ -25,17 +26,16 @@ class LongestPath {
         next_(orders.size(), 0),
         clock_(orders.size(), 0),
         spans_(orders.size()),
-        values_(2 * static_cast<std::size_t>(num_stages) *
-                static_cast<std::size_t>(num_microbatches)),
-        sleeper_after_(orders.size(), -1) {
-    if (times_.empty()) times_.resize(static_cast<std::size_t>(num_stages));
-    PIPEWRIGHT_CHECK(times_.size() == static_cast<std::size_t>(num_stages),
+        values_(2 * at(num_stages) * at(num_microbatches)),
+        next_sleeper_(orders.size(), -1) {
+    if (times_.empty()) times_.resize(at(num_stages));
+    PIPEWRIGHT_CHECK(times_.size() == at(num_stages),
                      "the request has times for " +
                          std::to_string(times_.size()) + " stages, not " +
                          std::to_string(num_stages));
     for (const auto& order : orders)
       for (const ComputeAction& action : order)
-        if (Value* value = made_by(action)) ++value->makers;
+        if (Value* value = output_of(action)) ++value->producers;
   }
 
   std::optional<std::vector<WorkerSpan>> run() {
@@ -53,24 +53,23 @@ class LongestPath {
   }
 
  private:
-  struct Value {  // an activation or a gradient, over all who make it
+  // An activation or a gradient; with replicas several actions produce it.
+  struct Value {
     double ready = 0;
-    int makers = 0;  // still to come
-    int maker = -1;  // the worker that was last
-    int sleeper = -1;
+    int producers = 0;  // actions that have not run yet
+    int producer = -1;  // the last worker
+    int first_sleeper = -1;
   };
 
   Value& value_at(bool backward, int stage, int microbatch) {
-    return values_[2 * (static_cast<std::size_t>(stage) *
-                            static_cast<std::size_t>(num_microbatches_) +
-                        static_cast<std::size_t>(microbatch)) +
+    return values_[2 * (at(stage) * at(num_microbatches_) + at(microbatch)) +
                    (backward ? 1 : 0)];
   }
-  Value* made_by(const ComputeAction& a) {
+  Value* output_of(const ComputeAction& a) {
     if (!is_forward(a.kind) && !starts_backward(a.kind)) return nullptr;
     return &value_at(starts_backward(a.kind), a.stage.value, a.microbatch);
   }
-  Value* needed_by(const ComputeAction& a) {
+  Value* input_of(const ComputeAction& a) {
     if (is_forward(a.kind) && a.stage.value > 0)
       return &value_at(false, a.stage.value - 1, a.microbatch);
     if (starts_backward(a.kind) && a.stage.value + 1 < num_stages_)
@@ -93,50 +92,50 @@ class LongestPath {
     return 0;
   }
 
-  // Does the worker's next action (with those joined to it); false when it has
+  // Runs the worker's next action, with those joined to it; false if it has
   // none or must wait.
   bool step(int worker) {
-    const auto w = static_cast<std::size_t>(worker);
+    const std::size_t w = at(worker);
     const auto& order = orders_[w];
     if (next_[w] == order.size()) return false;
     std::size_t last = next_[w];
     while (order[last].joined && last + 1 < order.size()) ++last;
     double start = clock_[w], length = 0;
     for (std::size_t i = next_[w]; i <= last; ++i) {
-      if (Value* value = needed_by(order[i])) {
-        if (value->makers > 0) return sleep(worker, *value);
+      if (Value* value = input_of(order[i])) {
+        if (value->producers > 0) return sleep(worker, *value);
         start = std::max(
-            start, value->ready + (value->maker == worker ? 0 : transfer_));
+            start, value->ready + (value->producer == worker ? 0 : transfer_));
       }
       length += duration(order[i]);
     }
     if (next_[w] == 0) spans_[w].start = Seconds(start);
     clock_[w] = start + length;
     spans_[w].end = Seconds(clock_[w]);
-    for (std::size_t i = next_[w]; i <= last; ++i) publish(worker, order[i]);
+    for (std::size_t i = next_[w]; i <= last; ++i) finish(worker, order[i]);
     next_[w] = last + 1;
     return true;
   }
 
   bool sleep(int worker, Value& value) {
-    sleeper_after_[static_cast<std::size_t>(worker)] = value.sleeper;
-    value.sleeper = worker;
+    next_sleeper_[at(worker)] = value.first_sleeper;
+    value.first_sleeper = worker;
     return false;
   }
 
-  void publish(int worker, const ComputeAction& action) {
-    Value* value = made_by(action);
+  // Sets the action's output, and wakes the workers that wait for it.
+  void finish(int worker, const ComputeAction& action) {
+    Value* value = output_of(action);
     if (value == nullptr) return;
-    const double end = clock_[static_cast<std::size_t>(worker)];
-    if (value->maker < 0 || end >= value->ready) {
+    const double end = clock_[at(worker)];
+    if (value->producer < 0 || end >= value->ready) {
       value->ready = end;
-      value->maker = worker;
+      value->producer = worker;
     }
-    if (--value->makers > 0) return;
-    for (int s = value->sleeper; s >= 0;
-         s = sleeper_after_[static_cast<std::size_t>(s)])
+    if (--value->producers > 0) return;
+    for (int s = value->first_sleeper; s >= 0; s = next_sleeper_[at(s)])
       awake_.push_back(s);
-    value->sleeper = -1;
+    value->first_sleeper = -1;
   }
 
   const Orders& orders_;
@@ -147,7 +146,8 @@ class LongestPath {
   std::vector<double> clock_;
   std::vector<WorkerSpan> spans_;
   std::vector<Value> values_;
-  std::vector<int> sleeper_after_;  // a list of sleepers hangs on each value
+  std::vector<int>
+      next_sleeper_;  // by worker: another that waits for the value
   std::vector<int> awake_;
 };
 
@@ -168,7 +168,7 @@ std::vector<WorkerSpan> worker_spans(const Schedule& schedule,
                          minibatches * schedule.num_microbatches(), request)
           : worker_spans(schedule.sections().body, schedule.num_stages(),
                          schedule.num_microbatches(), request);
-  PIPEWRIGHT_CHECK(spans.has_value(), "a valid schedule that cannot go on");
+  PIPEWRIGHT_CHECK(spans.has_value(), "a valid schedule deadlocks");
   return *std::move(spans);
 }
 
@@ -178,14 +178,6 @@ Seconds schedule_makespan(const Schedule& schedule,
   for (const WorkerSpan& span : worker_spans(schedule, request))
     end = std::max(end, span.end);
   return end;
-}
-
-Seconds schedule_longest_span(const Schedule& schedule,
-                              const ScheduleRequest& request) {
-  Seconds longest;
-  for (const WorkerSpan& span : worker_spans(schedule, request))
-    longest = std::max(longest, span.end - span.start);
-  return longest;
 }
 
 int peak_activations(const Schedule& schedule, WorkerId worker) {

@@ -1,5 +1,5 @@
-// 1F1B: as soon as a backward can run it does, so that few microbatches are in
-// flight. The step is as long as GPipe's.
+// 1F1B: a backward runs as soon as it can, so that few microbatches are in
+// flight. The step takes as long as GPipe's.
 //
 // Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN
 // Training", SOSP 2019, for the order; Fan et al., "DAPPLE: A Pipelined Data
@@ -18,7 +18,7 @@
 namespace pipewright {
 
 ScheduleGenerator one_f_one_b() {
-  return {"1f1b", "backwards as early as can be: gpipe's time, least memory",
+  return {"1f1b", "backwards as early as possible: gpipe's time, less memory",
           "DAPPLE: A Pipelined Data Parallel Approach for Training Large "
           "Models, PPoPP 2021",
           [](const ScheduleRequest& request) {

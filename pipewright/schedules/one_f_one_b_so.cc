@@ -1,9 +1,9 @@
-// 1F1B-SO: 1F1B with about twice the warm-up, so that a microbatch's transfer
-// hides behind the computation of another.
+// 1F1B-SO: 1F1B with about twice the warm-up, so that the transfer of one
+// microbatch overlaps with the compute of another.
 //
 // Zhao et al., "BaPipe: Exploration of Balanced Pipeline Parallelism for DNN
-// Training", arXiv 2012.12544, 2020. Warm-up of 2(p-i)+1 forwards at stage i
-// (from 1) is our reading: it is the least that reaches the step time below.
+// Training", arXiv 2012.12544, 2020. The warm-up of 2(p-i)+1 forwards at stage
+// i (from 1) is our interpretation: the smallest with the step time below.
 //
 //   0 |F0F1F2F3F4    B0==F5B1==  B2==  B3==  B4==  B5==
 //   1 |  F0F1F2  B0==F3B1==F4B2==F5B3==  B4==  B5==
@@ -18,7 +18,7 @@
 namespace pipewright {
 
 ScheduleGenerator one_f_one_b_so() {
-  return {"1f1b-so", "1f1b with more ahead: hides transfers, twice the memory",
+  return {"1f1b-so", "1f1b with more in flight: overlaps transfers, 2x memory",
           "BaPipe: Exploration of Balanced Pipeline Parallelism for DNN "
           "Training, arXiv 2012.12544, 2020",
           [](const ScheduleRequest& request) {

@@ -1,8 +1,9 @@
-// The list of generators, and what is checked for all of them.
+// The list of generators, and the checks of requests to all of them.
 
 #include <algorithm>
 #include <cmath>
 
+#include "pipewright/base/index.h"
 #include "pipewright/base/text.h"
 #include "pipewright/schedules/generators.h"
 #include "pipewright/schedules/makespan.h"
@@ -10,16 +11,16 @@
 namespace pipewright {
 namespace {
 
-// Sixteen bytes an action: larger schedules are written by mistake.
-constexpr std::int64_t kMostActions = 32'000'000;
+// An action has sixteen bytes. Larger schedules are asked for by mistake.
+constexpr std::int64_t kMaxActions = 32'000'000;
 
 std::vector<ScheduleGenerator> all_generators() {
   return {
-      gpipe(),         one_f_one_b(),  one_f_one_b_so(), fbp(),
-      interleaved(),   looped_bfs(),   zb_h1(),          zb_h2(),
-      zb_v(),          v_half(),       v_min(),          dualpipev(),
-      zero_bubble(),   chimera(),      hanayo(),         async_1f1b(),
-      async_1f1b_so(), async_chunks(), spp_pe(),         spp_pe_capped(),
+      gpipe(),         one_f_one_b(), one_f_one_b_so(), fbp(),
+      interleaved(),   looped_bfs(),  zb_h1(),          zb_h2(),
+      zb_v(),          v_half(),      v_min(),          dualpipev(),
+      zero_bubble(),   chimera(),     hanayo(),         async_1f1b(),
+      async_1f1b_so(), async_deep(),  spp_pe(),         spp_pe_capped(),
   };
 }
 
@@ -33,31 +34,36 @@ Result<void> check_times(const ScheduleRequest& request) {
         !is_time(t.backward_weight))
       return bad_configuration("times must be finite and not negative");
   if (!is_time(request.transfer))
-    return bad_configuration("the transfer must be finite and not negative");
+    return bad_configuration(
+        "the transfer time must be finite and not negative");
   for (double limit : request.memory_limit)
     if (!(limit > 0))
-      return bad_configuration("a memory limit of " + to_text(limit) +
-                               " holds nothing; it must be positive");
+      return bad_configuration("the memory limit must be positive, not " +
+                               to_text(limit));
   return {};
 }
 
 Result<void> check_numbers(const ScheduleRequest& request) {
-  const std::int64_t numbers[] = {request.workers, request.microbatches,
-                                  request.chunks};
-  const char* const names[] = {"workers", "microbatches", "chunks"};
+  struct Number {
+    int value;
+    const char* name;
+  };
   double actions = 3;
-  for (int i = 0; i < 3; ++i) {
-    if (numbers[i] < 1)
-      return bad_configuration("a schedule needs at least 1 of " +
-                               std::string(names[i]) + ", not " +
-                               std::to_string(numbers[i]));
-    actions *= static_cast<double>(numbers[i]);
+  for (const Number& number :
+       {Number{request.workers, "workers"},
+        Number{request.microbatches, "microbatches"},
+        Number{request.stages_per_worker, "stages per worker"}}) {
+    if (number.value < 1)
+      return bad_configuration("the number of " + std::string(number.name) +
+                               " must be at least 1, not " +
+                               std::to_string(number.value));
+    actions *= number.value;
   }
-  if (actions > static_cast<double>(kMostActions))
+  if (actions > static_cast<double>(kMaxActions))
     return bad_configuration(
-        "a schedule of about " + to_text(actions) + " actions; at most " +
-            with_thousands(kMostActions) + " are made at once",
-        "take fewer microbatches, workers or chunks");
+        "the schedule would have about " + to_text(actions) +
+            " actions, more than " + with_thousands(kMaxActions),
+        "use fewer microbatches, workers or stages per worker");
   return check_times(request);
 }
 
@@ -66,7 +72,7 @@ Result<void> check_memory(const Schedule& schedule,
   if (request.memory_limit.empty()) return {};
   for (int w = 0; w < schedule.num_workers(); ++w) {
     const int peak = peak_activations(schedule, WorkerId(w));
-    const double limit = request.memory_limit[static_cast<std::size_t>(w)];
+    const double limit = request.memory_limit[at(w)];
     if (peak > limit)
       return bad_configuration("worker " + std::to_string(w) + " would hold " +
                                    std::to_string(peak) +
@@ -77,10 +83,10 @@ Result<void> check_memory(const Schedule& schedule,
   return {};
 }
 
-Result<Schedule> made_by(const ScheduleGenerator& generator,
-                         ScheduleRequest request) {
+Result<Schedule> generate(const ScheduleGenerator& generator,
+                          ScheduleRequest request) {
   if (auto checked = check_numbers(request); !checked) return checked.error();
-  const auto workers = static_cast<std::size_t>(request.workers);
+  const std::size_t workers = at(request.workers);
   if (request.memory_limit.size() == 1)
     request.memory_limit.resize(workers, request.memory_limit[0]);
   if (!request.memory_limit.empty() && request.memory_limit.size() != workers)
@@ -103,12 +109,14 @@ const std::vector<ScheduleGenerator>& schedule_generators() {
 
 Result<Schedule> generate_schedule(const std::string& name,
                                    const ScheduleRequest& request) {
+  // An older name of async-deep.
+  if (name == "async-chunks") return generate_schedule("async-deep", request);
   std::vector<std::string> names;
   for (const ScheduleGenerator& generator : schedule_generators()) {
-    if (generator.name == name) return made_by(generator, request);
+    if (generator.name == name) return generate(generator, request);
     names.push_back(generator.name);
   }
-  return bad_configuration("there is no schedule \"" + name + "\"",
+  return bad_configuration("unknown schedule \"" + name + "\"",
                            suggestion(name, names));
 }
 

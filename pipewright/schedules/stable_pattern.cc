@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "pipewright/base/index.h"
 #include "pipewright/schedules/zero_bubble_order.h"
 
 namespace pipewright {
@@ -14,13 +15,13 @@ constexpr int kSlotsPerMicrobatch = 6;
 std::vector<ComputeAction> passes(const BuildingBlock& block, VStages stages,
                                   int microbatches) {
   struct Pass {
-    long slot;
+    std::int64_t slot;
     ComputeAction action;
   };
   std::vector<Pass> all;
   for (int m = 0; m < microbatches; ++m) {
     const auto add = [&](int slot, StageId stage, ComputeKind kind) {
-      all.push_back({slot + static_cast<long>(m) * kSlotsPerMicrobatch,
+      all.push_back({slot + std::int64_t{m} * kSlotsPerMicrobatch,
                      {.stage = stage, .microbatch = m, .kind = kind}});
     };
     add(block.forward_down, stages.down, ComputeKind::Forward);
@@ -36,26 +37,21 @@ std::vector<ComputeAction> passes(const BuildingBlock& block, VStages stages,
   return order;
 }
 
-// Runs the passes slot by slot, W in the gaps.
+// Runs the passes slot by slot, and W in the free slots.
 class Squeeze {
  public:
   Squeeze(const std::vector<BuildingBlock>& blocks, int microbatches, int limit)
       : workers_(static_cast<int>(blocks.size())),
         microbatches_(microbatches),
         limit_(limit),
-        done_in_(4 * blocks.size() * static_cast<std::size_t>(microbatches),
-                 -1),
+        done_in_(4 * blocks.size() * at(microbatches), -1),
         orders_(blocks.size()) {
     for (int w = 0; w < workers_; ++w)
-      lines_.push_back({passes(blocks[static_cast<std::size_t>(w)],
-                               v_stages(w, workers_), microbatches),
-                        0,
-                        {},
-                        0,
-                        0});
+      lines_.emplace_back().passes =
+          passes(blocks[at(w)], v_stages(w, workers_), microbatches);
   }
 
-  // Nothing when every worker waits for memory that nobody frees.
+  // None if every worker waits for memory.
   std::optional<Orders> run() {
     for (int slot = 0, left = workers_; left > 0; ++slot) {
       bool moved = false;
@@ -84,8 +80,8 @@ class Squeeze {
   }
 
   int& done_in(bool backward, int stage, int microbatch) {
-    return done_in_[static_cast<std::size_t>(
-        (2 * stage + (backward ? 1 : 0)) * microbatches_ + microbatch)];
+    return done_in_[at((2 * stage + (backward ? 1 : 0)) * microbatches_ +
+                       microbatch)];
   }
 
   bool can_start(const Line& line, const ComputeAction& a, int slot) {
@@ -97,7 +93,7 @@ class Squeeze {
     return done >= 0 && done < slot;
   }
 
-  // What the worker does in this slot; false when it idles.
+  // Runs one action in this slot; false if the worker is idle.
   bool fill(std::size_t worker, int slot) {
     Line& line = lines_[worker];
     if (line.next < line.passes.size() &&

@@ -1,16 +1,17 @@
-// Schedules made by repeating a building block: where one microbatch's passes
-// stand on every worker, the next microbatch's six slots later.
+// Schedules made by repeating a building block: the slots of one microbatch's
+// passes on every worker. Each next microbatch follows six slots later.
 //
-// From "Pipeline Parallelism with Controllable Memory" (Qi, Wan, Amar, Lin;
-// NeurIPS 2024). How long the block holds an activation, divided by the six
-// slots between microbatches, is what a worker holds at once; so the block's
-// shape chooses the memory. Two stages a worker in a V, F = I = W = 1 slot: six
-// slots are exactly one microbatch's work, and W falls into the gaps.
+// Qi, Wan, Amar, Lin, "Pipeline Parallelism with Controllable Memory", NeurIPS
+// 2024. The time that the block holds an activation, divided by the six slots
+// between microbatches, is the number that a worker holds at once; so the shape
+// of the block decides the memory. With two stages per worker in a V and
+// F = I = W = 1 slot, six slots are exactly the work of one microbatch, and W
+// are done in the slots that are left.
 //
-// A departure from the paper: it moves passes of the repeated blocks into
-// earlier gaps. Here the order of F and I on a worker stays the block's, all
-// start as early as they can, and W is done whenever nothing else can start.
-// Memory and bubble are those published or better (the tests say how much).
+// Departure: the paper moves passes of the repeated blocks into earlier free
+// slots. Here the order of F and I on a worker stays that of the block, all
+// start as early as possible, and W run whenever nothing else can start. Memory
+// and bubble are as published or better (see the tests).
 
 #pragma once
 
@@ -26,8 +27,8 @@ struct BuildingBlock {
   int forward_down, forward_up, input_up, input_down;
 };
 
-// `limit`: activations a worker may hold at once, each half a worker's share of
-// a microbatch. Raised by itself where the blocks cannot do with so few.
+// `limit` is the number of activations that a worker may hold at once, each for
+// half of the worker's layers. It is raised if the blocks need more.
 Orders repeat_building_block(const std::vector<BuildingBlock>& blocks,
                              int microbatches, int limit);
 

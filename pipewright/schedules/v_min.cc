@@ -1,9 +1,9 @@
 // V-Min: a third of 1F1B's memory, two thirds of its bubble.
 //
-// "Pipeline Parallelism with Controllable Memory" (Qi, Wan, Amar, Lin; NeurIPS
-// 2024). A microbatch goes down and up the V without waiting, and so does its
-// gradient: nothing holds an activation for less. The block's slots are those
-// of the authors' published scheduler
+// Qi, Wan, Amar, Lin, "Pipeline Parallelism with Controllable Memory", NeurIPS
+// 2024. A microbatch goes down and up the V without waiting, and so does its
+// gradient, so activations are held for the shortest possible time. The slots
+// of the block are those of the authors' published scheduler
 // (sail-sg/zero-bubble-pipeline-parallelism).
 //
 // Capitals are the stage on the way down the V, small letters that on the way
@@ -14,10 +14,10 @@
 //   2:     F0    f0    F1  i0f1w0I0F2W0i1f2w1I1F3W1i2f3w2I2W2  i3w3  I3W3
 //   3:       F0f0        F1f1i0I0w0W0F2f2i1I1w1W1F3f3i2I2w2W2    i3I3w3W3
 //
-// A worker holds at most 2 floor((p+4)/3) activations of half a worker's share
-// each. At F = I = W = 1 per stage its bubble is 4p-5, or 4p-3 where 3 divides
-// p (1F1B: 6(p-1)).
-// Unequal F, I, W break the pattern; v-half bears more.
+// A worker holds at most 2 floor((p+4)/3) activations, each for half of its
+// layers. At F = I = W = 1 per stage its bubble is 4p-5, or 4p-3 where 3
+// divides p (1F1B: 6(p-1)). The bubble grows if F, I and W differ; that of
+// v-half grows less.
 
 #include "pipewright/schedules/generators.h"
 #include "pipewright/schedules/stable_pattern.h"
@@ -28,7 +28,7 @@ namespace {
 
 Result<Schedule> generate_v_min(const ScheduleRequest& request) {
   const int p = request.workers;
-  // Where 3 divides p the gradient would come back in a slot that is taken.
+  // Where 3 divides p the gradient would arrive in a slot that is in use.
   const int wait = p % 3 == 0 ? 2 : 0;
   std::vector<BuildingBlock> blocks;
   for (int w = 0; w < p; ++w)
@@ -45,7 +45,7 @@ Result<Schedule> generate_v_min(const ScheduleRequest& request) {
 }  // namespace
 
 ScheduleGenerator v_min() {
-  return {"v-min", "a third of 1f1b's memory; two stages a worker",
+  return {"v-min", "a third of 1f1b's memory; two stages per worker",
           "Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
           generate_v_min};
 }

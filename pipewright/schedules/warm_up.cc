@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 
 std::vector<ComputeAction> warmed_up_order(StageId stage, int microbatches,
                                            int warm_up) {
   const int ahead = std::clamp(warm_up, 1, microbatches);
   std::vector<ComputeAction> order;
-  order.reserve(2 * static_cast<std::size_t>(microbatches));
+  order.reserve(2 * at(microbatches));
   for (int m = 0; m < ahead; ++m)
     order.push_back({stage, m, ComputeKind::Forward});
   for (int m = 0; m < microbatches; ++m) {

@@ -1,5 +1,5 @@
-// Orders of the 1F1B family: some forwards ahead, then backward and forward in
-// turn, then the backwards that are left. For generators only.
+// Orders of the 1F1B family: some forwards, then backwards and forwards in
+// turn, then the rest of the backwards. For generators only.
 
 #pragma once
 
@@ -9,12 +9,12 @@
 
 namespace pipewright {
 
-// The order of one stage with `warm_up` forwards ahead of its first backward
-// (at least one, at most as many as there are microbatches).
+// The order of one stage with `warm_up` forwards before its first backward (at
+// least one, at most all microbatches).
 std::vector<ComputeAction> warmed_up_order(StageId stage, int microbatches,
                                            int warm_up);
 
-// One stage per worker; warm_up[i] as above.
+// One stage per worker; warm_up[s] is for stage s.
 Result<Schedule> warmed_up_schedule(int microbatches,
                                     const std::vector<int>& warm_up);
 

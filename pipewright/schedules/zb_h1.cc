@@ -1,17 +1,17 @@
-// ZB-H1: 1F1B with the backward split, W filling the end.
+// ZB-H1: 1F1B with the backward split, and W at the end.
 //
-// "Zero Bubble Pipeline Parallelism" (Qi, Wan, Huang, Lin; ICLR 2024), section
-// 2.1. Stage s of p begins with p-s forwards as in 1F1B, and puts off its W by
-// s microbatches, so that gradients reach the first stage sooner and the W fill
-// what 1F1B idles at the end.
+// Qi, Wan, Huang, Lin, "Zero Bubble Pipeline Parallelism", ICLR 2024, section
+// 2.1. Stage s of p begins with p-s forwards as in 1F1B, and delays its W by s
+// microbatches, so that gradients reach the first stage sooner and the W fill
+// the bubble at the end.
 //
 //   0: F0 F1 F2       I0 W0 F3 I1 W1 F4 I2 W2 I3 W3 I4 W4
 //   1:    F0 F1    I0 F2 I1 W0 F3 I2 W1 F4 I3 W2 I4 W3 W4
 //   2:       F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 F4 I4 W2 W3 W4
 //
-// For W <= F, W <= I and M >= p the step is M(F+I+W) + (p-1)(F+I-W). From F to
-// I min(M, p-s) microbatches are in flight at stage s, from F to W min(M, p):
-// the peak of 1F1B's first stage, on all of them.
+// For W <= F, W <= I and M >= p the step is M(F+I+W) + (p-1)(F+I-W). At stage
+// s, min(M, p-s) microbatches are between F and I, and min(M, p) between F and
+// W: on every stage the peak of 1F1B's first stage.
 
 #include "pipewright/schedules/generators.h"
 #include "pipewright/schedules/zero_bubble_order.h"

@@ -1,17 +1,18 @@
-// ZB-H2: more forwards first, W put off further: no bubble in twice the memory.
+// ZB-H2: more forwards first, W delayed further: no bubble in twice the memory.
 //
-// "Zero Bubble Pipeline Parallelism" (Qi, Wan, Huang, Lin; ICLR 2024), section
+// Qi, Wan, Huang, Lin, "Zero Bubble Pipeline Parallelism", ICLR 2024, section
 // 2.2. Stage s of p begins with 2(p-s)-1 forwards, which fill the time until
-// its first gradient, and puts off its W by 2s microbatches.
+// its first gradient, and delays its W by 2s microbatches.
 //
 //   0: F0 F1 F2 F3 F4 I0 W0 F5 I1 W1 I2 W2 I3 W3 I4 W4 I5 W5
 //   1:    F0 F1 F2 I0 F3 I1 F4 I2 W0 F5 I3 W1 I4 W2 I5 W3 W4 W5
 //   2:       F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 F5 I5 W1 W2 W3 W4 W5
 //
 // For W <= F, 2W <= F + I and M >= 2p-1 the longest worker takes M(F+I+W) +
-// (p-1)(F+I-2W): nothing beyond its work at F = I = W. The workers' times are
-// shifted against each other, so the next minibatch follows without a gap where
-// no barrier stands between steps. At most 2p-1 microbatches are in flight.
+// (p-1)(F+I-2W), which is only its work at F = I = W. The workers' times are
+// shifted relative to each other, so the next minibatch follows without a
+// bubble if there is no barrier between steps. At most 2p-1 microbatches are in
+// flight.
 
 #include "pipewright/schedules/generators.h"
 #include "pipewright/schedules/zero_bubble_order.h"

@@ -1,8 +1,8 @@
-// ZB-V: two stages a worker in a V: no bubble in 1F1B's memory.
+// ZB-V: two stages per worker in a V: no bubble in 1F1B's memory.
 //
-// "Zero Bubble Pipeline Parallelism" (Qi, Wan, Huang, Lin; ICLR 2024), section
-// 6. A microbatch comes back to the worker it started on after half its way,
-// so its gradient is there sooner and activations are freed sooner.
+// Qi, Wan, Huang, Lin, "Zero Bubble Pipeline Parallelism", ICLR 2024, section
+// 6. The first worker has the first and the last stage, so that its gradients
+// arrive sooner and its activations are freed sooner.
 //
 // Capitals are the stage on the way down the V, small letters that on the way
 // up:
@@ -11,9 +11,9 @@
 //   1:    F0 f0 F1 f1 i0 w0 F2 I0 W0 f2 i1 w1 I1 i2 I2 W1 w2 W2
 //
 // At F = I = W and M >= 2p-1 every worker is busy from its first action to its
-// last, and holds at most 2p activations of half a worker's share each: 1F1B's
-// p. With fewer microbatches it is the same order without those that are not
-// there.
+// last, and holds at most 2p activations, each for half of its layers: as much
+// as the p of 1F1B. With fewer microbatches it is the same order without the
+// microbatches that do not exist.
 
 #include <algorithm>
 
@@ -27,7 +27,7 @@ std::vector<ComputeAction> worker_order(int w, int p, int microbatches) {
   const auto [down, up] = v_stages(w, p);
   const int written = std::max(microbatches, 2 * p - 1);
   OrderWriter order(2 * p, microbatches);
-  // Until the first microbatch has come back up the V.
+  // Until the first microbatch is back from the other end of the V.
   for (int i = 0; i < 2 * (p - w) - 1; ++i) order.forward(down);
   for (int i = 0; i < w; ++i) {
     order.forward(up);
@@ -43,7 +43,7 @@ std::vector<ComputeAction> worker_order(int w, int p, int microbatches) {
     order.forward(up);
     order.backward(up);
   }
-  // Gradients only, W in the gaps between them.
+  // Gradients only, with W between them.
   for (int i = 0; i < w; ++i) {
     order.input(down);
     order.input(up);
@@ -68,8 +68,8 @@ Result<Schedule> generate_zb_v(const ScheduleRequest& request) {
 
 ScheduleGenerator zb_v() {
   return {"zb-v",
-          "no bubble where F = I = W, in 1f1b's memory; two stages a "
-          "worker",
+          "no bubble if F = I = W, in 1f1b's memory; two stages "
+          "per worker",
           "Zero Bubble Pipeline Parallelism, ICLR 2024", generate_zb_v};
 }
 

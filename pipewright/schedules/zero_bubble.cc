@@ -1,19 +1,19 @@
-// zero-bubble: searches an order for the times, transfers and memory at hand.
+// zero-bubble: searches for an order, given times, transfers and memory.
 //
-// "Zero Bubble Pipeline Parallelism" (Qi, Wan, Huang, Lin; ICLR 2024), section
-// 3, searches with rules and with an integer program; the search here is our
-// own and needs neither of theirs. It compares
-//   - the hand-made orders (1F1B, ZB-H1, ZB-H2; of a V: ZB-V, V-Half, V-Min),
-//     where they fit the memory,
-//   - list scheduling under several rules (zero_bubble_greedy.h),
-//   - what local search makes of the best of them (zero_bubble_improve.h),
-// and stops early at a lower bound. So it is never worse than the hand-made
-// ones. How much it tries depends on the number of actions alone: the same
-// request has the same answer everywhere.
+// Qi, Wan, Huang, Lin, "Zero Bubble Pipeline Parallelism", ICLR 2024, section
+// 3, searches with heuristics and with an integer program. The search here is
+// ours. It compares
+//   - the published orders (1F1B, ZB-H1, ZB-H2; for a V: ZB-V, V-Half, V-Min)
+//     that fit the memory,
+//   - list scheduling with several rules (zero_bubble_greedy.h),
+//   - the best of these after local search (zero_bubble_improve.h),
+// and stops at a lower bound. So it is never worse than the published orders.
+// How much it tries depends only on the number of actions: the same request has
+// the same result everywhere.
 //
-// One stage a worker; two in a V when the request has times for twice as many
+// One stage per worker; two in a V if the request has times for twice as many
 // stages as workers. Two stages, three microbatches, the second stage twice as
-// long (F=I=W=2), room for two:
+// long (F=I=W=2), memory for two:
 //
 //   0: F0 F1          I0 W0 F2    I1 W1             I2 W2
 //   1:    F0--- I0--- F1--- I1--- W0--- F2--- I2--- W1--- W2---
@@ -33,9 +33,9 @@ namespace pipewright {
 namespace zb {
 namespace {
 
-// Actions that local search may time, all tries together; and its tries.
+// The number of actions that local search times over all tries, and its tries.
 constexpr int kTimedActions = 3'000'000;
-constexpr int kFewestTries = 60, kMostTries = 3'000;
+constexpr int kMinTries = 60, kMaxTries = 3'000;
 constexpr std::size_t kImproved = 3;  // orders that local search starts from
 
 struct Candidate {
@@ -49,7 +49,7 @@ class Search {
       : problem_(problem), clock_(problem), bound_(lower_bound(problem)) {}
 
   Order best() {
-    try_hand_made();
+    try_published();
     sort();
     if (!is_done()) {
       try_rules();
@@ -60,8 +60,8 @@ class Search {
   }
 
  private:
-  // Makespans that differ by rounding count as equal, in whole units so that
-  // the order is a strict one.
+  // Makespans that differ by rounding count as equal. They are compared in
+  // whole units, which is a strict order.
   void sort() {
     const double unit = std::max(1e-9 * bound_.makespan, 1e-300);
     const auto key = [&](const Candidate& c) {
@@ -86,19 +86,19 @@ class Search {
     return cost;
   }
 
-  void try_hand_made() {
+  void try_published() {
     ScheduleRequest request;
     request.workers = problem_.workers;
     request.microbatches = problem_.microbatches;
     const std::vector<ScheduleGenerator> flat = {one_f_one_b(), zb_h1(),
                                                  zb_h2()};
     const std::vector<ScheduleGenerator> vs = {zb_v(), v_half(), v_min()};
-    for (const ScheduleGenerator& g : problem_.chunks == 2 ? vs : flat)
+    for (const ScheduleGenerator& g : problem_.is_v() ? vs : flat)
       if (auto schedule = g.generate(request))
         offer(order_of(problem_, schedule->sections().body));
   }
 
-  // One rule at a time, keeping the best so far of the others.
+  // Varies one rule at a time and keeps the best value of each.
   void try_rules() {
     Policy best;
     best.ahead = ahead_by_depth(1);
@@ -118,27 +118,27 @@ class Search {
       vary([&](Policy& p) { p.ahead = ahead_by_depth(depth); });
     for (double share : {1.0, 1.5, 2.0})
       vary([&](Policy& p) { p.ahead = ahead_by_time(share); });
-    for (double patience : {0.0, 0.25, 0.75, 1.0})
-      vary([&](Policy& p) { p.weight_patience = patience; });
-    for (double patience : {0.5, 1.0})
-      vary([&](Policy& p) { p.forward_patience = patience; });
+    for (double overlap : {0.0, 0.25, 0.75, 1.0})
+      vary([&](Policy& p) { p.weight_overlap = overlap; });
+    for (double wait : {0.5, 1.0})
+      vary([&](Policy& p) { p.forward_wait = wait; });
     vary([&](Policy& p) { p.first = Policy::First::Forward; });
     vary([&](Policy& p) { p.first = Policy::First::Other; });
-    vary([&](Policy& p) { p.room_first = true; });
+    vary([&](Policy& p) { p.free_memory_first = true; });
   }
 
-  // `depth` times 1F1B's own.
+  // `depth` times as many as 1F1B.
   std::vector<int> ahead_by_depth(double depth) const {
     std::vector<int> ahead;
     for (int w = 0; w < problem_.workers; ++w) {
-      const int behind = problem_.chunks == 2 ? 2 * problem_.workers - 1
-                                              : problem_.workers - 1 - w;
-      ahead.push_back(bounded(1 + depth * behind));
+      const int stages_after =
+          problem_.is_v() ? 2 * problem_.workers - 1 : problem_.workers - 1 - w;
+      ahead.push_back(bounded(1 + depth * stages_after));
     }
     return ahead;
   }
 
-  // `share` of what the slowest worker gets done until a microbatch is back.
+  // `share` times what the slowest worker does until a microbatch is back.
   std::vector<int> ahead_by_time(double share) const {
     std::vector<double> work(at(problem_.workers), 0);
     for (int s = 0; s < problem_.stages(); ++s)
@@ -151,18 +151,20 @@ class Search {
       back += problem_.seconds[kForward][at(s)] +
               problem_.seconds[kInput][at(s)] + 2 * problem_.transfer;
       ahead[at(problem_.worker_of(s))] = bounded(std::ceil(
-          slowest > 0 ? share * problem_.chunks * back / slowest : 1));
+          slowest > 0 ? share * problem_.stages_per_worker * back / slowest
+                      : 1));
     }
     return ahead;
   }
   int bounded(double ahead) const {
-    const double most = double(problem_.chunks) * problem_.microbatches;
-    return static_cast<int>(std::clamp(ahead, 1.0, most));
+    const double all =
+        double(problem_.stages_per_worker) * problem_.microbatches;
+    return static_cast<int>(std::clamp(ahead, 1.0, all));
   }
 
   void improve_best() {
     const int tries = std::clamp(kTimedActions / problem_.num_actions(),
-                                 kFewestTries, kMostTries);
+                                 kMinTries, kMaxTries);
     const std::size_t starts = std::min(kImproved, candidates_.size());
     for (std::size_t i = 0; i < starts && !is_done(); ++i) {
       Candidate improved = candidates_[i];

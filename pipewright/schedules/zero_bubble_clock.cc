@@ -75,15 +75,15 @@ Cost Clock::cost(const Order& order) {
 void Clock::run_back(const Order& order) {
   auto& tail = times_.tail;
   tail.assign(times_.end.size(), 0);
-  std::vector<int>& behind = sleeper_;  // the next action on the worker
+  std::vector<int>& next_of = sleeper_;  // the next action on the worker
   for (const auto& line : order) {
     for (std::size_t i = 0; i + 1 < line.size(); ++i)
-      behind[at(line[i])] = line[i + 1];
-    behind[at(line.back())] = -1;
+      next_of[at(line[i])] = line[i + 1];
+    next_of[at(line.back())] = -1;
   }
   for (std::size_t i = sequence_.size(); i-- > 0;) {
     const int action = sequence_[i];
-    for (const int next : {behind[at(action)], output_[at(action)]}) {
+    for (const int next : {next_of[at(action)], output_[at(action)]}) {
       if (next < 0) continue;
       const double delay = input_[at(next)] == action ? delay_[at(next)] : 0;
       tail[at(action)] = std::max(tail[at(action)],

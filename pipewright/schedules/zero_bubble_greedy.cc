@@ -5,6 +5,8 @@
 #include <queue>
 #include <utility>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright::zb {
 namespace {
 
@@ -18,11 +20,12 @@ class Greedy {
         order_(at(problem.workers)),
         workers_(at(problem.workers)),
         stages_(at(problem.stages())),
-        there_(at(problem.num_actions()), kUnknown) {
+        ready_(at(problem.num_actions()), kUnknown) {
     for (int m = 0; m < problem.microbatches; ++m)
-      there_[at(problem.action(0, m, kForward))] = 0;
+      ready_[at(problem.action(0, m, kForward))] = 0;
     for (int w = 0; w < problem.workers; ++w)
-      order_[at(w)].reserve(at(3 * problem.chunks * problem.microbatches));
+      order_[at(w)].reserve(
+          at(3 * problem.stages_per_worker * problem.microbatches));
   }
 
   Order run() {
@@ -47,27 +50,25 @@ class Greedy {
   struct Stage {
     int forwards = 0, inputs = 0;
   };
-  // The action that would be first of its kind, and when it can start.
+  // The next action of its kind, and when it can start.
   struct Choice {
     int action = -1;
-    double there = kUnknown;
+    double ready = kUnknown;
   };
 
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-  // On the way down the V one place stays free, so that the oldest microbatch
-  // can always go up, and come back, and free its two.
+  // On the way down the V memory for one activation is left, so that the oldest
+  // microbatch can always go up, come back, and free its two.
   bool may_forward(int stage, const Worker& worker, int w) const {
-    const bool is_down = problem_.chunks == 2 && stage < problem_.workers;
+    const bool is_down = problem_.is_v() && stage < problem_.workers;
     if (worker.held + (is_down ? 2 : 1) > problem_.limit[at(w)]) return false;
     return stage >= problem_.workers || worker.awaiting < policy_.ahead[at(w)];
   }
 
-  // The stage nearer to the end of a microbatch's way comes first.
+  // Of two stages, the later one first.
   Choice next_forward(int w) const {
     Choice best;
-    for (int c = problem_.chunks - 1; c >= 0; --c) {
-      const int stage = c == 0 ? w : 2 * problem_.workers - 1 - w;
+    for (int i = problem_.stages_per_worker - 1; i >= 0; --i) {
+      const int stage = i == 0 ? w : 2 * problem_.workers - 1 - w;
       const int m = stages_[at(stage)].forwards;
       if (m == problem_.microbatches || !may_forward(stage, workers_[at(w)], w))
         continue;
@@ -77,8 +78,8 @@ class Greedy {
   }
   Choice next_input(int w) const {
     Choice best;
-    for (int c = 0; c < problem_.chunks; ++c) {
-      const int stage = c == 0 ? w : 2 * problem_.workers - 1 - w;
+    for (int i = 0; i < problem_.stages_per_worker; ++i) {
+      const int stage = i == 0 ? w : 2 * problem_.workers - 1 - w;
       const int m = stages_[at(stage)].inputs;
       if (m == stages_[at(stage)].forwards) continue;
       offer(best, problem_.action(stage, m, kInput), w);
@@ -86,9 +87,9 @@ class Greedy {
     return best;
   }
   void offer(Choice& best, int action, int w) const {
-    const double there =
-        std::max(there_[at(action)], workers_[at(w)].busy_until);
-    if (best.action < 0 || there < best.there) best = {action, there};
+    const double ready =
+        std::max(ready_[at(action)], workers_[at(w)].busy_until);
+    if (best.action < 0 || ready < best.ready) best = {action, ready};
   }
 
   void decide(int w, double now) {
@@ -96,23 +97,21 @@ class Greedy {
     worker.busy_until = now;
     const Choice input = next_input(w), forward = next_forward(w);
     const bool has_weight = worker.next_weight < worker.weights.size();
-    const bool forward_ready = forward.there <= now;
-    if (policy_.room_first && has_weight && lacks_room(w, now))
+    const bool forward_ready = forward.ready <= now;
+    if (policy_.free_memory_first && has_weight && lacks_memory(w, now))
       return start(w, worker.weights[worker.next_weight], now);
-    if (input.there <= now && (!forward_ready || input_comes_first(worker)))
+    if (input.ready <= now && (!forward_ready || input_comes_first(worker)))
       return start(w, input.action, now);
-    const double patience =
-        forward_ready
-            ? policy_.forward_patience * problem_.duration(forward.action)
-            : 0;
-    const bool holds_back = input.there > now && input.there < now + patience;
-    if (forward_ready && !holds_back) return start(w, forward.action, now);
+    const double wait =
+        forward_ready ? policy_.forward_wait * problem_.duration(forward.action)
+                      : 0;
+    const bool waits = input.ready > now && input.ready < now + wait;
+    if (forward_ready && !waits) return start(w, forward.action, now);
     if (!has_weight) return;
     const int weight = worker.weights[worker.next_weight];
     const double length = problem_.duration(weight);
-    const double next =
-        std::min(input.there, holds_back ? kUnknown : forward.there);
-    if (now + length <= next + policy_.weight_patience * length)
+    const double next = std::min(input.ready, waits ? kUnknown : forward.ready);
+    if (now + length <= next + policy_.weight_overlap * length)
       start(w, weight, now);
   }
 
@@ -127,14 +126,14 @@ class Greedy {
     }
   }
 
-  // Whether an F is there that only memory keeps from starting.
-  bool lacks_room(int w, double now) const {
+  // Whether an F is ready but lacks memory.
+  bool lacks_memory(int w, double now) const {
     const Worker& worker = workers_[at(w)];
     const int stage = w;
     const int m = stages_[at(stage)].forwards;
     return m < problem_.microbatches &&
-           worker.held + problem_.chunks > problem_.limit[at(w)] &&
-           there_[at(problem_.action(stage, m, kForward))] <= now;
+           worker.held + problem_.stages_per_worker > problem_.limit[at(w)] &&
+           ready_[at(problem_.action(stage, m, kForward))] <= now;
   }
 
   void start(int w, int action, double now) {
@@ -171,9 +170,9 @@ class Greedy {
 
   void publish(int from, double end, int consumer) {
     const int to = problem_.worker_of(problem_.stage_of(consumer));
-    const double there = end + (to == from ? 0 : problem_.transfer);
-    there_[at(consumer)] = there;
-    if (to != from) wakes_.push({there, to});
+    const double ready = end + (to == from ? 0 : problem_.transfer);
+    ready_[at(consumer)] = ready;
+    if (to != from) wakes_.push({ready, to});
   }
 
   const Problem& problem_;
@@ -181,7 +180,7 @@ class Greedy {
   Order order_;
   std::vector<Worker> workers_;
   std::vector<Stage> stages_;
-  std::vector<double> there_;  // when an action's input is there
+  std::vector<double> ready_;  // when an action's input has arrived
   using Wake = std::pair<double, int>;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
 };

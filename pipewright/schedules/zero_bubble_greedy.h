@@ -1,8 +1,8 @@
-// Orders by list scheduling: every worker that is free takes, by a few fixed
-// rules, the next thing that is ready.
+// Orders by list scheduling: every free worker starts the next ready action by
+// a few rules.
 //
-// For zero_bubble.cc only. One run is linear in the actions but for a small
-// heap; which rules are best depends on the times, so the search tries several.
+// For zero_bubble.cc only. Takes O(n log p) for n actions on p workers. Which
+// rules are best depends on the times, so the search tries several.
 
 #pragma once
 
@@ -13,22 +13,23 @@
 namespace pipewright::zb {
 
 struct Policy {
-  // Per worker: the most activations whose I is still to come. More hide longer
-  // ways, fewer keep memory for later.
+  // Per worker: the largest number of activations between F and I. More overlap
+  // longer transfers, fewer save memory for later.
   std::vector<int> ahead;
-  // A W that would end at most this share of itself after the next F or I is
-  // known to be there is started; otherwise the worker waits.
-  double weight_patience = 0.5;
-  // An F is held back for an I that will be there within this share of the F.
-  double forward_patience = 0;
-  // Where F and I are ready: always I, always F, or the one that was not last.
+  // A W starts if it would end at most this share of its time after the next F
+  // or I is ready; otherwise the worker waits.
+  double weight_overlap = 0.5;
+  // An F waits for an I that will be ready within this share of the F's time.
+  double forward_wait = 0;
+  // If both F and I are ready: always I, always F, or the one that was not
+  // last.
   enum class First {
     Input,
     Forward,
     Other
   } first = First::Input;
-  // A W that makes room for an F that is ready comes before I.
-  bool room_first = false;
+  // If a ready F lacks memory, a W that frees memory goes before I.
+  bool free_memory_first = false;
 };
 
 Order greedy_order(const Problem& problem, const Policy& policy);

@@ -8,11 +8,12 @@
 namespace pipewright::zb {
 namespace {
 
-// Most moves are dismissed by an estimate; these many for one that is timed.
+// Most moves are rejected by an estimate: at most this many per timed order.
 constexpr int kMovesPerTry = 20;
-// What a longer order may cost at first, as a share of a microbatch's time.
+// Simulated annealing: by how much an accepted order may be longer at first, as
+// a share of the time of a microbatch.
 constexpr double kHeat = 0.05;
-constexpr int kFarthest = 24;  // that an action moves at once
+constexpr int kMaxDistance = 24;  // of one move
 
 class Random {  // SplitMix64
  public:
@@ -30,8 +31,8 @@ class Random {  // SplitMix64
   std::uint64_t state_ = 1;
 };
 
-// A run of the longest path: positions first..last of one worker.
-struct Run {
+// A block of the longest path: positions first..last of one worker.
+struct Block {
   int worker, first, last;
 };
 struct Move {
@@ -53,20 +54,20 @@ class LocalSearch {
   Cost best_of(int tries, const Cost& bound) {
     Cost now = clock_.run(order_), best = now;
     Order best_order = order_;
-    look_around();
-    const int most_moves = kMovesPerTry * tries;
+    find_blocks();
+    const int max_moves = kMovesPerTry * tries;
     for (int move_count = 0, timed = 0;
-         move_count < most_moves && timed < tries && !runs_.empty() &&
+         move_count < max_moves && timed < tries && !blocks_.empty() &&
          best.makespan > bound.makespan * (1 + 1e-9);
          ++move_count) {
-      // Cooling: at first a slightly longer order is taken too.
+      // Cooling: at first a slightly longer order is accepted too.
       const double progress =
-          std::max(double(move_count) / most_moves, double(timed) / tries);
+          std::max(double(move_count) / max_moves, double(timed) / tries);
       const double heat = kHeat * now.makespan / problem_.microbatches *
                           (1 - progress) * (1 - progress);
       const double longest =
           now.makespan - heat * std::log(random_.share() + 1e-300);
-      const Move move = some_move();
+      const Move move = random_move();
       if (move.from == move.to || !is_allowed(move)) continue;
       if (estimate(move) > longest) continue;
       ++timed;
@@ -77,7 +78,7 @@ class LocalSearch {
         continue;
       }
       now = cost;
-      look_around();
+      find_blocks();
       if (is_better(now, best)) {
         best = now;
         best_order = order_;
@@ -88,38 +89,34 @@ class LocalSearch {
   }
 
  private:
-  // After a run of the clock on order_.
-  void look_around() {
+  // Follows the longest path back from the last action. The clock must have run
+  // on order_.
+  void find_blocks() {
     clock_.run_back(order_);
     times_ = clock_.times();
-    follow_longest_path();
-  }
-
-  // Back from the last action over whatever it waited for.
-  void follow_longest_path() {
-    runs_.clear();
+    blocks_.clear();
     int action = times_.last_action;
     while (action >= 0) {
       const int worker = problem_.worker_of(problem_.stage_of(action));
       const auto& line = order_[at(worker)];
-      Run run{worker, position_[at(action)], position_[at(action)]};
-      while (run.first > 0 && !waited_for_input(action))
-        action = line[at(--run.first)];
-      if (run.last > run.first) runs_.push_back(run);
+      Block block{worker, position_[at(action)], position_[at(action)]};
+      while (block.first > 0 && !waited_for_input(action))
+        action = line[at(--block.first)];
+      if (block.last > block.first) blocks_.push_back(block);
       action = waited_for_input(action) ? clock_.input(action) : -1;
     }
   }
-  double input_there(int action) const {
+  double input_ready(int action) const {
     const int input = clock_.input(action);
     return input < 0 ? 0 : times_.end[at(input)] + clock_.delay(action);
   }
   bool waited_for_input(int action) const {
     return clock_.input(action) >= 0 &&
-           input_there(action) >= times_.start[at(action)];
+           input_ready(action) >= times_.start[at(action)];
   }
 
-  // The longest path through what the move shifts, if other workers' times
-  // stayed as they are.
+  // The longest path through the actions that the move shifts, if the times of
+  // other workers stayed the same.
   double estimate(const Move& move) {
     const auto& line = order_[at(move.worker)];
     const int low = std::min(move.from, move.to);
@@ -132,13 +129,13 @@ class LocalSearch {
     ends_.clear();
     double now = low > 0 ? times_.end[at(line[at(low - 1)])] : 0;
     for (const int action : shifted_) {
-      now = std::max(now, input_there(action)) + clock_.duration(action);
+      now = std::max(now, input_ready(action)) + clock_.duration(action);
       ends_.push_back(now);
     }
     double longest = 0, tail = 0;
     if (at(high + 1) < line.size()) {
-      const int behind = line[at(high + 1)];
-      tail = clock_.duration(behind) + times_.tail[at(behind)];
+      const int next = line[at(high + 1)];
+      tail = clock_.duration(next) + times_.tail[at(next)];
     }
     for (std::size_t i = shifted_.size(); i-- > 0;) {
       if (const int output = clock_.output(shifted_[i]); output >= 0)
@@ -150,19 +147,20 @@ class LocalSearch {
     return longest;
   }
 
-  // Something of a run to behind its end or before its beginning.
-  Move some_move() {
-    const Run& run = runs_[at(random_.below(static_cast<int>(runs_.size())))];
-    const int length = std::min(run.last - run.first, kFarthest);
+  // Moves an action of a block to its end or to its beginning.
+  Move random_move() {
+    const Block& block =
+        blocks_[at(random_.below(static_cast<int>(blocks_.size())))];
+    const int length = std::min(block.last - block.first, kMaxDistance);
     if (random_.below(2) == 0)
-      return reached(
-          {run.worker, run.last - 1 - random_.below(length), run.last});
-    return reached(
-        {run.worker, run.first + 1 + random_.below(length), run.first});
+      return shortened(
+          {block.worker, block.last - 1 - random_.below(length), block.last});
+    return shortened(
+        {block.worker, block.first + 1 + random_.below(length), block.first});
   }
 
-  // As far as F, I and W of one microbatch stay in order.
-  Move reached(Move move) const {
+  // Only as far as F, I and W of one microbatch stay in order.
+  Move shortened(Move move) const {
     const auto& line = order_[at(move.worker)];
     const int triple = line[at(move.from)] / 3;
     const int step = move.from < move.to ? 1 : -1;
@@ -172,11 +170,12 @@ class LocalSearch {
     return move;
   }
 
-  // Whether the worker's memory bears it.
+  // Whether the worker's memory allows the move.
   bool is_allowed(const Move& move) const {
     const auto& line = order_[at(move.worker)];
     const int limit = problem_.limit[at(move.worker)];
-    if (limit >= problem_.chunks * problem_.microbatches) return true;
+    if (limit >= problem_.stages_per_worker * problem_.microbatches)
+      return true;
     const auto gain = [](int action) {
       const int kind = Problem::kind_of(action);
       return kind == kForward ? 1 : kind == kWeight ? -1 : 0;
@@ -209,7 +208,7 @@ class LocalSearch {
   Order& order_;
   std::vector<int> position_;  // of each action on its worker
   Times times_;                // of order_
-  std::vector<Run> runs_;
+  std::vector<Block> blocks_;
   std::vector<int> shifted_;  // for estimate()
   std::vector<double> ends_;
   Random random_;

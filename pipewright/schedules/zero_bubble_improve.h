@@ -1,10 +1,10 @@
-// Local search on an order: takes actions out of the runs that the longest path
-// follows on one worker.
+// Local search on an order: moves actions out of the blocks of the longest
+// path. A block is a maximal sequence of its actions on one worker.
 //
-// For zero_bubble.cc only. Moving an action past either end of such a run is
-// the only way to shorten the path (Balas, "Machine sequencing via disjunctive
-// graphs", Operations Research 17, 1969); which one is chosen by a random
-// stream of fixed seed, so that the answer is always the same.
+// For zero_bubble.cc only. Only moving an action past either end of a block can
+// shorten the path (Balas, "Machine sequencing via disjunctive graphs",
+// Operations Research 17, 1969). The action is chosen by a random stream with a
+// fixed seed, so that the result is always the same.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace pipewright::zb {
 
-// The best of `tries` orders around `order`, which must fit and is the answer
-// if none is better. Stops at `bound`.
+// Improves `order`, which must fit the memory, with at most `tries` orders
+// timed. Stops at `bound`. Returns the cost.
 Cost improve(const Problem& problem, Clock& clock, const Cost& bound, int tries,
              Order& order);
 

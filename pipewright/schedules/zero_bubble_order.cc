@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 
 VStages v_stages(int worker, int workers) {
@@ -9,7 +11,7 @@ VStages v_stages(int worker, int workers) {
 }
 
 OrderWriter::OrderWriter(int stages, int microbatches)
-    : microbatches_(microbatches), done_(static_cast<std::size_t>(stages)) {}
+    : microbatches_(microbatches), done_(at(stages)) {}
 
 ComputeAction OrderWriter::next(StageId stage, ComputeKind kind) {
   Done& done = done_[stage.index()];

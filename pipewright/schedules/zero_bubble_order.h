@@ -1,5 +1,5 @@
-// What the zero-bubble generators share: actions by their letters, the V that
-// two stages a worker make, and the order of one stage a worker with W put off.
+// What the zero-bubble generators share: a writer of orders, the V of two
+// stages per worker, and the order of one stage per worker with delayed W.
 //
 // For the generators in this folder only.
 
@@ -24,11 +24,10 @@ struct VStages {
 };
 VStages v_stages(int worker, int workers);
 
-// Writes one worker's order; microbatches count up by themselves per stage and
-// kind, and those beyond `microbatches` are left out. A published order that
-// needs a certain number of microbatches is written for that many and loses the
-// ones that are not there: what is left still has every dependency before its
-// use.
+// Writes the order of one worker. Each call writes the next microbatch of a
+// stage and kind; microbatches beyond `microbatches` are left out. So a
+// published order that needs more microbatches is written for that many, and
+// the rest still has every dependency before its use.
 class OrderWriter {
  public:
   OrderWriter(int stages, int microbatches);
@@ -36,15 +35,14 @@ class OrderWriter {
   void forward(StageId stage) { write(stage, ComputeKind::Forward); }
   void backward(StageId stage);  // I and its W
   void input(StageId stage) { write(stage, ComputeKind::BackwardInput); }
-  void weight(StageId stage);  // of the stage's oldest I without W; or nothing
-  void oldest_weight();        // of the oldest I without W; or nothing
+  void weight(StageId stage);  // of the stage's oldest I without W, if any
+  void oldest_weight();        // of the oldest I without W, if any
   void all_weights();
   void whole_backward(StageId stage) { write(stage, ComputeKind::Backward); }
   // F joined with B.
   void forward_with_backward(StageId forward, StageId backward);
 
   int forwards(StageId stage) const { return done_[stage.index()].forwards; }
-  int backwards(StageId stage) const { return done_[stage.index()].backwards; }
   std::vector<ComputeAction> take() { return std::move(order_); }
 
  private:
@@ -61,8 +59,8 @@ class OrderWriter {
   std::vector<ComputeAction> order_;
 };
 
-// One stage a worker: worker w begins with warm_up F; then every I is followed
-// by the W of the I `delay` microbatches earlier, and by one more F.
+// One stage per worker: begins with warm_up F; then every I is followed by the
+// W of the I `delay` microbatches earlier, and by one more F.
 struct DelayedWeights {
   int warm_up = 1;
   int delay = 0;

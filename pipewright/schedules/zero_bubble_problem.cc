@@ -4,8 +4,6 @@
 #include <cmath>
 #include <string>
 
-#include "pipewright/base/index.h"
-
 namespace pipewright::zb {
 namespace {
 
@@ -34,13 +32,13 @@ Result<void> read_times(const ScheduleRequest& request, Problem& problem) {
   for (const auto& seconds : problem.seconds)
     for (const double s : seconds) all += s;
   if (!std::isfinite(all * problem.microbatches))
-    return bad_configuration("the times add up to more than a number can hold",
-                             "give them in a larger unit");
+    return bad_configuration("the sum of the times is not finite",
+                             "give smaller times");
   return {};
 }
 
 Result<void> read_limits(const ScheduleRequest& request, Problem& problem) {
-  const int all = problem.chunks * problem.microbatches;
+  const int all = problem.stages_per_worker * problem.microbatches;
   problem.limit.assign(at(problem.workers), all);
   if (request.memory_limit.empty()) return {};
   if (request.memory_limit.size() != at(problem.workers))
@@ -50,11 +48,11 @@ Result<void> read_limits(const ScheduleRequest& request, Problem& problem) {
                              "give one per worker or none");
   for (int w = 0; w < problem.workers; ++w) {
     const double limit = request.memory_limit[at(w)];
-    if (!(limit >= problem.chunks))
+    if (!(limit >= problem.stages_per_worker))
       return bad_configuration(
           "worker " + std::to_string(w) + " may hold " + std::to_string(limit) +
-              " activations, one microbatch needs " +
-              std::to_string(problem.chunks),
+              " activations, but one microbatch needs " +
+              std::to_string(problem.stages_per_worker),
           "allow more memory, or cut the model into more stages");
     problem.limit[at(w)] =
         static_cast<int>(std::min(std::floor(limit), double(all)));
@@ -78,7 +76,7 @@ Result<Problem> problem_of(const ScheduleRequest& request) {
   problem.workers = request.workers;
   problem.microbatches = request.microbatches;
   const std::size_t times = request.times.size();
-  problem.chunks = times == 2 * at(request.workers) ? 2 : 1;
+  problem.stages_per_worker = times == 2 * at(request.workers) ? 2 : 1;
   if (times != 0 && times != at(problem.stages()))
     return bad_configuration("times for " + std::to_string(times) +
                                  " stages on " +
@@ -138,8 +136,6 @@ bool is_better(const Cost& a, const Cost& b) {
          a.longest_span < b.longest_span - slack;
 }
 
-bool is_worse(const Cost& a, const Cost& b) { return is_better(b, a); }
-
 Cost lower_bound(const Problem& problem) {
   const int stages = problem.stages();
   const double m = problem.microbatches;
@@ -150,29 +146,30 @@ Cost lower_bound(const Problem& problem) {
     return problem.worker_of(s) != problem.worker_of(s - 1) ? problem.transfer
                                                             : 0;
   };
-  // The way to a stage, and from its last I to the end of the first stage.
+  // The time until a stage's first F, and from its last I to the end of the
+  // first stage.
   std::vector<double> head(at(stages), 0), tail(at(stages), 0);
   for (int s = 1; s < stages; ++s) {
     head[at(s)] = head[at(s - 1)] + forward[at(s - 1)] + transfer_to(s);
     tail[at(s)] = transfer_to(s) + input[at(s - 1)] +
                   std::max(tail[at(s - 1)], weight[at(s - 1)]);
   }
-  struct Share {  // of a worker
+  struct Share {  // of one worker
     double start = 0, first_input = -1, work = 0, backwards = 0;
   };
   std::vector<Share> shares(at(problem.workers));
   Cost bound{0, 0};
-  double there = head.back() + forward.back();  // the first gradient, at s
+  double arrival = head.back() + forward.back();  // of the first gradient at s
   for (int s = stages - 1; s >= 0; --s) {
     Share& share = shares[at(problem.worker_of(s))];
     share.start = head[at(s)];
-    if (share.first_input < 0) share.first_input = there;
+    if (share.first_input < 0) share.first_input = arrival;
     share.backwards += m * (input[at(s)] + weight[at(s)]);
     share.work += m * (forward[at(s)] + input[at(s)] + weight[at(s)]);
     const double passes = m * (forward[at(s)] + input[at(s)]);
     bound.makespan =
         std::max(bound.makespan, head[at(s)] + passes + tail[at(s)]);
-    if (s > 0) there += input[at(s)] + transfer_to(s);
+    if (s > 0) arrival += input[at(s)] + transfer_to(s);
   }
   for (const Share& share : shares) {
     bound.makespan = std::max({bound.makespan, share.start + share.work,

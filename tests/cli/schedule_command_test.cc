@@ -152,6 +152,13 @@ TEST_CASE("bad input is refused with the reason") {
   CHECK(scheduled("1f1b --csv /no/such/folder/a.csv").code == 73);
 }
 
+TEST_CASE("--chunks is another name of --stages-per-worker") {
+  const Answer answer = scheduled("interleaved --stages-per-worker 3 --text");
+  CHECK(answer.code == 0);
+  CHECK(contains(answer.text, "stages=12"));
+  CHECK(scheduled("interleaved --chunks 3 --text").text == answer.text);
+}
+
 TEST_CASE("what --csv and --text write reads back") {
   const std::string csv = picture_file(".csv"), text = picture_file(".txt");
   CHECK(

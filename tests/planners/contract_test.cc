@@ -1,4 +1,4 @@
-// What every planner promises, over every planner there is.
+// The contract of a planner, checked for every planner.
 
 #include <doctest/doctest.h>
 
@@ -12,8 +12,8 @@
 #include "pipewright/base/json.h"
 #include "pipewright/cluster/cluster_builder.h"
 #include "pipewright/planners/bounds/bounds.h"
+#include "pipewright/planners/devices_needed.h"
 #include "pipewright/planners/planner.h"
-#include "pipewright/planners/refusal.h"
 #include "tests/planners/random_problems.h"
 
 namespace pipewright {
@@ -21,8 +21,8 @@ namespace {
 
 constexpr int kProblems = 1000;
 
-// Every layer in one forward and one backward stage; what feeds a layer lies in
-// its stage or before it, which also makes every stage convex.
+// Every layer is in one forward and one backward stage; the inputs of a layer
+// are in its stage or before it, which also makes every stage convex.
 void check_stages(const Plan& plan, const Profile& profile) {
   for (auto part : {&Stage::forward, &Stage::backward}) {
     std::vector<int> stage_of(profile.layers.size(), -1);
@@ -85,7 +85,7 @@ Tally run_contract(const Planner& planner) {
   Tally tally;
   RandomProblems random(17);
   for (; tally.problems < kProblems; ++tally.problems) {
-    // Mostly small ones, so that there can be many.
+    // Mostly small problems, so that there can be many.
     RandomProblem made = random.next(tally.problems % 8 == 0 ? 10 : 5);
     made.problem.method = method_of(tally.problems);
     made.problem.threads = tally.problems % 10 == 0 ? 2 : 1;
@@ -157,8 +157,8 @@ TEST_CASE("every planner keeps the contract, and none is faster than auto") {
   CHECK(better > 50);  // the improvement improves
 }
 
-// Twice the time for everything: layers, and bytes over links half as fast.
-TEST_CASE("a world at half the speed has the same plans at twice the time") {
+// Layers take twice the time, and links are half as fast.
+TEST_CASE("at half the speed of everything, plans take twice the time") {
   for (const auto& planner : planners()) {
     CAPTURE(planner->name());
     RandomProblems random(29);
@@ -202,7 +202,7 @@ TEST_CASE("more of anything never raises the lower bound") {
   }
 }
 
-TEST_CASE("names are unique, found again, and a near miss is put right") {
+TEST_CASE("names are unique and found, and the nearest name is offered") {
   std::set<std::string> names;
   for (const auto& planner : planners()) {
     CHECK(names.insert(planner->name()).second);
@@ -215,7 +215,17 @@ TEST_CASE("names are unique, found again, and a near miss is put right") {
   CHECK(miss.error().hint == "did you mean \"pipedream\"?");
 }
 
-TEST_CASE("a planner that finds nothing that fits says what is missing") {
+// auto asks every planner that does not itself ask all planners, so there must
+// be only one that does.
+TEST_CASE("only auto asks all planners") {
+  for (const auto& planner : planners()) {
+    CAPTURE(planner->name());
+    CHECK((planner->effort() == PlanningEffort::AllPlanners) ==
+          (planner->name() == "auto"));
+  }
+}
+
+TEST_CASE("a planner fails with an error if nothing fits") {
   RandomProblems random(3);
   for (const auto& planner : planners()) {
     CAPTURE(planner->name());
@@ -228,7 +238,7 @@ TEST_CASE("a planner that finds nothing that fits says what is missing") {
   }
 }
 
-TEST_CASE("a refusal names the need and about how many devices would do") {
+TEST_CASE("an error names the need and about how many devices are enough") {
   RandomProblems random(33);
   const Planner& balanced = *find_planner("balanced").value();
   int refused = 0;

@@ -1,5 +1,5 @@
-// Copies of a plan on equal groups: that groups are told apart rightly, and
-// that simulating two copies gives what simulating all of them gives.
+// Copies of a plan on equal groups: groups are compared correctly, and
+// simulating two copies gives the same result as simulating all of them.
 
 #include "pipewright/planners/copies.h"
 
@@ -16,7 +16,7 @@ Cluster cluster_of(const std::string& text) {
   return load_cluster(text).value();
 }
 
-// The whole problem, and the one that its first group has.
+// The whole problem, and that of its first group.
 struct Grouped {
   RandomProblem whole;
   Cluster group;
@@ -68,7 +68,7 @@ TEST_CASE("equal hosts are equal groups, others are not") {
   CHECK(!has_equal_groups(cluster_of("4x2xV100@nvlink/10GbE"), 3));
 }
 
-TEST_CASE("two copies tell what all copies do") {
+TEST_CASE("two copies give the estimate of all copies") {
   RandomProblems random(5);
   int compared = 0;
   for (const auto& [text, size] :

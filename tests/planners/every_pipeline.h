@@ -1,6 +1,6 @@
-// Every pipeline of runs of layers for a small problem: all cuts, all numbers
-// of replicas on devices in the cluster's order, some schedules, with and
-// without recompute. What searches and bounds are held against.
+// Every pipeline of a small problem: all cuts, all numbers of replicas on
+// devices in the cluster's order, some schedules, with and without recompute.
+// Searches and bounds are compared with it.
 
 #pragma once
 

@@ -104,8 +104,8 @@ class RandomProblems {
   std::mt19937 random_;
 };
 
-// Leaves two layers in a row, the second with all weights. Their sizes and
-// times are the caller's to set.
+// Two layers in a row, the second with all weights. The caller sets their sizes
+// and times.
 inline void keep_two_layers(Profile& profile, Bytes weights) {
   profile.layers.resize(2);
   profile.layers[0].parameters.clear();

@@ -1,7 +1,6 @@
-// Chimera at M = p = 4 against every order there is: with a stage on the two
-// workers where Chimera puts it, no order at all takes less than ours. So the
-// (p/2-1)(F+B) that the bubble is often said to be is reached where F = B, and
-// nowhere else.
+// Chimera at M = p = 4 compared with every order: with each stage on the two
+// workers where Chimera puts it, no order takes less than ours. So the bubble
+// that is often given, (p/2-1)(F+B), is reached only where F = B.
 
 #include <doctest/doctest.h>
 
@@ -44,7 +43,7 @@ void keep(std::vector<Clocks>& known, const Clocks& clocks) {
   known.push_back(clocks);
 }
 
-// Microbatches of one direction are alike: call the one ahead the first.
+// Microbatches of one direction are equal: sorts the one ahead to the front.
 void put_in_order(ProgressOfAll& progress, Clocks& clocks) {
   for (std::size_t m : {0, 1})
     if (progress[m] < progress[m + 2]) {

@@ -1,6 +1,6 @@
-// Step times and counts in flight of the generators, as their papers and our
-// notes give them: equal stages, no communication unless said. Times are whole
-// numbers, so equality is exact.
+// Step times and numbers in flight of the generators, as in their papers: equal
+// stages, no communication unless stated. Times are integers, so equality is
+// exact.
 
 #include <doctest/doctest.h>
 
@@ -65,7 +65,7 @@ Schedule made_for(const std::string& name, int p, int M, int v = 2) {
   ScheduleRequest request;
   request.workers = p;
   request.microbatches = M;
-  request.chunks = v;
+  request.stages_per_worker = v;
   auto schedule = generate_schedule(name, request);
   REQUIRE_MESSAGE(schedule.ok(), schedule.error().to_text());
   return *std::move(schedule);
@@ -84,7 +84,7 @@ int in_flight(const Schedule& schedule, int stage) {
 
 const Times kStageTimes[] = {{1, 1, 0}, {1, 2, 0}, {2, 3, 0}, {3, 1, 0}};
 
-TEST_CASE("one stage a worker: (p-1)(F+B), and what is in flight") {
+TEST_CASE("one stage per worker: (p-1)(F+B), and what is in flight") {
   for (int p = 1; p <= 9; ++p)
     for (int M = 1; M <= 20; ++M)
       for (Times t : kStageTimes) {
@@ -130,7 +130,7 @@ TEST_CASE("transfers: exposed by 1f1b, hidden by 1f1b-so") {
   CHECK(beyond(made_for("1f1b", 4, 8), {10, 20, 0}) + 240 == 330);
 }
 
-TEST_CASE("several stages a worker: (p-1)(F+B)/v") {
+TEST_CASE("several stages per worker: (p-1)(F+B)/v") {
   for (int p = 1; p <= 6; ++p)
     for (int v = 1; v <= 4; ++v)
       for (int M = 1; M <= 25; ++M)

@@ -35,6 +35,14 @@ TEST_CASE("an unknown name offers the nearest") {
   CHECK(contains(schedule.error().to_text(), "1f1b"));
 }
 
+TEST_CASE("an older name of a schedule still works") {
+  ScheduleRequest request;
+  request.workers = 3;
+  request.microbatches = 4;
+  CHECK(generate_schedule("async-chunks", request)->to_text() ==
+        generate_schedule("async-deep", request)->to_text());
+}
+
 TEST_CASE("impossible numbers are refused with the reason") {
   const auto refusal = [](ScheduleRequest request) {
     const auto schedule = generate_schedule("1f1b", request);
@@ -44,7 +52,8 @@ TEST_CASE("impossible numbers are refused with the reason") {
   };
   ScheduleRequest request;
   request.workers = 0;
-  CHECK(contains(refusal(request), "at least 1 of workers, not 0"));
+  CHECK(contains(refusal(request),
+                 "the number of workers must be at least 1, not 0"));
   request.workers = 1'000'000;
   request.microbatches = 1'000'000;
   CHECK(contains(refusal(request), "actions"));
@@ -77,11 +86,11 @@ TEST_CASE("random numbers give schedules that read back from their text") {
       ScheduleRequest request;
       request.workers = 1 + static_cast<int>(random() % 16);
       request.microbatches = 1 + static_cast<int>(random() % 64);
-      request.chunks = 1 + static_cast<int>(random() % 4);
+      request.stages_per_worker = 1 + static_cast<int>(random() % 4);
       CAPTURE(generator.name);
       CAPTURE(request.workers);
       CAPTURE(request.microbatches);
-      CAPTURE(request.chunks);
+      CAPTURE(request.stages_per_worker);
       const auto schedule = generate_schedule(generator.name, request);
       if (!schedule) {
         CHECK(schedule.error().code == ErrorCode::BadConfiguration);

@@ -18,7 +18,7 @@ import tempfile
 
 # Chimera has every stage on two workers, async-* never drain: the CSV has
 # no form for the one in torch, and none at all for the other.
-LEFT_OUT = {"chimera", "async-1f1b", "async-chunks"}
+LEFT_OUT = {"chimera", "async-1f1b", "async-deep"}
 NUMBERS = [(1, 1, 1), (2, 3, 2), (4, 8, 2), (4, 3, 3), (5, 7, 2), (8, 16, 2)]
 
 
@@ -87,20 +87,20 @@ def main():
     names = [s["name"] for s in run(pipewright, "--list", "--json")["schedules"]]
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
-            for workers, microbatches, chunks in NUMBERS:
+            for workers, microbatches, stages_per_worker in NUMBERS:
                 if name in LEFT_OUT:
                     continue
                 file = os.path.join(folder, f"{name}.csv")
                 view = run(pipewright, name, "--json", "--csv", file,
                            "--stages", str(workers),
                            "--microbatches", str(microbatches),
-                           "--chunks", str(chunks))
+                           "--stages-per-worker", str(stages_per_worker))
                 if view is None:
                     continue
                 try:
                     load(file, view["stages"], workers, microbatches)
                 except Exception as reason:
-                    sys.exit(f"{name} {workers} {microbatches} {chunks}: "
+                    sys.exit(f"{name} {workers} {microbatches} {stages_per_worker}: "
                              f"{type(reason).__name__}: {str(reason)[:2000]}")
                 loaded += 1
     print(f"torch loaded {loaded} schedules")

@@ -11,21 +11,22 @@ namespace {
 
 // Whole numbers, so that equal sums are equal.
 ScheduleRequest random_request(std::mt19937& random, int workers,
-                               int microbatches, int chunks = 1) {
+                               int microbatches, int stages_per_worker = 1) {
   const auto from = [&](int low, int high) {
     return low + static_cast<int>(random() % unsigned(high - low + 1));
   };
   ScheduleRequest request;
   request.workers = workers;
   request.microbatches = microbatches;
-  request.chunks = chunks;
+  request.stages_per_worker = stages_per_worker;
   request.transfer = Seconds(from(0, 3));
-  for (int s = 0; s < workers * chunks; ++s)
+  for (int s = 0; s < workers * stages_per_worker; ++s)
     request.times.push_back(
         {Seconds(from(1, 9)), Seconds(from(1, 9)), Seconds(from(1, 9))});
   if (from(0, 1) == 1)
     for (int w = 0; w < workers; ++w)
-      request.memory_limit.push_back(from(chunks, chunks * (workers + 1)));
+      request.memory_limit.push_back(
+          from(stages_per_worker, stages_per_worker * (workers + 1)));
   return request;
 }
 
@@ -130,18 +131,20 @@ TEST_CASE("never worse than a hand-made schedule that fits, never over") {
   for (int i = 0; i < 150; ++i) {
     const int p = 1 + static_cast<int>(random() % 8);
     const int m = 1 + static_cast<int>(random() % 20);
-    const int chunks = 1 + static_cast<int>(random() % 2);
-    const ScheduleRequest request = random_request(random, p, m, chunks);
+    const int stages_per_worker = 1 + static_cast<int>(random() % 2);
+    const ScheduleRequest request =
+        random_request(random, p, m, stages_per_worker);
     const Schedule found = found_for(request);
-    CHECK(found.num_stages() == p * chunks);
+    CHECK(found.num_stages() == p * stages_per_worker);
     CHECK(fits(found, request));
     const double step = schedule_makespan(found, request).value();
     CHECK(step >=
           zb::lower_bound(*zb::problem_of(request)).makespan * (1 - 1e-12));
     for (const char* name :
          {"1f1b", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min"}) {
-      const Schedule other = made(name, p, m);
-      if (other.num_stages() != p * chunks || !fits(other, request)) continue;
+      const Schedule other = generated(name, p, m);
+      if (other.num_stages() != p * stages_per_worker || !fits(other, request))
+        continue;
       ++compared;
       CHECK(step <= schedule_makespan(other, request).value());
     }
@@ -154,7 +157,7 @@ TEST_CASE("equal stages: no bubble without limits, zb-h1's in 1f1b's memory") {
     ScheduleRequest request;
     request.workers = p;
     request.microbatches = 3 * p;
-    CHECK(schedule_longest_span(found_for(request), request).value() == 9 * p);
+    CHECK(longest_span(found_for(request), request).value() == 9 * p);
     request.memory_limit.assign(static_cast<std::size_t>(p), p);
     CHECK(schedule_makespan(found_for(request), request).value() ==
           9 * p + p - 1);

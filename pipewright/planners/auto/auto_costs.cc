@@ -2,32 +2,32 @@
 
 #include <algorithm>
 
-#include "pipewright/base/index.h"
-#include "pipewright/base/infinity.h"
-#include "pipewright/planners/best_runs.h"
+#include "pipewright/planners/best_cuts.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
 namespace {
 
-constexpr int kMostStretches = 200;
+constexpr int kMaxPositions = 200;
 
-// Of each stretch of equal time the position at which least crosses.
+// Where to cut. Of more than kMaxPositions layers, the chain is divided into as
+// many intervals of equal time, and of each the position with the fewest bytes
+// crossing is used.
 std::vector<int> light_positions(const CostTable& costs, int kind) {
   const int layers = costs.num_layers();
   const double total = costs.compute(kind, 0, layers).value();
   std::vector<int> positions = {0};
-  int stretch = -1;
+  int interval = -1;
   for (int l = 1; l < layers; ++l) {
     const double share =
         total > 0 ? costs.compute(kind, 0, l).value() / total : 0;
-    const int here =
-        layers <= kMostStretches ? l : static_cast<int>(share * kMostStretches);
-    if (here != stretch)
+    const int current =
+        layers <= kMaxPositions ? l : static_cast<int>(share * kMaxPositions);
+    if (current != interval)
       positions.push_back(l);
     else if (costs.crossing(l) < costs.crossing(positions.back()))
       positions.back() = l;
-    stretch = here;
+    interval = current;
   }
   positions.push_back(layers);
   return positions;
@@ -38,7 +38,7 @@ double share(double seconds, const PipelineStage& stage) {
   return seconds / static_cast<double>(stage.devices.size());
 }
 
-// Replicas that split a microbatch have at most this part of it.
+// The largest number of samples that a replica has of a split microbatch.
 int largest_part(int microbatch, std::size_t replicas) {
   const int count = static_cast<int>(replicas);
   return std::max(1, (microbatch + count - 1) / count);
@@ -47,18 +47,18 @@ int largest_part(int microbatch, std::size_t replicas) {
 }  // namespace
 
 Result<AutoCosts> AutoCosts::create(const Problem& problem) {
-  AutoCosts made;
-  made.problem_ = &problem;
+  AutoCosts costs;
+  costs.problem_ = &problem;
   const int kind = leading_kind(*problem.cluster);
   for (int microbatch : problem.microbatches) {
     PIPEWRIGHT_TRY(
         CostTable table,
         CostTable::create(*problem.profile, *problem.cluster, microbatch));
-    made.positions_[microbatch] = light_positions(table, kind);
-    made.tables_.emplace(microbatch, std::move(table));
-    if (auto added = made.add_slices(microbatch); !added) return added.error();
+    costs.positions_[microbatch] = light_positions(table, kind);
+    costs.tables_.emplace(microbatch, std::move(table));
+    if (auto added = costs.add_slices(microbatch); !added) return added.error();
   }
-  return made;
+  return costs;
 }
 
 int AutoCosts::slowest_kind(const PipelineStage& stage) const {
@@ -81,7 +81,7 @@ bool AutoCosts::set_ends(Pipeline& pipeline) const {
   const int stages = static_cast<int>(pipeline.stages.size());
   if (stages > count) return false;
   std::vector<int> kinds;
-  std::vector<double> paces;  // of the link before each stage
+  std::vector<double> bandwidths;  // of the link before each stage
   for (int s = 0; s < stages; ++s) {
     const PipelineStage& stage = pipeline.stages[at(s)];
     kinds.push_back(slowest_kind(stage));
@@ -90,26 +90,26 @@ bool AutoCosts::set_ends(Pipeline& pipeline) const {
                                     pipeline.stages[at(s - 1)].devices.front(),
                                     stage.devices.front());
     if (s > 0 && link == nullptr) return false;
-    paces.push_back(link ? link->bandwidth.value() : kInfinity);
+    bandwidths.push_back(link ? link->bandwidth.value() : kInfinity);
   }
-  const Runs runs = best_runs(
+  const Cuts cuts = best_cuts(
       count, stages,
       [&](int s, int i, double slowest) {
         const auto bytes =
             static_cast<double>(table.crossing(positions[at(i)]).value());
-        return std::max(slowest,
-                        share(bytes / paces[at(s)], pipeline.stages[at(s)]));
+        return std::max(
+            slowest, share(bytes / bandwidths[at(s)], pipeline.stages[at(s)]));
       },
       [&](int s, int i, int j, double slowest) {
         const Seconds time =
             table.compute(kinds[at(s)], positions[at(i)], positions[at(j)]);
         return std::max(slowest, share(time.value(), pipeline.stages[at(s)]));
       });
-  for (std::size_t s = 0; s < runs.ends.size(); ++s) {
-    pipeline.stages[s].end = positions[at(runs.ends[s])];
+  for (std::size_t s = 0; s < cuts.ends.size(); ++s) {
+    pipeline.stages[s].end = positions[at(cuts.ends[s])];
     pipeline.stages[s].backward_end = -1;
   }
-  return !runs.ends.empty();
+  return !cuts.ends.empty();
 }
 
 void AutoCosts::set_times(Pipeline& pipeline) const {
@@ -173,7 +173,7 @@ double AutoCosts::busiest(const Pipeline& pipeline) const {
         split ? microbatches : largest_part(microbatches, replicas);
     const int backward_end =
         stage.backward_end < 0 ? stage.end : stage.backward_end;
-    // Who has the largest part, or the first turn.
+    // The replica with the most samples, or with the first turn.
     const DeviceId device =
         split ? stage.devices.back() : stage.devices.front();
     const auto kind = at(problem_->cluster->devices()[device.index()].kind);
@@ -188,9 +188,9 @@ double AutoCosts::busiest(const Pipeline& pipeline) const {
     first = stage.end;
     backward_first = backward_end;
   }
-  double most = 0;
-  for (const auto& [device, load] : seconds) most = std::max(most, load);
-  return most * (1 - 1e-9);
+  double busiest = 0;
+  for (const auto& [device, load] : seconds) busiest = std::max(busiest, load);
+  return busiest * (1 - 1e-9);  // allows for rounding
 }
 
 }  // namespace pipewright

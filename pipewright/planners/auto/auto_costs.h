@@ -1,5 +1,5 @@
-// What auto needs to know to make pipelines: where to cut into so many stages,
-// and how long each stage takes, at every microbatch size of a problem.
+// Where auto cuts a model into a given number of stages, and how long each
+// stage takes, at every microbatch size of a problem. Does not simulate.
 
 #pragma once
 
@@ -20,22 +20,22 @@ class AutoCosts {
   const Problem& problem() const { return *problem_; }
 
   // Sets the ends of the stages, whose devices are given, so that the slowest
-  // stage or link is as fast as can be. Of more than 200 layers only the
-  // lightest cuts of 200 stretches are tried. False if there are too few
-  // layers, or neighbours that cannot talk.
+  // stage or link is as fast as possible. Of more than 200 layers only the
+  // lightest cut in each of 200 intervals is tried. False if there are too few
+  // layers, or neighbouring stages have no link.
   bool set_ends(Pipeline& pipeline) const;
 
-  // Sets what generators that look at times are told.
+  // Sets the times for schedule generators that use them.
   void set_times(Pipeline& pipeline) const;
 
   // Seconds of a stage for one microbatch.
   double load(const Pipeline& pipeline, std::size_t stage) const;
-  // Seconds that the busiest worker computes in a step: no simulation of the
-  // pipeline is faster.
+  // Seconds that the busiest worker computes per step: a lower bound on the
+  // simulated step.
   double busiest(const Pipeline& pipeline) const;
 
  private:
-  // Sums over the layers before, by kind, for one number of samples.
+  // Prefix sums over the layers, by kind, for one number of samples.
   struct Sums {
     std::vector<std::vector<double>> forward, backward;
   };
@@ -47,8 +47,8 @@ class AutoCosts {
 
   const Problem* problem_ = nullptr;
   std::map<int, CostTable> tables_;
-  std::map<int, std::vector<int>> positions_;  // to cut at; 0 and the end too
-  std::map<int, Sums> sums_;  // of the largest parts that replicas can have
+  std::map<int, std::vector<int>> positions_;  // to cut at, with 0 and the end
+  std::map<int, Sums> sums_;  // by the samples that a replica can have
 };
 
 }  // namespace pipewright

@@ -1,6 +1,7 @@
 // The single changes by which auto improves a pipeline: another schedule or
-// microbatch size, recompute on or off, a cut, a replica or a device moved, two
-// stages joined or one parted. A move knows no clock; the simulator judges.
+// microbatch size; recompute on or off; a cut, a replica or a device moved; two
+// stages joined, or one split in two. Moves do not estimate times; auto_search
+// simulates the results.
 
 #pragma once
 
@@ -12,9 +13,9 @@ namespace pipewright {
 
 using Move = std::vector<Pipeline> (*)(const Pipeline&, const AutoCosts&);
 
-// Every kind of change, those that promise most first. Each gives all pipelines
-// that are one such change away; some may be of no use (replicas that cannot
-// split a microbatch), which planning them finds out.
+// Every kind of change, the most promising first. Each returns all pipelines
+// that are one such change away. Some may be invalid (too many replicas to
+// split a microbatch); planning them fails.
 const std::vector<Move>& auto_moves();
 
 }  // namespace pipewright

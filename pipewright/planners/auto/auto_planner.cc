@@ -1,66 +1,92 @@
-// The best of all planners, and better. Every other planner is a start, and so
-// is every even division of the devices into stages and replicas, and every
-// pair of stages; the best of them are tried under every schedule, with and
-// without recompute; the best of those are then improved on the simulator
-// itself, one change at a time (auto_moves.h). Never worse than any single
-// planner that has answered in time, because a start that cannot be improved
-// stays as it is. The method is ours.
+// auto: takes the best plan of all planners and improves it. The method is
+// ours.
 //
-// Where hosts are equal, a plan for some of them is copied to the others
-// (copies.h): beyond 64 devices that is all that is tried, so that a thousand
-// devices take no longer than a few, and a planner that looks at all of them
-// may do better.
+//   1. Starts: the plans of all other planners, every even division of the
+//      devices into stages and replicas, and every pair of stages.
+//   2. The best starts are tried with every schedule, with and without
+//      recompute.
+//   3. The best of those are improved by single changes (auto_moves.h), each
+//      scored by the simulator.
+//
+// The result is never worse than that of a single planner that answered in
+// time, because a start that cannot be improved is kept.
+//
+// Where hosts are equal, a plan for one group of hosts is copied to the others
+// (copies.h). Beyond 64 devices nothing else is tried, so that a thousand
+// devices take no longer than a few. A planner that looks at all devices may
+// then find a better plan.
 
 #include "pipewright/planners/auto/auto_planner.h"
 
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <set>
 
+#include "pipewright/base/index.h"
 #include "pipewright/base/text.h"
 #include "pipewright/planners/auto/auto_search.h"
 #include "pipewright/planners/auto/auto_shapes.h"
 #include "pipewright/planners/bounds/bounds.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/copies.h"
-#include "pipewright/planners/list.h"
 #include "pipewright/planners/parallel.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/refusal.h"
 
 namespace pipewright {
 namespace {
 
-constexpr int kMostSingly = 64;   // devices that are planned one by one
-constexpr int kMostOfGroup = 16;  // devices of a group that is copied
-constexpr int kManyLayers = 100;
+// Clusters of more devices are planned by copying a plan for a group.
+constexpr int kMaxWholeDevices = 64;
+constexpr int kMaxGroupDevices = 16;
+// Models of more layers are too large for tables over pairs of layers.
+constexpr int kMaxQuadraticLayers = 100;
 
 // How much is searched.
-struct Effort {
+struct SearchLimits {
   double actions;           // simulated, in all
-  std::size_t rescheduled;  // pipelines tried by all schedules
+  std::size_t rescheduled;  // pipelines tried with all schedules
   std::size_t improved;
 };
-// A second or two on one core, and some tenths of one.
-constexpr Effort kWhole{2e6, 4, 4};
-constexpr Effort kGroup{5e4, 1, 2};
+// One to two seconds on one core, and some tenths of a second.
+constexpr SearchLimits kWhole{2e6, 4, 4};
+constexpr SearchLimits kGroup{5e4, 1, 2};
 
-constexpr std::size_t kMostOfAll = 3000;  // pipelines: tried without exception
-constexpr double kPlannersShare = 0.6;    // of the budget
+// If there are at most this many pipelines, all of them are tried.
+constexpr std::size_t kMaxPipelines = 3000;
+constexpr double kPlannersShare = 0.6;  // of the budget
 
-// A group of a large cluster does without those that may take long, and those
-// that even divisions stand for; with many layers also without those whose
-// tables grow with the square of their number and more.
-std::set<std::string> left_out(const Problem& problem) {
-  std::set<std::string> names = {
-      "bi-partition", "exact",      "spp",   "dapple",   "bapipe",
-      "uniform",      "torchgpipe", "gpipe", "balanced", "data-parallel"};
-  if (problem.profile->num_layers() > kManyLayers)
-    names.insert({"piper", "pipedream"});
-  return names;
+using PlannerList = std::vector<const Planner*>;
+
+PlannerList other_planners() {
+  PlannerList list;
+  for (const auto& planner : planners())
+    if (planner->effort() != PlanningEffort::AllPlanners)
+      list.push_back(planner.get());
+  return list;
 }
 
-std::function<bool()> until(const Problem& problem, double share) {
+// The planners that are worth their time for one group of a large cluster.
+PlannerList quick_planners(const Problem& problem) {
+  const int layers = problem.profile->num_layers();
+  PlannerList list = other_planners();
+  std::erase_if(list, [&](const Planner* planner) {
+    switch (planner->effort()) {
+      case PlanningEffort::Linear:
+        return false;
+      case PlanningEffort::Quadratic:
+        return layers > kMaxQuadraticLayers;
+      case PlanningEffort::FixedShape:
+      case PlanningEffort::Search:
+      case PlanningEffort::AllPlanners:
+        break;
+    }
+    return true;
+  });
+  return list;
+}
+
+std::function<bool()> time_limit(const Problem& problem, double share) {
   if (problem.budget <= Seconds(0)) return problem.is_over_;
   const auto end =
       std::chrono::steady_clock::now() +
@@ -70,76 +96,74 @@ std::function<bool()> until(const Problem& problem, double share) {
   };
 }
 
-// One stage a device, as even as can be, asks least of a device, as a rule:
-// what is missing then is what tells most.
-constexpr const char* kNeedsLeast = "balanced";
+// One balanced stage per device usually needs the least memory per device, so
+// this planner's error says best how much is missing.
+constexpr const char* kLeastMemoryPlanner = "balanced";
 
 struct Refusal {
   std::string planner;
   Error error;
 };
 
-// Every other planner's answer, in the order of planners().
-struct Asked {
-  std::vector<Planned> plans;  // those that fit
+// The results of several planners.
+struct Answers {
+  std::vector<Planned> plans;  // those that fit, in the order of planners()
   std::optional<Refusal> refusal;
 };
 
-Asked ask_planners(const Problem& problem,
-                   const std::set<std::string>& without) {
+Answers ask(const PlannerList& list, const Problem& problem) {
   Problem asked = problem;
-  asked.is_over_ = until(problem, kPlannersShare);
-  asked.estimator_for = nullptr;  // what would help is asked for once
+  asked.is_over_ = time_limit(problem, kPlannersShare);
+  asked.estimator_for = nullptr;  // the hint is computed once, by auto
   asked.any_planner = true;
-  std::vector<const Planner*> chosen;
-  for (const auto& planner : planners())
-    if (planner->name() != "auto" && !without.contains(planner->name()))
-      chosen.push_back(planner.get());
-  std::vector<std::optional<Result<Planned>>> answers(chosen.size());
-  in_parallel(chosen.size(), problem.threads,
-              [&](std::size_t i) { answers[i] = chosen[i]->plan(asked); });
-  Asked all;
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    const Result<Planned>& answer = *answers[i];
-    const std::string name = chosen[i]->name();
-    if (answer && answer->estimate.fits) {
-      if (problem.has_asked_stages(answer->plan)) all.plans.push_back(*answer);
-    } else if (!answer && (!all.refusal || name == kNeedsLeast))
-      all.refusal = {name, answer.error()};
+  std::vector<std::optional<Result<Planned>>> results(list.size());
+  in_parallel(list.size(), problem.threads,
+              [&](std::size_t i) { results[i] = list[i]->plan(asked); });
+  Answers answers;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Result<Planned>& result = *results[i];
+    const std::string name = list[i]->name();
+    if (result && result->estimate.fits) {
+      if (problem.has_required_stages(result->plan))
+        answers.plans.push_back(*result);
+    } else if (!result && (!answers.refusal || name == kLeastMemoryPlanner)) {
+      answers.refusal = {name, result.error()};
+    }
   }
-  return all;
+  return answers;
 }
 
-Error refused(Refusal refusal, const Problem& problem) {
-  if (refusal.planner == kNeedsLeast)
-    refusal.error.hint = remedy(problem, "auto");
+Error error_of(Refusal refusal, const Problem& problem) {
+  if (refusal.planner == kLeastMemoryPlanner)
+    refusal.error.hint = more_devices_hint(problem, "auto");
   return refusal.error;
 }
 
 Error nothing_found(const Problem& problem) {
   if (problem.stages > 0)
-    return bad_configuration("no plan of " + std::to_string(problem.stages) +
-                                 " stages was found that fits",
-                             "ask for other --stages, or for none");
-  return bad_configuration("no plan fits", remedy(problem, "auto"));
+    return bad_configuration("found no plan of " +
+                                 std::to_string(problem.stages) +
+                                 " stages that fits",
+                             "change --stages, or leave it out");
+  return bad_configuration("no plan fits", more_devices_hint(problem, "auto"));
 }
 
 std::string improvement_text(const AutoPlan& best, Seconds start) {
   const double gain = 1 - best.planned.estimate.step / start;
-  return gain > 0
-             ? "It began as a plan of " + best.origin +
-                   "; changes on the simulator made it " + to_text(100 * gain) +
-                   " % faster than the best single planner's."
-             : "It is the plan of " + best.origin +
-                   ", which no single change made faster.";
+  return gain > 0 ? "It started as a plan of " + best.origin +
+                        "; changes made it " + to_text(100 * gain) +
+                        " % faster than the best single planner's plan, as "
+                        "simulated."
+                  : "It is the plan of " + best.origin +
+                        "; no single change made it faster.";
 }
 
-// The best of a problem's starts, improved.
-Result<Planned> searched(const Problem& problem,
-                         const std::vector<Planned>& starts,
-                         const Effort& effort) {
+// The best of the starts, improved.
+Result<Planned> search_from(const Problem& problem,
+                            const std::vector<Planned>& starts,
+                            const SearchLimits& limits) {
   PIPEWRIGHT_TRY(const AutoCosts costs, AutoCosts::create(problem));
-  AutoSearch search(costs, effort.actions);
+  AutoSearch search(costs, limits.actions);
   std::vector<std::string> notes;
   Seconds fastest = Seconds::max();
   for (const Planned& start : starts) {
@@ -153,100 +177,105 @@ Result<Planned> searched(const Problem& problem,
   search.add(plain, "auto");
   search.add(with_recompute(plain), "auto");
   search.add(uneven_pairs(costs), "auto");
-  const std::vector<Pipeline> every = every_pipeline(costs, kMostOfAll);
+  const std::vector<Pipeline> every = every_pipeline(costs, kMaxPipelines);
   const bool all = !every.empty() && search.search_all(every, "auto");
-  search.reschedule(effort.rescheduled);
-  search.improve(effort.improved);
+  search.reschedule(limits.rescheduled);
+  search.improve(limits.improved);
   if (search.is_empty() && search.was_cut_short())
-    return bad_configuration("time was up before any plan was found",
-                             "more than --budget " +
-                                 to_text(problem.budget.value()) +
-                                 " would help");
-  if (search.is_empty()) return bad_configuration("nothing was found");
+    return bad_configuration(
+        "the budget ended before a plan was found",
+        "give more than --budget " + to_text(problem.budget.value()));
+  if (search.is_empty()) return bad_configuration("found no plan");
   Planned best = search.best().planned;
   if (fastest == Seconds::max()) fastest = best.estimate.step;
   best.why = improvement_text(search.best(), fastest);
   if (all)
-    notes.push_back("the best of all " + with_thousands(int(every.size())) +
-                    " pipelines of runs of layers, replicas and schedules of "
-                    "one stage a device, or better: each was simulated or "
-                    "keeps a device busy for longer");
+    notes.push_back("at least as good as all " +
+                    with_thousands(int(every.size())) +
+                    " pipelines with one stage per device: each was simulated, "
+                    "or keeps a device busy for longer");
   notes.push_back(with_thousands(search.num_scored()) +
                   " more pipelines were simulated" +
                   (search.was_cut_short()
-                       ? "; the budget ended the search, another run may find "
-                         "another plan"
+                       ? "; the budget ended the search, so another run may "
+                         "find another plan"
                        : ""));
   best.notes = std::move(notes);
   return best;
 }
 
-// A problem for one of many equal groups of devices.
+// The problem of one of several equal groups of devices.
 struct GroupProblem {
   Cluster cluster;
   Problem problem;
 };
 
+// With `few_microbatches` only the larger microbatch sizes: many more
+// microbatches than stages fill the pipeline no better, and are worth their
+// time only where memory is short.
 std::optional<GroupProblem> group_problem(const Problem& whole, int size,
-                                          bool few) {
+                                          bool few_microbatches) {
   const int copies = whole.cluster->num_devices() / size;
   if (whole.minibatch % copies != 0) return {};
   Result<Cluster> cluster = first_devices(*whole.cluster, size);
   if (!cluster) return {};
-  GroupProblem made{*std::move(cluster), whole};
-  Problem& problem = made.problem;
+  GroupProblem group{*std::move(cluster), whole};
+  Problem& problem = group.problem;
   problem.minibatch /= copies;
   problem.microbatches.clear();
-  // Many more microbatches than stages fill the pipeline no better; only where
-  // memory is short are they worth their time.
   for (int microbatch : whole.microbatches)
     if (microbatch % copies == 0 &&
-        (!few || whole.minibatch / microbatch <= std::max(8, 4 * size)))
+        (!few_microbatches ||
+         whole.minibatch / microbatch <= std::max(8, 4 * size)))
       problem.microbatches.push_back(microbatch / copies);
   if (problem.microbatches.empty()) return {};
   problem.estimate = [&whole, copies](const Plan& plan) {
     return whole.estimate_copies(plan, copies);
   };
   problem.estimate_copies = nullptr;
-  return made;
+  return group;
 }
 
-std::optional<Planned> planned_in_copies(const Problem& whole, int size,
-                                         bool few,
-                                         std::optional<Refusal>& refusal) {
-  std::optional<GroupProblem> group = group_problem(whole, size, few);
+Refusal refusal_of(Problem group, const Error& error) {
+  group.any_planner = true;
+  const auto nearest = find_planner(kLeastMemoryPlanner).value()->plan(group);
+  return nearest ? Refusal{"auto", error}
+                 : Refusal{kLeastMemoryPlanner, nearest.error()};
+}
+
+// Memory per worker of all copies, from that of the plan that is copied.
+std::vector<Bytes> copied_memory(const Planned& planned, std::size_t copies) {
+  std::vector<Bytes> memory(planned.plan.devices.size() * copies);
+  for (const Stage& stage : planned.plan.stages) {
+    const std::size_t count = stage.workers.size();
+    const std::size_t first = stage.workers.front().index();
+    for (std::size_t i = 0; i < count * copies; ++i)
+      memory[first * copies + i] = planned.estimate.memory[first + i % count];
+  }
+  return memory;
+}
+
+std::optional<Planned> plan_in_copies(const Problem& whole, int size,
+                                      bool few_microbatches,
+                                      std::optional<Refusal>& refusal) {
+  std::optional<GroupProblem> group =
+      group_problem(whole, size, few_microbatches);
   if (!group) return {};
   group->problem.cluster = &group->cluster;
-  const Asked asked =
-      ask_planners(group->problem, whole.cluster->num_devices() > kMostSingly
-                                       ? left_out(whole)
-                                       : std::set<std::string>());
-  Result<Planned> best = searched(group->problem, asked.plans, kGroup);
-  if (!best && whole.is_over()) {
-    refusal = Refusal{"auto", best.error()};
-    return {};
-  }
+  const bool is_large = whole.cluster->num_devices() > kMaxWholeDevices;
+  const Answers answers =
+      ask(is_large ? quick_planners(whole) : other_planners(), group->problem);
+  Result<Planned> best = search_from(group->problem, answers.plans, kGroup);
   if (!best) {
-    group->problem.any_planner = true;
-    const auto nearest =
-        find_planner(kNeedsLeast).value()->plan(group->problem);
-    refusal = nearest ? Refusal{"auto", best.error()}
-                      : Refusal{kNeedsLeast, nearest.error()};
+    refusal = whole.is_over() ? Refusal{"auto", best.error()}
+                              : refusal_of(group->problem, best.error());
     return {};
   }
   const int copies = whole.cluster->num_devices() / size;
   Result<Plan> plan = copies_of(best->plan, copies, size);
   if (!plan) return {};
-  std::vector<Bytes> memory(plan->devices.size());
-  for (const Stage& stage : best->plan.stages) {
-    const std::size_t count = stage.workers.size();
-    const std::size_t first = stage.workers.front().index();
-    for (std::size_t i = 0; i < count * static_cast<std::size_t>(copies); ++i)
-      memory[first * static_cast<std::size_t>(copies) + i] =
-          best->estimate.memory[first + i % count];
-  }
+  best->estimate.memory = copied_memory(*best, at(copies));
   best->plan = *std::move(plan);
-  best->estimate.memory = std::move(memory);
   best->why += " It is copied to " + std::to_string(copies) +
                " equal groups of " + std::to_string(size) + " devices.";
   return *std::move(best);
@@ -260,22 +289,23 @@ Result<Planned> best_plan(const Problem& problem,
   std::optional<Refusal> refusal;
   const int devices = problem.cluster->num_devices();
   std::vector<int> sizes;
-  if (problem.estimate_copies && devices > kMostOfGroup)
-    sizes = equal_groups(*problem.cluster, kMostOfGroup);
-  for (bool few : {true, false})
+  if (problem.estimate_copies && devices > kMaxGroupDevices)
+    sizes = equal_groups(*problem.cluster, kMaxGroupDevices);
+  for (bool few_microbatches : {true, false})
     for (int size : sizes) {
-      if (!few && !all.empty()) break;
+      if (!few_microbatches && !all.empty()) break;
       if (refusal && problem.is_over()) break;
-      if (auto copied = planned_in_copies(problem, size, few, refusal))
+      if (auto copied =
+              plan_in_copies(problem, size, few_microbatches, refusal))
         all.push_back(*std::move(copied));
     }
-  if (devices <= kMostSingly || (all.empty() && !refusal)) {
-    if (Result<Planned> found = searched(problem, starts, kWhole))
+  if (devices <= kMaxWholeDevices || (all.empty() && !refusal)) {
+    if (Result<Planned> found = search_from(problem, starts, kWhole))
       all.push_back(*std::move(found));
   }
   all.insert(all.end(), starts.begin(), starts.end());
   if (all.empty())
-    return refusal ? refused(*refusal, problem) : nothing_found(problem);
+    return refusal ? error_of(*refusal, problem) : nothing_found(problem);
   Planned best = *std::min_element(all.begin(), all.end(),
                                    [](const Planned& a, const Planned& b) {
                                      return a.estimate.step < b.estimate.step;
@@ -293,22 +323,23 @@ class AutoPlanner : public Planner {
  public:
   std::string name() const override { return "auto"; }
   std::string summary() const override {
-    return "the best of all planners and schedules, improved on the simulator";
+    return "the best of all planners and schedules, then improved step by step";
   }
   std::string source() const override { return "ours"; }
+  PlanningEffort effort() const override { return PlanningEffort::AllPlanners; }
 
   Result<Planned> plan(const Problem& problem) const override {
     const bool in_copies =
-        problem.cluster->num_devices() > kMostSingly &&
+        problem.cluster->num_devices() > kMaxWholeDevices &&
         problem.estimate_copies &&
-        !equal_groups(*problem.cluster, kMostOfGroup).empty();
-    Asked asked;
-    if (!in_copies) asked = ask_planners(problem, {});
-    Problem searched = problem;
-    searched.estimator_for = nullptr;  // as above
-    Result<Planned> best = best_plan(searched, asked.plans);
-    if (best || !asked.refusal || problem.stages > 0) return best;
-    return refused(*asked.refusal, problem);
+        !equal_groups(*problem.cluster, kMaxGroupDevices).empty();
+    Answers answers;
+    if (!in_copies) answers = ask(other_planners(), problem);
+    Problem without_hint = problem;
+    without_hint.estimator_for = nullptr;
+    Result<Planned> best = best_plan(without_hint, answers.plans);
+    if (best || !answers.refusal || problem.stages > 0) return best;
+    return error_of(*answers.refusal, problem);
   }
 };
 

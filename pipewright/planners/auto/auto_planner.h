@@ -1,5 +1,5 @@
-// auto beyond the interface of a planner: `compare` has asked all planners
-// already and hands over their answers.
+// auto's search from given plans. For `compare`, which has already asked all
+// planners and passes their plans.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace pipewright {
 
-// The best plan that auto finds from these starts, all for this problem, and
-// its own. Fails like auto's plan(): nothing fits.
+// The best plan that auto finds from `starts`, which are plans of this problem,
+// and from its own starts. Fails with BadConfiguration if nothing fits.
 Result<Planned> best_plan(const Problem& problem,
                           const std::vector<Planned>& starts);
 

@@ -9,10 +9,10 @@
 namespace pipewright {
 namespace {
 
-constexpr std::size_t kMostKept = 32;
+constexpr std::size_t kMaxKept = 32;
 
-// What lowering and simulating a pipeline takes, roughly: its actions, and
-// every layer of every device.
+// The approximate effort of lowering and simulating a pipeline: its actions,
+// and the layers of every device.
 double actions_of(const Pipeline& pipeline, const Problem& problem) {
   double replicas = 0, layers = 0;
   int first = 0;
@@ -27,7 +27,8 @@ double actions_of(const Pipeline& pipeline, const Problem& problem) {
          layers;
 }
 
-bool is_run(const std::vector<LayerId>& layers, int& next) {
+// Whether the layers are `next` and those that follow; moves `next` past them.
+bool are_consecutive(const std::vector<LayerId>& layers, int& next) {
   for (LayerId layer : layers)
     if (layer.value != next++) return false;
   return true;
@@ -43,24 +44,24 @@ std::optional<Pipeline> pipeline_of_plan(const Plan& plan) {
   int next = 0, next_backward = 0;
   std::size_t workers = 0;
   for (const Stage& stage : plan.stages) {
-    if (stage.forward.empty() || !is_run(stage.forward, next) ||
-        !is_run(stage.backward, next_backward))
+    if (stage.forward.empty() || !are_consecutive(stage.forward, next) ||
+        !are_consecutive(stage.backward, next_backward))
       return {};
-    PipelineStage made;
-    made.end = next;
-    if (next_backward != next) made.backward_end = next_backward;
-    made.recompute = stage.recompute;
+    PipelineStage same;
+    same.end = next;
+    if (next_backward != next) same.backward_end = next_backward;
+    same.recompute = stage.recompute;
     for (WorkerId worker : stage.workers)
-      made.devices.push_back(plan.devices[worker.index()]);
-    workers += made.devices.size();
-    pipeline.stages.push_back(std::move(made));
+      same.devices.push_back(plan.devices[worker.index()]);
+    workers += same.devices.size();
+    pipeline.stages.push_back(std::move(same));
   }
   if (workers != plan.devices.size() || plan.schedule_name.empty()) return {};
   return pipeline;
 }
 
-AutoSearch::AutoSearch(const AutoCosts& costs, double most_actions)
-    : costs_(costs), problem_(costs.problem()), actions_left_(most_actions) {}
+AutoSearch::AutoSearch(const AutoCosts& costs, double max_actions)
+    : costs_(costs), problem_(costs.problem()), actions_left_(max_actions) {}
 
 AutoSearch::Key AutoSearch::key_of(const Pipeline& pipeline) {
   std::vector<int> numbers;
@@ -72,7 +73,7 @@ AutoSearch::Key AutoSearch::key_of(const Pipeline& pipeline) {
     numbers.push_back(static_cast<int>(stage.devices.size()));
     devices.insert(devices.end(), stage.devices.begin(), stage.devices.end());
   }
-  return {pipeline.microbatch,  pipeline.schedule,  pipeline.chunks,
+  return {pipeline.microbatch,  pipeline.schedule,  pipeline.stages_per_worker,
           pipeline.replication, std::move(numbers), std::move(devices)};
 }
 
@@ -82,7 +83,7 @@ bool AutoSearch::search_all(std::vector<Pipeline> pipelines,
                    [&](const Pipeline& a, const Pipeline& b) {
                      return costs_.busiest(a) < costs_.busiest(b);
                    });
-  // A few at once, so that what they find rules out many of the rest.
+  // In small batches, so that the best found so far rules out many of the rest.
   constexpr std::size_t kAtOnce = 16;
   for (std::size_t i = 0; i < pipelines.size(); i += kAtOnce) {
     const std::size_t end = std::min(pipelines.size(), i + kAtOnce);
@@ -93,11 +94,11 @@ bool AutoSearch::search_all(std::vector<Pipeline> pipelines,
   return !cut_short_ && !exhausted_;
 }
 
-std::vector<Pipeline> AutoSearch::fresh(std::vector<Pipeline> pipelines,
-                                        Seconds known) {
+std::vector<Pipeline> AutoSearch::untried(std::vector<Pipeline> pipelines,
+                                          Seconds known_step) {
   std::vector<Pipeline> some;
   for (Pipeline& pipeline : pipelines) {
-    if (costs_.busiest(pipeline) >= known.value()) continue;
+    if (costs_.busiest(pipeline) >= known_step.value()) continue;
     const double actions = actions_of(pipeline, problem_);
     if (!tried_.insert(key_of(pipeline)).second) continue;
     if (actions > actions_left_) {
@@ -110,18 +111,18 @@ std::vector<Pipeline> AutoSearch::fresh(std::vector<Pipeline> pipelines,
   return some;
 }
 
-std::vector<std::optional<Planned>> AutoSearch::scored(
+std::vector<std::optional<Planned>> AutoSearch::score(
     std::vector<Pipeline>& pipelines) {
   std::vector<std::optional<Planned>> answers(pipelines.size());
   std::vector<char> skipped(pipelines.size(), 0);
   in_parallel(pipelines.size(), problem_.threads, [&](std::size_t i) {
-    // The first of all is tried in any case, so that there is an answer.
+    // The very first is always tried, so that there is a result.
     skipped[i] = problem_.is_over() && (num_scored_ > 0 || i > 0);
     if (skipped[i]) return;
     if (!pipelines[i].times.empty()) costs_.set_times(pipelines[i]);
     Result<Planned> result = planned(pipelines[i], problem_, "auto");
     if (result && result->estimate.fits &&
-        problem_.has_asked_stages(result->plan))
+        problem_.has_required_stages(result->plan))
       answers[i] = *std::move(result);
   });
   num_scored_ += static_cast<std::int64_t>(pipelines.size());
@@ -134,7 +135,7 @@ void AutoSearch::sort_and_trim() {
                    [](const AutoPlan& a, const AutoPlan& b) {
                      return a.planned.estimate.step < b.planned.estimate.step;
                    });
-  if (found_.size() > kMostKept) found_.resize(kMostKept);
+  if (found_.size() > kMaxKept) found_.resize(kMaxKept);
 }
 
 void AutoSearch::add(AutoPlan plan) {
@@ -146,9 +147,9 @@ void AutoSearch::add(AutoPlan plan) {
 void AutoSearch::add(std::vector<Pipeline> pipelines,
                      const std::string& origin) {
   std::vector<Pipeline> some =
-      fresh(std::move(pipelines),
-            found_.empty() ? Seconds::max() : best().planned.estimate.step);
-  auto answers = scored(some);
+      untried(std::move(pipelines),
+              found_.empty() ? Seconds::max() : best().planned.estimate.step);
+  auto answers = score(some);
   for (std::size_t i = 0; i < some.size(); ++i)
     if (answers[i])
       found_.push_back({std::move(some[i]), *std::move(answers[i]), origin});
@@ -158,8 +159,8 @@ void AutoSearch::add(std::vector<Pipeline> pipelines,
 std::optional<AutoPlan> AutoSearch::best_of(std::vector<Pipeline> pipelines,
                                             const AutoPlan& before) {
   std::vector<Pipeline> some =
-      fresh(std::move(pipelines), before.planned.estimate.step);
-  auto answers = scored(some);
+      untried(std::move(pipelines), before.planned.estimate.step);
+  auto answers = score(some);
   std::size_t best = some.size();
   for (std::size_t i = 0; i < some.size(); ++i)
     if (answers[i] && (best == some.size() || answers[i]->estimate.step <
@@ -170,7 +171,7 @@ std::optional<AutoPlan> AutoSearch::best_of(std::vector<Pipeline> pipelines,
                   before.origin};
 }
 
-std::vector<AutoPlan> AutoSearch::best_few(std::size_t most) const {
+std::vector<AutoPlan> AutoSearch::best_few(std::size_t max_count) const {
   std::vector<AutoPlan> first, rest;
   std::set<std::size_t> lengths;
   for (const AutoPlan& plan : found_) {
@@ -179,15 +180,15 @@ std::vector<AutoPlan> AutoSearch::best_few(std::size_t most) const {
     (is_new ? first : rest).push_back(plan);
   }
   first.insert(first.end(), rest.begin(), rest.end());
-  first.resize(std::min(first.size(), most));
+  first.resize(std::min(first.size(), max_count));
   return first;
 }
 
-void AutoSearch::reschedule(std::size_t most) {
-  for (const AutoPlan& base : best_few(most)) {
+void AutoSearch::reschedule(std::size_t max_count) {
+  for (const AutoPlan& base : best_few(max_count)) {
     std::vector<Pipeline> others = rescheduled(*base.pipeline, costs_);
-    std::vector<Pipeline> frugal = with_recompute(others);
-    others.insert(others.end(), frugal.begin(), frugal.end());
+    const std::vector<Pipeline> recomputed = with_recompute(others);
+    others.insert(others.end(), recomputed.begin(), recomputed.end());
     add(std::move(others), base.origin);
   }
 }
@@ -207,17 +208,17 @@ AutoPlan AutoSearch::improved(AutoPlan plan) {
   return plan;
 }
 
-void AutoSearch::improve(std::size_t most) {
-  const std::vector<AutoPlan> starts = best_few(most);
+void AutoSearch::improve(std::size_t max_count) {
+  const std::vector<AutoPlan> starts = best_few(max_count);
   const double each =
       actions_left_ / std::max<double>(1, double(starts.size()));
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const double left_for_others =
         each * static_cast<double>(starts.size() - 1 - i);
-    const double kept = std::min(left_for_others, actions_left_);
-    actions_left_ -= kept;
+    const double reserved = std::min(left_for_others, actions_left_);
+    actions_left_ -= reserved;
     found_.push_back(improved(starts[i]));
-    actions_left_ += kept;
+    actions_left_ += reserved;
   }
   sort_and_trim();
 }

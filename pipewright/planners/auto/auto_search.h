@@ -1,9 +1,9 @@
-// auto's search: pipelines scored in parallel, each once, and the best of them
-// improved by single changes.
+// auto's search: scores pipelines in parallel, each once, and improves the best
+// of them by single changes.
 //
-// How much is searched is counted in simulated actions, not in seconds, so that
-// the outcome is the same on any machine and with any number of threads, unless
-// the problem's clock ends it early.
+// The search is limited by simulated actions, not by seconds, so that the
+// result is the same on any machine and with any number of threads, unless the
+// problem's time limit ends it early.
 
 #pragma once
 
@@ -18,34 +18,32 @@
 
 namespace pipewright {
 
-// A pipeline and what it was found to do; one that a planner made may be no
-// pipeline of runs of layers.
 struct AutoPlan {
-  std::optional<Pipeline> pipeline;
+  std::optional<Pipeline> pipeline;  // none: see pipeline_of_plan()
   Planned planned;
-  std::string origin;  // the planner it began as
+  std::string origin;  // the planner whose plan it started as
 };
 
-// A plan as the pipeline it came from; none if its stages are not runs of
-// layers, or share devices.
+// A plan as a pipeline. None if a stage's layers are not consecutive, or if
+// stages share devices.
 std::optional<Pipeline> pipeline_of_plan(const Plan& plan);
 
 class AutoSearch {
  public:
-  explicit AutoSearch(const AutoCosts& costs, double most_actions);
+  explicit AutoSearch(const AutoCosts& costs, double max_actions);
 
   // Scores the pipelines that were not tried before and keeps those that fit.
   void add(std::vector<Pipeline> pipelines, const std::string& origin);
   void add(AutoPlan plan);
 
-  // Every one of them: simulated, or busy for longer than a step that was
-  // found. False if not all could be.
+  // Scores all of them, except those that keep a worker busy for longer than
+  // the best step found. False if the limits did not allow all.
   bool search_all(std::vector<Pipeline> pipelines, const std::string& origin);
 
-  // The best few under every schedule.
-  void reschedule(std::size_t most);
-  // The best few, each changed for as long as that makes it faster.
-  void improve(std::size_t most);
+  // Tries the best few with every schedule.
+  void reschedule(std::size_t max_count);
+  // Changes each of the best few while that makes it faster.
+  void improve(std::size_t max_count);
 
   bool is_empty() const { return found_.empty(); }
   const AutoPlan& best() const { return found_.front(); }
@@ -57,15 +55,16 @@ class AutoSearch {
                          std::vector<DeviceId>>;
   static Key key_of(const Pipeline& pipeline);
 
-  // Those not tried before, within what may be simulated, and not hopeless
-  // against a step that is known; in their order.
-  std::vector<Pipeline> fresh(std::vector<Pipeline> pipelines, Seconds known);
-  std::vector<std::optional<Planned>> scored(std::vector<Pipeline>& pipelines);
+  // Those not tried before that can be faster than `known_step`, as many as the
+  // limit on actions allows; in their order.
+  std::vector<Pipeline> untried(std::vector<Pipeline> pipelines,
+                                Seconds known_step);
+  std::vector<std::optional<Planned>> score(std::vector<Pipeline>& pipelines);
   std::optional<AutoPlan> best_of(std::vector<Pipeline> pipelines,
                                   const AutoPlan& before);
-  // Fastest first, but the best of each number of stages before any second:
-  // what is alike ends alike.
-  std::vector<AutoPlan> best_few(std::size_t most) const;
+  // The fastest first, but the best of each number of stages before any second
+  // best: similar pipelines improve to similar results.
+  std::vector<AutoPlan> best_few(std::size_t max_count) const;
   AutoPlan improved(AutoPlan plan);
   void sort_and_trim();
 
@@ -75,8 +74,8 @@ class AutoSearch {
   std::vector<AutoPlan> found_;  // fastest first
   std::set<Key> tried_;
   std::int64_t num_scored_ = 0;
-  bool cut_short_ = false;  // by the clock
-  bool exhausted_ = false;  // what may be simulated was
+  bool cut_short_ = false;  // by the time limit
+  bool exhausted_ = false;  // by the limit on actions
 };
 
 }  // namespace pipewright

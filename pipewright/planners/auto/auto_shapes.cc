@@ -7,23 +7,23 @@
 namespace pipewright {
 namespace {
 
-// How stages come back to the workers.
+// Which worker has which stage, with several stages per worker.
 enum class Fold {
   None,
-  Loop,    // stage s on worker s mod p
-  Zigzag,  // 0 1 .. p-1 p-1 .. 1 0
-  Run      // 0 0 .. 1 1 ..
+  Loop,        // stage s on worker s mod p
+  Zigzag,      // 0 1 .. p-1 p-1 .. 1 0
+  Consecutive  // 0 0 .. 1 1 ..
 };
 
 struct ScheduleShape {
   const char* name;
-  int chunks;
+  int stages_per_worker;
   Fold fold;
-  bool looks_at_times = false;
+  bool uses_times = false;
 };
 
-// Chimera is left out: each of its stages is on two workers, which halves the
-// microbatches of both; copies of a pipeline do the same without its order.
+// Chimera is not tried: each of its stages is on two workers, each with half of
+// the microbatches, which copies of a pipeline also achieve.
 constexpr ScheduleShape kSynchronous[] = {
     {"1f1b", 1, Fold::None},         {"1f1b-so", 1, Fold::None},
     {"gpipe", 1, Fold::None},        {"zb-h1", 1, Fold::None},
@@ -39,9 +39,9 @@ constexpr ScheduleShape kSynchronous[] = {
 constexpr ScheduleShape kAsynchronous[] = {
     {"async-1f1b", 1, Fold::None},
     {"async-1f1b-so", 1, Fold::None},
-    {"async-chunks", 2, Fold::Run},
+    {"async-deep", 2, Fold::Consecutive},
 };
-// Forward and backward share the device.
+// For devices that run a forward and a backward at once.
 constexpr ScheduleShape kStreaming[] = {{"fbp", 1, Fold::None}};
 
 std::vector<ScheduleShape> schedules_of(const Problem& problem) {
@@ -59,19 +59,17 @@ std::vector<ScheduleShape> schedules_of(const Problem& problem) {
   return list;
 }
 
-std::size_t worker_of(std::size_t stage, std::size_t workers, int chunks,
-                      Fold fold) {
-  if (fold == Fold::Run) return stage / at(chunks);
-  const std::size_t round = stage / workers, place = stage % workers;
-  return fold == Fold::Zigzag && round % 2 == 1 ? workers - 1 - place : place;
+std::size_t worker_of(std::size_t stage, std::size_t workers,
+                      const ScheduleShape& shape) {
+  if (shape.fold == Fold::Consecutive)
+    return stage / at(shape.stages_per_worker);
+  const std::size_t round = stage / workers, position = stage % workers;
+  return shape.fold == Fold::Zigzag && round % 2 == 1 ? workers - 1 - position
+                                                      : position;
 }
 
-int workers_of(const Pipeline& pipeline) {
-  return static_cast<int>(pipeline.stages.size()) / pipeline.chunks;
-}
-
-// The pipeline's workers, in the order in which a sample meets them first,
-// under another schedule. Cuts and recompute are left to the caller.
+// The pipeline's workers, in the order of their first stages, with another
+// schedule. The caller sets cuts and recompute.
 Pipeline folded(const Pipeline& pipeline, const ScheduleShape& shape) {
   std::vector<PipelineStage> workers;
   for (const PipelineStage& stage : pipeline.stages) {
@@ -81,17 +79,18 @@ Pipeline folded(const Pipeline& pipeline, const ScheduleShape& shape) {
     if (std::none_of(workers.begin(), workers.end(), same))
       workers.push_back(stage);
   }
-  Pipeline made = pipeline;
-  made.schedule = shape.name;
-  made.chunks = shape.chunks;
-  made.times.clear();
-  made.stages.clear();
-  for (std::size_t s = 0; s < workers.size() * at(shape.chunks); ++s)
-    made.stages.push_back(
-        workers[worker_of(s, workers.size(), shape.chunks, shape.fold)]);
-  return made;
+  Pipeline folded = pipeline;
+  folded.schedule = shape.name;
+  folded.stages_per_worker = shape.stages_per_worker;
+  folded.times.clear();
+  folded.stages.clear();
+  for (std::size_t s = 0; s < workers.size() * at(shape.stages_per_worker); ++s)
+    folded.stages.push_back(workers[worker_of(s, workers.size(), shape)]);
+  return folded;
 }
 
+// Equal replicas for every stage: neighbouring devices, or with `across` every
+// stages-th device.
 Pipeline shape_of(const Problem& problem, int stages, bool across,
                   int microbatch) {
   const int devices = problem.cluster->num_devices();
@@ -109,23 +108,23 @@ Pipeline shape_of(const Problem& problem, int stages, bool across,
   return pipeline;
 }
 
-// C(n, k), or more than anyone counts to.
+// C(n, k), or some number above 1e18 if it is larger.
 double choose(int n, int k) {
   double ways = k > n ? 0 : 1;
   for (int i = 1; i <= k && ways < 1e18; ++i) ways *= double(n - k + i) / i;
   return ways;
 }
 
-// How many ways extend() would find: of k stages k - 1 cuts, and as many ends
-// of runs of devices.
-double num_ways(int layers, int devices) {
-  double ways = 0;
+// How many pipelines extend() adds: for k stages, k - 1 cuts and k ends of
+// device ranges.
+double num_pipelines(int layers, int devices) {
+  double sum = 0;
   for (int k = 1; k <= std::min(layers, devices); ++k)
-    ways += choose(layers - 1, k - 1) * choose(devices, k);
-  return ways;
+    sum += choose(layers - 1, k - 1) * choose(devices, k);
+  return sum;
 }
 
-// Stages so far, and all ways to go on.
+// Adds to `all` every pipeline that starts with `stages`.
 void extend(const Problem& problem, std::vector<PipelineStage>& stages,
             std::vector<std::vector<PipelineStage>>& all) {
   const int layers = problem.profile->num_layers();
@@ -171,8 +170,8 @@ std::vector<Pipeline> uneven_pairs(const AutoCosts& costs) {
   std::vector<Pipeline> pairs;
   for (int microbatch : problem.microbatches)
     for (int first = 1; first < devices; ++first) {
-      const int most = std::max(first, devices - first);
-      if (2 * first == devices || most > microbatch) continue;
+      const int max_replicas = std::max(first, devices - first);
+      if (2 * first == devices || max_replicas > microbatch) continue;
       Pipeline pair = shape_of(problem, 1, false, microbatch);
       std::vector<DeviceId>& all = pair.stages.front().devices;
       PipelineStage second;
@@ -194,14 +193,18 @@ std::vector<Pipeline> with_recompute(std::vector<Pipeline> pipelines) {
   return pipelines;
 }
 
-std::vector<Pipeline> every_pipeline(const AutoCosts& costs, std::size_t most) {
+std::vector<Pipeline> every_pipeline(const AutoCosts& costs,
+                                     std::size_t max_count) {
   const Problem& problem = costs.problem();
   const std::vector<ScheduleShape> schedules = schedules_of(problem);
-  std::vector<Pipeline> made;
-  if (num_ways(problem.profile->num_layers(), problem.cluster->num_devices()) *
-          static_cast<double>(schedules.size() * problem.microbatches.size()) >
-      static_cast<double>(most))
-    return made;
+  std::vector<Pipeline> pipelines;
+  const double variants =
+      static_cast<double>(schedules.size() * problem.microbatches.size());
+  if (num_pipelines(problem.profile->num_layers(),
+                    problem.cluster->num_devices()) *
+          variants >
+      static_cast<double>(max_count))
+    return pipelines;
   std::vector<PipelineStage> stages;
   std::vector<std::vector<PipelineStage>> all;
   extend(problem, stages, all);
@@ -209,52 +212,54 @@ std::vector<Pipeline> every_pipeline(const AutoCosts& costs, std::size_t most) {
     for (const ScheduleShape& shape : schedules)
       for (int microbatch : problem.microbatches)
         for (bool recompute : {false, true}) {
-          if (shape.chunks > 1) continue;
+          if (shape.stages_per_worker > 1) continue;
           Pipeline pipeline;
           pipeline.stages = each;
           pipeline.schedule = shape.name;
           pipeline.microbatch = microbatch;
           for (PipelineStage& stage : pipeline.stages)
             stage.recompute = recompute;
-          if (shape.looks_at_times) costs.set_times(pipeline);
-          made.push_back(std::move(pipeline));
+          if (shape.uses_times) costs.set_times(pipeline);
+          pipelines.push_back(std::move(pipeline));
         }
-  return made;
+  return pipelines;
 }
 
 std::vector<Pipeline> rescheduled(const Pipeline& pipeline,
                                   const AutoCosts& costs) {
-  std::vector<Pipeline> made = with_other_schedule(pipeline, costs);
-  if (workers_of(pipeline) < 2) return made;
+  std::vector<Pipeline> others = with_other_schedule(pipeline, costs);
+  if (pipeline.num_workers() < 2) return others;
   for (const ScheduleShape& shape : schedules_of(costs.problem())) {
-    if (shape.chunks == pipeline.chunks) continue;
+    if (shape.stages_per_worker == pipeline.stages_per_worker) continue;
     Pipeline other = folded(pipeline, shape);
     if (!costs.set_ends(other)) continue;
-    if (shape.looks_at_times) costs.set_times(other);
-    made.push_back(std::move(other));
+    if (shape.uses_times) costs.set_times(other);
+    others.push_back(std::move(other));
   }
-  return made;
+  return others;
 }
 
 std::vector<Pipeline> with_other_schedule(const Pipeline& pipeline,
                                           const AutoCosts& costs) {
-  std::vector<Pipeline> made;
-  if (workers_of(pipeline) < 2) return made;
+  std::vector<Pipeline> others;
+  if (pipeline.num_workers() < 2) return others;
   for (const ScheduleShape& shape : schedules_of(costs.problem())) {
-    if (shape.chunks != pipeline.chunks || shape.name == pipeline.schedule)
+    if (shape.stages_per_worker != pipeline.stages_per_worker ||
+        shape.name == pipeline.schedule)
       continue;
-    Pipeline other = pipeline.chunks == 1 ? pipeline : folded(pipeline, shape);
+    const bool is_folded = pipeline.stages_per_worker > 1;
+    Pipeline other = is_folded ? folded(pipeline, shape) : pipeline;
     other.schedule = shape.name;
     other.times.clear();
-    if (pipeline.chunks > 1)
+    if (is_folded)
       for (std::size_t s = 0; s < other.stages.size(); ++s) {
         other.stages[s].end = pipeline.stages[s].end;
         other.stages[s].recompute = pipeline.stages[s].recompute;
       }
-    if (shape.looks_at_times) costs.set_times(other);
-    made.push_back(std::move(other));
+    if (shape.uses_times) costs.set_times(other);
+    others.push_back(std::move(other));
   }
-  return made;
+  return others;
 }
 
 }  // namespace pipewright

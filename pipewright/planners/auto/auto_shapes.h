@@ -1,6 +1,6 @@
-// The pipelines that auto tries beside those of the other planners: as many
-// stages as divide the devices, with equal replicas, next to each other or one
-// in each host; and every schedule that a pipeline can run by.
+// The pipelines that auto tries in addition to those of the other planners:
+// every number of stages that divides the devices, with equal replicas; and
+// every schedule for a pipeline.
 
 #pragma once
 
@@ -11,26 +11,28 @@
 
 namespace pipewright {
 
-// By 1F1B, at every microbatch size.
+// With 1F1B, at every microbatch size. A stage's replicas are neighbours, or
+// are spread over the hosts.
 std::vector<Pipeline> plain_shapes(const AutoCosts& costs);
-// Two stages on any number of devices each: layers with many weights are often
-// few and last, and want few replicas. The least busy first.
+// Two stages with different numbers of replicas: the last layers often have
+// most of the weights and need few replicas. The least busy pipeline first.
 std::vector<Pipeline> uneven_pairs(const AutoCosts& costs);
 
-// All of their stages recompute.
+// The pipelines with recompute in all stages.
 std::vector<Pipeline> with_recompute(std::vector<Pipeline> pipelines);
 
-// Every pipeline of runs of layers, replicas and devices in the cluster's
-// order, under every schedule of one stage a worker, with and without
-// recompute; none if they are more than `most`.
-std::vector<Pipeline> every_pipeline(const AutoCosts& costs, std::size_t most);
+// Every pipeline with devices in the cluster's order and one stage per worker:
+// all cuts, replicas and schedules, with and without recompute. Empty if there
+// are more than `max_count`.
+std::vector<Pipeline> every_pipeline(const AutoCosts& costs,
+                                     std::size_t max_count);
 
-// The pipeline's devices under every other schedule there is for the problem's
-// method, where that has several stages a worker with cuts of its own.
+// The pipeline's devices with every other schedule for the problem's method. A
+// schedule with another number of stages per worker gets new cuts.
 std::vector<Pipeline> rescheduled(const Pipeline& pipeline,
                                   const AutoCosts& costs);
 
-// The same for schedules with as many stages a worker as it has; the cuts stay.
+// Only the schedules with the same number of stages per worker; the cuts stay.
 std::vector<Pipeline> with_other_schedule(const Pipeline& pipeline,
                                           const AutoCosts& costs);
 

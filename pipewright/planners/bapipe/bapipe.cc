@@ -1,39 +1,38 @@
 // BaPipe: tries microbatch sizes, schedules and balanced partitions, and takes
-// what the estimator finds fastest; data parallelism if that is faster still.
+// the fastest by the estimator; or data parallelism if that is faster.
 //
 // Zhao et al., "BaPipe: Exploration of Balanced Pipeline Parallelism for DNN
 // Training", arXiv 2012.12544, 2020. From the paper: every device computes
-// forward and backward of its own part of the network, within one minibatch
-// (weights are never stale), and the framework explores schedules and balanced
-// partitions by the network's and the cluster's figures. The four schedules
-// with their time, memory and bandwidth (bapipe_costs.h) follow its table:
-// 1F1B-AS and FBP-AS where devices compute while they communicate (FPGAs),
-// 1F1B-SNO and 1F1B-SO where they do not (GPUs).
+// forward and backward of its own stage, within one minibatch (weights are
+// never stale), and the framework explores schedules and balanced partitions
+// from the profiles of the network and the cluster. The four schedules with
+// their time, memory and bandwidth (bapipe_costs.h) follow its table: 1F1B-AS
+// and FBP-AS for devices that compute while they communicate (FPGAs), 1F1B-SNO
+// and 1F1B-SO for devices that do not (GPUs).
 //
-// Ours, because the paper's text leaves it open or for the better:
-//   - partitions are exact (dynamic programming), where a device's share
-//     T0/T_n of the work, T0 = 1 / sum(1/T_n), is what they come close to;
-//     with several kinds of devices every order of kinds is tried, up to 100;
-//   - the test whether a link limits, its tolerance of a tenth of a slot for
-//     exposed transfers, and the loop that forbids the largest tensors at cuts
-//     until the time stops falling; beside it the exact answer;
-//   - memory is repaired by moving layers, and exactly; what the simulator
-//     finds beyond the formula is added to it, and the search repeated;
-//   - unbalanced stages: sum(F+B) + (M-1) P, see promised_step();
-//   - a partition that splits layers is simulated over the profile in which
-//     those layers are two each (bapipe_split.h), and reported as an estimate:
-//     a plan holds whole layers, because no executor here computes a part of
-//     one;
-//   - 512 places to cut at most, the cheapest of neighbours beyond;
-//   - candidates are ranked by the estimator, in which an FPGA's transfer
-//     starts when its tensor is complete, not while it is made.
+// Departures, where the paper leaves details open or we found a better way:
+//   - Partitions are exact (dynamic programming). The paper aims at a share
+//     T0/T_n of the work for device n, T0 = 1 / sum(1/T_n). With several kinds
+//     of devices every order of kinds is tried, up to 100.
+//   - Ours: the test whether a link limits, its tolerance of a tenth of a slot
+//     for exposed transfers, and the loop that forbids the largest tensors at
+//     cuts until the step stops getting faster. The exact optimum is tried too.
+//   - Memory is met by moving layers, and also exactly. What the simulator
+//     needs beyond the formula is added to it, and the search is repeated.
+//   - Unbalanced stages take sum(F+B) + (M-1) P, see promised_step().
+//   - A partition that splits layers is simulated with a profile in which each
+//     split layer is two layers (bapipe_split.h), and reported as an estimate.
+//     A plan holds whole layers, because no executor here computes part of one.
+//   - At most 512 cut positions; of more, the cheapest of each group.
+//   - Candidates are ranked by the estimator, where an FPGA's transfer starts
+//     when its tensor is complete, not while it is computed.
 
 #include <algorithm>
 #include <optional>
 
 #include "pipewright/base/text.h"
 #include "pipewright/planners/bapipe/bapipe_exploration.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 
 namespace pipewright {
 namespace {
@@ -49,6 +48,7 @@ class BaPipePlanner : public Planner {
     return "BaPipe: Exploration of Balanced Pipeline Parallelism for DNN "
            "Training, arXiv 2012.12544, 2020";
   }
+  PlanningEffort effort() const override { return PlanningEffort::Search; }
 
   Result<Planned> plan(const Problem& problem) const override {
     if (is_asynchronous(problem.method))

@@ -1,24 +1,24 @@
 #include "pipewright/planners/bapipe/bapipe_costs.h"
 
 #include <algorithm>
-#include <limits>
 
+#include "pipewright/base/infinity.h"
 #include "pipewright/profile/tiers.h"
 
 namespace pipewright {
 namespace {
 
-// Beyond this many places to cut, the cheapest of each group of neighbours
-// stands for them: the searches grow with the square.
-constexpr int kMostBlocks = 512;
+// The searches grow with the square of the cut positions. Of more than this
+// many, only the cheapest of each group of neighbours is used.
+constexpr int kMaxBlocks = 512;
 
 // An exposed transfer may take this share of a slot before the partition is
-// changed for it (1F1B-SNO has no sharp condition).
+// changed because of it (1F1B-SNO has no sharp condition).
 constexpr double kExposedShare = 0.1;
 
 std::vector<int> cut_positions(const CostTable& table) {
   const std::int64_t layers = table.num_layers();
-  const std::int64_t blocks = std::min<std::int64_t>(layers, kMostBlocks);
+  const std::int64_t blocks = std::min<std::int64_t>(layers, kMaxBlocks);
   std::vector<int> positions(1, 0);
   for (std::int64_t b = 1; b < blocks; ++b) {
     const auto last = static_cast<int>(b * layers / blocks);
@@ -102,13 +102,11 @@ StageCosts::StageCosts(const BlockCosts& blocks, const Problem& problem,
       num_microbatches_(problem.minibatch / blocks.microbatch()) {}
 
 int StageCosts::kind(int s) const {
-  const DeviceId device = devices_[static_cast<std::size_t>(s)];
-  return problem_->cluster->devices()[device.index()].kind;
+  return problem_->cluster->devices()[device(s).index()].kind;
 }
 
 bool StageCosts::on_chip(int s, int first, int end) const {
-  const DeviceId device = devices_[static_cast<std::size_t>(s)];
-  const DeviceKind& own = problem_->cluster->kind_of(device);
+  const DeviceKind& own = problem_->cluster->kind_of(device(s));
   return own.on_chip_memory > Bytes(0) &&
          fits_on_chip(own, memory(s, first, end));
 }
@@ -123,9 +121,8 @@ Seconds StageCosts::backward(int s, int first, int end) const {
 
 Seconds StageCosts::transfer_of(int s, Bytes bytes) const {
   if (s + 1 >= num_stages() || s < 0) return Seconds(0);
-  const auto at = static_cast<std::size_t>(s);
-  const Link* link = problem_->cluster->link(devices_[at], devices_[at + 1]);
-  if (link == nullptr) return Seconds(std::numeric_limits<double>::infinity());
+  const Link* link = problem_->cluster->link(device(s), device(s + 1));
+  if (link == nullptr) return Seconds(kInfinity);
   return link->latency + bytes / link->bandwidth;
 }
 
@@ -152,19 +149,18 @@ Bytes StageCosts::memory(int s, int first, int end) const {
   Bytes sum = blocks_->weights(first, end) * words +
               blocks_->kept(first, end) * k + blocks_->crossing(first) +
               blocks_->crossing(end);
-  if (!missed_.empty()) sum += missed_[static_cast<std::size_t>(s)];
+  if (!missed_.empty()) sum += missed_[at(s)];
   return sum;
 }
 
 Bytes StageCosts::capacity(int s) const {
-  return problem_->memory_of(devices_[static_cast<std::size_t>(s)]);
+  return problem_->memory_of(device(s));
 }
 
 Seconds bottleneck_of(const StageCosts& costs, const StageEnds& ends) {
   Seconds largest;
   for (int s = 0; s < costs.num_stages(); ++s)
-    largest = std::max(largest, costs.slot(s, first_of(ends, s),
-                                           ends[static_cast<std::size_t>(s)]));
+    largest = std::max(largest, costs.slot(s, first_of(ends, s), ends[at(s)]));
   return largest;
 }
 
@@ -174,11 +170,10 @@ Seconds promised_step(const StageCosts& costs, const StageEnds& ends) {
                        costs.schedule() == BaPipeSchedule::FbpAs;
   Seconds period = bottleneck_of(costs, ends), round_trip;
   for (int s = n - 1; s >= 0; --s) {
-    const int end = ends[static_cast<std::size_t>(s)];
+    const int end = ends[at(s)];
     round_trip += costs.compute(s, first_of(ends, s), end);
     if (!streams) round_trip += costs.transfer(s, end) * 2.0;
-    // The order of 1F1B-SO runs one microbatch fewer ahead than it has room
-    // for.
+    // 1F1B-SO runs one microbatch less ahead than its memory allows.
     const int ahead = costs.schedule() == BaPipeSchedule::So
                           ? std::min(m, 2 * (n - 1 - s) + 1)
                           : in_flight(costs.schedule(), s, n, m);

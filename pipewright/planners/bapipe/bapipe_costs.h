@@ -1,14 +1,14 @@
-// What BaPipe knows of a stage: its time, its links' time and its memory under
+// BaPipe's cost model of a stage: its time, its links' time and its memory, for
 // one schedule and one order of devices (bapipe.cc names the paper).
 //
 // Symbols, as in the paper where it has them
-//   N   stages, one a device        F, B  forward, backward of one microbatch
-//   M   microbatches a minibatch    SR    one boundary tensor over its link
-//   K   microbatches a stage holds  w     weights of a stage
-//   u   samples a microbatch
+//   N   stages, one per device       F, B  forward, backward of one microbatch
+//   M   microbatches per minibatch   SR    one boundary tensor over its link
+//   K   microbatches a stage holds   w     weights of a stage
+//   u   samples per microbatch
 //
 // Layers are taken as blocks: a block lies between two neighbouring positions
-// where a cut is allowed. A run of blocks is first..end-1. Does not know plans
+// where a cut is allowed. A stage has blocks first..end-1. Does not know plans
 // or the estimator.
 
 #pragma once
@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "pipewright/base/index.h"
 #include "pipewright/planners/cost_table.h"
 #include "pipewright/planners/planner.h"
 
@@ -44,7 +45,8 @@ class BlockCosts {
   int num_blocks() const { return static_cast<int>(positions_.size()) - 1; }
   int microbatch() const { return table_->microbatch(); }
   int position(int block) const { return positions_[at(block)]; }
-  // On chip or in DDR, where the profile tells them apart (tiers.h).
+  // In on-chip memory or in DDR, where the profile distinguishes them
+  // (tiers.h).
   Seconds forward(int kind, bool on_chip, int first, int end) const {
     return range(forward_[on_chip ? 1 : 0], kind, first, end);
   }
@@ -61,7 +63,6 @@ class BlockCosts {
 
  private:
   using Sums = std::vector<std::vector<double>>;  // [kind][position]
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   static Seconds range(const Sums& sums, int kind, int first, int end) {
     return Seconds(sums[at(kind)][at(end)] - sums[at(kind)][at(first)]);
   }
@@ -92,24 +93,26 @@ class StageCosts {
   Seconds compute(int s, int first, int end) const {
     return forward(s, first, end) + backward(s, first, end);
   }
-  // SR of a cut behind stage s; infinite without a link, 0 behind the last.
+  // SR of the cut after stage s; infinite without a link, 0 after the last.
   Seconds transfer(int s, int end) const {
     return transfer_of(s, blocks_->crossing(end));
   }
   Seconds transfer_of(int s, Bytes bytes) const;
-  // The slot of a stage with its links: what the largest of is the period.
+  // The time of a stage with its links. The largest slot is the period.
   Seconds slot(int s, int first, int end) const;
-  // Whether the link behind stage s is slower than the stages beside it.
+  // Whether the link after stage s is slower than the stages at its ends.
   bool link_limits(int s, int first, int end) const;
 
   // Weights, gradients, optimizer state, K times what backward keeps, and the
   // tensors at the two cuts.
   Bytes memory(int s, int first, int end) const;
   Bytes capacity(int s) const;
-  // What the simulator found the model above to miss.
+  // Per stage, what memory() misses according to the simulator; it is added.
   void set_missed(std::vector<Bytes> missed) { missed_ = std::move(missed); }
 
  private:
+  DeviceId device(int s) const { return devices_[at(s)]; }
+
   const BlockCosts* blocks_;
   const Problem* problem_;
   BaPipeSchedule schedule_;
@@ -121,7 +124,7 @@ class StageCosts {
 // Stage s ends before block ends[s].
 using StageEnds = std::vector<int>;
 inline int first_of(const StageEnds& ends, int s) {
-  return s == 0 ? 0 : ends[static_cast<std::size_t>(s) - 1];
+  return s == 0 ? 0 : ends[at(s - 1)];
 }
 
 Seconds bottleneck_of(const StageCosts& costs, const StageEnds& ends);

@@ -2,23 +2,23 @@
 
 #include <algorithm>
 
+#include "pipewright/base/index.h"
 #include "pipewright/base/text.h"
 #include "pipewright/planners/bapipe/bapipe_partition.h"
 #include "pipewright/planners/bapipe/bapipe_split.h"
+#include "pipewright/planners/refusal.h"
 
 namespace pipewright {
 namespace {
 
-// How often memory that the simulator finds is added to the formula's.
+// Rounds of adding the memory that the formula missed.
 constexpr int kMemoryRounds = 4;
 
 bool computes_while_communicating(const Cluster& cluster) {
-  return std::all_of(
-      cluster.devices().begin(), cluster.devices().end(),
-      [&](const Device& device) {
-        return cluster.kinds()[static_cast<std::size_t>(device.kind)]
-                   .execution == ExecutionClass::Async;
-      });
+  for (int d = 0; d < cluster.num_devices(); ++d)
+    if (cluster.kind_of(DeviceId(d)).execution != ExecutionClass::Async)
+      return false;
+  return true;
 }
 
 bool splits_layers(const Cluster& cluster,
@@ -38,7 +38,7 @@ Pipeline explored_pipeline(const StageCosts& costs, const StageEnds& ends) {
   return pipeline;
 }
 
-// The order of devices, with its ends, that promises the shortest step.
+// The order of devices that promises the shortest step, and its stages.
 struct Ordered {
   StageCosts costs;
   StageEnds ends;
@@ -92,12 +92,12 @@ void BaPipeExploration::explore_schedule(const BlockCosts& blocks,
             best_order(blocks, problem_, schedule, orders, {.links = true}))
       try_ends(exact->costs, exact->ends, "coarse, exact");
   } else if (splits_layers(*problem_.cluster, start->costs.devices())) {
-    note_split(start->costs, start->ends);
+    estimate_split(start->costs, start->ends);
   }
-  const bool fits =
-      std::any_of(candidates_.begin() + static_cast<std::ptrdiff_t>(before),
-                  candidates_.end(), [](const auto& c) { return c.fits; });
-  if (!fits) fine_tune_memory(start->costs, start->ends, orders, links);
+  bool fits = false;
+  for (std::size_t i = before; i < candidates_.size(); ++i)
+    fits = fits || candidates_[i].fits;
+  if (!fits) fit_memory(start->costs, start->ends, orders, links);
 }
 
 void BaPipeExploration::try_coarser(const StageCosts& costs,
@@ -119,9 +119,9 @@ void BaPipeExploration::try_coarser(const StageCosts& costs,
   }
 }
 
-void BaPipeExploration::fine_tune_memory(const StageCosts& costs,
-                                         const StageEnds& ends,
-                                         const Orders& orders, bool links) {
+void BaPipeExploration::fit_memory(const StageCosts& costs,
+                                   const StageEnds& ends, const Orders& orders,
+                                   bool links) {
   const StageEnds repaired = repaired_for_memory(costs, ends);
   if (repaired != ends) try_ends(costs, repaired, "memory, moved layers");
   const PartitionRules rules{.links = links, .memory = true};
@@ -141,37 +141,35 @@ void BaPipeExploration::fine_tune_memory(const StageCosts& costs,
     const BaPipeCandidate& tried = candidates_[i];
     if (tried.fits || !tried.planned) return;
     missed.resize(exact->ends.size());
-    for (std::size_t s = 0; s < exact->ends.size(); ++s) {
-      const int stage = static_cast<int>(s);
-      const Bytes formula = exact->costs.memory(
-          stage, first_of(exact->ends, stage), exact->ends[s]);
-      missed[s] +=
-          std::max(Bytes(0), tried.planned->estimate.memory[s] - formula);
+    for (int s = 0; s < exact->costs.num_stages(); ++s) {
+      const Bytes formula =
+          exact->costs.memory(s, first_of(exact->ends, s), exact->ends[at(s)]);
+      missed[at(s)] +=
+          std::max(Bytes(0), tried.planned->estimate.memory[at(s)] - formula);
     }
   }
 }
 
-void BaPipeExploration::note_split(const StageCosts& costs,
-                                   const StageEnds& ends) {
+void BaPipeExploration::estimate_split(const StageCosts& costs,
+                                       const StageEnds& ends) {
   const Seconds whole = largest_cost(costs, {}, ends);
   const auto split = split_partition(costs, *problem_.profile, whole);
   if (!split || split->num_split == 0) return;
   std::string where;
   for (const SplitEnd& end : split->ends)
-    if (end.parts > 0) {
-      const auto layer =
-          static_cast<std::size_t>(costs.blocks().position(end.block));
+    if (end.parts > 0)
       where += (where.empty() ? "" : ", ") +
-               problem_.profile->layers[layer].name + " at " +
-               std::to_string(end.parts) + "/" + std::to_string(kSplitParts);
-    }
+               problem_.profile->layers[at(costs.blocks().position(end.block))]
+                   .name +
+               " at " + std::to_string(end.parts) + "/" +
+               std::to_string(kSplitParts);
   BaPipeCandidate candidate;
   candidate.schedule = to_text(costs.schedule());
   candidate.partition = "intra-layer";
   candidate.microbatch = costs.blocks().microbatch();
   candidate.split_promise = split->promised;
   candidate.split_step = simulated_split(costs, *split);
-  candidate.refusal = "an estimate, no plan; slowest stage " +
+  candidate.refusal = "estimate only; slowest stage from " +
                       pipewright::to_text(whole) + " to " +
                       pipewright::to_text(split->bottleneck);
   remarks_.push_back(candidate.schedule + " with microbatches of " +
@@ -181,8 +179,8 @@ void BaPipeExploration::note_split(const StageCosts& costs,
   stages_.emplace_back();
 }
 
-// By the profile in which the split layers are two each. The answer is of that
-// profile's layers, so it cannot be a plan for this problem's.
+// Simulates a profile in which each split layer is two layers. The plan is one
+// for that profile, not for the problem's own.
 Seconds BaPipeExploration::simulated_split(const StageCosts& costs,
                                            const SplitPartition& split) const {
   const Seconds unknown(0);
@@ -212,9 +210,8 @@ std::size_t BaPipeExploration::try_ends(const StageCosts& costs,
                                         const std::string& partition) {
   Stages stages{costs.schedule(), costs.blocks().microbatch(), costs.devices(),
                 ends};
-  const auto known = std::find(stages_.begin(), stages_.end(), stages);
-  if (known != stages_.end())
-    return static_cast<std::size_t>(known - stages_.begin());
+  for (std::size_t i = 0; i < stages_.size(); ++i)
+    if (stages_[i] == stages) return i;
   BaPipeCandidate candidate;
   candidate.schedule = to_text(costs.schedule());
   candidate.partition = partition;
@@ -242,8 +239,9 @@ void BaPipeExploration::try_data_parallelism(int microbatch) {
   for (int d = 0; d < devices; ++d)
     pipeline.stages[0].devices.push_back(DeviceId(d));
   if (microbatch < devices)
-    candidate.refusal = std::to_string(devices) + " devices cannot split " +
-                        std::to_string(microbatch) + " samples";
+    candidate.refusal = std::to_string(microbatch) +
+                        " samples cannot be split over " +
+                        std::to_string(devices) + " devices";
   else
     complete(candidate, pipeline);
   candidates_.push_back(std::move(candidate));
@@ -258,10 +256,10 @@ void BaPipeExploration::complete(BaPipeCandidate& candidate,
     return;
   }
   candidate.planned = *std::move(result);
-  judge_memory(candidate);
+  check_memory(candidate);
 }
 
-void BaPipeExploration::judge_memory(BaPipeCandidate& candidate) const {
+void BaPipeExploration::check_memory(BaPipeCandidate& candidate) const {
   const Planned& own = *candidate.planned;
   candidate.fits = own.estimate.fits;
   Bytes worst;
@@ -277,6 +275,32 @@ void BaPipeExploration::judge_memory(BaPipeCandidate& candidate) const {
         problem_.cluster->devices()[device.index()].name + " needs " +
         to_text(needs) + " of " + to_text(has);
   }
+}
+
+Result<Planned> BaPipeExploration::best() const {
+  const BaPipeCandidate* chosen = nullptr;
+  for (const BaPipeCandidate& candidate : candidates_)
+    if (candidate.fits && (!chosen || is_better(candidate, *chosen)))
+      chosen = &candidate;
+  if (!chosen) return nothing_fits();
+  Planned result = *chosen->planned;
+  result.notes = candidate_table(candidates_, *chosen, problem_.minibatch);
+  result.notes.insert(result.notes.end(), remarks_.begin(), remarks_.end());
+  result.why = explanation(candidates_, *chosen);
+  return result;
+}
+
+Error BaPipeExploration::nothing_fits() const {
+  const BaPipeCandidate* smallest = nullptr;
+  std::string refusal = "no microbatch size is given";
+  for (const BaPipeCandidate& candidate : candidates_) {
+    if (!candidate.planned)
+      refusal = candidate.refusal;
+    else if (!smallest || candidate.largest_memory < smallest->largest_memory)
+      smallest = &candidate;
+  }
+  if (!smallest) return bad_configuration(refusal);
+  return pipewright::nothing_fits(problem_, *smallest->planned);
 }
 
 }  // namespace pipewright

@@ -1,27 +1,26 @@
 #include "pipewright/planners/bapipe/bapipe_partition.h"
 
 #include <algorithm>
-#include <limits>
+#include <iterator>
 #include <set>
 
-#include "pipewright/base/index.h"
+#include "pipewright/base/infinity.h"
 
 namespace pipewright {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr std::size_t kMostOrders = 100;
+constexpr std::size_t kMaxOrders = 100;
 
 double cost_of(const StageCosts& costs, const PartitionRules& rules, int s,
                int first, int end) {
   if (rules.memory && costs.memory(s, first, end) > costs.capacity(s))
-    return kNever;
+    return kInfinity;
   const Seconds cost =
       rules.links ? costs.slot(s, first, end) : costs.compute(s, first, end);
   return cost.value();
 }
 
-// Which ends of stage s the rules leave, of n stages over b blocks.
+// Whether the rules allow stage s to end there.
 bool may_end(const StageCosts& costs, const PartitionRules& rules, int s,
              int end) {
   const int n = costs.num_stages(), b = costs.blocks().num_blocks();
@@ -30,12 +29,12 @@ bool may_end(const StageCosts& costs, const PartitionRules& rules, int s,
          costs.blocks().crossing(end) <= rules.largest_crossing;
 }
 
-// D of the header, by stage and end: kNever where no partition is.
+// D of the header, by stage and end: infinite where there is no partition.
 std::vector<std::vector<double>> smallest_largest(const StageCosts& costs,
                                                   const PartitionRules& rules) {
   const int n = costs.num_stages(), b = costs.blocks().num_blocks();
   std::vector<std::vector<double>> largest(
-      at(n), std::vector<double>(at(b) + 1, kNever));
+      at(n), std::vector<double>(at(b) + 1, kInfinity));
   for (int end = 1; end <= b; ++end)
     if (may_end(costs, rules, 0, end))
       largest[0][at(end)] = cost_of(costs, rules, 0, 0, end);
@@ -45,7 +44,7 @@ std::vector<std::vector<double>> smallest_largest(const StageCosts& costs,
       double& best = largest[at(s)][at(end)];
       for (int first = end - 1; first >= s; --first) {
         const double before = largest[at(s - 1)][at(first)];
-        // Longer runs only take longer.
+        // Longer stages only take longer.
         if (costs.compute(s, first, end).value() >= best) break;
         if (before < best)
           best = std::min(
@@ -55,12 +54,12 @@ std::vector<std::vector<double>> smallest_largest(const StageCosts& costs,
   return largest;
 }
 
-// With no stage above `limit`, the ends with the fewest bytes over the cuts.
+// The ends with the fewest bytes over the cuts, with no stage above `limit`.
 StageEnds fewest_bytes(const StageCosts& costs, const PartitionRules& rules,
                        double limit) {
   const int n = costs.num_stages(), b = costs.blocks().num_blocks();
   std::vector<std::vector<double>> bytes(
-      at(n), std::vector<double>(at(b) + 1, kNever));
+      at(n), std::vector<double>(at(b) + 1, kInfinity));
   std::vector<std::vector<int>> from(at(n), std::vector<int>(at(b) + 1, 0));
   for (int s = 0; s < n; ++s)
     for (int end = s + 1; end <= b; ++end) {
@@ -98,15 +97,16 @@ int worst_stage(const StageCosts& costs, const StageEnds& ends) {
   return worst;
 }
 
-// Stage s gives its first block to the one before (step -1), or its last to the
-// one behind (+1). None if it has one block or the taker is full already.
+// Moves the first block of stage s to the stage before (step -1), or its last
+// block to the stage after (+1). None if the stage has only one block, or the
+// other stage is full.
 std::optional<StageEnds> moved(const StageCosts& costs, StageEnds ends, int s,
                                int step) {
-  const int taker = s + step;
-  if (taker < 0 || taker >= costs.num_stages()) return std::nullopt;
+  const int other = s + step;
+  if (other < 0 || other >= costs.num_stages()) return std::nullopt;
   if (ends[at(s)] - first_of(ends, s) < 2) return std::nullopt;
-  if (costs.memory(taker, first_of(ends, taker), ends[at(taker)]) >=
-      costs.capacity(taker))
+  if (costs.memory(other, first_of(ends, other), ends[at(other)]) >=
+      costs.capacity(other))
     return std::nullopt;
   if (step < 0)
     ++ends[at(s - 1)];
@@ -115,7 +115,8 @@ std::optional<StageEnds> moved(const StageCosts& costs, StageEnds ends, int s,
   return ends;
 }
 
-// Every order of the kinds' numbers, or the orders of whole kinds.
+// Every order of the kinds; of more than kMaxOrders only those in which devices
+// of one kind stay together.
 std::vector<std::vector<int>> kind_orders(std::vector<int> kinds,
                                           int num_stages) {
   std::set<std::vector<int>> seen;
@@ -125,22 +126,20 @@ std::vector<std::vector<int>> kind_orders(std::vector<int> kinds,
   std::vector<int> order = kinds;
   do {
     seen.emplace(order.begin(), order.begin() + num_stages);
-    // The rest, reversed, is the last of the orders that begin like this one.
+    // With the rest reversed this is the last order with the same beginning.
     std::reverse(order.begin() + num_stages, order.end());
-  } while (seen.size() <= kMostOrders &&
+  } while (seen.size() <= kMaxOrders &&
            std::next_permutation(order.begin(), order.end()));
-  if (seen.size() > kMostOrders) {
+  if (seen.size() > kMaxOrders) {
     seen.clear();
     do {
       std::vector<int> whole;
       for (int kind : distinct)
-        whole.insert(
-            whole.end(),
-            at(static_cast<int>(std::count(kinds.begin(), kinds.end(), kind))),
-            kind);
+        std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(whole),
+                     [&](int other) { return other == kind; });
       whole.resize(at(num_stages));
       seen.insert(whole);
-    } while (seen.size() < kMostOrders &&
+    } while (seen.size() < kMaxOrders &&
              std::next_permutation(distinct.begin(), distinct.end()));
   }
   return {seen.begin(), seen.end()};
@@ -153,7 +152,7 @@ std::optional<StageEnds> balanced_ends(const StageCosts& costs,
   const int n = costs.num_stages(), b = costs.blocks().num_blocks();
   if (n < 1 || b < n) return std::nullopt;
   const double limit = smallest_largest(costs, rules)[at(n - 1)][at(b)];
-  if (limit == kNever) return std::nullopt;
+  if (limit == kInfinity) return std::nullopt;
   return fewest_bytes(costs, rules, limit);
 }
 
@@ -164,7 +163,7 @@ Seconds largest_cost(const StageCosts& costs, const PartitionRules& rules,
     largest = std::max(
         largest, may_end(costs, rules, s, ends[at(s)])
                      ? cost_of(costs, rules, s, first_of(ends, s), ends[at(s)])
-                     : kNever);
+                     : kInfinity);
   return Seconds(largest);
 }
 

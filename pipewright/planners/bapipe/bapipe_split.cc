@@ -10,7 +10,7 @@ namespace {
 
 double share(int parts) { return static_cast<double>(parts) / kSplitParts; }
 
-// Fills stages one after the other.
+// Fills one stage after the other up to a limit.
 class Filling {
  public:
   Filling(const StageCosts& costs, const Profile& profile,
@@ -23,10 +23,10 @@ class Filling {
           why_not_split(profile, LayerId(blocks.position(b))).empty());
   }
 
-  // Forward and backward of a run on stage s.
+  // Forward and backward time of the layers between two ends on stage s.
   std::pair<double, double> times(int s, SplitEnd from, SplitEnd to) const {
     const int first = from.block, end = to.block + (to.parts > 0 ? 1 : 0);
-    // What a stage holds of a split layer decides the tier as if it held all.
+    // A split layer counts as a whole for the memory tier of its stage.
     const auto part = [&](auto cost, int block, int parts) {
       return parts > 0
                  ? (cost(first, block + 1) - cost(first, block)) * share(parts)
@@ -58,18 +58,17 @@ class Filling {
     return costs_.transfer_of(s, bytes);
   }
 
-  // The stages' ends with none above `limit`; none if work is left.
+  // The ends of stages that take at most `limit`; none if work is left over.
   std::optional<std::vector<SplitEnd>> filled(double limit) const {
     const int n = costs_.num_stages(), b = costs_.blocks().num_blocks();
     std::vector<SplitEnd> ends;
     SplitEnd from;
     for (int s = 0; s < n; ++s) {
-      // Each later stage needs something, too.
-      const int most = b - (n - 1 - s);
+      const int last = b - (n - 1 - s);  // leaves a block for each later stage
       SplitEnd to = from;
-      while (to.block < most && time(s, from, {to.block + 1, 0}) <= limit)
+      while (to.block < last && time(s, from, {to.block + 1, 0}) <= limit)
         to = {to.block + 1, 0};
-      if (to.block < most && s + 1 < n) to = with_part(s, from, to, limit);
+      if (to.block < last && s + 1 < n) to = with_part(s, from, to, limit);
       if (to <= from) return std::nullopt;
       ends.push_back(to);
       from = to;
@@ -103,10 +102,10 @@ class Filling {
 Seconds slowest(const Filling& filling, const std::vector<SplitEnd>& ends) {
   double largest = 0;
   SplitEnd from;
-  for (std::size_t s = 0; s < ends.size(); ++s) {
-    largest =
-        std::max(largest, filling.time(static_cast<int>(s), from, ends[s]));
-    from = ends[s];
+  int s = 0;
+  for (SplitEnd to : ends) {
+    largest = std::max(largest, filling.time(s++, from, to));
+    from = to;
   }
   return Seconds(largest);
 }
@@ -115,7 +114,7 @@ Bytes part_of(Bytes bytes, int parts) {
   return bytes * std::int64_t{parts} / std::int64_t{kSplitParts};
 }
 
-// Layer numbers behind `layer` move on by one.
+// The number of a layer after `layer` was split into two.
 LayerId renumbered(LayerId id, LayerId layer) {
   return id <= layer ? id : LayerId(id.index() + 1);
 }
@@ -246,7 +245,7 @@ Result<RefinedProfile> refined_profile(const Profile& profile,
   int added = 0;
   for (std::size_t s = 0; s < partition.ends.size(); ++s) {
     const SplitEnd end = partition.ends[s];
-    // A layer over three stages is split twice: the rest of it again.
+    // A layer over three stages is split twice: the second time its rest.
     const SplitEnd before = s == 0 ? SplitEnd{} : partition.ends[s - 1];
     int position = costs.blocks().position(end.block) + added;
     if (end.parts > 0) {

@@ -1,12 +1,13 @@
 // BaPipe's intra-layer partition: a cut inside a layer, for devices that can
 // share one (FPGAs). bapipe.cc names the paper.
 //
-// A layer split f : 1-f by output channels becomes two layers side by side:
-// each reads the whole input, holds its part of the weights and makes its part
-// of the output; whoever read the output reads both. Then nothing else needs to
-// know: the cut between the two carries the input and f of the output, and the
-// input's gradient is the sum of two, by the rules that hold for any graph. So
-// a split partition is an ordinary plan over a refined profile.
+// A layer split f : 1-f by output channels becomes two layers side by side.
+// Each reads the whole input, holds its part of the weights and computes its
+// part of the output; layers that read the output read both. No other code
+// needs to know about the split: by the rules for any graph, the cut between
+// the two carries the input and f of the output, and the input's gradient is
+// the sum of two. So a split partition is an ordinary plan for a refined
+// profile.
 
 #pragma once
 
@@ -37,15 +38,16 @@ struct SplitPartition {
 // Why a layer cannot be split ("" if it can): views and shared parameters.
 std::string why_not_split(const Profile& profile, LayerId layer);
 
-// The partition with the smallest slowest stage that filling each device to
-// the brim finds, whole layers where a link would limit a split. None if it
-// does not beat `whole`, the slowest stage of a partition of whole layers.
+// The partition with the fastest slowest stage, found by bisection over a limit
+// up to which each device is filled. A layer is not split where the link would
+// be the limit. None if it is no faster than `whole`, the slowest stage of a
+// partition of whole layers.
 std::optional<SplitPartition> split_partition(const StageCosts& costs,
                                               const Profile& profile,
                                               Seconds whole);
 
-// The profile with layers split as the partition says, and where its stages
-// then end, in layers. Fails with BadConfiguration as why_not_split() says.
+// The profile with the layers of the partition split, and the ends of its
+// stages, in layers. Fails with BadConfiguration as why_not_split() says.
 struct RefinedProfile {
   Profile profile;
   std::vector<int> ends;

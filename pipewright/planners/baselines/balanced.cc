@@ -1,22 +1,19 @@
-// Balanced partition, exactly: a table over (stages, layers), each entry the
-// smallest possible slowest part. Both ways of counting are tried, with and
-// without links; the simulator chooses.
+// Balanced stages, by an exact dynamic program over stages and layers, once
+// with and once without the time of links; the simulator chooses between them.
 
 #include "pipewright/planners/baselines/balanced.h"
 
 #include <algorithm>
 
-#include "pipewright/base/index.h"
-#include "pipewright/base/infinity.h"
-#include "pipewright/planners/best_runs.h"
+#include "pipewright/planners/best_cuts.h"
 #include "pipewright/planners/choice.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
 namespace {
 
-// Loads of stages and links, one stage a device.
+// Loads of stages and links, one stage per device.
 class BalanceTable {
  public:
   BalanceTable(const CostTable& costs, const Cluster& cluster,
@@ -24,7 +21,7 @@ class BalanceTable {
       : costs_(costs), cluster_(cluster), communication_(communication) {}
 
   Balance solve(int stages) const {
-    const Runs runs = best_runs(
+    const Cuts cuts = best_cuts(
         costs_.num_layers(), stages,
         [&](int s, int first, double slowest) {
           return std::max(slowest, link_load(s, first));
@@ -32,20 +29,21 @@ class BalanceTable {
         [&](int s, int first, int end, double slowest) {
           return std::max(slowest, stage_load(s, first, end, stages));
         });
-    if (runs.ends.empty()) return {};
-    return {runs.ends, Seconds(runs.cost)};
+    if (cuts.ends.empty()) return {};
+    return {cuts.ends, Seconds(cuts.cost)};
   }
 
  private:
-  // Of the link into stage s, whose first layer is `position`.
+  // The load of the link into stage s, whose first layer is `position`.
   double link_load(int s, int position) const {
     if (s == 0) return 0;
     const Link* link = cluster_.link(DeviceId(s - 1), DeviceId(s));
     if (link == nullptr) return kInfinity;
     if (!communication_) return 0;
-    const Seconds way =
+    const Seconds transfer =
         link->latency + costs_.crossing(position) / link->bandwidth;
-    return link->duplex == Duplex::Half ? 2 * way.value() : way.value();
+    return link->duplex == Duplex::Half ? 2 * transfer.value()
+                                        : transfer.value();
   }
 
   double stage_load(int s, int first, int end, int stages) const {
@@ -67,9 +65,10 @@ class BalancedPlanner : public Planner {
  public:
   std::string name() const override { return "balanced"; }
   std::string summary() const override {
-    return "the smallest largest stage or link, exactly; one stage a device";
+    return "the fastest slowest stage or link, exactly; one stage per device";
   }
   std::string source() const override { return "folklore"; }
+  PlanningEffort effort() const override { return PlanningEffort::FixedShape; }
 
   Result<Planned> plan(const Problem& problem) const override {
     const int stages =
@@ -83,7 +82,8 @@ class BalancedPlanner : public Planner {
                 balanced_stages(costs, *problem.cluster, stages, communication);
             if (balance.ends.empty())
               choice.refuse(
-                  bad_configuration("neighbouring devices have no link"));
+                  bad_configuration("there are neighbouring devices without a "
+                                    "link"));
             else if (balance.ends != seen)
               choice.consider(
                   pipeline_of(balance.ends, costs.microbatch(), problem),

@@ -1,5 +1,5 @@
-// Exact balance of a chain: contiguous runs of layers, one a device in order,
-// so that the slowest stage or link is as fast as it can be.
+// Exact balance of a chain of layers: one stage per device, in order, so that
+// the slowest stage or link is as fast as possible.
 
 #pragma once
 
@@ -16,10 +16,10 @@ struct Balance {
 };
 
 // Over `stages` devices, at most as many as there are layers. The load of a
-// stage is its forward and backward; that of a link, if counted, the larger of
-// its directions, or both where they share the wire, and a device that cannot
-// compute while it transfers has its links' time on top. Devices that cannot
-// talk are never neighbours; if there is no way round that, ends is empty.
+// stage is its forward and backward. With `communication`, the load of a link
+// is the larger of its two directions, or their sum for a half-duplex link, and
+// a device that cannot compute while it transfers has its links' time added.
+// If neighbouring devices have no link, `ends` is empty.
 Balance balanced_stages(const CostTable& costs, const Cluster& cluster,
                         int stages, bool communication);
 

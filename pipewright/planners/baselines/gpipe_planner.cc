@@ -1,23 +1,24 @@
 // GPipe: Huang et al., "GPipe: Efficient Training of Giant Neural Networks
-// using Pipeline Parallelism", NeurIPS 2019. Cells are cut so that the variance
-// of the stages' estimated costs is smallest; all forwards, then all backwards;
-// activations are computed anew where they do not fit. Ours: the cut is exact
-// (the smallest sum of squares), and costs are times, not operation counts.
+// using Pipeline Parallelism", NeurIPS 2019. The model is cut so that the
+// variance of the stages' estimated costs is smallest; all forwards, then all
+// backwards; activations are recomputed where they do not fit. Departures: the
+// cuts are exact (smallest sum of squares), and costs are times, not operation
+// counts.
 
 #include <algorithm>
 
-#include "pipewright/planners/best_runs.h"
+#include "pipewright/planners/best_cuts.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
 namespace {
 
-// Ends of the runs with the smallest sum of squared times on one kind.
+// Ends of the stages with the smallest sum of squared times on one kind.
 std::vector<int> least_variance(const CostTable& costs, int kind, int stages) {
-  return best_runs(
+  return best_cuts(
              costs.num_layers(), stages,
              [](int, int, double sum) { return sum; },
              [&](int, int first, int end, double sum) {
@@ -37,11 +38,12 @@ class GPipePlanner : public Planner {
     return "GPipe: Efficient Training of Giant Neural Networks using Pipeline "
            "Parallelism, NeurIPS 2019";
   }
+  PlanningEffort effort() const override { return PlanningEffort::FixedShape; }
 
   Result<Planned> plan(const Problem& problem) const override {
     if (is_asynchronous(problem.method))
-      return bad_configuration("gpipe synchronises every minibatch",
-                               "plan it with --method sync");
+      return bad_configuration("gpipe plans synchronous training only",
+                               "use --method sync");
     const int stages =
         std::min(problem.cluster->num_devices(), problem.profile->num_layers());
     const int kind = leading_kind(*problem.cluster);

@@ -1,13 +1,15 @@
 // torchgpipe's balance: Kim et al., "torchgpipe: On-the-fly Pipeline
-// Parallelism for Training Giant Models", arXiv 2004.09910, 2020, which takes
+// Parallelism for Training Giant Models", arXiv 2004.09910, 2020, which uses
 // the block partition of Barany and Grinberg, "Block partitions of sequences",
-// Israel Journal of Mathematics 206, 2015: from equal counts on, the smallest
-// block takes a layer from its neighbour on the largest block's side, until
-// largest and smallest differ by no more than the largest layer.
+// Israel Journal of Mathematics 206, 2015. It starts from equal numbers of
+// layers. Then the smallest block takes a layer from its neighbour in the
+// direction of the largest block, until the largest and the smallest differ by
+// at most the largest layer.
 //
-// As there, costs are first scaled to 0..1, so that what all layers have in
-// common does not count. Ours: a block keeps its last layer, and the number of
-// moves is bounded, because zero costs void the termination proof.
+// As in torchgpipe, costs are first scaled to 0..1, so that a constant cost of
+// all layers does not count. Departures: a block keeps its last layer, and the
+// number of moves is bounded, because the termination proof fails for costs of
+// zero.
 
 #include "pipewright/planners/baselines/torchgpipe.h"
 
@@ -17,7 +19,7 @@
 #include "pipewright/base/index.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
@@ -50,7 +52,7 @@ class Blocks {
       if (size(b) >= size(best)) best = b;
     return best;
   }
-  // Of the smallest blocks the one nearest to `from`.
+  // The smallest block; of equal ones the one nearest to `from`.
   int smallest(int from) const {
     int best = 0;
     for (int b = 1; b < count(); ++b)
@@ -59,13 +61,13 @@ class Blocks {
         best = b;
     return best;
   }
-  // Block `to` takes a layer from its neighbour towards `from`; false if that
-  // has only one.
+  // Block `to` takes a layer from its neighbour towards `from`; false if the
+  // neighbour has only one.
   bool take(int to, int from) {
-    const int giver = from < to ? to - 1 : to + 1;
-    if (ends_[at(giver)] - begin(giver) < 2) return false;
+    const int neighbour = from < to ? to - 1 : to + 1;
+    if (ends_[at(neighbour)] - begin(neighbour) < 2) return false;
     if (from < to)
-      --ends_[at(giver)];
+      --ends_[at(neighbour)];
     else
       ++ends_[at(to)];
     return true;
@@ -80,12 +82,13 @@ class TorchgpipePlanner : public Planner {
  public:
   std::string name() const override { return "torchgpipe"; }
   std::string summary() const override {
-    return "block partition of layer times, GPipe's order";
+    return "block partition of layer times, with GPipe's schedule";
   }
   std::string source() const override {
     return "torchgpipe: On-the-fly Pipeline Parallelism for Training Giant "
            "Models, arXiv 2020";
   }
+  PlanningEffort effort() const override { return PlanningEffort::FixedShape; }
 
   Result<Planned> plan(const Problem& problem) const override {
     const int layers = problem.profile->num_layers();
@@ -110,9 +113,8 @@ class TorchgpipePlanner : public Planner {
 
 std::vector<int> block_partition(const std::vector<double>& costs, int blocks) {
   Blocks partition(scaled(costs), blocks);
-  const std::size_t most_moves =
-      costs.size() * costs.size() * static_cast<std::size_t>(blocks);
-  for (std::size_t move = 0; move < most_moves; ++move) {
+  const std::size_t max_moves = costs.size() * costs.size() * at(blocks);
+  for (std::size_t move = 0; move < max_moves; ++move) {
     const int p = partition.largest(), q = partition.smallest(p);
     if (partition.size(p) <= partition.size(q) + 1) break;
     if (!partition.take(q, p)) break;

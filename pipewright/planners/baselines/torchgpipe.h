@@ -1,4 +1,4 @@
-// The block partition of torchgpipe.
+// The block partition of torchgpipe (torchgpipe.cc names the papers).
 
 #pragma once
 
@@ -6,9 +6,9 @@
 
 namespace pipewright {
 
-// Cuts `costs` into `blocks` runs whose sums differ by at most the largest
-// cost, where whole layers of at least one a block allow it; the ends of the
-// runs. At least as many costs as blocks.
+// Cuts `costs` into `blocks` blocks whose sums differ by at most the largest
+// cost, if that is possible with at least one layer per block. Returns the ends
+// of the blocks. There must be at least as many costs as blocks.
 std::vector<int> block_partition(const std::vector<double>& costs, int blocks);
 
 }  // namespace pipewright

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "pipewright/planners/choice.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
@@ -13,9 +13,10 @@ class UniformPlanner : public Planner {
  public:
   std::string name() const override { return "uniform"; }
   std::string summary() const override {
-    return "equal layer counts, one stage a device, 1F1B";
+    return "equal numbers of layers, one stage per device, 1F1B";
   }
   std::string source() const override { return "folklore"; }
+  PlanningEffort effort() const override { return PlanningEffort::FixedShape; }
 
   Result<Planned> plan(const Problem& problem) const override {
     const int layers = problem.profile->num_layers();

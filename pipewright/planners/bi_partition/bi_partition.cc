@@ -1,38 +1,38 @@
-// Bi-Partition: different cut positions for forward and backward, so that every
-// worker's total load is nearly equal though layers are uneven.
+// Bi-Partition: different cut positions for forward and backward, so that the
+// workers' total loads are nearly equal even if layers are uneven.
 //
 // Cui et al., "A bidirectional DNN partition mechanism for efficient pipeline
 // parallel training in cloud", J. Cloud Computing 12:22, 2023. The idea of
-// separate cuts is the paper's. What must move between the workers, the search,
-// the memory model and the bound are ours.
+// separate cuts is the paper's. Ours: what must move between the workers, the
+// search, the memory model and the bound.
 //
-// Replicas are not searched: a boundary's cost would depend on the replica
-// counts of both sides, which multiplies the states of the exact table. Beyond
-// 600 layers neighbours are merged, and the plan says so.
+// Replicas are not searched: the cost of a boundary would depend on the replica
+// counts of both sides, which multiplies the states of the exact table. Of more
+// than 600 layers neighbours are merged, and the plan says so.
 //
-// A split costs traffic and rests on measured times, so one that gains less
-// than profile noise is refused and the best plan with equal cuts is returned.
+// Separate cuts cost traffic and depend on measured times. If they gain less
+// than the noise of a profile, the best plan with equal cuts is returned.
 
 #include "pipewright/planners/bi_partition/bi_partition.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 
+#include "pipewright/base/index.h"
+#include "pipewright/base/infinity.h"
 #include "pipewright/base/text.h"
 #include "pipewright/planners/bi_partition/bi_partition_search.h"
 #include "pipewright/planners/bounds/bounds.h"
-#include "pipewright/planners/list.h"
 #include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/refusal.h"
 
 namespace pipewright {
 namespace {
 
-constexpr const char* kMoreDevices =
-    "take smaller microbatches, or more devices";
-constexpr double kNoise = 0.02;
-constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+constexpr const char* kMoreDevices = "use smaller microbatches or more devices";
+constexpr double kProfileNoise = 0.02;
+constexpr double kNoLimit = kInfinity;
 
 // A plan found at one microbatch size, before and after it was simulated.
 struct Found {
@@ -45,20 +45,20 @@ struct Found {
 struct LayerWise {
   int microbatch = 1;
   std::optional<Found> found;
-  double limit = kNoLimit;  // separate cuts have to promise less
+  double limit = kNoLimit;  // separate cuts must promise less
 
   double score() const { return found ? found->score : kNoLimit; }
 };
 
-// A drained pipeline fills and empties once a step.
+// A synchronous pipeline fills and drains once per step.
 double step_of(const Problem& problem, const BiPartitionCosts& costs,
                int stages, double bottleneck) {
   const int filling = problem.method == Method::Sync ? stages - 1 : 0;
   return (costs.microbatches() + filling) * bottleneck;
 }
 
-int most_stages(const Problem& problem, const BiPartitionCosts& costs) {
-  // With more, 2bw would read versions that are not made yet.
+int max_stages(const Problem& problem, const BiPartitionCosts& costs) {
+  // With more, 2bw would read versions that do not exist yet.
   if (problem.method == Method::TwoBw)
     return std::min(costs.num_workers(), costs.microbatches() + 1);
   return costs.num_workers();
@@ -71,11 +71,11 @@ Pipeline split_pipeline(const BiPartition& found, const BiPartitionCosts& costs,
   pipeline.schedule = schedule;
   const int first = costs.num_workers() - found.num_stages();
   for (int s = 0; s < found.num_stages(); ++s) {
-    const CutPair end = found.cuts[static_cast<std::size_t>(s) + 1];
+    const CutPair end = found.cuts[at(s + 1)];
     pipeline.stages.push_back({costs.layer_at(end.x),
                                costs.layer_at(end.y),
                                {DeviceId(first + s)},
-                               found.recompute[static_cast<std::size_t>(s)]});
+                               found.recompute[at(s)]});
   }
   return pipeline;
 }
@@ -88,21 +88,21 @@ class BiPartitionPlanner : public Planner {
 
   std::string name() const override { return "bi-partition"; }
   std::string summary() const override {
-    return "separate cuts for forward and backward, where that gains; one "
-           "device a stage, no replicas";
+    return "separate cuts for forward and backward, where that is faster; one "
+           "device per stage, no replicas";
   }
   std::string source() const override {
     return "A bidirectional DNN partition mechanism for efficient pipeline "
            "parallel training in cloud, J. Cloud Computing 12:22, 2023";
   }
+  PlanningEffort effort() const override { return PlanningEffort::Search; }
 
   Result<Planned> plan(const Problem& problem) const override {
     if (problem.method != Method::Sync && problem.method != Method::Stash &&
         problem.method != Method::TwoBw)
-      return bad_configuration(
-          "bi-partition has no rule for split layers under the method \"" +
-              to_text(problem.method) + "\"",
-          "use sync, stash or 2bw");
+      return bad_configuration("bi-partition does not support the method \"" +
+                                   to_text(problem.method) + "\"",
+                               "use sync, stash or 2bw");
     std::vector<LayerWise> starts;
     Seconds lower_bound = Seconds::max();
     for (int microbatch : problem.microbatches) {
@@ -117,7 +117,7 @@ class BiPartitionPlanner : public Planner {
                        return a.score() < b.score();
                      });
     PIPEWRIGHT_TRY(Planned best, best_of(problem, starts));
-    // The work bound takes the fastest device for all layers alike.
+    // The work bound takes one device, the fastest, for all layers.
     best.lower_bound = std::min(lower_bound, pipewright::lower_bound(problem));
     return best;
   }
@@ -145,17 +145,18 @@ class BiPartitionPlanner : public Planner {
     PIPEWRIGHT_TRY(start.found, searched(problem, microbatch, equal, kNoLimit));
     start.limit = start.score();
     if (start.found) return start;
-    // Memory must not cost more than this factor over a plan without limits.
+    // At most four times as slow as the best plan without a memory limit.
     equal.memory_share = 1e6;
-    PIPEWRIGHT_TRY(const BiPartitionCosts roomy,
+    PIPEWRIGHT_TRY(const BiPartitionCosts no_memory_limit,
                    BiPartitionCosts::create(problem, microbatch, equal));
-    const std::optional<Found> unlimited = best_cuts(problem, roomy, kNoLimit);
+    const std::optional<Found> unlimited =
+        best_cuts(problem, no_memory_limit, kNoLimit);
     if (unlimited) start.limit = 4 * unlimited->score;
     return start;
   }
 
-  // Sizes whose equal cuts promise most come first: at the others separate cuts
-  // are looked for only below the best promise so far.
+  // `starts` are sorted by what their equal cuts promise. Separate cuts are
+  // searched only below the best promise so far.
   Result<Planned> best_of(const Problem& problem,
                           std::vector<LayerWise>& starts) const {
     std::optional<Planned> best;
@@ -175,7 +176,7 @@ class BiPartitionPlanner : public Planner {
         best = *std::move(candidate);
     }
     if (!best && refusal && refusal->hint == kMoreDevices)
-      refusal->hint = remedy(problem, name());
+      refusal->hint = more_devices_hint(problem, name());
     if (!best)
       return refusal ? *refusal
                      : bad_configuration("no microbatch size is given");
@@ -198,36 +199,33 @@ class BiPartitionPlanner : public Planner {
     PIPEWRIGHT_TRY(const BiPartitionCosts costs,
                    BiPartitionCosts::create(problem, microbatch, split));
     const double bound = communication_free_bound(costs);
-    const std::string at = "microbatch " + std::to_string(microbatch) + ": ";
-    const std::string merged = merged_text(costs);
+    const auto explain = [&](const Found& found, const std::string& why) {
+      return explained(found, bound, microbatch, why + merged_text(costs));
+    };
     if (layer_wise && (!apart || !apart->cuts.is_split()))
-      return told(*layer_wise, bound, at,
-                  problem.is_over()
-                      ? "time was up before all separate cuts for forward and "
-                        "backward were looked at"
-                      : "no split of forward and backward is faster",
-                  merged);
+      return explain(*layer_wise,
+                     problem.is_over()
+                         ? "the budget ended before all separate cuts for "
+                           "forward and backward were tried"
+                         : "separate cuts for forward and backward are no "
+                           "faster");
     if (!layer_wise)
-      return told(*apart, bound, at,
-                  "only with separate cuts does a plan fit the memory", merged);
+      return explain(*apart, "a plan fits the memory only with separate cuts");
     const double gain = gain_of(*layer_wise, *apart);
     const std::string gains =
         "separate cuts for forward and backward gain " + percent(gain);
     if (gain < 0)
-      return told(*layer_wise, bound, at,
-                  "separate cuts for forward and backward promise more, but "
-                  "simulated they lose " +
-                      percent(-gain),
-                  merged);
-    if (gain < kNoise)
-      return told(*layer_wise, bound, at,
-                  gains + ", less than the " + percent(kNoise) +
-                      " that a profile may be off",
-                  merged);
-    return told(*apart, bound, at, gains + " over the best equal cuts", merged);
+      return explain(*layer_wise,
+                     "separate cuts for forward and backward promise to be "
+                     "faster, but are " +
+                         percent(-gain) + " slower when simulated");
+    if (gain < kProfileNoise)
+      return explain(*layer_wise, gains + ", less than the noise of " +
+                                      percent(kProfileNoise) + " in a profile");
+    return explain(*apart, gains + " over the best equal cuts");
   }
 
-  // By both its own costs and the simulator, the smaller.
+  // By its own costs or by the simulator, whichever is smaller.
   static double gain_of(const Found& layer_wise, const Found& apart) {
     const double own = 1 - apart.score / layer_wise.score;
     const double simulated =
@@ -235,32 +233,32 @@ class BiPartitionPlanner : public Planner {
     return std::min(own, simulated);
   }
 
-  // What is said of a model whose layers are merged.
   static std::string merged_text(const BiPartitionCosts& costs) {
     if (costs.is_exact()) return "";
-    return "; of " + std::to_string(costs.layer_at(costs.num_units())) +
-           " layers neighbours are merged into " +
-           std::to_string(costs.num_units()) +
-           " units, inside which no cut is looked for";
+    return "; the " + std::to_string(costs.layer_at(costs.num_units())) +
+           " layers are merged into " + std::to_string(costs.num_units()) +
+           " units, and cuts inside a unit are not tried";
   }
 
-  static Planned told(const Found& found, double bound, const std::string& at,
-                      const std::string& why, const std::string& merged) {
+  static Planned explained(const Found& found, double bound, int microbatch,
+                           const std::string& why) {
     Planned planned = found.planned;
-    planned.why = why + merged;
+    planned.why = why;
     planned.bottleneck = Seconds(found.cuts.bottleneck);
     planned.promised = Seconds(found.score);
-    planned.notes = {
-        at + why + merged,
-        at + "bottleneck " + to_text(Seconds(found.cuts.bottleneck)) +
-            ", no two cuts go below " + to_text(Seconds(bound)) + "; " +
-            to_text(Bytes(static_cast<std::int64_t>(found.cuts.extra_bytes))) +
-            " a microbatch move beyond equal cuts"};
+    const std::string prefix =
+        "microbatch " + std::to_string(microbatch) + ": ";
+    const Bytes extra(static_cast<std::int64_t>(found.cuts.extra_bytes));
+    planned.notes = {prefix + why,
+                     prefix + "bottleneck " + to_text(planned.bottleneck) +
+                         ", lower bound for any cuts " +
+                         to_text(Seconds(bound)) + "; " + to_text(extra) +
+                         " more per microbatch than equal cuts send"};
     return planned;
   }
 
-  // The best plan within a band, simulated. What exceeds the memory there is
-  // searched again with that much less of it.
+  // The best plan within a band, simulated. If it exceeds the memory, the
+  // search is repeated with a lower limit.
   Result<std::optional<Found>> searched(const Problem& problem, int microbatch,
                                         BiPartitionOptions options,
                                         double limit) const {
@@ -272,7 +270,7 @@ class BiPartitionPlanner : public Planner {
       PIPEWRIGHT_TRY(found->planned,
                      simulated(found->cuts, costs, problem, microbatch));
       if (found->planned.estimate.fits) return found;
-      options.memory_share *= 0.98 * room(found->planned, problem);
+      options.memory_share *= 0.98 * memory_ratio(found->planned, problem);
     }
     return std::optional<Found>();
   }
@@ -285,7 +283,7 @@ class BiPartitionPlanner : public Planner {
                                    problem.method == Method::Sync);
     std::optional<Found> best;
     int stages = 0;
-    for (int k = 1; k <= most_stages(problem, costs); ++k) {
+    for (int k = 1; k <= max_stages(problem, costs); ++k) {
       const std::optional<double> seconds = search.bottleneck(k);
       if (!seconds) continue;
       const double score = step_of(problem, costs, k, *seconds);
@@ -305,8 +303,8 @@ class BiPartitionPlanner : public Planner {
     PIPEWRIGHT_TRY(Planned first,
                    planned(split_pipeline(cuts, costs, microbatch, plain),
                            problem, name()));
-    // More in flight hides links, if memory and the method allow it: 2bw wants
-    // no more microbatches on their way than a minibatch has.
+    // More microbatches in flight hide slow links, if memory and method allow
+    // it: 2bw allows no more in flight than a minibatch has.
     Result<Planned> further =
         planned(split_pipeline(cuts, costs, microbatch, plain + "-so"), problem,
                 name());
@@ -316,16 +314,16 @@ class BiPartitionPlanner : public Planner {
     return is_better ? *std::move(further) : first;
   }
 
-  // The least part of a worker's simulated need that it may have.
-  static double room(const Planned& planned, const Problem& problem) {
-    double least = 1;
+  // The smallest ratio of a worker's memory to its simulated need; at most 1.
+  static double memory_ratio(const Planned& planned, const Problem& problem) {
+    double smallest = 1;
     for (std::size_t w = 0; w < planned.estimate.memory.size(); ++w)
-      least = std::min(least, problem.memory_of(planned.plan.devices[w]) /
-                                  planned.estimate.memory[w]);
-    return least;
+      smallest = std::min(smallest, problem.memory_of(planned.plan.devices[w]) /
+                                        planned.estimate.memory[w]);
+    return smallest;
   }
 
-  // Halves the interval between too little and enough memory a few times.
+  // Finds by bisection how much memory would be enough.
   static Result<Planned> nothing_fits(const Problem& problem, int microbatch) {
     BiPartitionOptions options;
     options.band = 0;
@@ -348,9 +346,10 @@ class BiPartitionPlanner : public Planner {
     const auto need = static_cast<double>(memory.value()) * enough;
     return bad_configuration(
         "no plan with " + std::to_string(problem.cluster->num_devices()) +
-            " stages fits " + to_text(memory) + ": with microbatches of " +
-            std::to_string(microbatch) + " a device needs about " +
-            to_text(Bytes(static_cast<std::int64_t>(need))) + " at best",
+            " stages fits " + to_text(memory) +
+            ": a device needs at least about " +
+            to_text(Bytes(static_cast<std::int64_t>(need))) +
+            ", at microbatch " + std::to_string(microbatch),
         kMoreDevices);
   }
 

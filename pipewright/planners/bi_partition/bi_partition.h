@@ -1,5 +1,5 @@
-// Bi-Partition within a chosen band, for comparing its plans with equal cuts
-// under the same costs.
+// Bi-Partition with a chosen band, for comparing its plans with equal cuts
+// under the same costs (experiments/bi-partition).
 
 #pragma once
 

@@ -1,10 +1,11 @@
-// The parametric bound: for a trial period T keep, per forward position x, the
-// furthest backward position that the workers so far can reach. Further is
-// never worse as long as links and memory are left out.
+// The bound without communication and memory. For a trial period T the table
+// has, for each forward position x, the furthest backward position that the
+// workers so far can reach. Without links and memory, further is never worse.
 
 #include <algorithm>
 #include <vector>
 
+#include "pipewright/base/index.h"
 #include "pipewright/planners/bi_partition/bi_partition_search.h"
 
 namespace pipewright {
@@ -12,14 +13,13 @@ namespace {
 
 bool is_reachable(const BiPartitionCosts& costs, double period) {
   const int units = costs.num_units();
-  const auto at = [](int i) { return static_cast<std::size_t>(i); };
   std::vector<int> reach(at(units + 1), -1);
   reach[0] = 0;
   for (int k = 0; k < costs.num_workers(); ++k) {
     std::vector<int> next = reach;
     for (int x = 0; x <= units; ++x) {
       if (reach[at(x)] < 0) continue;
-      // The more forward a worker takes, the less backward is left to it.
+      // The more forwards a worker takes, the fewer backwards it can take.
       int y2 = units;
       for (int x2 = x; x2 <= units; ++x2) {
         const double left = period - costs.forward(k, x, x2);
@@ -45,7 +45,7 @@ double communication_free_bound(const BiPartitionCosts& costs) {
     low = high;
     high *= 1.25;
   }
-  // A period that is not reachable is a bound; stop well below profile noise.
+  // A period that is not reachable is a bound.
   while (high - low > 1e-9 * high) {
     const double middle = (low + high) / 2;
     (is_reachable(costs, middle) ? high : low) = middle;

@@ -1,17 +1,16 @@
 #include "pipewright/planners/bi_partition/bi_partition_costs.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
 
-#include "pipewright/base/index.h"
+#include "pipewright/base/infinity.h"
 
 namespace pipewright {
 
-// What each layer keeps and what lives at each position, by storage, so that
-// nothing is counted or sent twice.
+// What each layer keeps and reads, by storage, so that nothing is counted or
+// sent twice.
 struct BiPartitionCosts::Storages {
   std::vector<Bytes> bytes;             // per layer, of its own storage
   std::vector<Bytes> privates;          // per layer
@@ -20,22 +19,19 @@ struct BiPartitionCosts::Storages {
   std::vector<int> last_use;            // per storage
 
   Storages(const Profile& profile, const std::vector<LayerSizes>& sizes) {
-    std::vector<int> storage;
+    const std::vector<LayerId> storage = profile.storages();
     last_use.assign(profile.layers.size(), -1);
     for (std::size_t l = 0; l < profile.layers.size(); ++l) {
       const ProfileLayer& layer = profile.layers[l];
-      const bool view = layer.output_is_view && !layer.inputs.empty();
-      storage.push_back(view ? storage[layer.inputs[0].index()]
-                             : static_cast<int>(l));
       std::set<int> kept;
       reads.emplace_back();
       for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
-        const int input = storage[layer.inputs[i].index()];
-        reads.back().push_back(input);
-        last_use[at(input)] = static_cast<int>(l);
-        if (layer.keeps_input[i]) kept.insert(input);
+        const LayerId input = storage[layer.inputs[i].index()];
+        reads.back().push_back(input.value);
+        last_use[input.index()] = static_cast<int>(l);
+        if (layer.keeps_input[i]) kept.insert(input.value);
       }
-      if (layer.keeps_output) kept.insert(storage[l]);
+      if (layer.keeps_output) kept.insert(storage[l].value);
       keeps.emplace_back(kept.begin(), kept.end());
       bytes.push_back(sizes[l].output);
       privates.push_back(sizes[l].keeps_private);
@@ -65,20 +61,20 @@ std::vector<double> unit_sums(const std::vector<int>& layer_at,
 
 }  // namespace
 
-// Light neighbours become one unit, none heavier than a share of the whole.
+// Merges light neighbours into units of at most 2/kMaxUnits of the whole time.
 void BiPartitionCosts::set_units(const std::vector<double>& seconds) {
   const int layers = static_cast<int>(seconds.size());
   const double total = std::accumulate(seconds.begin(), seconds.end(), 0.0);
   layer_at_ = {0};
-  if (layers <= kMostUnits) {
+  if (layers <= kMaxUnits) {
     for (int l = 1; l <= layers; ++l) layer_at_.push_back(l);
     return;
   }
   double in_unit = seconds[0];
   for (int l = 1; l < layers; ++l) {
-    const bool full = in_unit + seconds[at(l)] > 2 * total / kMostUnits;
+    const bool full = in_unit + seconds[at(l)] > 2 * total / kMaxUnits;
     // Without times, equal counts.
-    const bool even = total == 0 && l % (layers / (kMostUnits / 2)) == 0;
+    const bool even = total == 0 && l % (layers / (kMaxUnits / 2)) == 0;
     if (full || even) {
       layer_at_.push_back(l);
       in_unit = 0;
@@ -94,7 +90,7 @@ Result<BiPartitionCosts> BiPartitionCosts::create(
   const Cluster& cluster = *problem.cluster;
   BiPartitionCosts costs;
   costs.options_ = options;
-  costs.options_.band = std::clamp(options.band, 0, kMostUnits);
+  costs.options_.band = std::clamp(options.band, 0, kMaxUnits);
   costs.method_ = problem.method;
   costs.microbatches_ = std::max(1, problem.minibatch / microbatch);
   costs.optimizer_words_ = problem.optimizer_words;
@@ -144,7 +140,7 @@ Result<BiPartitionCosts> BiPartitionCosts::create(
 void BiPartitionCosts::set_link(const Cluster& cluster, DeviceId before,
                                 DeviceId device, Worker& worker) const {
   const Link* link = cluster.link(before, device);
-  if (link == nullptr) return;  // no bandwidth: no plan across it
+  if (link == nullptr) return;  // bandwidth 0: no plan uses it
   worker.bandwidth = link->bandwidth.value();
   for (const Link::Use& use : link->uses)
     worker.bandwidth =
@@ -191,24 +187,24 @@ void BiPartitionCosts::set_boundaries(const Storages& storages) {
 BiPartitionCosts::Boundary BiPartitionCosts::boundary_of(
     const Storages& storages, CutPair cut, bool light) const {
   const auto [x, y] = cut;
-  const int behind_forward = layer_at(x);
+  const int forward_cut = layer_at(x);
   const int first = layer_at(std::min(x, y)), end = layer_at(std::max(x, y));
   std::set<int> moved;
   Bytes saved;
   for (int l = first; l < end; ++l) {
     if (!light) saved += storages.privates[at(l)];
     for (int s : storages.keeps[at(l)]) {
-      // A later owner has what crosses with the activations; an earlier one
-      // what was made before the forward cut.
+      // A later owner already has what crosses the forward cut, an earlier one
+      // what was computed before it.
       const bool there =
-          x > y ? storages.crosses(s, behind_forward) : s < behind_forward;
+          x > y ? storages.crosses(s, forward_cut) : s < forward_cut;
       if (!light && !there) moved.insert(s);
     }
   }
-  // A later owner that recomputes needs what comes into the region.
+  // A later owner that recomputes needs the inputs of the region.
   for (int l = first; light && x > y && l < end; ++l)
     for (int s : storages.reads[at(l)])
-      if (s < first && !storages.crosses(s, behind_forward)) moved.insert(s);
+      if (s < first && !storages.crosses(s, forward_cut)) moved.insert(s);
   for (int s : moved) saved += storages.bytes[at(s)];
 
   Boundary b;
@@ -228,7 +224,7 @@ BiPartitionCosts::Boundary BiPartitionCosts::boundary_of(
 
 double BiPartitionCosts::link(int k, CutPair cut, bool light) const {
   const Worker& w = workers_[at(k)];
-  if (w.bandwidth <= 0) return std::numeric_limits<double>::infinity();
+  if (w.bandwidth <= 0) return kInfinity;
   const Boundary& b = boundary(cut, light);
   const double bytes =
       w.half_duplex ? b.forward + b.backward : std::max(b.forward, b.backward);
@@ -237,7 +233,7 @@ double BiPartitionCosts::link(int k, CutPair cut, bool light) const {
 
 double BiPartitionCosts::exchange(int k, CutPair cut, bool light) const {
   const Worker& w = workers_[at(k)];
-  if (w.bandwidth <= 0) return std::numeric_limits<double>::infinity();
+  if (w.bandwidth <= 0) return kInfinity;
   const Boundary& b = boundary(cut, light);
   return (b.forward + b.backward) / w.bandwidth + 2 * w.latency;
 }
@@ -246,16 +242,18 @@ double BiPartitionCosts::extra_bytes(CutPair cut, bool light) const {
   return boundary(cut, light).extra;
 }
 
-int BiPartitionCosts::in_flight(int behind) const {
-  const int most = options_.in_flight_factor * behind + 1;
-  return method_ == Method::Sync ? std::min(most, microbatches_) : most;
+int BiPartitionCosts::in_flight(int stages_after) const {
+  const int in_flight = stages_after + 1;
+  return method_ == Method::Sync ? std::min(in_flight, microbatches_)
+                                 : in_flight;
 }
 
-int BiPartitionCosts::versions(int behind) const {
+int BiPartitionCosts::versions(int stages_after) const {
   switch (method_) {
     case Method::Stash:
-    case Method::VerticalSync:  // as many minibatches as are in flight span
-      return (in_flight(behind) - 1 + microbatches_ - 1) / microbatches_ + 1;
+    case Method::VerticalSync:  // one per minibatch with microbatches in flight
+      return (in_flight(stages_after) - 1 + microbatches_ - 1) / microbatches_ +
+             1;
     case Method::TwoBw:
       return 2;
     case Method::Sync:
@@ -266,14 +264,16 @@ int BiPartitionCosts::versions(int behind) const {
   return 1;
 }
 
-Bytes BiPartitionCosts::memory(CutPair front, CutPair back, int behind,
+Bytes BiPartitionCosts::memory(CutPair front, CutPair back, int stages_after,
                                bool recompute) const {
   const int common_first = std::max(front.x, front.y);
   const int common_end = std::min(back.x, back.y);
-  const std::int64_t n = in_flight(behind), n_before = in_flight(behind + 1);
-  // Of a later owner's region one version more is alive.
+  const std::int64_t n = in_flight(stages_after),
+                     n_before = in_flight(stages_after + 1);
+  // A later owner holds as many versions as the stage before it.
   const std::int64_t copies =
-      versions(front.x > front.y ? behind + 1 : behind) + 1 + optimizer_words_;
+      versions(front.x > front.y ? stages_after + 1 : stages_after) + 1 +
+      optimizer_words_;
   Bytes sum = parameters(front.y, back.y) * copies;
   const Bytes only_forward =
       parameters(front.x, back.x) -
@@ -287,7 +287,7 @@ Bytes BiPartitionCosts::memory(CutPair front, CutPair back, int behind,
     if (front.x > front.y) sum += boundary(front, false).saved * n_before;
     if (back.x < back.y) sum += boundary(back, false).saved * n;
   }
-  // A message each way at either boundary, arriving and in use.
+  // One message per direction and boundary, arriving and in use.
   for (CutPair cut : {front, back})
     sum += (crossing_[at(cut.x)] + crossing_[at(cut.y)]) * std::int64_t{2};
   return sum;

@@ -1,23 +1,25 @@
-// What a plan with separate forward and backward cuts costs: what a stage
-// takes, what must move at a boundary, what a worker must hold. For the search
-// over such cuts; knows no schedule but how many microbatches are in flight.
+// Costs of a plan with separate forward and backward cuts: the time of a stage,
+// what is sent at a boundary, and what a worker holds. For the search over such
+// cuts. Of the schedule it knows only how many microbatches are in flight.
 //
 // Symbols
-//   x, y     forward and backward cut, counted in units from the front
-//   unit     a layer; in models beyond kMostUnits a run of light layers
-//   region   the units between x and y: forward on one side of the boundary,
-//            backward on the other. x > y: the later worker owns their
-//            backward; x < y: the earlier one does
-//   owner    who runs the backward: it has the weights, steps them, and sends
-//            new ones to where the forward runs
+//   x, y     forward and backward cut, in units from the first layer
+//   unit     a layer; in models of more than kMaxUnits layers, several light
+//            neighbouring layers
+//   region   the units between x and y. Their forward is on one side of the
+//            boundary, their backward on the other. x > y: the later worker
+//            owns the backward; x < y: the earlier one does
+//   owner    the worker that runs the backward: it holds the weights, updates
+//            them, and sends new ones to the worker that runs the forward
 //   U        microbatches per optimizer step
-//   light    the owner recomputes, so that no saved tensors move
+//   light    the owner recomputes, so that no saved tensors are sent
 
 #pragma once
 
 #include <functional>
 #include <vector>
 
+#include "pipewright/base/index.h"
 #include "pipewright/base/result.h"
 #include "pipewright/base/units.h"
 #include "pipewright/planners/planner.h"
@@ -25,11 +27,9 @@
 namespace pipewright {
 
 struct BiPartitionOptions {
-  int band = 6;                   // most units between the cuts of a boundary
-  bool recompute = true;          // stages may recompute
-  std::function<bool()> is_over;  // ends the search with what there is
-  int in_flight_factor = 1;       // 2: of schedules that run twice as far ahead
-  double memory_share = 1.0;  // of each device's memory that a plan may take
+  int band = 6;  // largest distance between the cuts of a boundary, in units
+  std::function<bool()> is_over;  // ends the search early; empty: never
+  double memory_share = 1.0;      // of each device's memory that a plan may use
 };
 
 // Both cuts of one boundary.
@@ -40,7 +40,7 @@ struct CutPair {
 
 class BiPartitionCosts {
  public:
-  static constexpr int kMostUnits = 600;
+  static constexpr int kMaxUnits = 600;
 
   // Fails if the profile lacks times or sizes.
   static Result<BiPartitionCosts> create(const Problem& problem, int microbatch,
@@ -62,19 +62,19 @@ class BiPartitionCosts {
   double backward(int k, int y, int y2) const {
     return workers_[at(k)].backward[at(y2)] - workers_[at(k)].backward[at(y)];
   }
-  // Communication stops the worker's compute.
+  // The worker cannot compute while it communicates.
   bool is_blocking(int k) const { return workers_[at(k)].blocking; }
 
   // Between worker k-1 and worker k, per microbatch: how long the link is busy,
-  // and how long a worker that cannot overlap it stands still.
+  // and how long a worker that cannot overlap it waits.
   double link(int k, CutPair cut, bool light) const;
   double exchange(int k, CutPair cut, bool light) const;
-  // Bytes beyond what a boundary with equal cuts moves.
+  // Bytes in addition to what a boundary with equal cuts sends.
   double extra_bytes(CutPair cut, bool light) const;
 
-  // Held by a worker from cuts `front` to cuts `back`, `behind` stages
-  // following it.
-  Bytes memory(CutPair front, CutPair back, int behind, bool recompute) const;
+  // Held by a worker with the stage from cuts `front` to cuts `back`.
+  Bytes memory(CutPair front, CutPair back, int stages_after,
+               bool recompute) const;
   Bytes memory_limit(int k) const { return workers_[at(k)].memory; }
 
  private:
@@ -82,26 +82,25 @@ class BiPartitionCosts {
     std::vector<double> forward, backward;  // prefix sums over units
     bool blocking = false;
     Bytes memory;
-    // To the worker before it.
+    // Of the link to the worker before.
     double bandwidth = 0, latency = 0;
     bool half_duplex = false;
   };
   struct Boundary {
     double forward = 0, backward = 0;  // bytes
     double extra = 0;
-    Bytes saved;  // kept by the region, on the owner
+    Bytes saved;  // kept for the region, on the owner
   };
   struct Storages;
 
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   const Boundary& boundary(CutPair cut, bool light) const {
     return boundaries_[(at(cut.x) * at(2 * options_.band + 1) +
                         at(cut.y - cut.x + options_.band)) *
                            2 +
                        (light ? 1 : 0)];
   }
-  int in_flight(int behind) const;
-  int versions(int behind) const;
+  int in_flight(int stages_after) const;
+  int versions(int stages_after) const;
   void set_units(const std::vector<double>& seconds);
   void set_link(const Cluster& cluster, DeviceId before, DeviceId device,
                 Worker& worker) const;

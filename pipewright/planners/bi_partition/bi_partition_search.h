@@ -16,7 +16,7 @@ struct BiPartition {
   std::vector<CutPair> cuts;    // one more than stages; {0, 0} first
   std::vector<bool> recompute;  // per stage
   double bottleneck = 0;        // seconds per microbatch
-  double extra_bytes = 0;       // moved beyond equal cuts, per microbatch
+  double extra_bytes = 0;  // sent in addition to equal cuts, per microbatch
 
   int num_stages() const { return static_cast<int>(recompute.size()); }
   bool is_split() const {
@@ -26,21 +26,22 @@ struct BiPartition {
   }
 };
 
-// Of all plans whose stages have a forward and a backward each, whose split
-// units lie on neighbouring workers and within the band, and whose workers are
-// within their memory: the smallest largest load or link for every number of
-// stages.
+// The smallest largest load or link for every number of stages, over all plans
+//   - whose stages each have a forward and a backward,
+//   - whose forward and backward cuts are at most the band apart, so that a
+//     unit's forward and backward are on the same or neighbouring workers, and
+//   - whose workers are within their memory.
 class BiPartitionSearch {
  public:
-  // Plans at `limit` or above are not looked for; none is below `bound`. Where
-  // the pipeline drains every step, the limit is that of a single stage: one of
-  // j stages has j - 1 more rounds, which must take no longer all together.
+  // Plans with a bottleneck of `limit` or more are not searched; none is below
+  // `bound`. If the pipeline drains every step, the limit is that of a single
+  // stage. A plan of j stages has j - 1 more rounds, so its limit is lower.
   BiPartitionSearch(const BiPartitionCosts& costs, double limit, double bound,
                     bool drains = false);
 
-  // Seconds per microbatch with that many stages; nothing if none is found.
+  // Seconds per microbatch with that many stages; none if no plan is found.
   std::optional<double> bottleneck(int stages) const;
-  // Of the plans with that bottleneck one that moves the fewest extra bytes.
+  // Of the plans with that bottleneck, one that sends the fewest extra bytes.
   std::optional<BiPartition> best(int stages) const;
 
  private:
@@ -65,20 +66,19 @@ class BiPartitionSearch {
   std::size_t index(const State& state) const;
   Table empty_table() const;
   void set_least();
-  // Whether `behind` workers can do what lies behind the cuts and the others
-  // what lies before them, nobody taking longer than the limit.
-  bool is_within(CutPair cut, int behind, double limit) const;
-  // limits[j]: of the part of a plan that has j stages.
+  // Whether the work after the cuts can be done by `workers_after` workers and
+  // the work before them by the others, each within the limit.
+  bool is_within(CutPair cut, int workers_after, double limit) const;
+  // limits[j] is for the last j stages of a plan.
   void fill(std::vector<Table>& tables, int stages, Goal goal,
             const std::vector<double>& limits) const;
-  void extend(const Table& behind, Table& table, const State& state,
-              int num_behind, Goal goal, double limit) const;
-  // What follows from choosing `back` as the stage's end; the smaller value
-  // stays.
-  void consider(const Table& behind, Table& table, const State& front,
-                const State& back, int num_behind, Goal goal,
+  void extend(const Table& next, Table& table, const State& state,
+              int stages_after, Goal goal, double limit) const;
+  // Tries `back` as the end of the stage that starts at `front`.
+  void consider(const Table& next, Table& table, const State& front,
+                const State& back, int stages_after, Goal goal,
                 double limit) const;
-  bool fits(const State& front, const State& back, int num_behind,
+  bool fits(const State& front, const State& back, int stages_after,
             bool recompute) const;
   BiPartition traced(const std::vector<Table>& tables, int stages) const;
 
@@ -89,8 +89,8 @@ class BiPartitionSearch {
   std::vector<Table> tables_;  // [stages]
 };
 
-// No pair of cuts on these workers in this order has a smaller bottleneck:
-// without communication, memory and the restriction to neighbours.
+// A lower bound on the bottleneck of any pairs of cuts on these workers in this
+// order: without communication, memory and the restriction to neighbours.
 double communication_free_bound(const BiPartitionCosts& costs);
 
 }  // namespace pipewright

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "pipewright/base/index.h"
 #include "pipewright/base/infinity.h"
 #include "pipewright/planners/bounds/least_times.h"
 #include "pipewright/planners/bounds/memory_bounds.h"
@@ -15,8 +16,9 @@ double seconds_of(const LeastTimes& layer, int samples) {
   return (layer.forward + layer.backward) * samples + layer.update;
 }
 
-// Duality: if kind k has price p[k] and the prices of all devices add up to 1,
-// no plan's step is shorter than the cheapest way to buy all layers.
+// By linear programming duality: if kind k has price p[k], and the prices of
+// all devices add up to 1, then no step is shorter than the cost of all layers,
+// each on the kind where it is cheapest.
 double work_at_prices(const std::vector<KindTimes>& kinds,
                       const std::vector<double>& prices, int samples) {
   double sum = 0;
@@ -51,10 +53,10 @@ double work_of_kinds(const std::vector<KindTimes>& kinds,
 }
 
 double fastest_link(const Cluster& cluster) {
-  double most = 0;
+  double fastest = 0;
   for (const Link& link : cluster.links())
-    most = std::max(most, link.bandwidth.value());
-  return most;
+    fastest = std::max(fastest, link.bandwidth.value());
+  return fastest;
 }
 
 // A ring of r sends 2 (r - 1) / r of the bytes over its slowest link.
@@ -78,15 +80,15 @@ double layer_bound(const Problem& problem,
   return bound;
 }
 
-// The longest path of the graph, forward and back, for a part of a microbatch
-// as small as replicas can make it.
+// The longest path of the graph, forward and backward, for the smallest slice
+// of a microbatch that replicas can have.
 double path_of_microbatch(const Problem& problem, int microbatch) {
   const int smallest = std::max(1, microbatch / problem.cluster->num_devices());
   const auto& layers = problem.profile->layers;
   std::vector<double> least(layers.size(), kInfinity);
   const int kinds = static_cast<int>(problem.cluster->kinds().size());
   for (int k = 0; k < kinds; ++k)
-    for_telling_times(problem, k, smallest, microbatch,
+    visit_least_times(problem, k, smallest, microbatch,
                       [&](std::size_t l, const LayerTimes& times, int) {
                         const Seconds both =
                             times.forward + times.backward_input;
@@ -110,7 +112,8 @@ double path_bound(const Problem& problem) {
   return least;
 }
 
-// All devices cost alike here, so that the sum is of one currency.
+// All devices have the same price here, so that work and recompute can be
+// added.
 double memory_bound(const Problem& problem, const std::vector<KindTimes>& kinds,
                     const std::vector<int>& counts) {
   const std::vector<double> equal(kinds.size(), 1.0);
@@ -141,7 +144,7 @@ Bounds bounds_of(const Problem& problem) {
   std::vector<KindTimes> kinds;
   std::vector<int> counts(problem.cluster->kinds().size(), 0);
   for (const Device& device : problem.cluster->devices())
-    ++counts[static_cast<std::size_t>(device.kind)];
+    ++counts[at(device.kind)];
   for (std::size_t k = 0; k < counts.size(); ++k)
     kinds.push_back(least_times(problem, static_cast<int>(k)));
   bounds.work = Seconds(work_of_kinds(kinds, counts, problem.minibatch));
@@ -157,7 +160,7 @@ Bounds bounds_of(const Problem& problem) {
 }
 
 Seconds lower_bound(const Problem& problem) {
-  // Sums in another order than the simulator's may differ in the last bits.
+  // Allows for rounding: the simulator adds in another order.
   return bounds_of(problem).largest() * (1 - 1e-9);
 }
 

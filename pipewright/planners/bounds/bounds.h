@@ -1,7 +1,7 @@
-// What no plan of a problem can beat, whichever method, schedule or planner:
-// what a plan's gap is measured against. The bounds are ours; each holds for
-// replicas, several stages a device, recompute and different cuts for forward
-// and backward, too.
+// Lower bounds on the step time of any plan of a problem, for any method,
+// schedule and planner. A plan's gap is relative to them. The bounds are ours.
+// Each also holds for replicas, several stages per device, recompute, and
+// different cuts for forward and backward.
 
 #pragma once
 
@@ -10,29 +10,30 @@
 namespace pipewright {
 
 struct Bounds {
-  // All layers of all samples, shared out among the devices without any loss.
+  // All layers of all samples, divided among the devices without any loss.
   Seconds work;
-  // Synchronous only, as the next two: the backward of one layer on r devices
-  // takes 1/r of the time, and then r devices sum its gradients.
+  // Synchronous only: the backward of one layer on r devices takes 1/r of the
+  // time, and then r devices sum its gradients.
   Seconds layer;
-  // One microbatch has to pass forward and backward along the longest path.
+  // Synchronous only: one microbatch must pass forward and backward along the
+  // longest path.
   Seconds path;
-  // Layers whose weights no device holds together are apart: what passes
-  // between some two of them travels, for every sample, over all links at once.
+  // Layers whose weights no single device can hold are on different devices.
+  // For every sample, what passes between two of them is sent over links.
   Seconds link;
-  // All work, and the forwards that must be done again because the devices
-  // together cannot keep what one microbatch leaves behind.
+  // All work, and the forwards that must be repeated because all devices
+  // together cannot keep the activations of one microbatch.
   Seconds memory;
-  // The weights of a layer are either summed over slow links, or on few devices
-  // that all samples have to reach (replica_bound.h). The largest of the others
-  // at least.
+  // The gradients of a layer are either summed over slow links, or its weights
+  // are on few devices that all samples must reach (replica_bound.h). At least
+  // the largest of the others.
   Seconds replicas;
 
   Seconds largest() const;
 };
 
-// Zero throughout if the profile lacks a kind of the cluster: nothing is known
-// then, and no plan can be scored either.
+// All zero if the profile lacks a kind of the cluster; then no plan can be
+// estimated either.
 Bounds bounds_of(const Problem& problem);
 
 // The largest of them.

@@ -9,7 +9,8 @@
 namespace pipewright {
 namespace {
 
-constexpr int kMostSingly = 64;  // devices that are islands, beside hosts
+// Up to this many devices, single devices are islands in addition to hosts.
+constexpr int kMaxSingleDevices = 64;
 
 double rate_of(const Link& link, const Cluster& cluster) {
   double rate = link.bandwidth.value();
@@ -19,7 +20,7 @@ double rate_of(const Link& link, const Cluster& cluster) {
   return rate;
 }
 
-// Links out of one island, or into it: how many there are of each.
+// The links out of one island, or into it.
 class Border {
  public:
   explicit Border(std::size_t links) : counts_(links, 0) {}
@@ -27,13 +28,13 @@ class Border {
   void add(int link) { ++counts_[at(link)]; }
 
   double fastest(const Cluster& cluster) const {
-    double most = 0;
+    double fastest = 0;
     for (std::size_t i = 0; i < counts_.size(); ++i)
       if (counts_[i] > 0)
-        most = std::max(most, rate_of(cluster.links()[i], cluster));
-    return most;
+        fastest = std::max(fastest, rate_of(cluster.links()[i], cluster));
+    return fastest;
   }
-  // Together no faster than what all of them share.
+  // Of all links together: at most that of a resource that all of them share.
   double rate(const Cluster& cluster) const {
     double sum = 0;
     std::optional<std::vector<Link::Use>> shared;
@@ -60,11 +61,11 @@ class Border {
 
 Islands islands_by(const Cluster& cluster, const std::vector<int>& island_of,
                    int count) {
-  Islands made;
-  made.count = count;
+  Islands islands;
+  islands.count = count;
   std::vector<int> devices(at(count), 0);
   for (int island : island_of)
-    made.most_devices = std::max(made.most_devices, ++devices[at(island)]);
+    islands.max_devices = std::max(islands.max_devices, ++devices[at(island)]);
   const int num_devices = cluster.num_devices();
   for (int island = 0; island < count; ++island) {
     Border out(cluster.links().size()), in(cluster.links().size());
@@ -78,11 +79,11 @@ Islands islands_by(const Cluster& cluster, const std::vector<int>& island_of,
         if (back >= 0) in.add(back);
       }
     }
-    made.fastest = std::max(made.fastest, out.fastest(cluster));
-    made.outside =
-        std::max({made.outside, out.rate(cluster), in.rate(cluster)});
+    islands.fastest = std::max(islands.fastest, out.fastest(cluster));
+    islands.outside =
+        std::max({islands.outside, out.rate(cluster), in.rate(cluster)});
   }
-  return made;
+  return islands;
 }
 
 }  // namespace
@@ -96,10 +97,10 @@ std::vector<Islands> islands_of(const Cluster& cluster) {
   std::vector<Islands> all;
   if (cluster.num_hosts() > 1)
     all.push_back(islands_by(cluster, host_of, cluster.num_hosts()));
-  // What a thousand single devices would add is not worth looking at a million
-  // pairs of them one by one.
+  // For a thousand devices, the tighter bound is not worth visiting a million
+  // pairs.
   if (cluster.num_devices() > 1 &&
-      (all.empty() || cluster.num_devices() <= kMostSingly))
+      (all.empty() || cluster.num_devices() <= kMaxSingleDevices))
     all.push_back(islands_by(cluster, self, cluster.num_devices()));
   std::erase_if(all, [](const Islands& i) { return i.fastest <= 0; });
   return all;

@@ -1,5 +1,6 @@
-// A cluster as islands: hosts, or single devices, and how fast data can leave
-// or enter one. For lower bounds, so every figure is the largest of any island.
+// A cluster as islands (hosts, or single devices), and how fast data can leave
+// or enter an island. For lower bounds, so each number is the largest over all
+// islands.
 
 #pragma once
 
@@ -11,13 +12,14 @@ namespace pipewright {
 
 struct Islands {
   int count = 0;
-  int most_devices = 0;  // of one
-  double fastest = 0;    // bytes a second over one link between two of them
-  double outside = 0;    // bytes a second of one with all others, one way
+  int max_devices = 0;  // per island
+  double fastest = 0;   // bytes per second of one link between two islands
+  double outside = 0;   // bytes per second of one island with all others, in
+                        // one direction
 };
 
-// Hosts, if there are several with links between them, and single devices; of
-// many devices on hosts only the hosts.
+// Once with hosts as islands, if there are several with links between them, and
+// once with single devices, unless there are many devices and several hosts.
 std::vector<Islands> islands_of(const Cluster& cluster);
 
 }  // namespace pipewright

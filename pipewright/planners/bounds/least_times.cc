@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pipewright/base/index.h"
+#include "pipewright/base/infinity.h"
 #include "pipewright/profile/tiers.h"
 
 namespace pipewright {
@@ -14,21 +16,22 @@ int largest_microbatch(const Problem& problem) {
 
 namespace {
 
-// Between two profiled sizes times are linear, so that time per sample is
-// least at a profiled size; outside them it is constant. Any size up to `most`
-// can come up, where replicas split a microbatch.
-std::vector<int> telling_sizes(const Profile& profile, const std::string& table,
-                               int least, int most) {
-  std::vector<int> sizes = {least, most};
+// Between two profiled sizes times are linear, and outside them the time per
+// sample is constant. So the time per sample is smallest at a profiled size or
+// at an end of the interval. Any size in it can occur, because replicas split
+// microbatches.
+std::vector<int> least_time_sizes(const Profile& profile,
+                                  const std::string& table, int min_size,
+                                  int max_size) {
+  std::vector<int> sizes = {min_size, max_size};
   if (auto known = profile.times.find(table); known != profile.times.end())
     for (const auto& [size, rows] : known->second)
-      if (size > least && size < most) sizes.push_back(size);
+      if (size > min_size && size < max_size) sizes.push_back(size);
   return sizes;
 }
 
 std::vector<std::string> tables_of(const Problem& problem, int kind) {
-  const auto& name =
-      problem.cluster->kinds()[static_cast<std::size_t>(kind)].name;
+  const auto& name = problem.cluster->kinds()[at(kind)].name;
   std::vector<std::string> tables = {name};
   if (problem.profile->times.count(on_chip_table(name)))
     tables.push_back(on_chip_table(name));
@@ -37,11 +40,12 @@ std::vector<std::string> tables_of(const Problem& problem, int kind) {
 
 }  // namespace
 
-void for_telling_times(
-    const Problem& problem, int kind, int least, int most,
+void visit_least_times(
+    const Problem& problem, int kind, int min_size, int max_size,
     const std::function<void(std::size_t, const LayerTimes&, int)>& visit) {
   for (const std::string& table : tables_of(problem, kind))
-    for (int size : telling_sizes(*problem.profile, table, least, most))
+    for (int size :
+         least_time_sizes(*problem.profile, table, min_size, max_size))
       if (auto times =
               times_at(*problem.profile, table, size, Outside::Extrapolate))
         for (std::size_t l = 0; l < times->size(); ++l)
@@ -50,7 +54,7 @@ void for_telling_times(
 
 KindTimes least_times(const Problem& problem, int kind) {
   KindTimes least(problem.profile->layers.size());
-  for_telling_times(
+  visit_least_times(
       problem, kind, 1, largest_microbatch(problem),
       [&](std::size_t l, const LayerTimes& times, int size) {
         LeastTimes& layer = least[l];
@@ -67,8 +71,7 @@ std::vector<double> least_output_bytes(const Problem& problem) {
   std::vector<int> sizes = {1, largest_microbatch(problem)};
   for (const auto& [size, rows] : profile.sizes)
     if (size < sizes[1]) sizes.push_back(size);
-  std::vector<double> least(profile.layers.size(),
-                            std::numeric_limits<double>::infinity());
+  std::vector<double> least(profile.layers.size(), kInfinity);
   for (int size : sizes)
     if (auto rows = sizes_at(profile, size, Outside::Extrapolate))
       for (std::size_t l = 0; l < rows->size(); ++l) {

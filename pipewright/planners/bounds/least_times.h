@@ -1,36 +1,36 @@
-// The least that layers can cost, on one kind of device at any size: what lower
-// bounds are made of.
+// The smallest costs that layers can have, on one kind of device at any
+// microbatch size. For lower bounds.
 
 #pragma once
 
 #include <functional>
-#include <limits>
 #include <vector>
 
+#include "pipewright/base/infinity.h"
 #include "pipewright/planners/planner.h"
 
 namespace pipewright {
 
 struct LeastTimes {
-  double forward = std::numeric_limits<double>::infinity();   // per sample
-  double backward = std::numeric_limits<double>::infinity();  // per sample
-  double update = std::numeric_limits<double>::infinity();    // per step
+  double forward = kInfinity;   // per sample
+  double backward = kInfinity;  // per sample
+  double update = kInfinity;    // per step
 };
 using KindTimes = std::vector<LeastTimes>;  // by layer
 
 int largest_microbatch(const Problem& problem);
 
-// Index of the kind in the cluster.
+// `kind` is the index of the kind in the cluster.
 KindTimes least_times(const Problem& problem, int kind);
 
-// Calls visit(layer, times, size) at the sizes from `least` to `most` at which
-// time per sample can be least.
-void for_telling_times(
-    const Problem& problem, int kind, int least, int most,
+// Calls visit(layer, times, size) for all sizes from `min_size` to `max_size`
+// at which the time per sample can be smallest.
+void visit_least_times(
+    const Problem& problem, int kind, int min_size, int max_size,
     const std::function<void(std::size_t, const LayerTimes&, int)>& visit);
 
-// Bytes of each layer's output, and of its gradient, per sample: the least at
-// any size, and less than that by what rounding slices of it may take.
+// Bytes of each layer's output, and of its gradient, per sample: the smallest
+// at any size, minus what rounding of slices may take.
 std::vector<double> least_output_bytes(const Problem& problem);
 
 }  // namespace pipewright

@@ -7,8 +7,8 @@
 namespace pipewright {
 namespace {
 
-// Weights, their gradient and the optimizer's state.
-// A shared parameter counts where it is used first.
+// Weights, gradients and optimizer state per layer. A shared parameter counts
+// in the first layer that uses it.
 std::vector<Bytes> states_of(const Problem& problem) {
   const Profile& profile = *problem.profile;
   std::vector<bool> counted(profile.parameters.size(), false);
@@ -24,14 +24,14 @@ std::vector<Bytes> states_of(const Problem& problem) {
   return states;
 }
 
-Bytes largest_device(const Problem& problem) {
-  Bytes most;
+Bytes largest_memory(const Problem& problem) {
+  Bytes largest;
   for (int d = 0; d < problem.cluster->num_devices(); ++d)
-    most = std::max(most, problem.memory_of(DeviceId(d)));
-  return most;
+    largest = std::max(largest, problem.memory_of(DeviceId(d)));
+  return largest;
 }
 
-// Bytes of the storage that each layer's output is in, per sample.
+// Bytes per sample of the storage of each layer's output.
 std::vector<double> least_outputs(const Problem& problem) {
   const std::vector<double> own = least_output_bytes(problem);
   std::vector<double> outputs;
@@ -40,26 +40,27 @@ std::vector<double> least_outputs(const Problem& problem) {
   return outputs;
 }
 
-// Of the layers first..end-1 the least that travels if they are not all on one
-// device: 0 unless each reads one of the others, so that they hang together.
+// The least that is sent if the layers first..end-1 are not all on one device:
+// 0 unless each reads one of the others, so that they are connected.
 double least_between(const Problem& problem, const std::vector<double>& outputs,
                      std::size_t first, std::size_t end) {
   double least = kInfinity;
   for (std::size_t l = first + 1; l < end; ++l) {
-    bool hangs = false;
+    bool is_connected = false;
     for (LayerId input : problem.profile->layers[l].inputs)
       if (input.index() >= first) {
-        hangs = true;
+        is_connected = true;
         least = std::min(least, outputs[input.index()]);
       }
-    if (!hangs) return 0;
+    if (!is_connected) return 0;
   }
   return least == kInfinity ? 0 : least;
 }
 
 }  // namespace
 
-// At least gradients travel: backwards are where the state is.
+// Counts gradients only: the backward of a layer is where its state is, but its
+// forward may be elsewhere.
 double link_bound(const Problem& problem) {
   const Cluster& cluster = *problem.cluster;
   const int devices = cluster.num_devices();
@@ -69,13 +70,13 @@ double link_bound(const Problem& problem) {
       if (const Link* link = cluster.link(DeviceId(a), DeviceId(b));
           a != b && link != nullptr)
         rate += link->bandwidth.value();
-  const Bytes memory = largest_device(problem);
+  const Bytes memory = largest_memory(problem);
   const std::size_t layers = problem.profile->layers.size();
   const std::vector<double> outputs = least_outputs(problem);
   double bytes = 0;
   Bytes state;
   const std::vector<Bytes> states = states_of(problem);
-  // The shortest run from each layer on that no device can hold.
+  // The fewest layers from each layer on that no device can hold.
   for (std::size_t first = 0, end = 0; first < layers; ++first) {
     while (end < layers && state <= memory) state += states[end++];
     if (state <= memory) break;
@@ -92,7 +93,7 @@ struct Recomputable {
   double seconds = 0;  // of its forward, for all samples
 };
 
-// What one microbatch leaves behind, layer by layer.
+// What one microbatch keeps for backward, layer by layer.
 std::vector<Recomputable> kept_of(const Problem& problem, int microbatch,
                                   const std::vector<KindTimes>& kinds) {
   const Profile& profile = *problem.profile;
@@ -121,7 +122,7 @@ std::vector<Recomputable> kept_of(const Problem& problem, int microbatch,
   return kept;
 }
 
-bool has_one_end(const Profile& profile) {
+bool has_one_output(const Profile& profile) {
   std::vector<bool> is_read(profile.layers.size(), false);
   for (const ProfileLayer& layer : profile.layers)
     for (LayerId input : layer.inputs) is_read[input.index()] = true;
@@ -130,15 +131,15 @@ bool has_one_end(const Profile& profile) {
 
 }  // namespace
 
-// Where all layers lead to one, all forwards of a microbatch are done when its
-// first backward begins, and what they keep is held somewhere. What does not
-// fit beside the weights is recomputed, the cheapest first.
+// If all layers lead to one output, all forwards of a microbatch are done when
+// its first backward begins, and what they keep is held on some device. What
+// does not fit beside the weights is recomputed, the cheapest first.
 double forced_recompute(const Problem& problem, int microbatch,
                         const std::vector<KindTimes>& kinds) {
-  if (!has_one_end(*problem.profile)) return 0;
-  double room = 0, held = 0;
+  if (!has_one_output(*problem.profile)) return 0;
+  double memory = 0, held = 0;
   for (int d = 0; d < problem.cluster->num_devices(); ++d)
-    room += static_cast<double>(problem.memory_of(DeviceId(d)).value());
+    memory += static_cast<double>(problem.memory_of(DeviceId(d)).value());
   for (const ProfileParameter& parameter : problem.profile->parameters)
     held += static_cast<double>(parameter.bytes.value()) *
             (2 + problem.optimizer_words);
@@ -148,7 +149,7 @@ double forced_recompute(const Problem& problem, int microbatch,
             [](const Recomputable& a, const Recomputable& b) {
               return a.seconds * b.bytes < b.seconds * a.bytes;
             });
-  double seconds = 0, excess = held - room;
+  double seconds = 0, excess = held - memory;
   for (const Recomputable& layer : kept) {
     if (excess <= 0) break;
     if (layer.bytes <= 0) continue;

@@ -1,4 +1,4 @@
-// What follows for time from memory that is too small (bounds.h).
+// Lower bounds on the step time that follow from too little memory (bounds.h).
 
 #pragma once
 
@@ -8,12 +8,12 @@
 
 namespace pipewright {
 
-// Seconds that links need for what passes between layers that no device can
-// hold together.
+// Seconds that links need for what passes between layers that no single device
+// can hold.
 double link_bound(const Problem& problem);
 
-// Seconds of forwards, of all devices together, that have to be done again at
-// that microbatch size.
+// Seconds of forwards that must be recomputed at that microbatch size, on all
+// devices together.
 double forced_recompute(const Problem& problem, int microbatch,
                         const std::vector<KindTimes>& kinds);
 

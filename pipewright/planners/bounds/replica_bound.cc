@@ -8,13 +8,13 @@
 namespace pipewright {
 namespace {
 
-// The layers with most parameters; to leave out the others loosens the bound,
-// no more.
-constexpr std::size_t kMostPivots = 12;
-constexpr int kHalvings = 40;
+// Only the layers with the most parameters are tried, which may make the bound
+// weaker but not wrong.
+constexpr std::size_t kMaxPivots = 12;
+constexpr int kBisections = 40;
 
-// One layer, and of every other the widest path to it: bytes a sample of its
-// narrowest edge; 0 where there is none.
+// For every layer the width of the widest path between it and the pivot: the
+// bytes per sample of the path's narrowest edge; 0 if there is no path.
 std::vector<double> widths_to(std::size_t pivot, const Profile& profile,
                               const std::vector<double>& gradients) {
   std::vector<double> up(profile.layers.size(), 0), down = up;
@@ -33,7 +33,7 @@ std::vector<double> widths_to(std::size_t pivot, const Profile& profile,
 }
 
 struct Work {
-  std::vector<double> backward;  // seconds a sample, on the fastest kind
+  std::vector<double> backward;  // seconds per sample, on the fastest kind
   std::vector<double> update;
 };
 
@@ -51,7 +51,7 @@ Work least_work(const std::vector<KindTimes>& kinds) {
   return work;
 }
 
-// Of one layer whose weights are on a to b islands.
+// The layer l of the header.
 struct Pivot {
   const Problem& problem;
   const Work& work;
@@ -60,27 +60,27 @@ struct Pivot {
   double bytes;
   std::vector<double> widths;
 
-  // Whether the proof leaves room for a step of T seconds.
+  // Whether a step of T seconds is possible with the layer on a to b islands.
   bool allows(double T, int a, int b) const {
-    const double ring = 2.0 * (a - 1) / a * bytes;  // a link's
+    const double ring = 2.0 * (a - 1) / a * bytes;  // per link
     const double samples = problem.minibatch;
-    double behind = 0;
+    double before_ring = 0;
     if (!is_asynchronous(problem.method))
-      behind = work.backward[layer] * samples / (b * islands.most_devices) +
-               work.update[layer];
-    if (ring / islands.fastest + behind > T) return false;
-    const double room = b * (T * islands.outside - ring);
-    if (room < 0) return false;
+      before_ring = work.backward[layer] * samples / (b * islands.max_devices) +
+                    work.update[layer];
+    if (ring / islands.fastest + before_ring > T) return false;
+    const double traffic = b * (T * islands.outside - ring);  // X
+    if (traffic < 0) return false;
     double load = 0;
     for (std::size_t m = 0; m < widths.size(); ++m) {
-      const double left = widths[m] > 0 ? samples - room / widths[m] : 0;
+      const double left = widths[m] > 0 ? samples - traffic / widths[m] : 0;
       load += std::max(0.0, left) * work.backward[m];
     }
-    return load <= T * b * islands.most_devices;
+    return load <= T * b * islands.max_devices;
   }
 
-  // The least of T that some number of islands allows; all numbers between a
-  // power of two and the next at once.
+  // With any number of islands; numbers from a power of two to the next are
+  // checked together.
   bool allows(double T) const {
     for (int a = 1; a <= islands.count; a *= 2)
       if (allows(T, a, std::min(islands.count, 2 * a - 1))) return true;
@@ -91,7 +91,7 @@ struct Pivot {
     if (allows(known)) return known;
     double low = known, high = std::max(known, 1e-9);
     while (!allows(high) && high < 1e12) high *= 2;
-    for (int i = 0; i < kHalvings; ++i) {
+    for (int i = 0; i < kBisections; ++i) {
       const double middle = (low + high) / 2;
       (allows(middle) ? high : low) = middle;
     }
@@ -99,7 +99,7 @@ struct Pivot {
   }
 };
 
-std::vector<std::size_t> heaviest(const Profile& profile) {
+std::vector<std::size_t> largest_layers(const Profile& profile) {
   std::vector<std::size_t> layers;
   for (std::size_t l = 0; l < profile.layers.size(); ++l)
     if (profile.parameter_bytes(LayerId(l)) > Bytes(0)) layers.push_back(l);
@@ -108,7 +108,7 @@ std::vector<std::size_t> heaviest(const Profile& profile) {
                      return profile.parameter_bytes(LayerId(a)) >
                             profile.parameter_bytes(LayerId(b));
                    });
-  if (layers.size() > kMostPivots) layers.resize(kMostPivots);
+  if (layers.size() > kMaxPivots) layers.resize(kMaxPivots);
   return layers;
 }
 
@@ -121,7 +121,7 @@ double replica_bound(const Problem& problem,
   const std::vector<double> gradients = least_output_bytes(problem);
   double bound = known;
   for (const Islands& islands : islands_of(*problem.cluster))
-    for (std::size_t layer : heaviest(profile)) {
+    for (std::size_t layer : largest_layers(profile)) {
       const auto bytes =
           static_cast<double>(profile.parameter_bytes(LayerId(layer)).value());
       const Pivot pivot{problem, work,  islands,

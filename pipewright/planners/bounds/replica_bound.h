@@ -1,28 +1,30 @@
-// What follows for time from weights that are either summed over slow links or
-// kept near few devices (bounds.h).
+// A lower bound on the step time for models whose gradients are either summed
+// over slow links or whose weights are on few devices (bounds.h).
 //
 // Take the hosts of a cluster, or its single devices, as islands. The backward
-// of a layer l is on some k of them.
+// of a layer l is on k of them.
 //
-//   k > 1   Gradients are summed in a ring of r >= k devices. Each island is
-//           left by at least one link of the ring, which carries 2 (r-1)/r >=
-//           2 (k-1)/k of the layer's parameter bytes p, and the fastest link
-//           between islands has bandwidth b: T >= 2 (k-1)/k p/b. A synchronous
-//           step does this behind the last backward of l, which takes at least
-//           1/k of its time on one island, shared out among its devices.
-//   any k   In the time T at most X = k T c - 2 (k-1) p bytes of gradients pass
-//           between these islands and others, each way, where c is what can
-//           leave or enter an island in a second and the ring has its part. A
-//           sample whose backward of another layer m is on none of the k takes
-//           its gradient over some edge of every path between l and m, so at
-//           least w bytes, where w is the widest path's narrowest edge. Hence
-//           at most X/w samples do; the backwards of m of all the others are on
-//           these islands, whose k d devices have T seconds each:
+//   k > 1   Gradients are summed in a ring of r >= k devices. At least one link
+//           of the ring leaves each island. It carries 2 (r-1)/r >= 2 (k-1)/k
+//           of the layer's parameter bytes p, and the fastest link between
+//           islands has bandwidth b: T >= 2 (k-1)/k p/b. A synchronous step
+//           does this after the last backward of l, which takes at least 1/k of
+//           its time on one island, divided by its devices.
+//   any k   In time T at most X = k T c - 2 (k-1) p bytes of gradients pass
+//           between these islands and others, in each direction, where c is the
+//           rate at which data can leave or enter an island, and the ring uses
+//           its part. If the backward of another layer m for some sample is on
+//           none of the k islands, then its gradient passes some edge of every
+//           path between l and m: at least w bytes, where w is the narrowest
+//           edge of the widest path. So this holds for at most X/w samples. The
+//           backwards of m for all other samples are on the k islands, whose
+//           k d devices have T seconds each:
 //           sum over m of (N - X/w) time(m) <= T k d.
 //
-// The smallest T that satisfies this for some k bounds every plan, whatever its
-// method, schedule, replicas and cuts: backwards only, because forwards may be
-// elsewhere. Both conditions become weaker with T, so halving finds it.
+// The smallest T that satisfies this for some k is a bound for every plan, with
+// any method, schedule, replicas and cuts. Only backwards count, because the
+// forwards may be elsewhere. Both conditions become weaker as T grows, so
+// bisection finds it.
 
 #pragma once
 
@@ -32,7 +34,7 @@
 
 namespace pipewright {
 
-// Seconds; never less than `known`, which is a bound already.
+// Seconds; at least `known`, which is a bound already.
 double replica_bound(const Problem& problem,
                      const std::vector<KindTimes>& kinds, double known);
 

@@ -1,97 +1,99 @@
 // DAPPLE: Fan et al., "DAPPLE: A Pipelined Data Parallel Approach for Training
-// Large Models", PPoPP 2021. Stages with replicas, chosen for the latency of a
-// synchronous step around the pivot stage Q, where transfers are stages, too:
+// Large Models", PPoPP 2021. Stages with replicas, chosen for the smallest
+// latency of a synchronous step around the pivot stage Q. Transfers count as
+// stages:
 //
 //   L  = Tw + Ts + Te
 //   Tw = sum of F up to Q        Ts = (M-1) (F_Q + B_Q)
 //   Te = max over s of AR_s + (s <= Q ? sum of B from s to Q
 //                                     : -sum of B from Q to s)
 //
-// Q begins as the last stage and moves to an earlier s whenever (M-1)(F_s+B_s)
-// exceeds (M-1)(F_Q+B_Q) and what lies between. The search extends the best
-// partial plans for (layers, devices in use) by a stage, the rest being one
-// stage; each new stage is placed fresh first, append first and scatter first
-// (dapple_hosts.h).
+// Q starts as the last stage and moves to an earlier s whenever (M-1)(F_s+B_s)
+// exceeds (M-1)(F_Q+B_Q) plus the stages in between. The search extends the
+// best partial plans for (layers, devices in use) by a stage, and completes
+// each by one stage for the rest. Each new stage is placed fresh first, append
+// first and scatter first (dapple_hosts.h).
 //
-// Ours: which devices the three placements take in detail; that a stage's sums
-// and transfers go at the pace of the slowest link between its hosts; that of
-// the partial plans with as many layers and devices the four best are kept, not
-// one for every set of devices; that of more than 96 layers only cuts about
-// 1/96 of the time apart are tried, and that of more than 16 devices replicas
-// come in equal groups.
+// Departures:
+//   - Which devices the three placements take is our choice in detail.
+//   - A stage's reductions and transfers run at the bandwidth of the slowest
+//     link between its hosts.
+//   - The four best partial plans per number of layers and devices are kept,
+//     not one for every set of devices.
+//   - Of more than 96 layers only cuts about 1/96 of the time apart are tried.
+//   - More than 16 devices are used in groups of equal size.
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "pipewright/base/index.h"
+#include "pipewright/base/infinity.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
 #include "pipewright/planners/dapple/dapple_hosts.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
 namespace {
 
-constexpr int kMostCuts = 96, kMostGroups = 16;
-constexpr std::size_t kMostKept = 4;
+constexpr int kMaxCuts = 96, kMaxGroups = 16;
+constexpr std::size_t kMaxKept = 4;
 
-// A compute stage or the transfer before it.
-struct Part {
+// The times of a stage, or of the transfer before it.
+struct StageTimes {
   double forward = 0, backward = 0, reduce = 0;
+
+  double compute() const { return forward + backward; }
 };
 
-std::size_t pivot_of(const std::vector<Part>& parts, double repeats) {
-  std::size_t pivot = parts.size() - 1;
+std::size_t pivot_of(const std::vector<StageTimes>& times, double repeats) {
+  std::size_t pivot = times.size() - 1;
   double between = 0;
-  for (std::size_t s = parts.size() - 1; s-- > 0;) {
-    const double own = repeats * (parts[s].forward + parts[s].backward);
-    const double there =
-        repeats * (parts[pivot].forward + parts[pivot].backward);
-    if (own > there + between)
+  for (std::size_t s = times.size() - 1; s-- > 0;) {
+    if (repeats * times[s].compute() >
+        repeats * times[pivot].compute() + between)
       pivot = s, between = 0;
     else
-      between += parts[s].forward + parts[s].backward;
+      between += times[s].compute();
   }
   return pivot;
 }
 
-double latency_of(const std::vector<Part>& parts, int microbatches) {
+double latency_of(const std::vector<StageTimes>& times, int microbatches) {
   const double repeats = microbatches - 1;
-  const std::size_t pivot = pivot_of(parts, repeats);
-  double latency = repeats * (parts[pivot].forward + parts[pivot].backward);
-  for (std::size_t s = 0; s <= pivot; ++s) latency += parts[s].forward;
-  double tail = -std::numeric_limits<double>::infinity();
+  const std::size_t pivot = pivot_of(times, repeats);
+  double latency = repeats * times[pivot].compute();
+  for (std::size_t s = 0; s <= pivot; ++s) latency += times[s].forward;
+  double tail = -kInfinity;
   double sum = 0;
   for (std::size_t s = pivot + 1; s-- > 0;) {
-    sum += parts[s].backward;
-    tail = std::max(tail, parts[s].reduce + sum);
+    sum += times[s].backward;
+    tail = std::max(tail, times[s].reduce + sum);
   }
-  sum = parts[pivot].backward;
-  for (std::size_t s = pivot + 1; s < parts.size(); ++s) {
-    sum += parts[s].backward;
-    tail = std::max(tail, parts[s].reduce - sum);
+  sum = times[pivot].backward;
+  for (std::size_t s = pivot + 1; s < times.size(); ++s) {
+    sum += times[s].backward;
+    tail = std::max(tail, times[s].reduce - sum);
   }
   return latency + std::max(0.0, tail);
 }
 
 using Groups = DappleHosts::Groups;
 
-// Stages so far, the parts that they make, and the latency if all the rest were
-// one more stage.
+// The stages so far, their times, and the latency if the rest is one stage.
 struct Partial {
   std::vector<PipelineStage> stages;
-  std::vector<Part> parts;
+  std::vector<StageTimes> times;
   Groups used, last;
-  double latency = std::numeric_limits<double>::infinity();
+  double latency = kInfinity;
 };
 
 class DappleSearch {
  public:
   DappleSearch(const CostTable& costs, const Problem& problem)
       : costs_(costs),
-        hosts_(*problem.cluster, kMostGroups),
+        hosts_(*problem.cluster, kMaxGroups),
         kind_(leading_kind(*problem.cluster)),
         microbatches_(problem.minibatch / costs.microbatch()),
         problem_(problem) {
@@ -126,21 +128,22 @@ class DappleSearch {
     double next = 0;
     for (int l = 1; l < layers; ++l) {
       const double time = costs_.compute(kind_, 0, l).value();
-      if (layers <= kMostCuts || time >= next) {
+      if (layers <= kMaxCuts || time >= next) {
         cuts_.push_back(l);
-        next = time + total / kMostCuts;
+        next = time + total / kMaxCuts;
       }
     }
     cuts_.push_back(layers);
   }
 
-  // By a stage of `more` groups, placed in each way, that ends at each cut.
+  // Extends the plan by a stage of `more` groups, placed in each way, that ends
+  // at each cut.
   void extend(const Partial& partial, int c, int g, int more) {
     std::vector<Groups> tried;
-    for (DapplePlacing way :
-         {DapplePlacing::FreshFirst, DapplePlacing::AppendFirst,
-          DapplePlacing::ScatterFirst}) {
-      const Groups taken = hosts_.placed(partial.used, more, way);
+    for (DapplePlacement placement :
+         {DapplePlacement::FreshFirst, DapplePlacement::AppendFirst,
+          DapplePlacement::ScatterFirst}) {
+      const Groups taken = hosts_.placed(partial.used, more, placement);
       if (std::find(tried.begin(), tried.end(), taken) != tried.end()) continue;
       tried.push_back(taken);
       for (int next = c + 1; next + 1 < static_cast<int>(cuts_.size()); ++next)
@@ -151,18 +154,18 @@ class DappleSearch {
   void consider(const Partial& partial, const Groups& taken, int next,
                 std::vector<Partial>& cell) {
     Partial longer;
-    longer.parts = partial.parts;
+    longer.times = partial.times;
     longer.used = partial.used;
     for (std::size_t h = 0; h < taken.size(); ++h) longer.used[h] += taken[h];
     longer.last = taken;
     const int first = end_of(partial), end = cuts_[at(next)];
-    append(longer.parts, partial.last, taken, first, end);
+    append(longer.times, partial.last, taken, first, end);
     longer.latency = completed(longer, end);
     const auto same = std::find_if(
         cell.begin(), cell.end(),
         [&](const Partial& other) { return other.used == longer.used; });
     if (same == cell.end()
-            ? cell.size() >= kMostKept && longer.latency >= cell.back().latency
+            ? cell.size() >= kMaxKept && longer.latency >= cell.back().latency
             : longer.latency >= same->latency)
       return;
     longer.stages = partial.stages;
@@ -175,26 +178,26 @@ class DappleSearch {
                                    return a.latency < b.latency;
                                  }),
                 longer);
-    if (cell.size() > kMostKept) cell.pop_back();
+    if (cell.size() > kMaxKept) cell.pop_back();
   }
 
   static int end_of(const Partial& partial) {
     return partial.stages.empty() ? 0 : partial.stages.back().end;
   }
 
-  // The stage and the transfer before it.
-  void append(std::vector<Part>& parts, const Groups& before,
+  // Appends the times of the stage and of the transfer before it.
+  void append(std::vector<StageTimes>& times, const Groups& before,
               const Groups& taken, int first, int end) const {
     const double r = replicas(taken);
     if (first > 0) {
       const double seconds =
           static_cast<double>(costs_.crossing(first).value()) /
           (hosts_.between(before, taken) * std::min(replicas(before), r));
-      parts.push_back({seconds, seconds, 0});
+      times.push_back({seconds, seconds, 0});
     }
     const auto bytes =
         static_cast<double>(costs_.parameters(first, end).value());
-    parts.push_back({costs_.forward(kind_, first, end).value() / r,
+    times.push_back({costs_.forward(kind_, first, end).value() / r,
                      costs_.backward(kind_, first, end).value() / r,
                      2 * (r - 1) / r * bytes / hosts_.inside(taken)});
   }
@@ -204,12 +207,12 @@ class DappleSearch {
            std::accumulate(taken.begin(), taken.end(), 0.0);
   }
 
-  // With one last stage for the layers from `done` on.
+  // The latency with one last stage for the layers from `done` on.
   double completed(const Partial& partial, int done) {
-    parts_ = partial.parts;
-    append(parts_, partial.last, hosts_.rest(partial.used), done,
+    times_ = partial.times;
+    append(times_, partial.last, hosts_.rest(partial.used), done,
            costs_.num_layers());
-    return latency_of(parts_, microbatches_);
+    return latency_of(times_, microbatches_);
   }
   Partial with_rest(Partial partial) const {
     partial.stages.push_back(
@@ -225,24 +228,25 @@ class DappleSearch {
   std::vector<int> cuts_;
   std::vector<std::vector<std::vector<Partial>>> best_;
   Partial answer_;
-  std::vector<Part> parts_;
+  std::vector<StageTimes> times_;  // of completed(), to reuse its memory
 };
 
 class DapplePlanner : public Planner {
  public:
   std::string name() const override { return "dapple"; }
   std::string summary() const override {
-    return "least latency of a synchronous step around its pivot stage";
+    return "smallest latency of a synchronous step around its pivot stage";
   }
   std::string source() const override {
     return "DAPPLE: A Pipelined Data Parallel Approach for Training Large "
            "Models, PPoPP 2021";
   }
+  PlanningEffort effort() const override { return PlanningEffort::Search; }
 
   Result<Planned> plan(const Problem& problem) const override {
     if (is_asynchronous(problem.method))
-      return bad_configuration("dapple synchronises every minibatch",
-                               "plan it with --method sync");
+      return bad_configuration("dapple plans synchronous training only",
+                               "use --method sync");
     return best_over_sizes(
         problem, name(),
         [&](const CostTable& costs, Choice& choice) -> Result<void> {

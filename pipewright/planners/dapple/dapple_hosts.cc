@@ -17,14 +17,14 @@ bool divides(int size, const std::vector<std::vector<DeviceId>>& hosts) {
 
 }  // namespace
 
-DappleHosts::DappleHosts(const Cluster& cluster, int most_groups) {
+DappleHosts::DappleHosts(const Cluster& cluster, int max_groups) {
   const int devices = cluster.num_devices();
   devices_.resize(at(cluster.num_hosts()));
   for (int d = 0; d < devices; ++d)
     devices_[at(cluster.devices()[at(d)].host)].push_back(DeviceId(d));
   std::erase_if(devices_, [](const auto& host) { return host.empty(); });
   const auto fits = [&](int size) {
-    return devices / size <= most_groups && divides(size, devices_);
+    return devices / size <= max_groups && divides(size, devices_);
   };
   while (size_ < devices && !fits(size_)) ++size_;
   if (!fits(size_)) {
@@ -47,18 +47,18 @@ DappleHosts::DappleHosts(const Cluster& cluster, int most_groups) {
 }
 
 DappleHosts::Groups DappleHosts::placed(const Groups& used, int count,
-                                        DapplePlacing way) const {
+                                        DapplePlacement placement) const {
   Groups taken = none();
-  if (way == DapplePlacing::ScatterFirst) {
+  if (placement == DapplePlacement::ScatterFirst) {
     while (count > 0)
       for (std::size_t h = 0; h < used.size() && count > 0; ++h)
         if (used[h] + taken[h] < counts_[h]) ++taken[h], --count;
     return taken;
   }
-  const bool fresh_first = way == DapplePlacing::FreshFirst;
-  for (bool fresh : {fresh_first, !fresh_first})
+  const bool unused_first = placement == DapplePlacement::FreshFirst;
+  for (bool unused : {unused_first, !unused_first})
     for (std::size_t h = 0; h < used.size(); ++h)
-      if ((used[h] == 0) == fresh) {
+      if ((used[h] == 0) == unused) {
         taken[h] = std::min(count, counts_[h] - used[h]);
         count -= taken[h];
       }

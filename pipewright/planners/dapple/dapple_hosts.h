@@ -1,6 +1,6 @@
-// DAPPLE's three ways to place a stage on hosts of which others use a part
-// already, and the bandwidths that follow (dapple.cc names the paper). Devices
-// come in groups of equal size, none of which spans two hosts.
+// DAPPLE's three ways to place a stage on partly used hosts, and the bandwidths
+// that follow (dapple.cc names the paper). Devices are in groups of equal size;
+// no group spans two hosts.
 
 #pragma once
 
@@ -10,32 +10,33 @@
 
 namespace pipewright {
 
-enum class DapplePlacing {
-  FreshFirst,   // hosts that nobody uses yet: a stage near itself
-  AppendFirst,  // hosts in use: none is left with a few devices
-  ScatterFirst  // one group of each host in turn: stages side by side
+// The names are the paper's.
+enum class DapplePlacement {
+  FreshFirst,   // unused hosts: a stage's replicas are on one host
+  AppendFirst,  // partly used hosts: leaves no host with few devices
+  ScatterFirst  // one group of each host in turn: stages share hosts
 };
 
 class DappleHosts {
  public:
-  // As few devices a group as make at most that many groups. Where hosts cannot
-  // be divided like that the cluster counts as one host.
-  DappleHosts(const Cluster& cluster, int most_groups);
+  // The smallest groups that make at most `max_groups`. If hosts cannot be
+  // divided into such groups, the cluster counts as one host.
+  DappleHosts(const Cluster& cluster, int max_groups);
 
   using Groups = std::vector<int>;  // by host
   int num_groups() const { return num_groups_; }
   int group_size() const { return size_; }
   Groups none() const { return Groups(counts_.size(), 0); }
 
-  // What `count` more groups would be; `used` has at least as many left.
-  Groups placed(const Groups& used, int count, DapplePlacing way) const;
+  // The hosts of `count` more groups; at least as many must be unused.
+  Groups placed(const Groups& used, int count, DapplePlacement placement) const;
   Groups rest(const Groups& used) const;
 
-  // The slowest link among devices of these hosts, and between two stages.
+  // The slowest link between devices of these hosts, and between two stages.
   double inside(const Groups& taken) const;
   double between(const Groups& from, const Groups& to) const;
 
-  // Of each host those behind the used ones.
+  // Of each host the devices after the used ones.
   std::vector<DeviceId> devices(const Groups& used, const Groups& taken) const;
 
  private:
@@ -49,7 +50,7 @@ class DappleHosts {
   int size_ = 1, num_groups_ = 0;
   Groups counts_;
   std::vector<std::vector<DeviceId>> devices_;  // by host
-  std::vector<double> bandwidth_;               // slowest, host by host
+  std::vector<double> bandwidth_;  // slowest between each pair of hosts
 };
 
 }  // namespace pipewright

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <queue>
 
 #include "pipewright/base/index.h"
@@ -9,29 +10,30 @@
 namespace pipewright {
 namespace {
 
-// Kahn's algorithm; `rank` says which of the ready nodes goes first.
+// Kahn's algorithm: of the ready nodes the one with the smallest priority goes
+// first.
 std::vector<int> order_by(const Neighbours& graph,
-                          const std::vector<int>& rank) {
+                          const std::vector<int>& priority) {
   std::vector<std::size_t> missing;
   using Ready = std::pair<int, int>;
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
-  for (std::size_t v = 0; v < rank.size(); ++v) {
+  for (std::size_t v = 0; v < priority.size(); ++v) {
     missing.push_back(graph.before[v].size());
-    if (missing[v] == 0) ready.emplace(rank[v], static_cast<int>(v));
+    if (missing[v] == 0) ready.emplace(priority[v], static_cast<int>(v));
   }
   std::vector<int> order;
   while (!ready.empty()) {
     const int v = ready.top().second;
     ready.pop();
     order.push_back(v);
-    for (int w : graph.behind[at(v)])
-      if (--missing[at(w)] == 0) ready.emplace(rank[at(w)], w);
+    for (int w : graph.after[at(v)])
+      if (--missing[at(w)] == 0) ready.emplace(priority[at(w)], w);
   }
   return order;
 }
 
 // Depth first from the sinks: a branch is finished before the next begins.
-// Without recursion, since a chain may be long.
+// Not recursive, because a chain may be long.
 std::vector<int> depth_first(const Neighbours& graph, bool last_first) {
   const std::size_t n = graph.before.size();
   std::vector<int> order;
@@ -39,7 +41,7 @@ std::vector<int> depth_first(const Neighbours& graph, bool last_first) {
   std::vector<bool> seen(n, false);
   std::vector<int> stack;
   for (std::size_t root = 0; root < n; ++root) {
-    if (seen[root] || !graph.behind[root].empty()) continue;
+    if (seen[root] || !graph.after[root].empty()) continue;
     seen[root] = true;
     stack.push_back(static_cast<int>(root));
     while (!stack.empty()) {
@@ -66,12 +68,12 @@ std::vector<int> depth_first(const Neighbours& graph, bool last_first) {
 Neighbours neighbours(const ChainProblem& problem) {
   Neighbours graph;
   graph.before.resize(problem.nodes.size());
-  graph.behind.resize(problem.nodes.size());
+  graph.after.resize(problem.nodes.size());
   auto edges = problem.order;
   std::sort(edges.begin(), edges.end());
   edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
   for (auto [u, v] : edges) {
-    graph.behind[at(u)].push_back(v);
+    graph.after[at(u)].push_back(v);
     graph.before[at(v)].push_back(u);
   }
   return graph;
@@ -102,7 +104,7 @@ double cpu_load(const ChainProblem& problem, const std::vector<int>& nodes) {
 
 double size_on(const ChainProblem& problem, const std::vector<int>& nodes,
                int before) {
-  const double times = std::min(before + 1, problem.most_kept);
+  const double times = std::min(before + 1, problem.max_kept);
   double size = 0;
   for (int v : nodes)
     size += problem.nodes[at(v)].size + times * problem.nodes[at(v)].kept;
@@ -114,18 +116,24 @@ double load_of(const ChainProblem& problem, const ChainPart& part) {
                      : accelerator_load(problem, part.nodes);
 }
 
+double largest_load(const std::vector<ChainPart>& parts) {
+  double load = 0;
+  for (const ChainPart& part : parts) load = std::max(load, part.load);
+  return load;
+}
+
 std::vector<std::vector<int>> topological_orders(const ChainProblem& problem) {
   const Neighbours graph = neighbours(problem);
   const int n = static_cast<int>(problem.nodes.size());
-  std::vector<int> rank(at(n));
-  for (int v = 0; v < n; ++v) rank[at(v)] = v;
-  std::vector<std::vector<int>> orders{order_by(graph, rank)};
-  if (orders[0].size() != rank.size()) return {};
+  std::vector<int> index(at(n));
+  std::iota(index.begin(), index.end(), 0);
+  std::vector<std::vector<int>> orders{order_by(graph, index)};
+  if (orders[0].size() != index.size()) return {};
   orders.push_back(depth_first(graph, false));
   orders.push_back(depth_first(graph, true));
   std::vector<int> depth(at(n), 0);
   for (int v : orders[0])
-    for (int w : graph.behind[at(v)])
+    for (int w : graph.after[at(v)])
       depth[at(w)] = std::max(depth[at(w)], depth[at(v)] + 1);
   orders.push_back(order_by(graph, depth));
   std::sort(orders.begin() + 1, orders.end());
@@ -135,11 +143,11 @@ std::vector<std::vector<int>> topological_orders(const ChainProblem& problem) {
 
 std::vector<int> cycle_groups(int num_nodes,
                               const std::vector<std::pair<int, int>>& edges) {
-  // Kosaraju: finish times forwards, then components of the reversed graph in
-  // the opposite order, which number the groups topologically.
-  std::vector<std::vector<int>> behind(at(num_nodes)), before(at(num_nodes));
+  // Kosaraju's algorithm: the order in which nodes are finished, then the
+  // components of the reversed graph in the opposite order.
+  std::vector<std::vector<int>> after(at(num_nodes)), before(at(num_nodes));
   for (auto [u, v] : edges) {
-    behind[at(u)].push_back(v);
+    after[at(u)].push_back(v);
     before[at(v)].push_back(u);
   }
   std::vector<int> finished, group(at(num_nodes), -1);
@@ -152,10 +160,10 @@ std::vector<int> cycle_groups(int num_nodes,
     stack.push_back(root);
     while (!stack.empty()) {
       const int v = stack.back();
-      if (next[at(v)] == behind[at(v)].size()) {
+      if (next[at(v)] == after[at(v)].size()) {
         finished.push_back(v);
         stack.pop_back();
-      } else if (const int w = behind[at(v)][next[at(v)]++]; !seen[at(w)]) {
+      } else if (const int w = after[at(v)][next[at(v)]++]; !seen[at(w)]) {
         seen[at(w)] = true;
         stack.push_back(w);
       }

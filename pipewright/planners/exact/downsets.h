@@ -1,9 +1,10 @@
 // A graph to be cut into a chain of downsets, and what a part of it costs.
 //
-// A downset holds, with a node, all that must come before it. Parts are the
-// differences of a growing chain of them; each sits on an accelerator or a CPU.
-// Knows of no profile, no cluster and no file: exact_placement.h and
-// exact_planner.cc write such problems.
+// A downset is a set of nodes that contains every node before each of its
+// nodes. A chain is a growing sequence of downsets. A part is the difference of
+// two neighbouring downsets of a chain; each part is placed on one accelerator
+// or one CPU. Knows no profile, no cluster and no file: exact_profile.h and
+// exact_placement.h make such problems.
 
 #pragma once
 
@@ -19,12 +20,12 @@ inline constexpr double kNever = std::numeric_limits<double>::infinity();
 struct ChainNode {
   double accelerator = 0;  // time; kNever if it cannot run there
   double cpu = kNever;
-  double size = 0;  // on an accelerator, wherever its part stands
-  double kept = 0;  // and once more for each part before its own, and its own
+  double size = 0;  // on an accelerator, in any part
+  double kept = 0;  // further size, once per part up to and with its own
 };
 
-// Something that several nodes touch (one makes it, the others use it): an
-// accelerator that holds some but not all of the nodes pays the cost once.
+// A tensor that one node produces and others use. An accelerator that holds
+// some but not all of these nodes pays the cost once.
 struct ChainTensor {
   double cost = 0;
   std::vector<int> nodes;  // distinct
@@ -33,10 +34,10 @@ struct ChainTensor {
 struct ChainProblem {
   int num_accelerators = 0;
   int num_cpus = 0;
-  double limit = kNever;    // of size on an accelerator
-  int most_kept = 1 << 30;  // `kept` counts at most so often
+  double limit = kNever;   // of size on an accelerator
+  int max_kept = 1 << 30;  // `kept` counts at most so many times
   std::vector<ChainNode> nodes;
-  std::vector<std::pair<int, int>> order;  // (before, behind): a DAG
+  std::vector<std::pair<int, int>> order;  // (before, after): a DAG
   std::vector<ChainTensor> tensors;
 };
 
@@ -46,27 +47,30 @@ struct ChainPart {
   std::vector<int> nodes;  // ascending
 };
 
-// The load of a set of nodes, from scratch; kNever where the set may not be.
+// The load of a set of nodes; kNever if it cannot run there.
 double accelerator_load(const ChainProblem& problem,
                         const std::vector<int>& nodes);
 double cpu_load(const ChainProblem& problem, const std::vector<int>& nodes);
-// The size of a set as the part with `before` accelerators before it.
+// The size of a part with `before` accelerators before it.
 double size_on(const ChainProblem& problem, const std::vector<int>& nodes,
                int before);
 double load_of(const ChainProblem& problem, const ChainPart& part);
+double largest_load(const std::vector<ChainPart>& parts);
+// Loads are compared up to this relative rounding of their sums.
+inline constexpr double kLoadRounding = 1e-12;
 
-// Neighbours of every node, repeated edges once.
+// The neighbours of every node, each once.
 struct Neighbours {
-  std::vector<std::vector<int>> before, behind;
+  std::vector<std::vector<int>> before, after;
 };
 Neighbours neighbours(const ChainProblem& problem);
 
-// Topological orders that differ in which branch goes first. Each has all
-// nodes; a graph with a cycle has none.
+// Several topological orders, which differ in the branch that goes first. Empty
+// if the graph has a cycle.
 std::vector<std::vector<int>> topological_orders(const ChainProblem& problem);
 
-// Groups of nodes on common cycles (each strongly connected component) of a
-// directed graph, numbered in topological order.
+// The strongly connected component of every node of a directed graph, numbered
+// in topological order.
 std::vector<int> cycle_groups(int num_nodes,
                               const std::vector<std::pair<int, int>>& edges);
 

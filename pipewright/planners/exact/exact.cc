@@ -3,13 +3,14 @@
 #include <algorithm>
 
 #include "pipewright/base/text.h"
-#include "pipewright/planners/exact/exact_search.h"
+#include "pipewright/planners/exact/exact_improve.h"
+#include "pipewright/planners/exact/exact_orders.h"
 
 namespace pipewright {
 namespace {
 
-// Above the load of any part.
-double above_all(const ChainProblem& problem) {
+// More than the load of any part.
+double above_all_loads(const ChainProblem& problem) {
   double sum = 1;
   for (const ChainNode& node : problem.nodes) {
     if (node.accelerator < kNever) sum += node.accelerator;
@@ -30,28 +31,28 @@ Error no_chain_fits(const ChainProblem& problem) {
           " accelerators of size " + to_text(problem.limit) + " and " +
           std::to_string(problem.num_cpus) + " CPUs: all nodes take " +
           to_text(size) + ", the largest " + to_text(largest_size),
-      "more devices, or larger ones");
+      "use more devices, or larger ones");
 }
 
-// Rounds of the search: rising targets until there is a chain at all; then one
-// just below the best chain (it is often the best), and after each success
-// somewhat below (the first chains are near the best), until a round just below
-// the best has proven that nothing is better.
+// Runs rounds of the search. While no chain is known the target rises. Then the
+// target is just below the best chain (which is often optimal), and after each
+// success somewhat lower (the first chains are near the optimum), until a round
+// just below the best chain proves that none is better.
 void search_down(const ChainProblem& problem, ChainSearch& search,
                  ChainSolution& solution) {
-  const double top = above_all(problem);
+  const double top = above_all_loads(problem);
   double rising = solution.lower_bound * 1.05;
   bool step_down = false;
   while (true) {
     const bool known = !solution.parts.empty();
-    const double hair = solution.load * (1 - kLoadRounding);
+    const double just_below = solution.load * (1 - kLoadRounding);
     double target = rising > 0 && rising < top ? rising : top;
     if (known)
-      target =
-          step_down ? 0.15 * solution.lower_bound + 0.85 * solution.load : hair;
-    if (known && hair <= solution.lower_bound) return;
+      target = step_down ? 0.15 * solution.lower_bound + 0.85 * solution.load
+                         : just_below;
+    if (known && just_below <= solution.lower_bound) return;
     std::vector<ChainPart> found = search.below(target);
-    if (search.exhausted()) return;
+    if (search.is_exhausted()) return;
     if (!found.empty()) {
       improve(problem, found);
       solution.load = largest_load(found);
@@ -94,11 +95,11 @@ Result<ChainSolution> best_chain(const ChainProblem& problem,
     solution.proven = true;
     return solution;
   }
-  if (problem.nodes.size() > kMostChainNodes)
-    return bad_configuration("a graph of " +
+  if (problem.nodes.size() > kMaxChainNodes)
+    return bad_configuration("the graph has " +
                                  std::to_string(problem.nodes.size()) +
-                                 " nodes is more than the exact search takes",
-                             "at most " + std::to_string(kMostChainNodes));
+                                 " nodes, too many for the exact search",
+                             "at most " + std::to_string(kMaxChainNodes));
   if (topological_orders(problem).empty())
     return bad_configuration("the order of the nodes has a cycle");
   solution.parts = best_of_orders(problem);
@@ -108,15 +109,14 @@ Result<ChainSolution> best_chain(const ChainProblem& problem,
   solution.lower_bound = work_bound(problem);
   ChainSearch search(problem, limits);
   search_down(problem, search, solution);
-  solution.steps = search.steps();
-  solution.downsets = search.downsets();
-  solution.proven = !search.exhausted();
+  solution.downsets = search.num_downsets();
+  solution.proven = !search.is_exhausted();
   if (solution.parts.empty()) {
     if (solution.proven) return no_chain_fits(problem);
     return bad_configuration(
-        "no chain was found, nor a proof that there is none, within " +
-            with_thousands(limits.steps) + " steps",
-        "more devices, or larger ones");
+        "within " + with_thousands(limits.steps) +
+            " steps the search found no chain and no proof that there is none",
+        "use more devices, or larger ones");
   }
   if (solution.proven) solution.lower_bound = solution.load;
   return solution;

@@ -9,7 +9,8 @@
 namespace pipewright {
 namespace {
 
-// Where each group is, and what follows for each device: accelerators first.
+// The device of each group, and the loads of all devices. Accelerators come
+// before CPUs.
 class Placement {
  public:
   Placement(const ChainProblem& problem, std::vector<int> device_of)
@@ -43,7 +44,7 @@ class Placement {
   void move(int group, int to) {
     const int from = device_of_[at(group)];
     const ChainNode& node = problem_.nodes[at(group)];
-    // kNever cannot be taken back out of a sum: movers keep it out.
+    // kNever cannot be subtracted again; callers check may_be_on().
     load_[at(from)] -= is_cpu(from) ? node.cpu : node.accelerator;
     load_[at(to)] += is_cpu(to) ? node.cpu : node.accelerator;
     size_[at(from)] -= node.size;
@@ -62,7 +63,7 @@ class Placement {
     return (is_cpu(device) ? node.cpu : node.accelerator) < kNever;
   }
 
-  // Loads anew, so that moves leave no rounding behind.
+  // Computes all loads again, which removes the rounding errors of moves.
   void sum_up() {
     std::vector<std::vector<int>> groups(at(num_devices()));
     for (int g = 0; g < num_groups(); ++g)
@@ -90,7 +91,8 @@ class Placement {
   std::vector<std::vector<int>> held_;
 };
 
-// High powers look at the largest loads, and still reward progress below them.
+// A sum of high powers weighs the largest loads most, and still rewards
+// lowering the others.
 double score(const std::vector<double>& loads, double scale) {
   double sum = 0;
   for (double load : loads) sum += std::pow(load / scale, 16);
@@ -102,15 +104,16 @@ class Descent {
   explicit Descent(Placement& placement) : placement_(placement) {}
 
   int run() {
-    constexpr int kMostMoves = 10'000;
+    constexpr int kMaxMoves = 10'000;
     int moves = 0;
     scale_ = std::max(placement_.largest(), 1e-300);
-    while (moves < kMostMoves && (one_move() || one_swap())) ++moves;
+    while (moves < kMaxMoves && (one_move() || one_swap())) ++moves;
     return moves;
   }
 
  private:
-  bool better(int a, int b) const {
+  // Whether the change to devices a and b is an improvement.
+  bool is_better(int a, int b) const {
     return placement_.fits(a) && placement_.fits(b) &&
            score(placement_.loads(), scale_) < now_ * (1 - 1e-9);
   }
@@ -125,13 +128,13 @@ class Descent {
       for (int to = 0; to < placement_.num_devices(); ++to) {
         if (to == from || !placement_.may_be_on(g, to)) continue;
         placement_.move(g, to);
-        if (better(from, to)) return accept(), true;
+        if (is_better(from, to)) return accept(), true;
         placement_.move(g, from);
       }
     }
     return false;
   }
-  // Of a group on a device with the largest load and one elsewhere.
+  // Swaps a group on a device with the largest load and one on another device.
   bool one_swap() {
     placement_.sum_up();
     now_ = score(placement_.loads(), scale_);
@@ -146,7 +149,7 @@ class Descent {
           continue;
         placement_.move(g, other);
         placement_.move(h, full);
-        if (better(full, other)) return accept(), true;
+        if (is_better(full, other)) return accept(), true;
         placement_.move(h, other);
         placement_.move(g, full);
       }
@@ -183,12 +186,12 @@ Result<AnySetSolution> any_set(const PlacementInstance& instance,
                                const PlacementSplit& start) {
   if (auto checked = loads(instance, start); !checked) return checked.error();
   GroupedInstance groups = grouped(instance, Chains::No);
-  // More devices than groups are of no use, nor worth the memory.
-  const int most = static_cast<int>(groups.groups.size());
+  // More devices than groups are of no use.
+  const int num_groups = static_cast<int>(groups.groups.size());
   groups.problem.num_accelerators =
-      std::min(groups.problem.num_accelerators, most);
-  groups.problem.num_cpus = std::min(groups.problem.num_cpus, most);
-  if (most == 0) return AnySetSolution{};
+      std::min(groups.problem.num_accelerators, num_groups);
+  groups.problem.num_cpus = std::min(groups.problem.num_cpus, num_groups);
+  if (num_groups == 0) return AnySetSolution{};
   Placement placement(groups.problem, devices_of(instance, groups, start));
   AnySetSolution solution;
   solution.moves = Descent(placement).run();

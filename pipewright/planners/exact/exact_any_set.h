@@ -1,6 +1,6 @@
-// Placement without chains: any set of nodes on any device. A heuristic, with
-// its distance from a bound; no pipeline plan follows from it, since devices
-// may feed each other both ways.
+// Placement without chains: any set of nodes on any device. A heuristic of our
+// own, for `place`, with a lower bound. The result is no pipeline plan, because
+// two devices may send to each other in both directions.
 
 #pragma once
 
@@ -12,12 +12,12 @@ struct AnySetSolution {
   PlacementSplit split;
   double load = 0;
   double lower_bound = 0;  // no placement is below it
-  int moves = 0;           // that made the start better
+  int moves = 0;           // that improved the start
 };
 
-// Moves and swaps of groups of one colour, from a split that holds every node,
-// as long as one of them lowers the sum of high powers of the loads.
-// Deterministic; never worse than the start. Fails as loads() does.
+// Moves and swaps groups of one colour, starting from a split that holds every
+// node, while that lowers the sum of high powers of the loads. Deterministic;
+// never worse than the start. Fails as loads() does.
 Result<AnySetSolution> any_set(const PlacementInstance& instance,
                                const PlacementSplit& start);
 

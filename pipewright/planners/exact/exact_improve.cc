@@ -1,9 +1,9 @@
-// Local improvement of a chain: what makes the exact search need few rounds.
+#include "pipewright/planners/exact/exact_improve.h"
 
 #include <algorithm>
 
 #include "pipewright/base/index.h"
-#include "pipewright/planners/exact/exact.h"
+#include "pipewright/planners/exact/exact_orders.h"
 
 namespace pipewright {
 namespace {
@@ -13,14 +13,15 @@ class Improvement {
   Improvement(const ChainProblem& problem, std::vector<ChainPart>& parts)
       : problem_(problem), parts_(parts), graph_(neighbours(problem)) {}
 
-  // Takes a node off a part with the largest load; false if none helps.
+  // Moves a node out of the part with the largest load; false if no move lowers
+  // that load.
   bool move_one() {
     const double largest = largest_load(parts_);
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       if (parts_[p].load < largest) continue;
       const std::vector<int> nodes = parts_[p].nodes;
       for (int v : nodes) {
-        if (p + 1 < parts_.size() && is_free(graph_.behind[at(v)], p) &&
+        if (p + 1 < parts_.size() && is_free(graph_.after[at(v)], p) &&
             try_move(v, p, p + 1, largest))
           return true;
         if (p > 0 && is_free(graph_.before[at(v)], p) &&
@@ -32,7 +33,8 @@ class Improvement {
     return false;
   }
 
-  bool cut_anew() {
+  // Keeps the order of the chain and finds its best cuts.
+  bool cut_again() {
     std::vector<int> part_of(problem_.nodes.size(), 0), order;
     const std::vector<int> any = topological_orders(problem_).at(0);
     for (std::size_t p = 0; p < parts_.size(); ++p)
@@ -48,7 +50,7 @@ class Improvement {
   }
 
  private:
-  // None of its neighbours on that side is in the same part.
+  // Whether none of these neighbours is in the part.
   bool is_free(const std::vector<int>& side, std::size_t part) const {
     const auto& nodes = parts_[part].nodes;
     return std::none_of(side.begin(), side.end(), [&](int w) {
@@ -92,7 +94,7 @@ void improve(const ChainProblem& problem, std::vector<ChainPart>& parts) {
   Improvement improvement(problem, parts);
   constexpr int kRounds = 1000;
   for (int round = 0; round < kRounds; ++round)
-    if (!improvement.move_one() && !improvement.cut_anew()) return;
+    if (!improvement.move_one() && !improvement.cut_again()) return;
 }
 
 }  // namespace pipewright

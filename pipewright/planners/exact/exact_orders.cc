@@ -1,19 +1,17 @@
-// The best chain along one topological order: parts are runs of it. A dynamic
-// program over its positions gives the exact planner its first answer.
+#include "pipewright/planners/exact/exact_orders.h"
 
 #include <algorithm>
 
 #include "pipewright/base/index.h"
-#include "pipewright/planners/exact/exact.h"
 
 namespace pipewright {
 namespace {
 
-// The load of a run that grows at its end.
-class GrowingRun {
+// The loads of a range of the order that grows at its end.
+class GrowingRange {
  public:
-  GrowingRun(const ChainProblem& problem,
-             const std::vector<std::vector<int>>& tensors_of)
+  GrowingRange(const ChainProblem& problem,
+               const std::vector<std::vector<int>>& tensors_of)
       : problem_(problem),
         tensors_of_(tensors_of),
         inside_(problem.tensors.size(), 0) {}
@@ -47,7 +45,7 @@ class GrowingRun {
   std::vector<int> inside_, touched_;
 };
 
-// Positions reached, by accelerators and CPUs used.
+// The smallest largest load up to each position, by accelerators and CPUs used.
 class OrderTable {
  public:
   OrderTable(const ChainProblem& problem, const std::vector<int>& order)
@@ -59,17 +57,18 @@ class OrderTable {
     cells_[0].load = 0;
   }
 
-  void extend(int from, int to, const GrowingRun& run, double below) {
-    const double load = run.work + run.cut;
+  void extend(int from, int to, const GrowingRange& range, double below) {
+    const double load = range.work + range.cut;
     for (int k = 0; k <= accelerators_; ++k)
       for (int c = 0; c <= cpus_; ++c) {
         const double so_far = cell(from, k, c).load;
         if (so_far >= below) continue;
-        const int times = std::min(k + 1, problem_.most_kept);
-        if (k < accelerators_ && run.size + times * run.kept <= problem_.limit)
+        const int times = std::min(k + 1, problem_.max_kept);
+        if (k < accelerators_ &&
+            range.size + times * range.kept <= problem_.limit)
           offer(cell(to, k + 1, c), std::max(so_far, load), from, false);
         if (c < cpus_)
-          offer(cell(to, k, c + 1), std::max(so_far, run.cpu), from, true);
+          offer(cell(to, k, c + 1), std::max(so_far, range.cpu), from, true);
       }
   }
 
@@ -121,29 +120,23 @@ class OrderTable {
 
 }  // namespace
 
-double largest_load(const std::vector<ChainPart>& parts) {
-  double load = 0;
-  for (const ChainPart& part : parts) load = std::max(load, part.load);
-  return load;
-}
-
 std::vector<ChainPart> best_along(const ChainProblem& problem,
                                   const std::vector<int>& order, double below) {
   std::vector<std::vector<int>> tensors_of(problem.nodes.size());
   for (std::size_t t = 0; t < problem.tensors.size(); ++t)
     for (int v : problem.tensors[t].nodes)
       tensors_of[at(v)].push_back(static_cast<int>(t));
-  GrowingRun run(problem, tensors_of);
+  GrowingRange range(problem, tensors_of);
   OrderTable table(problem, order);
   const int n = static_cast<int>(order.size());
   for (int from = 0; from < n; ++from) {
-    run.clear();
+    range.clear();
     for (int to = from + 1; to <= n; ++to) {
-      run.add(order[at(to - 1)]);
-      if ((run.work >= below || run.size + run.kept > problem.limit) &&
-          (problem.num_cpus == 0 || run.cpu >= below))
+      range.add(order[at(to - 1)]);
+      if ((range.work >= below || range.size + range.kept > problem.limit) &&
+          (problem.num_cpus == 0 || range.cpu >= below))
         break;
-      table.extend(from, to, run, below);
+      table.extend(from, to, range, below);
     }
   }
   return table.best_below(below);

@@ -9,7 +9,7 @@
 namespace pipewright {
 namespace {
 
-// Nodes of one colour together, each of the others alone.
+// Nodes of one colour form a group; a node without a colour is alone.
 std::vector<int> colours(const PlacementInstance& instance, int& num_colours) {
   std::map<int, int> index_of;
   std::vector<int> colour_of;
@@ -25,7 +25,7 @@ std::vector<int> colours(const PlacementInstance& instance, int& num_colours) {
   return colour_of;
 }
 
-// (before, behind) between colours.
+// (before, after) between colours.
 std::vector<std::pair<int, int>> order_of(const PlacementInstance& instance,
                                           const std::vector<int>& colour_of,
                                           int num_colours) {
@@ -60,8 +60,8 @@ ChainNode sum_of(const PlacementInstance& instance,
   return sum;
 }
 
-// The output of each node, over the groups it touches; those over the same
-// groups add up.
+// The output of each node, over the groups it touches. Tensors over the same
+// groups are added up.
 std::vector<ChainTensor> tensors_of(const PlacementInstance& instance,
                                     const std::vector<int>& group_of) {
   std::vector<std::set<int>> touched(instance.nodes.size());
@@ -86,27 +86,27 @@ GroupedInstance grouped(const PlacementInstance& instance, Chains chains) {
   std::vector<std::pair<int, int>> order;
   if (chains == Chains::Yes) order = order_of(instance, colour_of, num_colours);
   const std::vector<int> group_of_colour = cycle_groups(num_colours, order);
-  GroupedInstance made;
+  GroupedInstance result;
   std::vector<int> group_of;
   for (std::size_t v = 0; v < colour_of.size(); ++v) {
     group_of.push_back(group_of_colour[at(colour_of[v])]);
-    if (made.groups.size() <= at(group_of[v]))
-      made.groups.resize(at(group_of[v]) + 1);
-    made.groups[at(group_of[v])].push_back(static_cast<int>(v));
+    if (result.groups.size() <= at(group_of[v]))
+      result.groups.resize(at(group_of[v]) + 1);
+    result.groups[at(group_of[v])].push_back(static_cast<int>(v));
   }
-  ChainProblem& problem = made.problem;
+  ChainProblem& problem = result.problem;
   problem.num_accelerators = instance.max_accelerators;
   problem.num_cpus = instance.max_cpus;
   problem.limit = instance.max_size;
-  for (const auto& group : made.groups)
+  for (const auto& group : result.groups)
     problem.nodes.push_back(sum_of(instance, group));
   for (auto [from, to] : order) {
     const int before = group_of_colour[at(from)];
-    const int behind = group_of_colour[at(to)];
-    if (before != behind) problem.order.emplace_back(before, behind);
+    const int after = group_of_colour[at(to)];
+    if (before != after) problem.order.emplace_back(before, after);
   }
   problem.tensors = tensors_of(instance, group_of);
-  return made;
+  return result;
 }
 
 PlacementSplit split_of(const PlacementInstance& instance,

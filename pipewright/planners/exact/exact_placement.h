@@ -1,5 +1,5 @@
-// Placement instances (profile/formats/placement.h) for the exact planner: from
-// an instance to a chain problem, and from its parts back to a split.
+// Placement instances (profile/formats/placement.h) as problems of the exact
+// planner: converts an instance to a chain problem, and parts back to a split.
 
 #pragma once
 
@@ -8,17 +8,17 @@
 
 namespace pipewright {
 
-// An instance whose nodes are gathered into groups that share a device: nodes
-// of one colour, and nodes that such groups close a cycle through.
+// An instance whose nodes are collected into groups that share a device: nodes
+// of one colour, and groups on a common cycle.
 //
-// Forward nodes order the groups. A group without forward nodes (a gradient
-// that is accumulated belongs to no forward operator) is ordered as the mirror
-// image of its backward edges: that is the rule of the paper's own program.
+// Forward nodes order the groups. A group without forward nodes (an accumulated
+// gradient belongs to no forward operator) is ordered by its backward edges in
+// reverse, as in the program of the paper's authors.
 struct GroupedInstance {
-  ChainProblem problem;                  // one node a group
+  ChainProblem problem;                  // one node per group
   std::vector<std::vector<int>> groups;  // indices of instance nodes
 };
-// Without chains nothing is ordered, and groups are the colours alone.
+// Without chains there is no order, and groups are the colours alone.
 enum class Chains {
   No,
   Yes
@@ -26,7 +26,7 @@ enum class Chains {
 GroupedInstance grouped(const PlacementInstance& instance,
                         Chains chains = Chains::Yes);
 
-// Parts of groups as a split by the source's ids; loads filled in.
+// Parts of groups as a split by the ids of the instance, with loads.
 PlacementSplit split_of(const PlacementInstance& instance,
                         const GroupedInstance& groups,
                         const std::vector<ChainPart>& parts);

@@ -3,10 +3,10 @@
 //
 // The objective is that of Tarnawski et al., "Efficient Algorithms for Device
 // Placement of DNN Graph Operators", NeurIPS 2020: the largest load per
-// microbatch, which rules a long steady state. It knows nothing of filling and
-// draining, nor of transfers beside compute; the estimator does. How memory is
-// met (what 1F1B keeps, then tighter limits where the simulated peak is over)
-// is ours.
+// microbatch, which decides a long steady state. It ignores filling, draining
+// and transfers that overlap compute; the estimator counts them. Ours: memory
+// is counted as 1F1B keeps it, and the limit is lowered where the simulated
+// peak exceeds it.
 
 #include <algorithm>
 #include <optional>
@@ -14,18 +14,18 @@
 #include "pipewright/base/text.h"
 #include "pipewright/planners/bounds/bounds.h"
 #include "pipewright/planners/exact/exact_profile.h"
-#include "pipewright/planners/list.h"
 #include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/refusal.h"
 
 namespace pipewright {
 namespace {
 
-// A few seconds; then the best so far, said to be unproven.
-constexpr std::int64_t kMostSearchSteps = 60'000'000, kMostDownsets = 500'000;
+// A few seconds; then the best chain found so far, reported as unproven.
+constexpr std::int64_t kMaxSearchSteps = 60'000'000, kMaxDownsets = 500'000;
 
-// The plan's shape from a pipeline of as many runs of layers, then the chain's
-// own sets in their place. The chain was of the graph turned round.
+// Makes a plan with as many layers per stage, then replaces the layers by those
+// of the chain. The chain is of the reversed graph.
 Result<Plan> plan_of_chain(const Problem& problem, int microbatch,
                            const std::vector<ChainPart>& parts) {
   Pipeline pipeline;
@@ -51,7 +51,7 @@ Result<Plan> plan_of_chain(const Problem& problem, int microbatch,
 }
 
 constexpr const char* kMoreOrLarger =
-    "more devices, smaller microbatches, or a planner that recomputes";
+    "use more devices, smaller microbatches, or a planner that recomputes";
 
 Error no_stages_fit(const ChainProblem& chain) {
   double all = 0, largest = 0;
@@ -64,8 +64,8 @@ Error no_stages_fit(const ChainProblem& chain) {
   };
   return bad_configuration("no chain of stages fits " + bytes(chain.limit) +
                                " on " + std::to_string(chain.num_accelerators) +
-                               " devices: the layers take " + bytes(all) +
-                               " at least, the largest of them " +
+                               " devices: all layers take at least " +
+                               bytes(all) + ", the largest layer " +
                                bytes(largest),
                            kMoreOrLarger);
 }
@@ -74,12 +74,13 @@ class ExactPlanner : public Planner {
  public:
   std::string name() const override { return "exact"; }
   std::string summary() const override {
-    return "least largest load over chains of downsets of the graph, proven";
+    return "smallest largest load over chains of downsets of the graph, proven";
   }
   std::string source() const override {
     return "objective: Tarnawski et al., Efficient Algorithms for Device "
            "Placement of DNN Graph Operators, NeurIPS 2020; search: ours";
   }
+  PlanningEffort effort() const override { return PlanningEffort::Search; }
 
   Result<Planned> plan(const Problem& problem) const override {
     std::optional<Planned> best;
@@ -96,7 +97,7 @@ class ExactPlanner : public Planner {
     }
     if (!best && refusal && refusal->hint == kMoreOrLarger)
       refusal->hint =
-          remedy(problem, name()) + ", or a planner that recomputes";
+          more_devices_hint(problem, name()) + ", or a planner that recomputes";
     if (!best)
       return refusal ? *refusal
                      : bad_configuration("no microbatch size is given");
@@ -105,8 +106,8 @@ class ExactPlanner : public Planner {
   }
 
  private:
-  // Sizes in the chain problem are never too large, so the simulated peak may
-  // be over the limit: then once more with as much less to give away.
+  // Sizes in the chain problem are lower bounds, so the simulated peak may
+  // exceed the limit. Then the search is repeated with a lower limit.
   Result<Planned> plan_at(const Problem& problem, int microbatch) const {
     PIPEWRIGHT_TRY(ChainProblem chain, chain_problem(problem, microbatch));
     const double limit = chain.limit;
@@ -114,12 +115,12 @@ class ExactPlanner : public Planner {
     constexpr int kTries = 6;
     for (int attempt = 0; attempt < kTries; ++attempt) {
       if (attempt > 0 && problem.is_over()) break;
-      Result<ChainSolution> solution = best_chain(
-          chain, {kMostSearchSteps, kMostDownsets, problem.is_over_});
+      Result<ChainSolution> solution =
+          best_chain(chain, {kMaxSearchSteps, kMaxDownsets, problem.is_over_});
       if (!solution)
-        return chain.nodes.size() > kMostChainNodes ? solution.error()
-                                                    : no_stages_fit(chain);
-      PIPEWRIGHT_TRY(Planned found, scored(problem, microbatch, *solution));
+        return chain.nodes.size() > kMaxChainNodes ? solution.error()
+                                                   : no_stages_fit(chain);
+      PIPEWRIGHT_TRY(Planned found, estimated(problem, microbatch, *solution));
       if (found.estimate.fits) return found;
       double peak = 0;
       for (Bytes memory : found.estimate.memory)
@@ -130,8 +131,8 @@ class ExactPlanner : public Planner {
     return no_stages_fit(chain);
   }
 
-  Result<Planned> scored(const Problem& problem, int microbatch,
-                         const ChainSolution& solution) const {
+  Result<Planned> estimated(const Problem& problem, int microbatch,
+                            const ChainSolution& solution) const {
     Planned found;
     PIPEWRIGHT_TRY(found.plan,
                    plan_of_chain(problem, microbatch, solution.parts));

@@ -84,7 +84,7 @@ Result<ChainProblem> chain_problem(const Problem& problem, int microbatch) {
     limit = std::min(limit, problem.memory_of(DeviceId(d)));
   chain.limit = static_cast<double>(limit.value());
   if (!is_asynchronous(problem.method))
-    chain.most_kept = std::max(1, problem.minibatch / microbatch);
+    chain.max_kept = std::max(1, problem.minibatch / microbatch);
   for (double time : times) chain.nodes.push_back({time, kNever, 0, 0});
   const std::vector<LayerId> storage = problem.profile->storages();
   add_sizes(problem, sizes, storage, chain);

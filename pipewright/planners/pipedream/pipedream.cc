@@ -1,5 +1,5 @@
 // PipeDream: Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for
-// DNN Training", SOSP 2019, section 3.1, as its published optimizer reckons
+// DNN Training", SOSP 2019, section 3.1, as in its published optimizer
 // (github.com/msr-fiddle/pipedream), with activation transfers counted:
 //
 //   T(i..j, m) = (sum of times + 4 (m-1)/m w / B) / m     stage on m replicas
@@ -8,12 +8,14 @@
 //   w  parameter bytes   a_k  bytes that cross the cut before layer k
 //   B  bandwidth         m    workers, m' of them for the last stage
 //
-// Hosts are a second level whose "time" of a range is A of that range on all
-// devices of a host; on it, as in the optimizer, the summing of gradients of a
-// single stage is divided by the devices of a host. Here a graph is a chain in
-// its topological order, where the optimizer goes through antichains. Of
-// partitions with one bottleneck it takes any; we take the one whose slowest
-// stage, transfers apart, is fastest.
+// Hosts are a second level, where the time of a range of layers is A of that
+// range on all devices of a host. On that level, as in the optimizer, the
+// gradient reduction of a single stage is divided by the devices of a host.
+//
+// Departures: a graph is a chain in its topological order; the optimizer
+// enumerates antichains. Of the partitions with the smallest bottleneck, the
+// optimizer takes any; we take the one whose slowest stage, without transfers,
+// is fastest.
 
 #include "pipewright/planners/pipedream/pipedream.h"
 
@@ -24,21 +26,22 @@
 #include "pipewright/base/infinity.h"
 #include "pipewright/base/text.h"
 #include "pipewright/planners/choice.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 
 namespace pipewright {
 namespace {
 
-constexpr double kMostSteps = 1e9;      // about a second
-constexpr double kMostEntries = 2.5e7;  // some hundred MB
+constexpr double kMaxSteps = 1e9;      // about a second
+constexpr double kMaxEntries = 2.5e7;  // some hundred MB
 
 struct PlanCell {
   double time = kInfinity;
-  int begin = -1;  // of the last stage; -1: one stage from the start
+  int begin = -1;  // of the last stage; -1: there is only one stage
   int replicas = 0;
 };
 
-// One level: ranges of layers on 1..machines machines.
+// One level: ranges of layers on 1..machines machines, which are devices or
+// hosts.
 class Level {
  public:
   Level(const CostTable& costs, int machines, double bandwidth, int within)
@@ -49,14 +52,15 @@ class Level {
         within_(within) {}
   virtual ~Level() = default;
 
+  // Seconds of the range on one machine.
   virtual double work(int first, int end) const = 0;
-  // Machine time that the range takes however it is divided.
+  // A lower bound on the machine time of the range on any number of machines.
   virtual double least(int first, int end) const = 0;
 
-  // Row of ranges that begin at `first`: [end * (machines + 1) + machines].
-  // Only partitions whose parts take at most `limit`; what is minimised is
-  // the slowest part, or with `stages_only` the slowest stage. With a `target`
-  // only what can lead to that end on all machines.
+  // The ranges that begin at `first`: [end * (machines + 1) + machines]. Only
+  // partitions whose stages and transfers take at most `limit` count. Minimizes
+  // the slowest of them, or with `stages_only` the slowest stage. With a
+  // `target`, only cells that can be extended to that end on all machines.
   std::vector<PlanCell> row(int first, double limit, bool stages_only,
                             int target = -1) const {
     const int last_end = target < 0 ? layers_ : target;
@@ -64,12 +68,13 @@ class Level {
     int low = first + 1;
     for (int end = first + 1; end <= last_end; ++end) {
       PlanCell* last = &cells[at(end) * at(machines_ + 1)];
-      const int most =
+      const int max_machines =
           target < 0 || end == target
               ? machines_
               : machines_ - machines_for(least(end, target), limit);
       const double time = work(first, end);
-      for (int m = machines_for(least(first, end), limit); m <= most; ++m) {
+      for (int m = machines_for(least(first, end), limit); m <= max_machines;
+           ++m) {
         const double alone = (time + sync(first, end, m) / within_) / m;
         if (alone <= limit) last[m] = {alone, -1, m};
       }
@@ -77,14 +82,14 @@ class Level {
         ++low;
       for (int begin = low; begin < end; ++begin)
         extend(&cells[at(begin) * at(machines_ + 1)], last, begin, end,
-               machines_for(least(first, begin), limit), most, limit,
+               machines_for(least(first, begin), limit), max_machines, limit,
                stages_only);
     }
     return cells;
   }
 
-  // The smallest slowest part of the range on all machines. Limits from the
-  // least there could be on, so that few partitions are looked at.
+  // The fastest slowest stage or transfer of the range on all machines. Tries
+  // limits from the lower bound upwards, so that few partitions are visited.
   double bottleneck(int first, int end) const {
     double limit = least(first, end) / machines_;
     for (int attempt = 0; attempt < 24 && limit > 0; ++attempt, limit *= 1.2) {
@@ -100,7 +105,8 @@ class Level {
   int machines() const { return machines_; }
 
  private:
-  // At least one; rounding must not ask for one more.
+  // The fewest machines that can do the work within the limit, at least one.
+  // Allows for rounding.
   static int machines_for(double seconds, double limit) {
     if (seconds <= limit) return 1;
     return static_cast<int>(
@@ -113,20 +119,21 @@ class Level {
     return 4.0 * (m - 1) * bytes / (bandwidth_ * m);
   }
 
-  // Adds a last stage begin..end to every partition of what lies before it,
-  // which takes at least `front` machines.
+  // Adds a last stage begin..end-1 to every partition of the layers before it,
+  // which take at least `front` machines.
   void extend(const PlanCell* before, PlanCell* last, int begin, int end,
-              int front, int most, double limit, bool stages_only) const {
+              int front, int max_machines, double limit,
+              bool stages_only) const {
     const double time = work(begin, end);
     const double transfer =
         2.0 * static_cast<double>(costs_.crossing(begin).value()) / bandwidth_;
-    for (int r = machines_for(least(begin, end), limit); r + front <= most;
-         ++r) {
+    for (int r = machines_for(least(begin, end), limit);
+         r + front <= max_machines; ++r) {
       const double stage = (time + sync(begin, end, r)) / r;
-      const double part = std::max(stage, transfer / r);
-      if (part > limit) continue;
-      const double load = stages_only ? stage : part;
-      for (int m = r + front; m <= most; ++m) {
+      const double slower = std::max(stage, transfer / r);
+      if (slower > limit) continue;
+      const double load = stages_only ? stage : slower;
+      for (int m = r + front; m <= max_machines; ++m) {
         const double slowest = std::max(before[m - r].time, load);
         if (slowest < last[m].time) last[m] = {slowest, begin, r};
       }
@@ -212,7 +219,7 @@ Split level_split(const Level& level, int first, int end) {
   return split;
 }
 
-// Stages inside the hosts `host`..`host + hosts - 1`, alike in each of them.
+// The stages inside each of the hosts `host`..`host + hosts - 1`.
 void append_stages(const std::vector<StageShape>& inside, int host, int hosts,
                    int devices_of_host, std::vector<PipelineStage>& stages) {
   int offset = 0;
@@ -232,13 +239,13 @@ Result<void> check_size(const CostTable& costs, const Levels& levels) {
   const double ranges = n * n / 2;
   const double inner = levels.inner, outer = levels.outer;
   const double rows = levels.outer > 1 ? n : 1;
-  if (ranges * (inner * inner * rows / 3 + outer * outer) <= kMostSteps &&
-      n * inner <= kMostEntries && ranges <= kMostEntries)
+  if (ranges * (inner * inner * rows / 3 + outer * outer) <= kMaxSteps &&
+      n * inner <= kMaxEntries && ranges <= kMaxEntries)
     return {};
   return bad_configuration(
-      "PipeDream's tables for " + std::to_string(costs.num_layers()) +
-          " layers and " + std::to_string(levels.inner * levels.outer) +
-          " devices take too long",
+      "pipedream would take too long for " +
+          std::to_string(costs.num_layers()) + " layers and " +
+          std::to_string(levels.inner * levels.outer) + " devices",
       "choose another planner");
 }
 
@@ -252,6 +259,7 @@ class PipeDreamPlanner : public Planner {
     return "PipeDream: Generalized Pipeline Parallelism for DNN Training, "
            "SOSP 2019";
   }
+  PlanningEffort effort() const override { return PlanningEffort::Quadratic; }
 
   Result<Planned> plan(const Problem& problem) const override {
     const Levels levels = levels_of(*problem.cluster);
@@ -268,8 +276,8 @@ class PipeDreamPlanner : public Planner {
   }
 
  private:
-  // Its replicas take turns; where there are too few microbatches for that they
-  // split each.
+  // PipeDream's replicas take turns. If there are too few microbatches for
+  // that, they split each microbatch.
   static void consider(const PipeDreamPartition& partition, int microbatch,
                        const Problem& problem, Choice& choice) {
     Pipeline pipeline;
@@ -302,8 +310,8 @@ Result<PipeDreamPartition> pipedream_partition(
   }
   const HostLevel hosts(costs, devices, levels, is_over);
   if (hosts.was_cut_short())
-    return bad_configuration("PipeDream's tables were not done in time",
-                             "give it more with --budget");
+    return bad_configuration("the budget ended before pipedream was done",
+                             "give a larger --budget");
   const Split split = level_split(hosts, 0, layers);
   partition.bottleneck = Seconds(split.bottleneck);
   int first = 0, host = 0;

@@ -1,4 +1,5 @@
-// PipeDream's partition of a chain under its own cost model.
+// PipeDream's partition of a chain of layers, with its own cost model
+// (pipedream.cc names the paper).
 
 #pragma once
 
@@ -17,9 +18,8 @@ struct PipeDreamPartition {
   Seconds bottleneck;  // slowest stage or transfer, one microbatch
 };
 
-// For inner * outer devices, numbered group by group. Fails with
-// BadConfiguration where the tables would be larger than any use of them, or
-// take longer than a clock allows.
+// For inner * outer devices, numbered host by host. Fails with BadConfiguration
+// if the tables would be too large, or if the time limit is over.
 Result<PipeDreamPartition> pipedream_partition(
     const CostTable& costs, int kind, const Levels& levels,
     const std::function<bool()>& is_over = {});

@@ -1,29 +1,35 @@
-// PipeMare: as many stages as asked, asynchronous, without copies of weights.
+// PipeMare: the requested number of stages, asynchronous, without copies of
+// weights.
 //
 // Yang et al., "PipeMare: Asynchronous Pipeline Parallel DNN Training", MLSys
-// 2021 (arXiv 1910.05124). The paper cuts one weight tensor a stage and gives
-// no partitioning method; balancing by time and several stages a device are
-// ours. Where the memory does not suffice, stages recompute.
+// 2021 (arXiv 1910.05124). The paper has one weight tensor per stage and gives
+// no partitioning method. Ours: stages balanced by time, and several stages per
+// device. If memory is short, stages recompute (pipemare_segments.h).
 
 #include <algorithm>
 #include <optional>
 
+#include "pipewright/base/index.h"
 #include "pipewright/base/text.h"
 #include "pipewright/planners/bounds/bounds.h"
-#include "pipewright/planners/list.h"
 #include "pipewright/planners/pipemare/pipemare_cuts.h"
 #include "pipewright/planners/pipemare/pipemare_report.h"
 #include "pipewright/planners/pipemare/pipemare_segments.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/refusal.h"
-#include "pipewright/schedules/async_chunks.h"
+#include "pipewright/schedules/async_deep.h"
 #include "pipewright/schedules/generator.h"
 
 namespace pipewright {
 namespace {
 
+bool has_several_per_worker(const DeepStages& stages) {
+  return stages.ends.size() != stages.stages_of.size();
+}
+
 Result<Schedule> schedule_of(const DeepStages& stages, int microbatches) {
-  if (stages.ends.size() != stages.stages_of.size())
-    return async_chunks_schedule(stages.stages_of, microbatches);
+  if (has_several_per_worker(stages))
+    return async_deep_schedule(stages.stages_of, microbatches);
   ScheduleRequest request;
   request.workers = static_cast<int>(stages.ends.size());
   request.microbatches = microbatches;
@@ -39,8 +45,8 @@ Result<Plan> deep_plan(const DeepStages& stages, const Problem& problem,
   plan.minibatch = problem.minibatch;
   plan.microbatch = microbatch;
   plan.optimizer_words = problem.optimizer_words;
-  const bool chunks = stages.ends.size() != stages.stages_of.size();
-  plan.schedule_name = chunks ? "async-chunks" : "async-1f1b";
+  plan.schedule_name =
+      has_several_per_worker(stages) ? "async-deep" : "async-1f1b";
   PIPEWRIGHT_TRY(plan.schedule, schedule_of(stages, plan.num_microbatches()));
   int layer = 0;
   std::size_t s = 0;
@@ -64,17 +70,17 @@ class PipeMarePlanner : public Planner {
  public:
   std::string name() const override { return "pipemare"; }
   std::string summary() const override {
-    return "as many stages as asked, asynchronous, no copies of weights";
+    return "the requested number of stages, asynchronous, no copies of weights";
   }
   std::string source() const override {
     return "PipeMare: Asynchronous Pipeline Parallel DNN Training, MLSys 2021";
   }
+  PlanningEffort effort() const override { return PlanningEffort::Linear; }
 
   Result<Planned> plan(const Problem& problem) const override {
     if (problem.method != Method::PipeMare && problem.method != Method::Naive)
       return bad_configuration(
-          "the planner pipemare is for weights that move while microbatches "
-          "are on their way, not for the method \"" +
+          "pipemare plans for the methods pipemare and naive, not for \"" +
               to_text(problem.method) + "\"",
           "use --method pipemare");
     std::optional<Planned> best;
@@ -110,7 +116,8 @@ class PipeMarePlanner : public Planner {
         depth_costs(costs, stages.ends, keeping.num_microbatches(),
                     problem.optimizer_words, Slots::Alternate);
     Planned result;
-    // What is least in all may not be least on the fullest device.
+    // The segment length with the smallest sum may not be the one with the
+    // smallest peak of a device.
     for (const int segment : {0, depth.segment, 1}) {
       result.plan = keeping;
       if (segment > 0) {
@@ -137,7 +144,8 @@ class PipeMarePlanner : public Planner {
                         shortage_of(result, problem));
   }
 
-  // Its own cost model: the slowest worker's work, nobody waits.
+  // The planner's own cost model: the work of the slowest worker, without
+  // waiting.
   static void describe(Planned& result, const DeepStages& stages,
                        const CostTable& costs, const DepthCosts& depth,
                        const Problem& problem) {
@@ -146,7 +154,7 @@ class PipeMarePlanner : public Planner {
     Seconds slowest;
     for (std::size_t w = 0; w < stages.stages_of.size(); ++w) {
       stage += stages.stages_of[w];
-      const auto last = static_cast<std::size_t>(stage) - 1;
+      const std::size_t last = at(stage - 1);
       const int end = stages.ends[last];
       const int kind = devices[w].kind;
       Seconds load = costs.compute(kind, first, end);
@@ -162,7 +170,7 @@ class PipeMarePlanner : public Planner {
     const int P = static_cast<int>(stages.ends.size());
     result.why = std::to_string(P) + " stages on " +
                  std::to_string(stages.stages_of.size()) +
-                 " workers that never drain: delays of up to " +
+                 " workers that never drain; weights are delayed by up to " +
                  to_text((P - 1) / microbatches) + " steps" +
                  recomputation_text(result.plan, depth.segment);
     for (const MethodCost& method : depth.methods)
@@ -170,7 +178,7 @@ class PipeMarePlanner : public Planner {
                              to_text(method.weights) + ", activations " +
                              to_text(method.activations) + ", utilisation " +
                              to_text(method.utilisation));
-    result.notes.push_back("recompute segments of " +
+    result.notes.push_back("recompute would use segments of " +
                            std::to_string(depth.segment) + " stages");
   }
 };

@@ -2,48 +2,48 @@
 
 #include <algorithm>
 
+#include "pipewright/base/index.h"
 #include "pipewright/planners/cost_table.h"
 
 namespace pipewright {
 namespace {
 
-// Fills each run up to `most`, but leaves one thing for every run behind it.
-// The last run takes what is left.
-std::vector<int> filled(int items, int runs, double most,
-                        const std::function<double(int, int, int)>& load) {
+// Fills each group up to `limit`, but leaves one item for every later group.
+// The last group takes the rest.
+std::vector<int> filled(int items, int groups, double limit,
+                        const GroupLoad& load) {
   std::vector<int> ends;
   int first = 0;
-  for (int run = 0; run < runs; ++run) {
+  for (int group = 0; group < groups; ++group) {
     int end = first + 1;
-    const int furthest = items - (runs - 1 - run);
-    while (end < furthest && load(run, first, end + 1) <= most) ++end;
-    if (run == runs - 1) end = items;
+    const int last_end = items - (groups - 1 - group);
+    while (end < last_end && load(group, first, end + 1) <= limit) ++end;
+    if (group == groups - 1) end = items;
     ends.push_back(end);
     first = end;
   }
   return ends;
 }
 
-double largest(const std::vector<int>& ends,
-               const std::function<double(int, int, int)>& load) {
-  double most = 0;
-  int first = 0;
-  for (std::size_t run = 0; run < ends.size(); ++run) {
-    most = std::max(most, load(static_cast<int>(run), first, ends[run]));
-    first = ends[run];
+double largest_load(const std::vector<int>& ends, const GroupLoad& load) {
+  double largest = 0;
+  int first = 0, group = 0;
+  for (int end : ends) {
+    largest = std::max(largest, load(group++, first, end));
+    first = end;
   }
-  return most;
+  return largest;
 }
 
-// Ends of the smallest runs of layers that a stage may be: one layer each, or
-// one layer with weights each, what has none going with the one before.
+// Ends of the smallest possible stages: one layer each; or, if these are enough
+// stages, one layer with weights each, together with the layers without weights
+// after it.
 std::vector<int> unit_ends(const Profile& profile, int stages) {
   std::vector<int> by_layer, by_weights;
   bool has_weights = false;
   for (int l = 0; l < profile.num_layers(); ++l) {
     by_layer.push_back(l + 1);
-    const bool weights =
-        !profile.layers[static_cast<std::size_t>(l)].parameters.empty();
+    const bool weights = !profile.layers[at(l)].parameters.empty();
     if (weights && has_weights) by_weights.push_back(l);
     has_weights = has_weights || weights;
   }
@@ -53,21 +53,20 @@ std::vector<int> unit_ends(const Profile& profile, int stages) {
 
 }  // namespace
 
-std::vector<int> balanced_runs(
-    int items, int runs, const std::function<double(int, int, int)>& load) {
-  std::vector<int> best = filled(items, runs, 0, load);
-  double high = largest(best, load), low = 0;
-  // Every trial that succeeds brings the bound down to a load that some run
-  // really has, so few are needed.
+std::vector<int> balanced_groups(int items, int groups, const GroupLoad& load) {
+  std::vector<int> best = filled(items, groups, 0, load);
+  double high = largest_load(best, load), low = 0;
+  // Every success lowers the bound to a load that some group has, so few trials
+  // are needed.
   for (int i = 0; i < 100 && high - low > 1e-12 * high; ++i) {
     const double middle = (low + high) / 2;
-    std::vector<int> trial = filled(items, runs, middle, load);
-    const double most = largest(trial, load);
-    if (most > middle) {
+    std::vector<int> trial = filled(items, groups, middle, load);
+    const double largest = largest_load(trial, load);
+    if (largest > middle) {
       low = middle;
       continue;
     }
-    high = most;
+    high = largest;
     best = std::move(trial);
   }
   return best;
@@ -76,32 +75,32 @@ std::vector<int> balanced_runs(
 Result<DeepStages> deep_stages(const Problem& problem, int microbatch,
                                int stages) {
   if (stages > problem.profile->num_layers())
-    return bad_configuration(
-        std::to_string(stages) + " stages are asked for, but the model has " +
-            std::to_string(problem.profile->num_layers()) + " layers",
-        "a stage has one layer at least");
+    return bad_configuration("--stages " + std::to_string(stages) +
+                                 " is more than the " +
+                                 std::to_string(problem.profile->num_layers()) +
+                                 " layers of the model",
+                             "a stage has at least one layer");
   PIPEWRIGHT_TRY(
       const CostTable costs,
       CostTable::create(*problem.profile, *problem.cluster, microbatch));
   const std::vector<int> units = unit_ends(*problem.profile, stages);
   const auto layer = [](const std::vector<int>& ends, int i) {
-    return i == 0 ? 0 : ends[static_cast<std::size_t>(i) - 1];
+    return i == 0 ? 0 : ends[at(i - 1)];
   };
   DeepStages result;
   for (int end :
-       balanced_runs(static_cast<int>(units.size()), stages,
-                     [&](int, int first, int last) {
-                       return costs
-                           .compute(problem.cluster->devices()[0].kind,
-                                    layer(units, first), layer(units, last))
-                           .value();
-                     }))
+       balanced_groups(static_cast<int>(units.size()), stages,
+                       [&](int, int first, int last) {
+                         return costs
+                             .compute(problem.cluster->devices()[0].kind,
+                                      layer(units, first), layer(units, last))
+                             .value();
+                       }))
     result.ends.push_back(layer(units, end));
   const int workers = std::min(stages, problem.cluster->num_devices());
   int first_stage = 0;
-  for (int end : balanced_runs(stages, workers, [&](int w, int from, int to) {
-         const int kind =
-             problem.cluster->devices()[static_cast<std::size_t>(w)].kind;
+  for (int end : balanced_groups(stages, workers, [&](int w, int from, int to) {
+         const int kind = problem.cluster->devices()[at(w)].kind;
          return costs
              .compute(kind, layer(result.ends, from), layer(result.ends, to))
              .value();

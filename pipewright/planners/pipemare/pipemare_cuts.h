@@ -1,4 +1,5 @@
-// Cuts into as many stages as asked, balanced by time, and stages onto workers.
+// Cuts a model into a given number of stages, balanced by time, and assigns the
+// stages to workers. For PipeMare's planner and experiments.
 
 #pragma once
 
@@ -10,20 +11,22 @@
 
 namespace pipewright {
 
-// The ends of `runs` consecutive runs of `items` things, none empty, whose
-// largest load is least. load(run, first, end) grows with end and falls with
-// first.
-std::vector<int> balanced_runs(
-    int items, int runs, const std::function<double(int, int, int)>& load);
+// load(group, first, end) of items first..end-1; grows with `end` and falls
+// with `first`.
+using GroupLoad = std::function<double(int group, int first, int end)>;
+
+// The ends of consecutive groups of items, none empty, with the smallest
+// largest load.
+std::vector<int> balanced_groups(int items, int groups, const GroupLoad& load);
 
 struct DeepStages {
-  std::vector<int> ends;       // first layer behind each stage
-  std::vector<int> stages_of;  // consecutive stages of each worker
+  std::vector<int> ends;       // one past the last layer of each stage
+  std::vector<int> stages_of;  // number of consecutive stages of each worker
 };
 
-// Up to as many stages as layers with weights, each stage has one of them at
-// least. Workers are the first devices. Fails with BadConfiguration if there
-// are fewer layers than stages.
+// If there are enough layers with weights, each stage has at least one of them.
+// Workers are the first devices. Fails with BadConfiguration if there are fewer
+// layers than stages.
 Result<DeepStages> deep_stages(const Problem& problem, int microbatch,
                                int stages);
 

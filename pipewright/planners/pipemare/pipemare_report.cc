@@ -3,22 +3,24 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 namespace {
 
 int first_layer(const std::vector<int>& ends, int stage) {
-  return stage == 0 ? 0 : ends[static_cast<std::size_t>(stage) - 1];
+  return stage == 0 ? 0 : ends[at(stage - 1)];
 }
 int end_layer(const std::vector<int>& ends, int stage) {
-  return ends[static_cast<std::size_t>(stage)];
+  return ends[at(stage)];
 }
 
-// Slots between the forward of a microbatch `distance` stages before the point
-// where it turns round, and its backward.
+// Slots between the forward and the backward of a microbatch in a stage that is
+// `distance` stages before the last.
 int delay(int distance, Slots slots) {
   return slots == Slots::Alternate ? distance : 2 * distance + 1;
 }
-// Microbatches in flight then.
+// Microbatches in flight in that stage.
 int num_in_flight(int distance, Slots slots) {
   return slots == Slots::Alternate ? distance + 1 : 2 * distance + 1;
 }
@@ -43,9 +45,8 @@ std::vector<Bytes> inputs_of(const CostTable& costs,
   return inputs;
 }
 
-// A segment's first stage keeps its input for the whole round trip. A stage
-// recomputes as long before its backward as the segment's rest takes to come
-// back.
+// The first stage of a segment keeps its input for the whole round trip. A
+// stage recomputes just in time for the later stages of the segment.
 Bytes recompute_bytes(const std::vector<Bytes>& kept,
                       const std::vector<Bytes>& inputs, int segment,
                       Slots slots) {
@@ -53,22 +54,15 @@ Bytes recompute_bytes(const std::vector<Bytes>& kept,
   Bytes sum;
   for (int first = 0; first < P; first += segment) {
     const int last = std::min(P, first + segment) - 1;
-    sum += inputs[static_cast<std::size_t>(first)] *
-           std::int64_t{num_in_flight(P - 1 - first, slots)};
+    sum +=
+        inputs[at(first)] * std::int64_t{num_in_flight(P - 1 - first, slots)};
     for (int s = first; s <= last; ++s)
-      sum += kept[static_cast<std::size_t>(s)] *
-             std::int64_t{num_in_flight(last - s, slots)};
+      sum += kept[at(s)] * std::int64_t{num_in_flight(last - s, slots)};
   }
   return sum;
 }
 
 }  // namespace
-
-Bytes recompute_bytes(const CostTable& costs, const std::vector<int>& ends,
-                      int segment, Slots slots) {
-  return recompute_bytes(kept_of(costs, ends), inputs_of(costs, ends), segment,
-                         slots);
-}
 
 DepthCosts depth_costs(const CostTable& costs, const std::vector<int>& ends,
                        int num_microbatches, int optimizer_words, Slots slots) {
@@ -79,7 +73,7 @@ DepthCosts depth_costs(const CostTable& costs, const std::vector<int>& ends,
   for (int s = 0; s < P; ++s) {
     const int first = first_layer(ends, s), end = end_layer(ends, s);
     const Bytes parameters = costs.parameters(first, end);
-    const Bytes kept = kept_by[static_cast<std::size_t>(s)];
+    const Bytes kept = kept_by[at(s)];
     const int distance = P - 1 - s;
     once += parameters;
     stale +=
@@ -91,7 +85,7 @@ DepthCosts depth_costs(const CostTable& costs, const std::vector<int>& ends,
   DepthCosts result;
   Bytes least = Bytes::max();
   const std::vector<Bytes> inputs = inputs_of(costs, ends);
-  // The best length lies near the root of the stage count.
+  // The best length is near the square root of the number of stages.
   const int longest =
       std::min(P, 8 * static_cast<int>(std::ceil(std::sqrt(P))));
   for (int segment = 1; segment <= longest; ++segment) {
@@ -100,7 +94,7 @@ DepthCosts depth_costs(const CostTable& costs, const std::vector<int>& ends,
     least = bytes;
     result.segment = segment;
   }
-  // The weight, its gradient, the optimizer's words.
+  // Weights, gradients and optimizer state.
   const Bytes base = once * std::int64_t{2 + optimizer_words};
   const double drains = static_cast<double>(N) / (N + P - 1);
   result.methods = {

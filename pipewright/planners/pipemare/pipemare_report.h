@@ -1,8 +1,9 @@
-// What asynchronous training costs and gains at a depth: weights, activations
-// and utilisation of each method, by closed forms over a profile.
+// What asynchronous training costs and gains at a given number of stages:
+// weights, activations and utilisation of each method, by closed forms over a
+// profile.
 //
-// For PipeMare's planner and for tables; the simulator counts the same things
-// on a program. Symbols: P stages, i = 1..P; N microbatches a minibatch.
+// For PipeMare's planner and its experiment; the simulator counts the same for
+// a program. Symbols: P stages, i = 1..P; N microbatches per minibatch.
 
 #pragma once
 
@@ -14,10 +15,11 @@
 
 namespace pipewright {
 
-// How far stage i runs ahead of its own backward, and so its delay.
+// How many microbatches stage i runs ahead of its own backward, which is its
+// delay.
 enum class Slots {
-  Alternate,  // a worker runs F or B: P-i microbatches, as async-1f1b does
-  Together,   // F and B in one slot, as the paper's machine: 2(P-i)+1
+  Alternate,  // F and B in turn, as async-1f1b: P-i
+  Together,   // F and B in one slot, as in the paper: 2(P-i)+1
 };
 
 struct MethodCost {
@@ -30,18 +32,14 @@ struct MethodCost {
 struct DepthCosts {
   // sync (gpipe), sync (1f1b), stash, 2bw, pipemare, pipemare + recompute.
   std::vector<MethodCost> methods;
-  int segment = 1;  // stages that recompute from one kept input
+  int segment = 1;  // best number of stages that recompute from one kept input
 };
 
-// ends[s] is the first layer behind stage s. PipeMare's weights count the
+// ends[s] is one past the last layer of stage s. PipeMare's weights include the
 // velocity that its correction needs. The copies of stash are the mean over
-// time. Recompute segments are the best of all lengths; only a segment's first
-// stage keeps its input for the whole round trip.
+// time. With recompute only the first stage of a segment keeps its input for
+// the whole round trip.
 DepthCosts depth_costs(const CostTable& costs, const std::vector<int>& ends,
                        int num_microbatches, int optimizer_words, Slots slots);
-
-// Bytes of activations with segments of that many stages.
-Bytes recompute_bytes(const CostTable& costs, const std::vector<int>& ends,
-                      int segment, Slots slots);
 
 }  // namespace pipewright

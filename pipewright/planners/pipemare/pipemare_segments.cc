@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "pipewright/schedules/async_chunks.h"
+#include "pipewright/schedules/async_deep.h"
 
 namespace pipewright {
 
@@ -12,12 +12,12 @@ Result<Plan> recomputing(Plan plan, int segment) {
     for (Stage& stage : plan.stages) stage.recompute = true;
     return plan;
   }
-  plan.schedule_name = "async-chunks";
+  plan.schedule_name = "async-deep";
   PIPEWRIGHT_TRY(plan.schedule,
-                 async_chunks_schedule(even_chunks(stages, stages),
-                                       plan.num_microbatches(), segment));
+                 async_deep_schedule(even_stages(stages, stages),
+                                     plan.num_microbatches(), segment));
   for (int s = 0; s < stages; ++s) {
-    Stage& stage = plan.stages[static_cast<std::size_t>(s)];
+    Stage& stage = plan.stages[StageId(s).index()];
     stage.recompute = segment_end(s, stages, segment).has_value();
     stage.continues = stage.recompute && s % segment > 0;
   }

@@ -1,9 +1,9 @@
-// PipeMare Recompute: a plan whose stages make anew what their backward needs.
+// PipeMare Recompute: a plan whose stages recompute what their backward needs.
 //
 // Yang et al., "PipeMare: Asynchronous Pipeline Parallel DNN Training", MLSys
-// 2021: a segment of stages keeps the input of its first one for the whole
-// round trip, and makes the rest anew just in time. Near the square root of the
-// stage count a segment's length leaves least.
+// 2021: a segment of stages keeps only the input of its first stage for the
+// whole round trip, and recomputes the rest just in time. Memory is smallest
+// with segments of about the square root of the number of stages.
 
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace pipewright {
 
-// The same asynchronous plan with segments of so many stages, at least one. A
-// worker that takes turns among several stages cannot have two recomputations
-// of one microbatch at once: there each stage recomputes from its own input,
-// just before its backward.
+// The same asynchronous plan with segments of `segment` stages, at least one. A
+// worker with several stages cannot have two recomputations of one microbatch
+// at once, so there each stage recomputes from its own input, just before its
+// backward.
 Result<Plan> recomputing(Plan plan, int segment);
 
 bool has_segments(const Plan& plan);

@@ -9,10 +9,11 @@
 //   N  microbatches             B  bandwidth
 //
 // and holds the activations of ceil(k / d) microbatches, which must fit; d
-// divides N. The table goes from the last layer to the first, because k is then
-// known. Ours: a graph is taken in its topological order, what layers keep is
-// added up without regard to shared storage, and where nothing fits that way
-// the memory is left to recompute.
+// divides N. The table goes from the last layer to the first, because then k is
+// known. Departures: a graph is taken in its topological order; kept
+// activations are added up without regard to shared storage; and if nothing
+// fits, the table is computed again without the memory limit, and the plan
+// recomputes.
 
 #include <algorithm>
 
@@ -20,13 +21,13 @@
 #include "pipewright/base/infinity.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
-#include "pipewright/planners/list.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
 namespace {
 
-constexpr double kMostSteps = 1e9;  // some seconds
+constexpr double kMaxSteps = 1e9;  // some seconds
 
 class PiperTable {
  public:
@@ -76,7 +77,7 @@ class PiperTable {
 
   static bool is_affordable(const CostTable& costs, int devices) {
     const double n = costs.num_layers(), d = devices;
-    return n * n * d * d / 4 <= kMostSteps;
+    return n * n * d * d / 4 <= kMaxSteps;
   }
 
  private:
@@ -129,12 +130,13 @@ class PiperPlanner : public Planner {
  public:
   std::string name() const override { return "piper"; }
   std::string summary() const override {
-    return "least time per microbatch of the slowest stage, within memory";
+    return "the fastest slowest stage per microbatch, within memory";
   }
   std::string source() const override {
     return "Piper: Multidimensional Planner for DNN Parallelization, "
            "NeurIPS 2021";
   }
+  PlanningEffort effort() const override { return PlanningEffort::Quadratic; }
 
   Result<Planned> plan(const Problem& problem) const override {
     return best_over_sizes(
@@ -148,13 +150,16 @@ class PiperPlanner : public Planner {
   static Result<void> consider(const CostTable& costs, const Problem& problem,
                                Choice& choice) {
     if (!PiperTable::is_affordable(costs, problem.cluster->num_devices()))
-      return bad_configuration("piper's table would be too large",
-                               "choose another planner");
+      return bad_configuration(
+          "piper would take too long for " +
+              std::to_string(costs.num_layers()) + " layers and " +
+              std::to_string(problem.cluster->num_devices()) + " devices",
+          "choose another planner");
     auto found = PiperTable(costs, problem, true).solve();
     if (found.stages.empty()) found = PiperTable(costs, problem, false).solve();
     if (found.stages.empty() && problem.is_over())
-      choice.refuse(bad_configuration("piper's table was not done in time",
-                                      "give it more with --budget"));
+      choice.refuse(bad_configuration("the budget ended before piper was done",
+                                      "give a larger --budget"));
     if (found.stages.empty()) return {};
     const Seconds slowest(found.slowest);
     const int microbatch = costs.microbatch();

@@ -1,12 +1,13 @@
-// SPP: devices in a line by recursive min-cuts, stages and replicas on it by a
-// dynamic program, microbatches in order by rounds, and a bound on the result.
+// SPP: puts the devices in a line by recursive min-cuts, assigns stages and
+// replicas to it by a dynamic program, orders microbatches in rounds, and gives
+// a bound on the step time.
 //
 // Luo et al., "Efficient Pipeline Planning for Expedited Distributed DNN
-// Training", INFOCOM 2022 (RDO, PRM, PE). Their details are our reconstruction;
-// each file names its departures. Ours here: the best few partitions are timed
-// by the estimator, in the paper's order, in orders that hold fewer
-// microbatches and by list scheduling, and the fastest that fits the memory
-// wins. Where none fits, the partition is searched again within the memory.
+// Training", INFOCOM 2022 (RDO, PRM, PE). The details are our reconstruction;
+// each file names its departures. Ours here: the estimator times the best few
+// partitions in the paper's order, in orders that hold fewer microbatches, and
+// by list scheduling; the fastest that fits the memory is the plan. If none
+// fits, the partition is searched again with a memory limit.
 
 #include <algorithm>
 #include <list>
@@ -14,8 +15,8 @@
 
 #include "pipewright/base/text.h"
 #include "pipewright/planners/bounds/bounds.h"
-#include "pipewright/planners/list.h"
 #include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/refusal.h"
 #include "pipewright/planners/spp/spp_device_order.h"
 #include "pipewright/planners/spp/spp_search.h"
@@ -23,9 +24,9 @@
 namespace pipewright {
 namespace {
 
-// A plan for very many devices takes longer to simulate than to find.
-std::size_t partitions_timed(const Problem& problem) {
-  return problem.cluster->num_devices() <= kMostUnits ? 4 : 1;
+// For very many devices, simulating a plan takes longer than finding it.
+std::size_t max_timed_partitions(const Problem& problem) {
+  return problem.cluster->num_devices() <= kMaxUnits ? 4 : 1;
 }
 
 Pipeline mapped_pipeline(const SppCandidate& candidate, Credits credits) {
@@ -57,14 +58,14 @@ std::string shape_of(const SppCandidate& candidate) {
   return shape;
 }
 
-Bytes largest(const Estimate& estimate) {
-  Bytes most;
-  for (Bytes bytes : estimate.memory) most = std::max(most, bytes);
-  return most;
+Bytes largest_memory(const Estimate& estimate) {
+  Bytes largest;
+  for (Bytes bytes : estimate.memory) largest = std::max(largest, bytes);
+  return largest;
 }
 
-// One call of the planner: what was tried, the best of it, and what to say if
-// there is none.
+// One call of the planner: tries partitions and keeps the best plan, or what to
+// report if there is none.
 class SppRun {
  public:
   SppRun(const Problem& problem, std::string name)
@@ -80,7 +81,7 @@ class SppRun {
     }
     time_best(candidates(false), false);
     if (!best_) time_best(candidates(true), true);
-    if (!best_) return refusal();
+    if (!best_) return error();
     explain();
     return *std::move(best_);
   }
@@ -90,12 +91,11 @@ class SppRun {
     std::vector<SppCandidate> all;
     for (const SppCosts& costs : costs_) {
       if (!all.empty() && problem_.is_over()) break;
-      auto some =
-          within_memory
-              ? spp_candidates(costs, costs.partition_within_memory(),
-                               Credits::Neighbour, partitions_timed(problem_))
-              : spp_candidates(costs, costs.partition(), Credits::Rounds,
-                               partitions_timed(problem_));
+      auto some = within_memory
+                      ? spp_candidates(costs, costs.partition_within_memory(),
+                                       Credits::Neighbour, max_timed_)
+                      : spp_candidates(costs, costs.partition(),
+                                       Credits::Rounds, max_timed_);
       if (!some.empty())
         notes_.push_back("microbatch " + std::to_string(costs.microbatch()) +
                          (within_memory ? " within the memory: " : ": ") +
@@ -111,34 +111,39 @@ class SppRun {
     return all;
   }
 
-  // Orders that hold little come first, so that one that holds more must be
-  // faster to win. Within the memory every candidate gets its turn until one
+  // Times the first candidates; with `until_one_fits` also later ones until one
   // fits.
   void time_best(const std::vector<SppCandidate>& all, bool until_one_fits) {
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (i >= partitions_timed(problem_) && (best_ || !until_one_fits)) return;
+      if (i >= max_timed_ && (best_ || !until_one_fits)) return;
       if (best_ && problem_.is_over()) return;
-      std::vector<std::vector<int>> tried;
-      for (Credits kind :
-           {Credits::Neighbour, Credits::Channels, Credits::Rounds}) {
-        auto held = credits(kind, static_cast<int>(all[i].stages.size()),
-                            all[i].costs->num_microbatches());
-        if (std::find(tried.begin(), tried.end(), held) != tried.end())
-          continue;
-        tried.push_back(std::move(held));
-        if (hopeless(all[i], tried.back())) continue;
-        time(all[i], kind, mapped_pipeline(all[i], kind));
-      }
-      if (all[i].stages.size() < 2) continue;
-      Pipeline listed = mapped_pipeline(all[i], Credits::Rounds);
-      set_times(listed, all[i]);
-      time(all[i], Credits::Rounds, listed);
+      time_orders(all[i]);
     }
   }
 
-  // A device would need more than it has for weights and activations alone.
-  // The least such need is kept for the refusal.
-  bool hopeless(const SppCandidate& candidate, const std::vector<int>& held) {
+  // Orders that hold few microbatches come first, so that one that holds more
+  // is chosen only if it is faster.
+  void time_orders(const SppCandidate& candidate) {
+    std::vector<std::vector<int>> tried;
+    for (Credits kind :
+         {Credits::Neighbour, Credits::Channels, Credits::Rounds}) {
+      auto held = credits(kind, static_cast<int>(candidate.stages.size()),
+                          candidate.costs->num_microbatches());
+      if (std::find(tried.begin(), tried.end(), held) != tried.end()) continue;
+      tried.push_back(std::move(held));
+      if (exceeds_memory(candidate, tried.back())) continue;
+      time(candidate, kind, mapped_pipeline(candidate, kind));
+    }
+    if (candidate.stages.size() < 2) return;
+    Pipeline listed = mapped_pipeline(candidate, Credits::Rounds);
+    set_times(listed, candidate);
+    time(candidate, Credits::Rounds, listed);
+  }
+
+  // Whether weights and activations alone exceed a device's memory. The
+  // smallest such need is kept for the error message.
+  bool exceeds_memory(const SppCandidate& candidate,
+                      const std::vector<int>& held) {
     std::size_t worst = 0;
     const auto need = [&](std::size_t s) {
       return candidate.costs->memory(candidate.stages[s], held[s]);
@@ -166,7 +171,7 @@ class SppRun {
       error_ = timed.error();
       return;
     }
-    const Bytes peak = largest(timed->estimate);
+    const Bytes peak = largest_memory(timed->estimate);
     if (!timed->estimate.fits) {
       if (!nearest_ || peak < nearest_peak_) set_nearest(pipeline, peak);
       return;
@@ -188,7 +193,7 @@ class SppRun {
     best_->why = std::to_string(stages) + (stages == 1 ? " stage" : " stages") +
                  " of " + shape_of(*chosen_) +
                  " devices balance compute, channels and all-reduce on the "
-                 "line of devices that recursive cuts give";
+                 "line of devices given by recursive cuts";
     const Seconds bound = chosen_->bound();
     best_->notes = std::move(notes_);
     best_->notes.push_back(
@@ -199,8 +204,8 @@ class SppRun {
         to_text(best_->estimate.step) +
         (best_->estimate.step <= bound
              ? ""
-             : " (links that several channels share, or values that skip "
-               "stages, are not in the bound)"));
+             : " (the bound does not count links that several channels share, "
+               "nor values that skip stages)"));
   }
 
   Seconds largest_tail() const {
@@ -210,13 +215,13 @@ class SppRun {
     return tail;
   }
 
-  Error refusal() const {
+  Error error() const {
     if (error_ && !nearest_) return *error_;
     if (!nearest_)
       return bad_configuration(
           problem_.microbatches.empty()
               ? "no microbatch size is given"
-              : "the devices cannot be put in a line that can talk");
+              : "no line of devices has links between all neighbours");
     const Result<Planned> again = planned(*nearest_, problem_, name_);
     return again ? nothing_fits(problem_, *again) : again.error();
   }
@@ -224,6 +229,7 @@ class SppRun {
   const Problem& problem_;
   const std::string name_;
   const std::vector<DeviceId> order_;
+  const std::size_t max_timed_ = max_timed_partitions(problem_);
   std::list<SppCosts> costs_;  // candidates point to them
   std::vector<std::string> notes_;
   std::optional<Planned> best_;
@@ -243,6 +249,7 @@ class SppPlanner : public Planner {
     return "Efficient Pipeline Planning for Expedited Distributed DNN "
            "Training, INFOCOM 2022";
   }
+  PlanningEffort effort() const override { return PlanningEffort::Search; }
   Result<Planned> plan(const Problem& problem) const override {
     if (is_asynchronous(problem.method))
       return bad_configuration("spp plans synchronous training only",

@@ -1,29 +1,63 @@
 #include "pipewright/planners/spp/spp_costs.h"
 
 #include <algorithm>
-#include <limits>
-#include <memory>
-
-#include "pipewright/base/index.h"
 
 namespace pipewright {
 namespace {
 
-// Ends of `parts` runs of `count` things, as equal as can be, from 0 on.
-std::vector<int> equal_parts(int count, int parts) {
+// 0, and the ends of `windows` ranges of `count` items, as equal as possible.
+std::vector<int> window_ends(int count, int windows) {
   std::vector<int> ends;
-  for (int p = 0; p <= parts; ++p)
-    ends.push_back(
-        static_cast<int>(static_cast<std::int64_t>(count) * p / parts));
+  for (int w = 0; w <= windows; ++w)
+    ends.push_back(static_cast<int>(std::int64_t{count} * w / windows));
   return ends;
 }
 
-// Groups divide a host's devices evenly where the numbers allow it.
-int group_size(int devices, int most_groups) {
+// A power of two, so that groups divide a host's devices evenly.
+int group_size(int devices, int max_groups) {
   int size = 1;
-  while ((devices + size - 1) / size > most_groups) size *= 2;
+  while ((devices + size - 1) / size > max_groups) size *= 2;
   return size;
 }
+
+// Kept bytes of a growing range of layers, each storage once.
+class KeptStorages {
+ public:
+  KeptStorages(const Profile& profile, const std::vector<LayerSizes>& sizes)
+      : profile_(profile),
+        sizes_(sizes),
+        storages_(profile.storages()),
+        counted_(sizes.size(), -1) {}
+
+  void start() {
+    ++range_;
+    sum_ = 0;
+  }
+  // Adds a layer and returns the sum.
+  double add(LayerId id) {
+    const ProfileLayer& layer = profile_.layers[id.index()];
+    for (std::size_t i = 0; i < layer.inputs.size(); ++i)
+      if (layer.keeps_input[i]) count(layer.inputs[i]);
+    if (layer.keeps_output) count(id);
+    sum_ += static_cast<double>(sizes_[id.index()].keeps_private.value());
+    return sum_;
+  }
+
+ private:
+  void count(LayerId layer) {
+    const std::size_t storage = storages_[layer.index()].index();
+    if (counted_[storage] == range_) return;
+    counted_[storage] = range_;
+    sum_ += static_cast<double>(sizes_[storage].output.value());
+  }
+
+  const Profile& profile_;
+  const std::vector<LayerSizes>& sizes_;
+  const std::vector<LayerId> storages_;  // of each layer's output
+  std::vector<int> counted_;             // the last range that counted it
+  int range_ = -1;
+  double sum_ = 0;
+};
 
 }  // namespace
 
@@ -47,17 +81,17 @@ Result<SppCosts> SppCosts::create(const Problem& problem,
 
 void SppCosts::choose_units() {
   const int devices = static_cast<int>(order_.size());
-  const int size = group_size(devices, kMostUnits);
+  const int size = group_size(devices, kMaxUnits);
   for (int end = 0; end < devices; end += size) units_.push_back(end);
   units_.push_back(devices);
 }
 
-// Of each window of layers the position that the fewest bytes cross.
+// In each window of layers, the position with the fewest bytes crossing.
 Result<void> SppCosts::choose_cuts() {
   PIPEWRIGHT_TRY(const CostTable* table, table_at(microbatch_));
   const int layers = table->num_layers();
   if (layers == 0) return bad_configuration("the profile has no layer");
-  const auto windows = equal_parts(layers, std::min(layers, kMostBlocks));
+  const auto windows = window_ends(layers, std::min(layers, kMaxBlocks));
   cuts_ = {0};
   for (std::size_t w = 1; w + 1 < windows.size(); ++w) {
     int best = windows[w];
@@ -128,8 +162,8 @@ Result<const SppCosts::Sums*> SppCosts::sums_of(
   return &sums_.emplace(key, std::move(sums)).first->second;
 }
 
-// A stage's load is M (forward + backward) + all-reduce + update, each of them
-// a difference of sums, so one array per range has them all.
+// A stage's load is M (forward + backward) + all-reduce + update. Each term is
+// a difference of prefix sums, so one array of sums per range is enough.
 Result<void> SppCosts::add_ranges() {
   LinkCosts links(*problem_->cluster);
   sums_of_range_.assign(partition_.ranges.size(), nullptr);
@@ -200,6 +234,71 @@ std::vector<StageLoad> SppCosts::loads(
     loads.push_back(load);
   }
   return loads;
+}
+
+Result<void> SppCosts::add_kept() {
+  PIPEWRIGHT_TRY(
+      const std::vector<LayerSizes> sizes,
+      sizes_at(*problem_->profile, microbatch_, Outside::Extrapolate));
+  KeptStorages storages(*problem_->profile, sizes);
+  const int blocks = partition_.num_layers;
+  kept_.assign(at(blocks + 1) * at(blocks + 1), 0.0F);
+  for (int first = 0; first < blocks; ++first) {
+    storages.start();
+    double sum = 0;
+    for (int end = first + 1; end <= blocks; ++end) {
+      for (int l = cuts_[at(end - 1)]; l < cuts_[at(end)]; ++l)
+        sum = storages.add(LayerId(l));
+      // Slightly less than the double, so that it stays a lower bound.
+      kept_[at(first) * at(blocks + 1) + at(end)] =
+          static_cast<float>(sum * (1 - 1e-6));
+    }
+  }
+  return {};
+}
+
+double SppCosts::needed(int first_block, int end_block, int on_samples,
+                        int held) const {
+  const double weights =
+      parameters_[at(end_block)] - parameters_[at(first_block)];
+  const double kept =
+      kept_[at(first_block) * at(partition_.num_layers + 1) + at(end_block)];
+  return weights * (2 + problem_->optimizer_words) +
+         kept * held * on_samples / microbatch_;
+}
+
+Bytes SppCosts::memory(const PartitionStage& stage, int held) const {
+  return Bytes(
+      static_cast<std::int64_t>(needed(stage.first_layer, stage.end_layer,
+                                       samples(devices(stage).size()), held)));
+}
+
+Bytes SppCosts::memory_limit(const PartitionStage& stage) const {
+  Bytes least = Bytes::max();
+  for (DeviceId device : devices(stage))
+    least = std::min(least, problem_->memory_of(device));
+  return least;
+}
+
+PartitionProblem SppCosts::partition_within_memory() const {
+  PartitionProblem limited = partition_;
+  limited.farthest = [this](int stages, int first, int end) {
+    const PartitionStage range{first, end, 0, 0};
+    const auto limit = static_cast<double>(memory_limit(range).value());
+    const int on_samples = samples(devices(range).size());
+    const int held = std::min(stages, num_microbatches_);
+    const int blocks = partition_.num_layers;
+    std::vector<int> farthest;
+    int reach = 0;
+    for (int l = 0; l < blocks; ++l) {
+      reach = std::max(reach, l);
+      while (reach < blocks && needed(l, reach + 1, on_samples, held) <= limit)
+        ++reach;
+      farthest.push_back(reach);
+    }
+    return farthest;
+  };
+  return limited;
 }
 
 }  // namespace pipewright

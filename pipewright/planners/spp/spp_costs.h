@@ -1,11 +1,15 @@
-// Costs of one problem at one microbatch size for SPP: what a run of layers on
-// a run of the device line takes, as the tables that spp_partition.h searches
-// and as the loads that spp_order.h puts in order.
+// Costs of one problem at one microbatch size for SPP: the time of a range of
+// layers on a range of the line of devices, as the tables that spp_partition.h
+// searches and as the loads that spp_order.h orders.
 //
-// More devices than kMostUnits are taken in equal groups that stay together,
-// and of more layers than kMostBlocks only the cheapest cuts are looked at, so
-// that a thousand devices are planned as fast as a few dozen. Devices of
-// different kinds in one run work at the pace of the slower, layer by layer.
+// More devices than kMaxUnits are grouped, and of more layers than kMaxBlocks
+// only the cheapest cuts are tried, so that a thousand devices are planned as
+// fast as a few dozen. Devices of different kinds in one range work at the pace
+// of the slowest, layer by layer.
+//
+// The paper's model has no memory; the memory here is ours. It is a lower bound
+// (without workspace and buffers), so that it never excludes a plan that would
+// fit; the estimator decides.
 
 #pragma once
 
@@ -13,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "pipewright/base/index.h"
 #include "pipewright/base/result.h"
 #include "pipewright/planners/cost_table.h"
 #include "pipewright/planners/planner.h"
@@ -22,19 +27,19 @@
 
 namespace pipewright {
 
-inline constexpr int kMostUnits = 64;
-inline constexpr int kMostBlocks = 256;
+inline constexpr int kMaxUnits = 64;
+inline constexpr int kMaxBlocks = 256;
 
 class SppCosts {
  public:
-  // Fails if the profile lacks a kind of device or cannot be read at this size.
+  // Fails if the profile lacks a kind of device or the sizes.
   static Result<SppCosts> create(const Problem& problem,
                                  const std::vector<DeviceId>& order,
                                  int microbatch);
 
   int microbatch() const { return microbatch_; }
   int num_microbatches() const { return num_microbatches_; }
-  // Blocks of layers as its layers, groups of devices as its devices.
+  // Its layers are blocks of layers, its devices are groups of devices.
   const PartitionProblem& partition() const { return partition_; }
   // The same with a limit on memory: weights, their gradients and optimizer
   // state, and what 1F1B keeps of activations.
@@ -43,10 +48,9 @@ class SppCosts {
   std::vector<StageLoad> loads(const std::vector<PartitionStage>& stages) const;
   std::span<const DeviceId> devices(const PartitionStage& stage) const;
   int end_layer(const PartitionStage& stage) const {
-    return cuts_[static_cast<std::size_t>(stage.end_layer)];
+    return cuts_[at(stage.end_layer)];
   }
-  // What a device of the stage needs at least when it holds `held`
-  // microbatches.
+  // The least that a device of the stage needs if it holds `held` microbatches.
   Bytes memory(const PartitionStage& stage, int held) const;
   Bytes memory_limit(const PartitionStage& stage) const;
 
@@ -73,7 +77,7 @@ class SppCosts {
   const Problem* problem_ = nullptr;
   std::vector<DeviceId> order_;
   int microbatch_ = 1, num_microbatches_ = 1;
-  std::vector<int> units_;  // ends of the groups in the order, from 0 on
+  std::vector<int> units_;  // 0, and the ends of the groups in the order
   std::vector<int> cuts_;   // layers before each block, and all layers
   std::vector<double> parameters_;   // bytes before each cut
   std::map<int, CostTable> tables_;  // by samples

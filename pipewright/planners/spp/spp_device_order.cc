@@ -8,11 +8,12 @@
 namespace pipewright {
 namespace {
 
-// Sums of the same bandwidths in another order differ in the last bits.
+// Allows for rounding: sums of the same bandwidths in another order differ.
 bool is_less(double a, double b) { return a < b - 1e-9 * (a + b); }
 
-// One phase: vertices by attachment to those already taken. Fills `order` with
-// the vertices that are left and returns the attachment of the last.
+// One phase of Stoer and Wagner: `order` becomes the vertices in `left`, each
+// the one that is most attached to those before it. Returns the attachment of
+// the last.
 double attachment_order(const Bandwidths& weights, const std::vector<int>& left,
                         std::vector<int>& order) {
   std::vector<double> attached(weights.size(), 0);
@@ -20,12 +21,12 @@ double attachment_order(const Bandwidths& weights, const std::vector<int>& left,
   order.clear();
   double last = 0;
   while (!waiting.empty()) {
-    std::size_t most = 0;
+    std::size_t best = 0;
     for (std::size_t i = 1; i < waiting.size(); ++i)
-      if (is_less(attached[at(waiting[most])], attached[at(waiting[i])]))
-        most = i;
-    const int taken = waiting[most];
-    waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(most));
+      if (is_less(attached[at(waiting[best])], attached[at(waiting[i])]))
+        best = i;
+    const int taken = waiting[best];
+    waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(best));
     last = attached[at(taken)];
     order.push_back(taken);
     for (int v : waiting) attached[at(v)] += weights[at(taken)][at(v)];
@@ -42,7 +43,7 @@ std::vector<int> everything_but(const std::vector<int>& part, std::size_t n) {
   return rest;
 }
 
-bool is_even(const Bandwidths& b) {
+bool are_all_equal(const Bandwidths& b) {
   for (std::size_t i = 0; i < b.size(); ++i)
     for (std::size_t j = 0; j < b.size(); ++j)
       if (i != j && b[i][j] != b[0][1]) return false;
@@ -77,17 +78,17 @@ std::vector<int> joined(const Bandwidths& b, std::vector<int> head,
   return head;
 }
 
-// `vertices` is ascending, so its smallest is vertex 0 of what is cut.
+// `vertices` is ascending, so the smallest is vertex 0 of the graph to cut.
 std::vector<int> ordered(const Bandwidths& all,
                          const std::vector<int>& vertices) {
   if (vertices.size() < 3) return vertices;
   const Bandwidths b = among(all, vertices);
-  if (is_even(b)) return vertices;
+  if (are_all_equal(b)) return vertices;
   const auto named = [&](std::vector<int> part) {
     for (int& v : part) v = vertices[at(v)];
     return part;
   };
-  if (static_cast<int>(vertices.size()) > kMostVerticesCut) {
+  if (static_cast<int>(vertices.size()) > kMaxVerticesCut) {
     std::vector<int> left(vertices.size()), order;
     std::iota(left.begin(), left.end(), 0);
     attachment_order(b, left, order);
@@ -187,7 +188,7 @@ Bandwidths shared_bandwidths(const Cluster& cluster) {
 
 std::vector<DeviceId> recursive_device_order(const Cluster& cluster) {
   const Bandwidths b = shared_bandwidths(cluster);
-  if (cluster.num_devices() > kMostVerticesCut) return by_host(cluster, b);
+  if (cluster.num_devices() > kMaxVerticesCut) return by_host(cluster, b);
   std::vector<DeviceId> order;
   for (int d : recursive_order(b)) order.push_back(DeviceId(d));
   return order;

@@ -1,12 +1,12 @@
-// SPP's first step (RDO): devices in a line, so that well connected ones stand
-// side by side and weak connections are crossed once. The partition then gives
-// every stage a run of that line.
+// SPP's first step (RDO): puts the devices in a line, so that well connected
+// devices are neighbours and slow links are crossed once. The partition then
+// gives every stage a range of that line.
 //
 // Luo et al., "Efficient Pipeline Planning for Expedited Distributed DNN
 // Training", INFOCOM 2022: cut the graph of devices where the least bandwidth
 // crosses (Stoer and Wagner, "A Simple Min-Cut Algorithm", JACM 1997), order
-// both parts in the same way, and join the two lists. Rules for ties and the
-// turning of lists at a joint are ours.
+// both sides in the same way, and join the two lists. Ours: the rules for ties,
+// and that a list is reversed where that makes the joint faster.
 
 #pragma once
 
@@ -16,32 +16,34 @@
 
 namespace pipewright {
 
-// Symmetric; 0 where two cannot talk. The diagonal is not looked at.
+// Symmetric; 0 without a link. The diagonal is not used.
 using Bandwidths = std::vector<std::vector<double>>;
 
 struct MinCut {
   double weight = 0;      // bandwidth across
-  std::vector<int> part;  // ascending; the part without the first vertex
+  std::vector<int> part;  // ascending; the side without the first vertex
 };
 
-// A cut of least weight of a graph with at least two vertices; of equal ones
-// that Stoer and Wagner's phases find the most balanced, then the first found.
+// A cut of smallest weight of a graph with at least two vertices. Of equal ones
+// that the phases of Stoer and Wagner find, the most balanced, then the first.
 // O(n^3).
 MinCut global_min_cut(const Bandwidths& bandwidths);
 
-// Every vertex once. Equal bandwidths give 0, 1, 2, ...; the part with the
-// smallest vertex stands first; a list is turned round only where that makes
-// the bandwidth across the joint larger. Beyond kMostVerticesCut the order of
-// greatest attachment stands in for the cuts.
+// Every vertex once. Equal bandwidths give 0, 1, 2, ...; the side with the
+// smallest vertex is first; a list is reversed only where that makes the
+// bandwidth across the joint larger. More than kMaxVerticesCut vertices are
+// ordered by attachment instead of cuts.
 std::vector<int> recursive_order(const Bandwidths& bandwidths);
-inline constexpr int kMostVerticesCut = 256;
+inline constexpr int kMaxVerticesCut = 256;
 
-// What each pair of devices gets when all pairs talk at once: its link, or its
-// share of what it shares with other pairs. So a cut's weight is what can cross
-// it, and a host's network card is not counted once for each of its pairs.
+// The bandwidth of each pair of devices when all pairs send at once: that of
+// its link, or its share of a resource that other pairs use too. So the weight
+// of a cut is what can cross it, and a host's network card is not counted once
+// per pair.
 Bandwidths shared_bandwidths(const Cluster& cluster);
 
-// The order of a cluster's devices. Many devices are ordered by host first.
+// The order of a cluster's devices. Very many devices are ordered by host
+// first.
 std::vector<DeviceId> recursive_device_order(const Cluster& cluster);
 
 }  // namespace pipewright

@@ -1,12 +1,14 @@
 #include "pipewright/planners/spp/spp_links.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "pipewright/base/index.h"
+#include "pipewright/base/infinity.h"
 
 namespace pipewright {
 namespace {
 
-// Slices as lowering makes them: of n replicas the i-th has these samples.
+// The first sample of a replica's slice, as in lowering.
 int first_sample(int replica, int replicas, int microbatch) {
   return static_cast<int>(static_cast<std::int64_t>(microbatch) * replica /
                           replicas);
@@ -26,14 +28,14 @@ void LinkCosts::start() {
 void LinkCosts::add(DeviceId from, DeviceId to, double share) {
   const Link* link = cluster_.link(from, to);
   if (link == nullptr) {
-    slowest_.per_byte = std::numeric_limits<double>::infinity();
+    slowest_.per_byte = kInfinity;
     return;
   }
   slowest_.per_byte =
       std::max(slowest_.per_byte, share / link->bandwidth.value());
   slowest_.fixed = std::max(slowest_.fixed, link->latency.value());
   for (const Link::Use& use : link->uses) {
-    const auto resource = static_cast<std::size_t>(use.resource);
+    const std::size_t resource = at(use.resource);
     const bool half = cluster_.resources()[resource].duplex == Duplex::Half;
     const std::size_t slot = 2 * resource + (use.upstream && !half ? 1 : 0);
     if (carried_[slot] == 0) touched_.push_back(slot);
@@ -63,8 +65,7 @@ LinkCost LinkCosts::channel(std::span<const DeviceId> from,
       const int overlap = std::min(i_end, j_end) -
                           std::max(first_sample(i, senders, microbatch),
                                    first_sample(j, receivers, microbatch));
-      const DeviceId a = from[static_cast<std::size_t>(i)];
-      const DeviceId b = to[static_cast<std::size_t>(j)];
+      const DeviceId a = from[at(i)], b = to[at(j)];
       if (overlap > 0)
         add(back ? b : a, back ? a : b,
             static_cast<double>(overlap) / microbatch);

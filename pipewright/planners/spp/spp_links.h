@@ -1,12 +1,15 @@
-// What it costs two runs of devices to exchange a microbatch, and one run to
-// add up its gradients.
+// The time in which two ranges of devices exchange a microbatch, and one range
+// reduces its gradients.
 //
-// Departures from SPP's paper, so that its cost is that of what a plan really
-// does: replicas exchange the overlaps of their slices, where the paper has
-// every sender talk to every receiver with an equal part; a ring uses the links
-// between neighbours, where the paper takes the slowest of all pairs; latency
-// counts; and a resource that several links share (a network card) carries the
-// sum of their bytes.
+// Departures from the SPP paper (spp.cc), so that the cost is that of what a
+// plan does:
+//   - Replicas exchange the overlaps of their slices. In the paper every sender
+//     sends an equal part to every receiver.
+//   - A ring uses the links between neighbours. The paper takes the slowest
+//     link of all pairs.
+//   - Latency counts.
+//   - A resource that several links share (a network card) carries the sum of
+//     their bytes.
 
 #pragma once
 
@@ -19,7 +22,7 @@
 namespace pipewright {
 
 struct LinkCost {
-  double per_byte = 0;  // seconds; infinity: some pair cannot talk
+  double per_byte = 0;  // seconds; infinite: some pair has no link
   double fixed = 0;     // seconds
 };
 
@@ -27,15 +30,15 @@ class LinkCosts {
  public:
   explicit LinkCosts(const Cluster& cluster);
 
-  // Per byte of the whole microbatch, one way, the slower of the two.
+  // Per byte of the whole microbatch, in the slower direction.
   LinkCost channel(std::span<const DeviceId> from, std::span<const DeviceId> to,
                    int microbatch);
-  // Per byte of the gradients, which every device has.
+  // Per byte of the gradients that every device holds.
   LinkCost ring(std::span<const DeviceId> devices);
 
  private:
-  // Starts afresh, adds transfers that go on at the same time, and tells what
-  // they take.
+  // start() forgets all transfers, add() adds one that runs at the same time as
+  // the others, total() is the time of all together.
   void start();
   void add(DeviceId from, DeviceId to, double share);
   LinkCost total() const;

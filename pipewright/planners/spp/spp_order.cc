@@ -8,7 +8,7 @@
 namespace pipewright {
 namespace {
 
-// The round in which each microbatch starts: ceil(m x), in whole numbers.
+// The round in which each microbatch starts: ceil(m x), in integers.
 std::vector<int> starts(const std::vector<int>& held, int microbatches) {
   const int stages = static_cast<int>(held.size());
   std::vector<int> rounds(at(microbatches));
@@ -16,16 +16,17 @@ std::vector<int> starts(const std::vector<int>& held, int microbatches) {
     int round = m;
     for (int s = 0; s < stages; ++s)
       if (held[at(s)] < microbatches) {
-        const int way = 4 * (stages - 1 - s), k = held[at(s)];
-        round = std::max(round,
-                         static_cast<int>((std::int64_t{m} * way + k - 1) / k));
+        const int rounds_back = 4 * (stages - 1 - s), k = held[at(s)];
+        round = std::max(
+            round,
+            static_cast<int>((std::int64_t{m} * rounds_back + k - 1) / k));
       }
     rounds[at(m)] = round;
   }
   return rounds;
 }
 
-// Every stage and channel with the time at which it is free.
+// Runs the rounds. Keeps for every stage and channel the time when it is free.
 class Rounds {
  public:
   Rounds(const std::vector<StageLoad>& stages, int microbatches, Credits kind)
@@ -70,7 +71,7 @@ class Rounds {
       const StageLoad& stage = stages_[at(s)];
       const int forward = worked_on(t, 2 * s);
       const int backward = worked_on(t, blocks - 1 - 2 * s);
-      // The order of the stage, when both fall into one round.
+      // The order in the stage if both are in one round.
       const bool forward_first =
           forward >= 0 && backward >= 0 && forward - held_[at(s)] < backward;
       double& free = stage_free_[at(s)];
@@ -98,11 +99,11 @@ class Rounds {
 std::vector<int> credits(Credits kind, int num_stages, int num_microbatches) {
   std::vector<int> held;
   for (int s = 0; s < num_stages; ++s) {
-    const int behind = num_stages - 1 - s;
-    const int most = kind == Credits::Rounds     ? 4 * behind
-                     : kind == Credits::Channels ? 2 * behind + 1
-                                                 : behind + 1;
-    held.push_back(std::clamp(most, 1, num_microbatches));
+    const int after = num_stages - 1 - s;
+    const int max_held = kind == Credits::Rounds     ? 4 * after
+                         : kind == Credits::Channels ? 2 * after + 1
+                                                     : after + 1;
+    held.push_back(std::clamp(max_held, 1, num_microbatches));
   }
   return held;
 }
@@ -114,20 +115,11 @@ const char* schedule_of(Credits kind) {
 }
 
 Seconds largest_load(const std::vector<StageLoad>& stages) {
-  Seconds most;
+  Seconds largest;
   for (const StageLoad& stage : stages)
-    most = std::max(
-        {most, stage.forward + stage.backward, stage.channel + stage.channel});
-  return most;
-}
-
-Seconds load_bound(const std::vector<StageLoad>& stages, int microbatches) {
-  Seconds most;
-  for (const StageLoad& stage : stages)
-    most = std::max(
-        {most, (stage.forward + stage.backward) * microbatches + stage.tail,
-         stage.channel * (2.0 * microbatches)});
-  return most;
+    largest = std::max({largest, stage.forward + stage.backward,
+                        stage.channel + stage.channel});
+  return largest;
 }
 
 Seconds order_seconds(const std::vector<StageLoad>& stages, int microbatches,

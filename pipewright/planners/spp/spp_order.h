@@ -1,19 +1,20 @@
-// SPP's third step (PE): in which order stages and channels take microbatches,
-// how long that takes, and how long it can take at most. On numbers alone;
-// the schedules of the same orders are spp-pe, spp-pe-capped and 1f1b.
+// SPP's third step (PE): the order in which stages and channels process
+// microbatches, its time, and a bound on that time. Works on plain numbers; the
+// schedules with these orders are spp-pe, spp-pe-capped and 1f1b.
 //
 // Luo et al., "Efficient Pipeline Planning for Expedited Distributed DNN
 // Training", INFOCOM 2022. A microbatch passes through J = 4S-3 blocks: each
-// stage but the last and each channel both ways, the last stage once. In rounds
-// every stage and channel does at most one block of each direction, so a round
-// lasts at most C, the largest load of a stage or channel, and
+// stage except the last and each channel in both directions, the last stage
+// once. In a round every stage and channel does at most one block per
+// direction. So a round lasts at most C, the largest load of a stage or
+// channel, and with the all-reduce A
 //
 //   T <= (M + 4S-4) C + max A = (1 + (4S-4)/M) M C + max A.
 //
-// Orders that hold fewer microbatches are ours, and so is their bound. With K_s
-// microbatches held at stage s the way to the end and back, 4(S-s) rounds, must
-// pass before the K_s-th next microbatch may follow. Starting microbatch m in
-// round ceil(m x), x = max(1, max_s 4(S-s)/K_s), keeps all of that:
+// Orders that hold fewer microbatches are ours, and so is their bound. If stage
+// s holds K_s microbatches, the 4(S-s) rounds to the end and back must pass
+// before the K_s-th next microbatch may follow. Starting microbatch m in round
+// ceil(m x), x = max(1, max_s 4(S-s)/K_s), satisfies that for all stages:
 //
 //   T <= (ceil((M-1) x) + 4S-3) C + max A.
 
@@ -28,10 +29,10 @@ namespace pipewright {
 struct StageLoad {
   Seconds forward, backward;  // of one microbatch
   Seconds tail;               // once, after the last backward
-  Seconds channel;            // to the next stage, one microbatch, one way
+  Seconds channel;  // to the next stage, one microbatch, one direction
 };
 
-// Microbatches that each stage holds, from the first on.
+// How many microbatches stage s = 1..S holds.
 enum class Credits {
   Rounds,     // 4(S-s): spp-pe
   Channels,   // 2(S-s)+1: spp-pe-capped
@@ -42,13 +43,11 @@ const char* schedule_of(Credits kind);
 
 // C: the largest load of a stage or channel for one microbatch.
 Seconds largest_load(const std::vector<StageLoad>& stages);
-// The largest of a stage's whole work or a channel's: no order is faster.
-Seconds load_bound(const std::vector<StageLoad>& stages, int microbatches);
-// When the last stage is done, every stage and channel following the order of
-// the rounds as early as it can.
+// The time until the last stage is done, if every stage and channel follows the
+// order of the rounds and starts as early as possible.
 Seconds order_seconds(const std::vector<StageLoad>& stages, int microbatches,
                       Credits kind);
-// What it can take at most, as above.
+// The bound above.
 Seconds order_bound(const std::vector<StageLoad>& stages, int microbatches,
                     Credits kind);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "pipewright/base/check.h"
-#include "pipewright/base/index.h"
 
 namespace pipewright {
 namespace {
@@ -25,34 +24,30 @@ void PartitionProblem::resize(int layers, int devices) {
 
 Partition::Partition(const PartitionProblem& problem) : problem_(problem) {
   PIPEWRIGHT_CHECK(problem.num_layers < 65536 && problem.num_devices < 65536,
-                   "more layers or devices than a table can name");
-  const int most =
-      std::min({problem.num_layers, problem.num_devices, problem.most_stages});
-  Loads behind, loads;
-  for (int k = 1; k <= most; ++k) {
+                   "too many layers or devices for a table");
+  Loads next_loads, loads;
+  for (int k = 1; k <= std::min(problem.num_layers, problem.num_devices); ++k) {
     loads.clear();
     if (k == 1)
       last_stage(loads);
     else
-      stage_before(behind, loads);
-    behind.swap(loads);
+      stage_before(next_loads, loads);
+    next_loads.swap(loads);
   }
 }
 
 Partition::Table& Partition::add_table() {
   Table& table = tables_.emplace_back();
-  table.place.assign(problem_.ranges.size(), -1);
+  table.row.assign(problem_.ranges.size(), -1);
   return table;
 }
 
-std::int32_t Partition::place_row(Table& table, Loads& loads, int first,
-                                  int end,
-                                  const std::vector<double>& row) const {
-  const auto place = static_cast<std::int32_t>(table.whole.size());
-  table.place[problem_.range_index(first, end)] = place;
+void Partition::add_row(Table& table, Loads& loads, int first, int end,
+                        const std::vector<double>& row) const {
+  table.row[problem_.range_index(first, end)] =
+      static_cast<std::int32_t>(table.whole.size());
   table.whole.push_back(row[0]);
   loads.insert(loads.end(), row.begin(), row.end());
-  return place;
 }
 
 void Partition::last_stage(Loads& loads) {
@@ -67,24 +62,24 @@ void Partition::last_stage(Loads& loads) {
     for (int l = 0; l < n; ++l)
       if (farthest[at(l)] >= n)
         row[at(l)] = range.load[at(n)] - range.load[at(l)] + range.fixed;
-    if (is_possible(row)) place_row(table, loads, first, end, row);
+    if (is_possible(row)) add_row(table, loads, first, end, row);
   }
 }
 
 // For every cut, the best range of the next stage and its load.
-bool Partition::best_next(const Table& next, const Loads& behind, int first,
+bool Partition::best_next(const Table& next, const Loads& next_loads, int first,
                           int end, std::vector<double>& best,
                           std::uint16_t* next_end) const {
   const int n = problem_.num_layers;
   bool any = false;
   std::fill(best.begin(), best.end(), kNoPartition);
   for (int c = end + 1; c <= problem_.num_devices; ++c) {
-    const std::int32_t place = next.place[problem_.range_index(end, c)];
+    const std::int32_t row = next.row[problem_.range_index(end, c)];
     const auto& channel =
         problem_.channels[problem_.channel_index(first, end, c)];
-    if (place < 0 || !(channel.per_byte < kNoPartition)) continue;
+    if (row < 0 || !(channel.per_byte < kNoPartition)) continue;
     any = true;
-    const double* load = &behind[at(place) * at(n + 1)];
+    const double* load = &next_loads[at(row) * at(n + 1)];
     for (int m = 1; m < n; ++m) {
       const double through =
           problem_.crossing[at(m)] * channel.per_byte + channel.fixed;
@@ -98,7 +93,7 @@ bool Partition::best_next(const Table& next, const Loads& behind, int first,
   return any;
 }
 
-void Partition::stage_before(const Loads& behind, Loads& loads) {
+void Partition::stage_before(const Loads& next_loads, Loads& loads) {
   Table& table = add_table();
   const Table& next = tables_[tables_.size() - 2];
   const int n = problem_.num_layers, k = static_cast<int>(tables_.size());
@@ -108,7 +103,7 @@ void Partition::stage_before(const Loads& behind, Loads& loads) {
     for (int end = first + 1; end < problem_.num_devices; ++end) {
       const auto& range = problem_.ranges[problem_.range_index(first, end)];
       if (range.load.empty() ||
-          !best_next(next, behind, first, end, best, next_end.data()))
+          !best_next(next, next_loads, first, end, best, next_end.data()))
         continue;
       std::vector<int> farthest;
       if (problem_.farthest) farthest = problem_.farthest(k, first, end);
@@ -118,7 +113,7 @@ void Partition::stage_before(const Loads& behind, Loads& loads) {
             farthest.empty() ? n - 1 : std::min(n - 1, farthest[at(l)]);
         const double before = range.load[at(l)] - range.fixed;
         for (int m = l + 1; m <= last; ++m) {
-          // Longer stages only get slower.
+          // Longer stages only take longer.
           const double load = range.load[at(m)] - before;
           if (load >= row[at(l)]) break;
           const double larger = std::max(load, best[at(m)]);
@@ -129,7 +124,7 @@ void Partition::stage_before(const Loads& behind, Loads& loads) {
         }
       }
       if (!is_possible(row)) continue;
-      place_row(table, loads, first, end, row);
+      add_row(table, loads, first, end, row);
       table.cut.insert(table.cut.end(), cut.begin(), cut.end());
       table.next_end.insert(table.next_end.end(), next_end.begin(),
                             next_end.end());
@@ -137,21 +132,21 @@ void Partition::stage_before(const Loads& behind, Loads& loads) {
 }
 
 double Partition::load(int stages, int first, int end) const {
-  if (stages < 1 || stages > most_stages()) return kNoPartition;
+  if (stages < 1 || stages > max_stages()) return kNoPartition;
   const Table& table = tables_[at(stages - 1)];
-  const std::int32_t place = table.place[problem_.range_index(first, end)];
-  return place < 0 ? kNoPartition : table.whole[at(place)];
+  const std::int32_t row = table.row[problem_.range_index(first, end)];
+  return row < 0 ? kNoPartition : table.whole[at(row)];
 }
 
 std::vector<PartitionStage> Partition::stages(int stages, int first,
                                               int end) const {
   PIPEWRIGHT_CHECK(load(stages, first, end) < kNoPartition,
-                   "no partition to tell of");
+                   "there is no such partition");
   std::vector<PartitionStage> list;
   int layer = 0;
   for (int k = stages; k > 1; --k) {
     const Table& table = tables_[at(k - 1)];
-    const std::size_t row = at(table.place[problem_.range_index(first, end)]) *
+    const std::size_t row = at(table.row[problem_.range_index(first, end)]) *
                             at(problem_.num_layers);
     const int cut = table.cut[row + at(layer)];
     const int next_end = table.next_end[row + at(cut)];

@@ -1,24 +1,24 @@
-// SPP's second step (PRM): layers cut into stages, stages onto runs of a line
-// of devices, a run of several devices being replicas; the largest load is as
-// small as it can be. Plain numbers in, plain numbers out: costs come from
-// spp_costs.h.
+// SPP's second step (PRM): cuts layers into stages and assigns each stage a
+// range of a line of devices, which are its replicas, so that the largest load
+// is as small as possible. Works on plain numbers; costs come from spp_costs.h.
 //
 // Luo et al., "Efficient Pipeline Planning for Expedited Distributed DNN
 // Training", INFOCOM 2022. The load of a stage is M times its compute plus what
-// it does once (all-reduce, update), that of a channel M times both transfers.
+// it does once (all-reduce, update); the load of a channel is M times both
+// transfers.
 //
-// The recurrence is ours in two ways. It runs from the last stage to the first,
-// so that it knows how many microbatches 1F1B holds at a stage (as many as
-// there are stages from it to the end) and can keep a memory limit. And the
-// best next range is found once for each cut, before the stage in front of the
-// cut is looked at, so that a table of n cuts, D devices and k stages costs
-// O(k n D^3 + k n^2 D^2) instead of O(n^2 D^4):
+// Two departures in the recurrence. It runs from the last stage to the first,
+// so that it knows how many microbatches 1F1B holds at a stage (the number of
+// stages from it to the end) and can keep a memory limit. And the best next
+// range is found once per cut, before the stage that ends at the cut, so that a
+// table of n cuts, D devices and k stages takes O(k n D^3 + k n^2 D^2) instead
+// of O(n^2 D^4):
 //
 //   G(a,b; m)    = min over c     of max(W(b,c; m, k-1), channel(a,b,c; m))
 //   W(a,b; l, k) = min over m > l of max(G(a,b; m), stage(a,b; l..m))
 //
-// where W(a,b; l, k) is for layers from l on, in k stages, the first on devices
-// a..b-1, the others on devices from b to the end of the line.
+// where W(a,b; l, k) is the smallest largest load of the layers from l on in k
+// stages, the first on devices a..b-1, the others on devices from b to the end.
 
 #pragma once
 
@@ -26,6 +26,8 @@
 #include <functional>
 #include <limits>
 #include <vector>
+
+#include "pipewright/base/index.h"
 
 namespace pipewright {
 
@@ -35,29 +37,27 @@ struct PartitionProblem {
   int num_layers = 0;
   int num_devices = 0;
   struct Range {  // devices first..end-1 as the replicas of one stage
-    std::vector<double> load;  // of layers before l, for l = 0..num_layers;
+    std::vector<double> load;  // of the layers before l, l = 0..num_layers;
                                // empty: they cannot be replicas
     double fixed = 0;          // of any stage on it
   };
-  struct Channel {        // from one range to the one right behind it
-    double per_byte = 0;  // infinity: they cannot talk
+  struct Channel {        // from one range to the next
+    double per_byte = 0;  // infinite: there is no link
     double fixed = 0;
   };
   std::vector<double> crossing;   // bytes before layer l, l = 0..num_layers
   std::vector<Range> ranges;      // by range_index
   std::vector<Channel> channels;  // by channel_index
-  int most_stages = 1 << 30;
-  // The farthest end that layers from l on may have by memory, for each l, when
-  // `stages` stages are left including this one. Empty: no limit.
+  // For each layer l, the last end of a stage that starts at l and fits the
+  // memory, if `stages` stages are left including this one. Empty: no limit.
   std::function<std::vector<int>(int stages, int first, int end)> farthest;
 
   void resize(int layers, int devices);
   std::size_t range_index(int first, int end) const {
-    return static_cast<std::size_t>(first * (num_devices + 1) + end);
+    return at(first * (num_devices + 1) + end);
   }
   std::size_t channel_index(int first, int end, int next_end) const {
-    return range_index(first, end) * static_cast<std::size_t>(num_devices + 1) +
-           static_cast<std::size_t>(next_end);
+    return range_index(first, end) * at(num_devices + 1) + at(next_end);
   }
 };
 
@@ -71,29 +71,29 @@ class Partition {
  public:
   explicit Partition(const PartitionProblem& problem);
 
-  int most_stages() const { return static_cast<int>(tables_.size()); }
-  // The least largest load of all layers in `stages` stages, the first of which
-  // has devices first..end-1; kNoPartition if there is none.
+  int max_stages() const { return static_cast<int>(tables_.size()); }
+  // The smallest largest load of all layers in `stages` stages, the first of
+  // which has devices first..end-1; kNoPartition if there is none.
   double load(int stages, int first, int end) const;
-  // One that has this load.
+  // The stages with this load.
   std::vector<PartitionStage> stages(int stages, int first, int end) const;
 
  private:
   struct Table {                          // of one number of stages
-    std::vector<std::int32_t> place;      // by range_index; -1: none
-    std::vector<double> whole;            // load of all layers, by place
-    std::vector<std::uint16_t> cut;       // [place * num_layers + layer]
-    std::vector<std::uint16_t> next_end;  // [place * num_layers + cut]
+    std::vector<std::int32_t> row;        // by range_index; -1: none
+    std::vector<double> whole;            // load of all layers, by row
+    std::vector<std::uint16_t> cut;       // [row * num_layers + layer]
+    std::vector<std::uint16_t> next_end;  // [row * num_layers + cut]
   };
-  using Loads = std::vector<double>;  // [place * (num_layers + 1) + layer]
+  using Loads = std::vector<double>;  // [row * (num_layers + 1) + layer]
 
   Table& add_table();
   void last_stage(Loads& loads);
-  void stage_before(const Loads& behind, Loads& loads);
-  bool best_next(const Table& next, const Loads& behind, int first, int end,
+  void stage_before(const Loads& next_loads, Loads& loads);
+  bool best_next(const Table& next, const Loads& next_loads, int first, int end,
                  std::vector<double>& best, std::uint16_t* next_end) const;
-  std::int32_t place_row(Table& table, Loads& loads, int first, int end,
-                         const std::vector<double>& row) const;
+  void add_row(Table& table, Loads& loads, int first, int end,
+               const std::vector<double>& row) const;
 
   const PartitionProblem& problem_;
   std::vector<Table> tables_;

@@ -14,7 +14,7 @@ struct Entry {
 
 std::vector<Entry> entries(const Partition& partition, int num_devices) {
   std::vector<Entry> list;
-  for (int k = 1; k <= partition.most_stages(); ++k)
+  for (int k = 1; k <= partition.max_stages(); ++k)
     for (int first = 0; first < num_devices; ++first)
       for (int end = first + 1; end <= num_devices; ++end)
         if (const double load = partition.load(k, first, end);
@@ -30,7 +30,8 @@ std::vector<Entry> entries(const Partition& partition, int num_devices) {
 
 std::vector<SppCandidate> spp_candidates(const SppCosts& costs,
                                          const PartitionProblem& problem,
-                                         Credits credits, std::size_t most) {
+                                         Credits credits,
+                                         std::size_t max_candidates) {
   const Partition partition(problem);
   std::vector<SppCandidate> best;
   const auto is_faster = [](const SppCandidate& a, const SppCandidate& b) {
@@ -38,7 +39,8 @@ std::vector<SppCandidate> spp_candidates(const SppCosts& costs,
            std::tuple(b.promised, b.stages.size());
   };
   for (const Entry& entry : entries(partition, problem.num_devices)) {
-    if (best.size() == most && Seconds(entry.load) >= best.back().promised)
+    if (best.size() == max_candidates &&
+        Seconds(entry.load) >= best.back().promised)
       break;
     SppCandidate candidate;
     candidate.costs = &costs;
@@ -51,7 +53,7 @@ std::vector<SppCandidate> spp_candidates(const SppCosts& costs,
     best.insert(
         std::upper_bound(best.begin(), best.end(), candidate, is_faster),
         std::move(candidate));
-    if (best.size() > most) best.pop_back();
+    if (best.size() > max_candidates) best.pop_back();
   }
   return best;
 }

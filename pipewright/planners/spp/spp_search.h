@@ -1,5 +1,5 @@
-// SPP's outer loop: of all numbers of stages and of replicas of the first, the
-// partitions that are fastest once microbatches are put in order.
+// SPP's outer loop: over all numbers of stages and of replicas of the first
+// stage, the partitions that are fastest with their microbatch order.
 
 #pragma once
 
@@ -22,12 +22,13 @@ struct SppCandidate {
   }
 };
 
-// The `most` fastest, the fastest first; ties go to fewer stages. Partitions
-// whose load alone is no better than what was found are not put in order. Also
-// looks at those that leave the first devices of the line idle, as the paper
-// does not.
+// At most `max_candidates`, the fastest first; of equal ones those with fewer
+// stages. Partitions whose load alone is no better than the candidates found
+// are not ordered. Unlike the paper, also tries partitions that leave the first
+// devices of the line idle.
 std::vector<SppCandidate> spp_candidates(const SppCosts& costs,
                                          const PartitionProblem& problem,
-                                         Credits credits, std::size_t most);
+                                         Credits credits,
+                                         std::size_t max_candidates);
 
 }  // namespace pipewright

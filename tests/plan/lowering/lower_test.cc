@@ -302,7 +302,7 @@ TEST_CASE("stages that share workers share their slices") {
   ScheduleRequest request;
   request.workers = 1;
   request.microbatches = 2;
-  request.chunks = 2;
+  request.stages_per_worker = 2;
   Plan plan = plan_of_schedule(
       *with_replicas(*generate_schedule("interleaved", request), {2},
                      Replication::Split),

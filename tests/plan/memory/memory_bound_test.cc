@@ -23,7 +23,7 @@ Program random_program(std::mt19937& random) {
     ScheduleRequest request;
     request.workers = 1 + static_cast<int>(random() % 5);
     request.microbatches = 1 + static_cast<int>(random() % 10);
-    request.chunks = 1 + static_cast<int>(random() % 3);
+    request.stages_per_worker = 1 + static_cast<int>(random() % 3);
     const auto& generator = all[random() % all.size()];
     auto schedule = generate_schedule(generator.name, request);
     if (!schedule) continue;

@@ -62,7 +62,7 @@ TEST_CASE("every schedule that drains reads back from its CSV") {
       ScheduleRequest request;
       request.workers = 2 + static_cast<int>(random() % 7);
       request.microbatches = 1 + static_cast<int>(random() % 20);
-      request.chunks = 1 + static_cast<int>(random() % 3);
+      request.stages_per_worker = 1 + static_cast<int>(random() % 3);
       CAPTURE(generator.name);
       const auto schedule = generate_schedule(generator.name, request);
       if (!schedule) continue;

@@ -32,7 +32,7 @@ TEST_CASE("every generator's programs are valid") {
     ScheduleRequest request;
     request.workers = size_up_to(random, 16);
     request.microbatches = size_up_to(random, 64);
-    request.chunks = up_to(random, 4);
+    request.stages_per_worker = up_to(random, 4);
     Result<Schedule> schedule = generate_schedule(generator.name, request);
     if (!schedule) {
       CHECK(schedule.error().code == ErrorCode::BadConfiguration);
@@ -50,7 +50,7 @@ TEST_CASE("every generator's programs are valid") {
     CAPTURE(generator.name);
     CAPTURE(request.workers);
     CAPTURE(request.microbatches);
-    CAPTURE(request.chunks);
+    CAPTURE(request.stages_per_worker);
     CAPTURE(plain);
     const Schedule& chosen = plain ? *schedule : *replicated;
     const bool turns = plain ? generator.name == "chimera"

@@ -1,5 +1,5 @@
-// auto against every pipeline of the same problems, with any number of threads,
-// and when its time is up.
+// auto compared with every pipeline of the same problems, with several numbers
+// of threads, and at the end of its time limit.
 
 #include <doctest/doctest.h>
 
@@ -52,7 +52,7 @@ TEST_CASE("the number of threads does not change the plan") {
   }
 }
 
-TEST_CASE("when time is up the best so far is the answer") {
+TEST_CASE("at the time limit the best plan so far is returned") {
   RandomProblems random(44);
   int planned = 0;
   for (int i = 0; i < 10; ++i) {

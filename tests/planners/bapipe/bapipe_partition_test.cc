@@ -1,4 +1,4 @@
-// BaPipe's partitions against every partition there is, on small chains.
+// BaPipe's partitions compared with all partitions of small chains.
 
 #include "pipewright/planners/bapipe/bapipe_partition.h"
 
@@ -81,7 +81,7 @@ Random random_problem(std::mt19937& random, int num_kinds,
   return made;
 }
 
-TEST_CASE("partitions are those of brute force") {
+TEST_CASE("partitions equal those of exhaustive search") {
   std::mt19937 random(7);
   int found = 0, impossible = 0;
   for (int round = 0; round < 400; ++round) {
@@ -110,7 +110,7 @@ TEST_CASE("partitions are those of brute force") {
   CHECK(impossible > 20);
 }
 
-TEST_CASE("repairing memory never beats the exact answer") {
+TEST_CASE("repairing memory never beats the exact partition") {
   std::mt19937 random(11);
   int repaired_some = 0, missed_some = 0;
   for (int round = 0; round < 600; ++round) {
@@ -135,7 +135,7 @@ TEST_CASE("repairing memory never beats the exact answer") {
       ++missed_some;
     }
   }
-  // Both happen, so both were tested: the heuristic helps, and it can miss.
+  // Both cases occur: the heuristic finds a partition, and it finds none.
   CHECK(repaired_some > 10);
   CHECK(missed_some > 0);
 }

@@ -1,5 +1,5 @@
-// Layers split between two devices: the refined profile is the same work, and
-// the plan over it does what the split partition promises.
+// Layers split between two devices: the refined profile has the same work, and
+// its plan takes the time that the split partition promises.
 
 #include "pipewright/planners/bapipe/bapipe_split.h"
 
@@ -43,7 +43,7 @@ TEST_CASE("a split layer is the same work, and its cut carries in + f out") {
   }
 }
 
-TEST_CASE("what cannot be split says why") {
+TEST_CASE("an error says why a layer cannot be split") {
   Profile profile = chain_profile({{}, {}, {}});
   CHECK_FALSE(split_layer(profile, LayerId(0), 0));
   CHECK_FALSE(split_layer(profile, LayerId(0), 64));

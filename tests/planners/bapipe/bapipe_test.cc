@@ -49,7 +49,7 @@ TEST_CASE("balanced chains: the closed forms of the four schedules") {
   CHECK(step_of(on_fpgas, "1F1B-SO") == -1);
 }
 
-TEST_CASE("closed forms for other sizes, and the promise beside them") {
+TEST_CASE("closed forms and promises for other sizes") {
   for (int n = 2; n <= 6; ++n)
     for (int m : {1, 2, 5, 12}) {
       const Profile profile =
@@ -101,7 +101,7 @@ TEST_CASE("memory: 1F1B-SNO where 1F1B-SO does not fit") {
   CHECK(none.error().message.find("needs 400 B at best") != std::string::npos);
 }
 
-TEST_CASE("memory: early stages give layers away") {
+TEST_CASE("memory: layers move out of early stages") {
   std::vector<ChainLayer> layers(12);
   for (ChainLayer& layer : layers) layer.kept = 100;
   const Profile profile = chain_profile(layers);
@@ -130,7 +130,7 @@ TEST_CASE("slow links: the cut moves to the small tensor") {
   CHECK(result->plan.stages[0].forward.size() == 5);
 }
 
-TEST_CASE("every candidate is a row, and the chosen one says so") {
+TEST_CASE("every candidate has a row, and the chosen one is marked") {
   std::mt19937 random(5);
   const Profile profile = chain_profile(random_chain(9, random));
   ChainCluster of;
@@ -172,11 +172,11 @@ TEST_CASE("FPGAs: a split layer is reported with what it would gain") {
         return line.find("intra-layer") != std::string::npos;
       });
   REQUIRE(row != result->notes.end());
-  CHECK(row->find("slowest stage 6 s to 4.5 s") != std::string::npos);
+  CHECK(row->find("slowest stage from 6 s to 4.5 s") != std::string::npos);
   CHECK(row->find("40.5 s") != std::string::npos);  // 9 + 7 * 4.5
 }
 
-TEST_CASE("data parallelism where it is faster, and it says so") {
+TEST_CASE("data parallelism where it is faster, with the reason") {
   // Little to sum, much to send.
   std::vector<ChainLayer> layers(4);
   for (ChainLayer& layer : layers) layer.output = 100;

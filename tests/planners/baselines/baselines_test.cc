@@ -1,5 +1,5 @@
-// The baseline planners against brute force on tiny problems, and the lower
-// bounds against figures by hand.
+// The baseline planners compared with exhaustive search on small problems, and
+// the lower bounds with values by hand.
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@
 namespace pipewright {
 namespace {
 
-// Every way to end `stages` runs within `layers` layers.
+// Every way to cut `layers` layers into `stages` stages.
 std::vector<std::vector<int>> all_ends(int layers, int stages) {
   if (stages == 1) return {{layers}};
   std::vector<std::vector<int>> all;

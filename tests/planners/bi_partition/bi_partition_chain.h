@@ -9,9 +9,9 @@
 
 namespace pipewright {
 
-// Times in whole milliseconds; sizes up to `most_bytes` (0: nothing moves).
+// Times in whole milliseconds; sizes up to `max_bytes` (0: nothing moves).
 inline Profile random_chain(int num_layers, std::mt19937& random,
-                            int most_bytes) {
+                            int max_bytes) {
   const auto below = [&](int end) {
     return static_cast<int>(random() % static_cast<unsigned>(end));
   };
@@ -20,7 +20,7 @@ inline Profile random_chain(int num_layers, std::mt19937& random,
     ProfileLayer& layer = add_layer(profile, Bytes(0));
     if (l > 0) layer.keeps_input = {below(2) == 0};
     layer.keeps_output = below(2) == 0;
-    const auto bytes = [&] { return Bytes(below(most_bytes + 1)); };
+    const auto bytes = [&] { return Bytes(below(max_bytes + 1)); };
     profile.parameters.back().bytes = bytes();
     profile.sizes[1].push_back({bytes(), bytes(), Bytes(0)});
     const auto time = [&] { return Seconds(0.001 * (1 + below(9))); };

@@ -1,5 +1,5 @@
-// The search against all cut pairs of small chains, with costs worked out here
-// anew from the profile.
+// The search compared with all cut pairs of small chains, with costs computed
+// independently from the profile.
 
 #include "pipewright/planners/bi_partition/bi_partition_search.h"
 
@@ -36,7 +36,7 @@ Problem search_problem(const Profile& profile, const Cluster& cluster,
   return problem;
 }
 
-// The plain reading of what a boundary of a chain moves, one microbatch.
+// What one microbatch sends at a boundary of a chain.
 struct Moved {
   double forward = 0, backward = 0;
 };
@@ -174,7 +174,7 @@ TEST_CASE("the search finds what trying all cut pairs finds") {
     const int layers = 2 + static_cast<int>(random() % 6);
     const int workers = 2 + static_cast<int>(random() % 3);
     const int band = static_cast<int>(random() % 4);
-    // A megabyte takes a millisecond: links matter now and then.
+    // A megabyte takes a millisecond, so links sometimes matter.
     const Profile profile = random_chain(layers, random, 9'000'000);
     const bool blocking = trial % 4 == 0;
     Cluster cluster = *load_cluster(std::to_string(workers) + "xV100@1GB/s");

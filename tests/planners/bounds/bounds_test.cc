@@ -1,5 +1,5 @@
-// Lower bounds against the best of every pipeline of small problems, and
-// against what each is made of.
+// Lower bounds compared with the best of every pipeline of small problems, and
+// with values by hand.
 
 #include "pipewright/planners/bounds/bounds.h"
 
@@ -36,7 +36,7 @@ TEST_CASE("no pipeline of 2,000 small problems beats a bound") {
     tight += bounds.largest().value() >= 0.999 * best.value();
   }
   CHECK(solved > 1000);
-  CHECK(tight > 20);  // now and then a bound is reached
+  CHECK(tight > 20);  // a bound is sometimes reached
 }
 
 TEST_CASE("no pipeline with heavy weights beats the bound on its replicas") {
@@ -71,7 +71,7 @@ TEST_CASE("no pipeline with heavy weights beats the bound on its replicas") {
   CHECK(tight > 0);
 }
 
-TEST_CASE("weights too heavy to be summed keep the work near them") {
+TEST_CASE("layers with large weights keep the work on their devices") {
   RandomProblems random(75);
   RandomProblem made = random.next();
   Profile& profile = *made.profile;
@@ -99,7 +99,7 @@ TEST_CASE("weights too heavy to be summed keep the work near them") {
         doctest::Approx(5).epsilon(1e-6));
 }
 
-TEST_CASE("what cannot be on one device travels") {
+TEST_CASE("what does not fit one device is sent") {
   RandomProblems random(72);
   RandomProblem made = random.next();
   Profile& profile = *made.profile;
@@ -125,7 +125,7 @@ TEST_CASE("what cannot be on one device travels") {
         doctest::Approx(16 * 1000 / 2e6).epsilon(0.001));
 }
 
-TEST_CASE("what all devices together cannot keep is computed again") {
+TEST_CASE("what all devices together cannot keep is recomputed") {
   RandomProblems random(73);
   RandomProblem made = random.next();
   Profile& profile = *made.profile;

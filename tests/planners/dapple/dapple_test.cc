@@ -18,11 +18,13 @@ TEST_CASE("fresh first, append first, scatter first") {
   const DappleHosts hosts(cluster, 16);
   REQUIRE(hosts.num_groups() == 12);
   const Groups used = {2, 0, 0};
-  CHECK(hosts.placed(used, 3, DapplePlacing::FreshFirst) == Groups{0, 3, 0});
-  CHECK(hosts.placed(used, 3, DapplePlacing::AppendFirst) == Groups{2, 1, 0});
-  CHECK(hosts.placed(used, 3, DapplePlacing::ScatterFirst) == Groups{1, 1, 1});
-  CHECK(hosts.placed(used, 9, DapplePlacing::FreshFirst) == Groups{1, 4, 4});
-  CHECK(hosts.placed(used, 7, DapplePlacing::ScatterFirst) == Groups{2, 3, 2});
+  CHECK(hosts.placed(used, 3, DapplePlacement::FreshFirst) == Groups{0, 3, 0});
+  CHECK(hosts.placed(used, 3, DapplePlacement::AppendFirst) == Groups{2, 1, 0});
+  CHECK(hosts.placed(used, 3, DapplePlacement::ScatterFirst) ==
+        Groups{1, 1, 1});
+  CHECK(hosts.placed(used, 9, DapplePlacement::FreshFirst) == Groups{1, 4, 4});
+  CHECK(hosts.placed(used, 7, DapplePlacement::ScatterFirst) ==
+        Groups{2, 3, 2});
   CHECK(hosts.rest({2, 3, 4}) == Groups{2, 1, 0});
   CHECK(hosts.devices({2, 1, 0}, {1, 2, 0}) ==
         std::vector<DeviceId>{DeviceId(2), DeviceId(5), DeviceId(6)});

@@ -1,4 +1,4 @@
-// The optima of published placement instances, and the splits behind them.
+// The optima of published placement instances, and their splits.
 
 #include <doctest/doctest.h>
 
@@ -28,7 +28,7 @@ PlacementInstance instance_of(const fs::path& path) {
   return *instance;
 }
 
-// The number, and that the split itself has it by the instance's own rules.
+// Checks the load, also by the instance's own rules for the split.
 void check_case(const fs::path& folder, const Case& expected) {
   CAPTURE(expected.file);
   const PlacementInstance instance = instance_of(folder / expected.file);

@@ -1,5 +1,5 @@
-// The exact search against every chain of downsets there is, on small random
-// graphs with CPUs, size limits, colours and backward nodes.
+// The exact search compared with every chain of downsets of small random graphs
+// with CPUs, size limits, colours and backward nodes.
 
 #include <doctest/doctest.h>
 
@@ -26,7 +26,7 @@ ChainProblem random_placement(std::mt19937& random, const Sizes& sizes) {
   problem.num_accelerators = sizes.accelerators;
   problem.num_cpus = sizes.cpus;
   problem.limit = below(3) == 0 ? kNever : 8 + below(25);
-  problem.most_kept = 1 + below(3);
+  problem.max_kept = 1 + below(3);
   const int density = 1 + below(4);
   for (int v = 0; v < sizes.nodes; ++v) {
     ChainNode node;
@@ -156,7 +156,7 @@ TEST_CASE("exact: equals every chain tried, nine nodes on three devices") {
   }
 }
 
-TEST_CASE("exact: one more device or more room never hurts") {
+TEST_CASE("exact: one more device or more memory never hurts") {
   std::mt19937 random(4);
   for (int round = 0; round < 200; ++round) {
     CAPTURE(round);
@@ -180,11 +180,11 @@ TEST_CASE("exact: refuses a cycle and a graph beyond its size") {
   CHECK(best_chain(problem).error().to_text().find("cycle") !=
         std::string::npos);
   problem.order.clear();
-  problem.nodes.resize(kMostChainNodes + 1);
+  problem.nodes.resize(kMaxChainNodes + 1);
   CHECK_FALSE(best_chain(problem));
 }
 
-TEST_CASE("exact: gives up within its limits, with a bound that holds") {
+TEST_CASE("exact: stops at its limits, with a valid bound") {
   std::mt19937 random(5);
   ChainProblem problem;
   problem.num_accelerators = 4;
@@ -202,7 +202,7 @@ TEST_CASE("exact: gives up within its limits, with a bound that holds") {
   check_chain(problem, *solution);
 }
 
-TEST_CASE("exact: colours share a device, cycles through them close up") {
+TEST_CASE("exact: colours share a device, and so do cycles through them") {
   // a -> b -> c with a and c of one colour: all three are one group.
   PlacementInstance instance;
   instance.max_accelerators = 2;

@@ -1,4 +1,4 @@
-// PipeDream's partition against exhaustive search under its cost model.
+// PipeDream's partition compared with exhaustive search, by its cost model.
 
 #include "pipewright/planners/pipedream/pipedream.h"
 

@@ -8,9 +8,9 @@
 
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/plan/lowering/lower.h"
-#include "pipewright/planners/list.h"
 #include "pipewright/planners/pipemare/pipemare_cuts.h"
 #include "pipewright/planners/pipemare/pipemare_report.h"
+#include "pipewright/planners/planner_registry.h"
 #include "tests/plan/chain.h"
 #include "tests/planners/bi_partition/bi_partition_chain.h"
 
@@ -35,7 +35,7 @@ struct DeepSetting {
   DeepSetting(const DeepSetting&) = delete;
 };
 
-// Layers alike in everything: 1 s forward, 2 s backward.
+// Equal layers: 1 s forward, 2 s backward.
 Profile even_chain(int layers) {
   Profile profile = chain(layers);
   profile.times["V100"] = profile.times["cpu"];
@@ -58,7 +58,7 @@ double brute_force(const std::vector<double>& loads, std::size_t first,
   return best;
 }
 
-TEST_CASE("runs are balanced as well as trying all of them") {
+TEST_CASE("groups are as balanced as by exhaustive search") {
   std::mt19937 random(2);
   for (int trial = 0; trial < 200; ++trial) {
     const int items = 1 + static_cast<int>(random() % 9);
@@ -73,7 +73,7 @@ TEST_CASE("runs are balanced as well as trying all of them") {
         sum += loads[static_cast<std::size_t>(i)];
       return sum;
     };
-    const std::vector<int> ends = balanced_runs(items, runs, load);
+    const std::vector<int> ends = balanced_groups(items, runs, load);
     REQUIRE(static_cast<int>(ends.size()) == runs);
     CHECK(ends.back() == items);
     double most = 0;
@@ -87,7 +87,7 @@ TEST_CASE("runs are balanced as well as trying all of them") {
   }
 }
 
-TEST_CASE("one layer with weights a stage at the extreme") {
+TEST_CASE("at most one layer with weights per stage") {
   Profile profile = even_chain(12);
   for (std::size_t l : {0U, 3U, 4U, 7U}) profile.layers[l].parameters.clear();
   DeepSetting setting(profile, "2xV100@100GB/s", 4, 8);
@@ -100,7 +100,7 @@ TEST_CASE("one layer with weights a stage at the extreme") {
               }) == 1);
 }
 
-TEST_CASE("a worker of many stages never waits where nothing is sent") {
+TEST_CASE("a worker with many stages never waits without transfers") {
   for (int workers : {1, 2, 4})
     for (int stages : {4, 8, 16}) {
       Profile profile = even_chain(16);
@@ -127,7 +127,7 @@ TEST_CASE("few devices give the delays of many") {
   CHECK(lower(a, few.profile)->delays == lower(b, many.profile)->delays);
 }
 
-TEST_CASE("memory that does not suffice leads to recompute, then to a reason") {
+TEST_CASE("too little memory leads to recompute, then to an error") {
   Profile profile = even_chain(16);
   for (LayerSizes& sizes : profile.sizes[1]) sizes.keeps_private = Bytes(5000);
   DeepSetting setting(profile, "4xV100@100GB/s", 2, 0);
@@ -147,7 +147,7 @@ TEST_CASE("memory that does not suffice leads to recompute, then to a reason") {
   CHECK(refused.error().message.find("needs") != std::string::npos);
 }
 
-TEST_CASE("what cannot be is refused") {
+TEST_CASE("impossible requests are refused") {
   DeepSetting setting(even_chain(4), "2xV100@100GB/s", 2, 5);
   CHECK_FALSE(pipemare_planner()->plan(setting.problem).ok());
   setting.problem.stages = 4;

@@ -1,4 +1,4 @@
-// SPP's device order: min-cuts against all cuts, the two servers of the notes,
+// SPP's device order: min-cuts compared with all cuts, two servers of four,
 // symmetric graphs, renamed devices, clusters with shared network cards.
 
 #include "pipewright/planners/spp/spp_device_order.h"
@@ -42,7 +42,7 @@ std::vector<int> identity(std::size_t n) {
   return order;
 }
 
-TEST_CASE("the min-cut is the least of all cuts") {
+TEST_CASE("the min-cut is the smallest of all cuts") {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
     const std::size_t n = 2 + random() % 7;
@@ -115,7 +115,7 @@ TEST_CASE("a network card counts once for a cut, not for each pair") {
   for (std::size_t i = 0; i < order.size(); ++i) CHECK(order[i].index() == i);
 }
 
-TEST_CASE("many hosts are put in order whole") {
+TEST_CASE("the devices of a host stay together") {
   const auto cluster = parse_cluster_text("64x8xV100@nvlink/10GbE");
   REQUIRE(cluster);
   const auto order = recursive_device_order(*cluster);

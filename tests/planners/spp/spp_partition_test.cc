@@ -1,5 +1,5 @@
-// SPP's partition against exhaustive search, with the channel and all-reduce
-// formulas of the paper's model written down once more.
+// SPP's partition compared with exhaustive search, with independent formulas
+// for channel and all-reduce of the paper's model.
 
 #include "pipewright/planners/spp/spp_partition.h"
 
@@ -203,7 +203,7 @@ TEST_CASE("more bandwidth never makes the least load larger") {
   }
 }
 
-TEST_CASE("devices that cannot talk are no neighbours") {
+TEST_CASE("devices without a link are not neighbours") {
   std::mt19937 random(6);
   Instance in = random_mapping(random, 4, 2);
   PartitionProblem problem = mapping_problem(in);

@@ -1,5 +1,5 @@
-// The planner spp on the simulator: its bound against the simulated time of the
-// same plan, the oracles of small cases, memory, refusals.
+// The planner spp on the simulator: its bound compared with the simulated time
+// of the same plan, small cases by hand, memory, errors.
 
 #include <doctest/doctest.h>
 
@@ -32,7 +32,7 @@ Profile spp_chain(std::mt19937& random, int num_layers) {
   return profile;
 }
 
-// Every pair has a wire of its own, as the paper's model has.
+// Every pair has its own link, as in the paper's model.
 Cluster random_graph(std::mt19937& random, int devices, double bandwidth,
                      Duplex duplex = Duplex::Full) {
   ClusterBuilder builder("graph");
@@ -119,7 +119,7 @@ TEST_CASE("the simulated time keeps the bound, plan by plan") {
   CHECK(plans >= 400);
 }
 
-TEST_CASE("plans keep what they say, and are the same every time") {
+TEST_CASE("plans are as reported, and deterministic") {
   std::mt19937 random(11);
   for (int round = 0; round < 40; ++round) {
     const Profile profile =
@@ -185,7 +185,7 @@ TEST_CASE("all times and no links twice as fast: half the step") {
         doctest::Approx(slow->estimate.step.value() / 2).epsilon(0.05));
 }
 
-TEST_CASE("less memory: another order or partition, then a refusal") {
+TEST_CASE("less memory: another order or partition, then an error") {
   std::mt19937 random(15);
   const Profile profile = spp_chain(random, 12);
   const Cluster cluster = random_graph(random, 4, 1e7);

@@ -9,7 +9,7 @@
 #include "pipewright/planners/pipemare/pipemare_segments.h"
 #include "pipewright/runtime/execution/executor.h"
 #include "pipewright/runtime/weights/step_rule.h"
-#include "pipewright/schedules/async_chunks.h"
+#include "pipewright/schedules/async_deep.h"
 #include "tests/runtime/execution/delay_model.h"
 #include "tests/runtime/test_models.h"
 
@@ -35,7 +35,7 @@ inline Plan async_plan(const Model& model, Method method, int stages,
                        int workers, int microbatches) {
   return plan_of(
       model,
-      async_chunks_schedule(even_chunks(stages, workers), microbatches).value(),
+      async_deep_schedule(even_stages(stages, workers), microbatches).value(),
       4, method);
 }
 

@@ -1,6 +1,6 @@
-// Several stages a worker must be, for each stage, as if it were alone.
+// With several stages per worker, each stage behaves as if it were alone.
 
-#include "pipewright/schedules/async_chunks.h"
+#include "pipewright/schedules/async_deep.h"
 
 #include <doctest/doctest.h>
 
@@ -39,18 +39,18 @@ std::vector<ComputeAction> of_stage(const Orders& orders, StageId stage) {
   return actions;
 }
 
-TEST_CASE("each stage has the order and the versions it has alone") {
+TEST_CASE("each stage has the same order and versions as alone") {
   std::mt19937 random(5);
   for (int trial = 0; trial < 60; ++trial) {
     const int workers = 1 + static_cast<int>(random() % 4);
-    std::vector<int> chunks;
+    std::vector<int> stages_of;
     int stages = 0;
     for (int w = 0; w < workers; ++w) {
-      chunks.push_back(1 + static_cast<int>(random() % 4));
-      stages += chunks.back();
+      stages_of.push_back(1 + static_cast<int>(random() % 4));
+      stages += stages_of.back();
     }
     const int M = 1 + static_cast<int>(random() % 6);
-    const Schedule together = *async_chunks_schedule(chunks, M);
+    const Schedule together = *async_deep_schedule(stages_of, M);
     const Schedule apart = alone(stages, M);
     CHECK(together.num_workers() == workers);
     const int minibatches = together.sections().minibatches_outside + 3;
@@ -69,7 +69,7 @@ TEST_CASE("each stage has the order and the versions it has alone") {
 }
 
 TEST_CASE("107 stages on 2 workers have the delays of 107 workers") {
-  const Schedule together = *async_chunks_schedule(even_chunks(107, 2), 8);
+  const Schedule together = *async_deep_schedule(even_stages(107, 2), 8);
   const Program program = lowered(together, Method::PipeMare);
   CHECK(program.delays == lowered(alone(107, 8), Method::PipeMare).delays);
   for (int s = 0; s < 107; ++s) {
@@ -79,14 +79,14 @@ TEST_CASE("107 stages on 2 workers have the delays of 107 workers") {
   }
 }
 
-TEST_CASE("chunks are as even as can be, and none is empty") {
-  CHECK(even_chunks(107, 2) == std::vector<int>{53, 54});
-  CHECK(even_chunks(8, 4) == std::vector<int>{2, 2, 2, 2});
-  CHECK_FALSE(async_chunks_schedule({2, 0}, 1).ok());
+TEST_CASE("stages are spread evenly, and every worker has one") {
+  CHECK(even_stages(107, 2) == std::vector<int>{53, 54});
+  CHECK(even_stages(8, 4) == std::vector<int>{2, 2, 2, 2});
+  CHECK_FALSE(async_deep_schedule({2, 0}, 1).ok());
 }
 
 TEST_CASE("the drawing in the source") {
-  const auto text = async_chunks_schedule({2, 2}, 1)->to_text();
+  const auto text = async_deep_schedule({2, 2}, 1)->to_text();
   CHECK(text.find("0: 0F0 0F1 1F0 0F2 1F1") != std::string::npos);
   CHECK(text.find("0: 0F3 1F2 1B0 0B0") != std::string::npos);
   CHECK(text.find("1: 2F1 3F0 3B0 2B0") != std::string::npos);

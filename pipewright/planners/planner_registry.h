@@ -1,5 +1,8 @@
-// The makers of all planners; planner_registry.cc lists them. A new planner is
-// one file that defines its maker, and one line here and there.
+// The functions that create the planners. For planner_registry.cc and the files
+// that define them; everyone else uses planners() and find_planner().
+//
+// To add a planner: write a file that defines its function, declare the
+// function here, and list it in planner_registry.cc.
 
 #pragma once
 

@@ -1,7 +1,7 @@
-// The number of devices that a refusal names, held against planning for so many
-// and for one less.
+// The number of devices in a hint, compared with planning for that many and
+// for one less.
 
-#include "pipewright/planners/more_devices.h"
+#include "pipewright/planners/fewest_devices.h"
 
 #include <doctest/doctest.h>
 
@@ -17,7 +17,7 @@ Problem on(const Problem& problem, const Cluster& cluster) {
   return made;
 }
 
-// A problem that two devices are too small for, now and then.
+// A problem for which two devices are sometimes too small.
 RandomProblem tight(RandomProblems& random) {
   RandomProblem made = random.next(8);
   *made.cluster = load_cluster("2xV100@100MB/s").value();
@@ -28,7 +28,7 @@ RandomProblem tight(RandomProblems& random) {
 
 }  // namespace
 
-TEST_CASE("as many devices as a refusal names do, one less does not") {
+TEST_CASE("as many devices as the hint names are enough, one less is not") {
   int named = 0;
   for (const std::string name : {"balanced", "gpipe", "spp", "pipedream",
                                  "exact", "bapipe", "bi-partition", "auto"}) {
@@ -41,11 +41,11 @@ TEST_CASE("as many devices as a refusal names do, one less does not") {
       const auto planned = planner.plan(made.problem);
       if (planned) continue;
       const std::string& hint = planned.error().hint;
-      const std::size_t end = hint.find(" devices would do (--cluster ");
+      const std::size_t end = hint.find(" devices are enough (--cluster ");
       if (end == std::string::npos) continue;
       const int devices = std::stoi(hint.substr(0, end));
       CHECK(hint.find("(--cluster " + std::to_string(devices) +
-                      "xV100@100MB/s), fewer would not") != std::string::npos);
+                      "xV100@100MB/s), fewer are not") != std::string::npos);
       ++named;
       for (int less : {0, 1}) {
         const Cluster cluster =
@@ -59,24 +59,24 @@ TEST_CASE("as many devices as a refusal names do, one less does not") {
   CHECK(named > 8);
 }
 
-TEST_CASE("hosts are added whole, and a cluster of a file is left alone") {
+TEST_CASE("whole hosts are added, and a cluster from a file has no hint") {
   RandomProblems random(82);
   int named = 0;
   for (int i = 0; i < 100; ++i) {
     RandomProblem made = tight(random);
     *made.cluster = load_cluster("1x2xV100@100MB/s/10MB/s").value();
-    const auto enough = enough_devices(made.problem, "balanced");
-    if (!enough) continue;
+    const auto fewest = fewest_devices(made.problem, "balanced");
+    if (!fewest) continue;
     ++named;
-    CHECK(enough->devices % 2 == 0);
-    CHECK(enough->cluster ==
-          std::to_string(enough->devices / 2) + "x2xV100@100MB/s/10MB/s");
+    CHECK(fewest->devices % 2 == 0);
+    CHECK(fewest->cluster ==
+          std::to_string(fewest->devices / 2) + "x2xV100@100MB/s/10MB/s");
   }
   CHECK(named > 0);
   RandomProblem made = tight(random);
   *made.cluster = load_cluster("1xV100+1xT4@100MB/s").value();
   made.problem.estimator_for = nullptr;
-  CHECK(!enough_devices(made.problem, "balanced"));
+  CHECK(!fewest_devices(made.problem, "balanced"));
 }
 
 }  // namespace pipewright

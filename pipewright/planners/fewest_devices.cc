@@ -1,16 +1,16 @@
-#include "pipewright/planners/more_devices.h"
+#include "pipewright/planners/fewest_devices.h"
 
 #include <algorithm>
 #include <chrono>
 
 #include "pipewright/base/text.h"
-#include "pipewright/planners/refusal.h"
+#include "pipewright/planners/devices_needed.h"
 
 namespace pipewright {
 namespace {
 
-constexpr double kMostSeconds = 2;  // beyond what the search itself took
-constexpr int kMostTimes = 64;      // as many devices as there are
+constexpr double kMaxSeconds = 2;  // in addition to the planner's own search
+constexpr int kMaxFactor = 64;     // times the devices of the cluster
 
 // "4" and "xV100@1GB/s" of "4xV100@1GB/s".
 struct ClusterText {
@@ -35,21 +35,21 @@ class Search {
   Search(const Problem& problem, const Planner& planner, ClusterText text)
       : problem_(problem), planner_(planner), text_(std::move(text)) {}
 
-  std::optional<Enough> run() {
-    if (has_giant()) return {};
+  std::optional<FewestDevices> run() {
+    if (has_giant_layer()) return {};
     int low = text_.count, high = std::max(low + 1, first_guess());
-    const int most = low * kMostTimes;
+    const int max_count = low * kMaxFactor;
     while (!fits(high)) {
       low = high;
-      high = std::min(2 * high, most);
-      if (is_over() || low >= most) return {};
+      high = std::min(2 * high, max_count);
+      if (is_over() || low >= max_count) return {};
     }
     while (high - low > 1) {
       const int middle = low + (high - low) / 2;
       (fits(middle) ? high : low) = middle;
       if (is_over()) return {};
     }
-    return Enough{text_.with(high), devices_of(high)};
+    return FewestDevices{text_.with(high), devices_of(high)};
   }
 
  private:
@@ -58,9 +58,8 @@ class Search {
            problem_.is_over();
   }
 
-  // A layer whose weights alone fill a device fits on none, however many there
-  // are.
-  bool has_giant() const {
+  // A layer whose weights exceed every device's memory fits on no cluster.
+  bool has_giant_layer() const {
     Bytes memory, largest;
     for (int d = 0; d < problem_.cluster->num_devices(); ++d)
       memory = std::max(memory, problem_.memory_of(DeviceId(d)));
@@ -70,17 +69,17 @@ class Search {
     return largest > memory;
   }
 
-  // As many as the formula says.
   int first_guess() const {
     const int devices = problem_.cluster->num_devices();
-    const int wanted = devices_needed(problem_, true);
-    return (wanted * text_.count + devices - 1) / devices;
+    const int needed = devices_needed(problem_, true);
+    return (needed * text_.count + devices - 1) / devices;
   }
 
-  // auto copies plans to many devices, for which there is no estimator here:
-  // what it would find then is not known.
+  // `auto` copies plans for small groups to many devices, which needs an
+  // estimator of copies. There is none here, so its plan would be another.
   bool copies_plans(const Cluster& cluster) const {
-    return planner_.name() == "auto" && cluster.num_devices() > 16;
+    return planner_.effort() == PlanningEffort::AllPlanners &&
+           cluster.num_devices() > 16;
   }
 
   int devices_of(int number) const {
@@ -98,7 +97,7 @@ class Search {
     larger.estimate = problem_.estimator_for(*problem_.profile, *cluster,
                                              problem_.memory_limit);
     larger.estimate_copies = nullptr;
-    larger.estimator_for = nullptr;  // its refusals need not search again
+    larger.estimator_for = nullptr;  // a failure must not start this search
     larger.is_over_ = [this] { return is_over(); };
     return bool(planner_.plan(larger));
   }
@@ -110,13 +109,13 @@ class Search {
   const std::chrono::steady_clock::time_point end_ =
       std::chrono::steady_clock::now() +
       std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-          std::chrono::duration<double>(kMostSeconds));
+          std::chrono::duration<double>(kMaxSeconds));
 };
 
 }  // namespace
 
-std::optional<Enough> enough_devices(const Problem& problem,
-                                     const std::string& planner) {
+std::optional<FewestDevices> fewest_devices(const Problem& problem,
+                                            const std::string& planner) {
   if (!problem.estimator_for) return {};
   const auto found = find_planner(planner);
   const auto text = text_of(*problem.cluster);
