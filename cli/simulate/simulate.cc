@@ -10,7 +10,6 @@
 #include "cli/simulate/simulate_inputs.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
-#include "pipewright/cluster/link_text.h"
 #include "pipewright/plan/lowering/versions_text.h"
 #include "pipewright/timeline/critical_path.h"
 #include "pipewright/timeline/timeline_json.h"
@@ -24,7 +23,6 @@ constexpr std::int64_t kMostActions = 10'000'000;
 struct SimulationOptions {
   std::string plan;
   PlanInputs inputs;
-  std::string loading;
   bool draw = false;
   int minibatches = 0;
   Pictures pictures;
@@ -36,20 +34,6 @@ struct Simulated {
   Timeline timeline;
   std::vector<StageDelay> staleness;
 };
-
-// "5ms" a microbatch, or "12MB@500MB/s": so many bytes at that rate.
-Result<Seconds> loading_seconds(const std::string& text) {
-  if (text.empty()) return Seconds(0);
-  if (const auto seconds = parse_duration(text)) return *seconds;
-  if (const auto at = text.find('@'); at != std::string::npos) {
-    const auto bytes = parse_bytes(text.substr(0, at));
-    const auto rate = parse_bandwidth(text.substr(at + 1));
-    if (bytes && rate && rate->value() > 0) return *bytes / *rate;
-  }
-  return bad_configuration(
-      "--loading " + text + " is neither a time nor bytes at a rate",
-      "as 5ms, or 12MB@500MB/s, for each microbatch");
-}
 
 // Spans are kept of every action.
 Result<void> check_length(const Program& program, int minibatches) {
@@ -74,12 +58,10 @@ Result<void> check_length(const Program& program, int minibatches) {
 }
 
 Result<Simulated> simulated(const SimulationOptions& options) {
-  PIPEWRIGHT_TRY(const Seconds loading, loading_seconds(options.loading));
   PIPEWRIGHT_TRY(LoweredPlan lowered,
                  load_lowered(options.plan, options.inputs));
-  PIPEWRIGHT_TRY(Costs costs,
+  PIPEWRIGHT_TRY(const Costs costs,
                  costs_of(lowered.program, lowered.profile, lowered.cluster));
-  costs.loading.seconds = loading;
   if (auto fine = check_length(lowered.program, options.minibatches); !fine)
     return fine.error();
   SimulateOptions how;
@@ -101,10 +83,8 @@ Json staleness_json(const std::vector<StageDelay>& stages) {
 
 void print_simulated(const SimulationOptions& options, const Simulated& done) {
   const Timeline& timeline = done.timeline;
-  const auto path = critical_path(done.program, timeline);
-  const std::string bound = options.loading.empty()
-                                ? bottleneck_text(path)
-                                : bottleneck_text(path, "data loading");
+  const std::string bound =
+      bottleneck_text(critical_path(done.program, timeline));
   if (options.output.json) {
     Json json = to_json(timeline);
     json.set("bound_by", bound);
@@ -148,10 +128,6 @@ void add_simulate(CLI::App& app, Exit& exit) {
       ->add_option("--cluster", options->inputs.cluster,
                    "As 4xV100@1GB/s, or a cluster file")
       ->required();
-  command->add_option(
-      "--loading", options->loading,
-      "Data loading at the first stage, for each microbatch: a time (5ms), or "
-      "bytes at a rate (12MB@500MB/s); default: data is always there");
   command->add_flag("--draw", options->draw, "Draws the timeline");
   add_picture_options(*command, options->pictures);
   command

@@ -1,6 +1,6 @@
 // Appends ops to TimedCode, and knows afterwards how many slots each transfer
-// and reduction needs. For timed_code.cc, and for what lead.h and loading.h add
-// to a program's own actions.
+// and reduction needs. For timed_code.cc, and for what lead.h adds to a
+// program's own actions.
 
 #pragma once
 

@@ -89,8 +89,7 @@ double bubble_of(const Timeline& timeline, const TimedCode& code,
 
 Timeline simulate(const Program& program, const Costs& costs,
                   const SimulateOptions& options) {
-  const bool overlapping =
-      overlaps_minibatches(program) || costs.loading.seconds > Seconds(0);
+  const bool overlapping = overlaps_minibatches(program);
   Timeline timeline;
   timeline.num_stages = program.num_stages;
   timeline.num_microbatches = program.num_microbatches;

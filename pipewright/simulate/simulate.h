@@ -44,14 +44,6 @@ struct Costs {
   };
   std::vector<ReductionCost> reductions;  // as in Program::reductions
   std::vector<bool> blocking;  // per worker: busy while it sends and receives
-  // Data for the first stage. Its workers each have a loader, which takes so
-  // long for a microbatch (a replica loads its samples only) and works ahead of
-  // the last microbatch taken; 0 seconds: data is always there.
-  struct LoadingCost {
-    Seconds seconds;
-    int ahead = 2;
-  };
-  LoadingCost loading;
 };
 
 // The program must have passed validate(). Where a device has on-chip memory,

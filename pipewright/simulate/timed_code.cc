@@ -9,7 +9,6 @@
 #include "pipewright/base/index.h"
 #include "pipewright/simulate/code_writer.h"
 #include "pipewright/simulate/lead.h"
-#include "pipewright/simulate/loading.h"
 #include "pipewright/simulate/timed_wires.h"
 
 namespace pipewright {
@@ -47,7 +46,6 @@ void check_costs(const Program& program, const Costs& costs) {
     PIPEWRIGHT_CHECK(cost.bandwidth.value() > 0, "a ring without bandwidth");
     check_seconds(cost.latency.value());
   }
-  check_seconds(costs.loading.seconds.value());
 }
 
 bool works(const Action& action) {
@@ -73,7 +71,6 @@ class Compiler {
         code_(code),
         writer_(code),
         lead_(options.lead, program.num_workers(), writer_, code),
-        loading_(program, costs, writer_, code),
         cost_of_kind_(program.operations.size() * kKinds, -1),
         cost_of_send_(program.transfers.size(), -1) {}
 
@@ -82,7 +79,6 @@ class Compiler {
     reserve();
     for (int w = 0; w < program_.num_workers(); ++w) add_worker(w);
     lead_.bound_unread();
-    loading_.add_loaders();
     writer_.place_rings(options_);
   }
 
@@ -201,14 +197,10 @@ class Compiler {
       PIPEWRIGHT_CHECK(op.num_actions < 255, "too many actions are joined");
       ++op.num_actions;
       if (!action.read_set.is_none()) add_needs(action);
-      if (loading_.is_on()) loading_.wait_for(worker_, action);
     }
     writer_.end_work(op);
     ++timed_->num_works[section_];
     if (section_ == 1) timed_->body_seconds += code_.seconds(op);
-    if (!loading_.is_on()) return;
-    for (std::size_t i = piece.first; i < piece.end; ++i)
-      loading_.take(worker_, piece.section[i]);
   }
 
   std::int32_t cost_of(const Action& action) {
@@ -292,7 +284,6 @@ class Compiler {
   TimedCode& code_;
   CodeWriter writer_;
   Lead lead_;
-  Loading loading_;
   std::vector<WeightGroupId> weights_group_;  // per transfer
   // In op_costs, or -1: per operation and kind, per transfer, of joined ones.
   std::vector<std::int32_t> cost_of_kind_, cost_of_send_;
