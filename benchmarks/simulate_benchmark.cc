@@ -7,6 +7,7 @@
 #include "pipewright/simulate/engine.h"
 #include "pipewright/simulate/memory_history.h"
 #include "pipewright/simulate/simulate.h"
+#include "pipewright/simulate/steady_state.h"
 #include "pipewright/simulate/timed_code.h"
 #include "tests/simulate/chain_programs.h"
 

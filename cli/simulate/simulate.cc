@@ -94,8 +94,7 @@ void print_simulated(const SimulationOptions& options, const Simulated& done) {
   }
   if (options.draw) std::cout << drawn(timeline, options.output) << "\n";
   std::cout << workers_text(timeline, options.output.width) << "\n"
-            << "step " << (timeline.step_is_exact ? "" : "about ")
-            << to_text(timeline.step_seconds) << ", bubble "
+            << "step " << to_text(timeline.step_seconds) << ", bubble "
             << to_text(timeline.bubble * 100) << " %\n"
             << bound << "\n";
   if (const std::string stale = staleness_text(done.staleness); !stale.empty())

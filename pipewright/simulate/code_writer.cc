@@ -20,18 +20,6 @@ std::int32_t KeyRange::slots(int per_repetition) const {
 CodeWriter::CodeWriter(TimedCode& code)
     : code_(code), ranges_(code.transfers.size()) {}
 
-std::int32_t CodeWriter::add_signal(int parts, KeyBase base) {
-  TimedTransfer timed;
-  timed.channel = static_cast<std::int32_t>(code_.channels.size());
-  timed.base = base;
-  timed.parts = parts;
-  code_.transfers.push_back(timed);
-  code_.channels.push_back({-1, -1, TransferKind::Weights, -1});
-  ranges_.emplace_back();
-  return static_cast<std::int32_t>(code_.transfers.size()) - 1 -
-         code_.first_reduction;
-}
-
 void CodeWriter::end_work(Op op) {
   const std::size_t needs = code_.needs.size() - at(op.first_need());
   PIPEWRIGHT_CHECK(needs < 65536, "an action reads too many transfers");
@@ -71,17 +59,11 @@ void CodeWriter::place_rings(const TimedCodeOptions& options) {
   for (std::size_t t = 0; t < code_.transfers.size(); ++t) {
     TimedTransfer& timed = code_.transfers[t];
     const KeyRange& range = ranges_[t];
-    const bool is_reduction = t >= at(code_.first_reduction);
-    // No repetition follows upon another if it runs once. Only of reductions
-    // the parts are made in the repetitions of several workers.
-    const int repetitions = options.runs_once ? 0
-                            : is_reduction    ? 1 + options.lead
-                                              : 1;
+    const int repetitions = options.runs_once ? 0 : 1;
     const std::int32_t slots =
         range.slots(repetitions * code_.advance_of(timed.base));
     timed.ring = next;
     timed.mask = slots - 1;
-    timed.read_from = range.read_from;
     next += slots;
     if (range.made > 0)
       timed.reads =

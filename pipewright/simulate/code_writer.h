@@ -1,6 +1,5 @@
 // Appends ops to TimedCode, and knows afterwards how many slots each transfer
-// and reduction needs. For timed_code.cc, and for what lead.h adds to a
-// program's own actions.
+// and reduction needs. For timed_code.cc.
 
 #pragma once
 
@@ -39,12 +38,7 @@ class CodeWriter {
   // `code` has its transfers and channels.
   explicit CodeWriter(TimedCode& code);
 
-  // A reduction of nothing, in no time: tells its readers that all parts have
-  // been handed over. Answers with its number among the reductions.
-  std::int32_t add_signal(int parts, KeyBase base);
-
-  // Opens an op of Work; what it waits for; closes it. Without actions it only
-  // waits, or only takes time.
+  // Opens an op of Work; what it waits for; closes it.
   Op begin_work() const {
     Op op;
     op.num_actions = 0;

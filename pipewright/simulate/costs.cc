@@ -1,5 +1,4 @@
-// Costs from a profile and a cluster: what each operation, transfer and
-// reduction of a program takes on the devices it was planned for.
+#include "pipewright/simulate/costs.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,7 +7,6 @@
 
 #include "pipewright/plan/memory/memory_bound.h"
 #include "pipewright/profile/tiers.h"
-#include "pipewright/simulate/simulate.h"
 
 namespace pipewright {
 namespace {

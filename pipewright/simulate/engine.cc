@@ -46,7 +46,6 @@ class Engine {
     }
     do {
       while (!runnable_.empty()) run_all_runnable();
-      if (options_.recurrence && sees_recurrence()) return summary();
     } while (next_round());
     for (std::size_t w = 0; w < workers_.size(); ++w)
       PIPEWRIGHT_CHECK(workers_[w].is_done,
@@ -69,16 +68,6 @@ class Engine {
     if (!wires_.next_round(arrived_)) return false;
     for (const Message& message : arrived_) arrive(message);
     return true;
-  }
-
-  // Whether all that happens from now on has happened before.
-  bool sees_recurrence() {
-    std::int32_t slowest = options_.repetitions;
-    for (const WorkerState& worker : workers_)
-      slowest = std::min(slowest, worker.repetition);
-    if (slowest <= slowest_) return false;
-    slowest_ = slowest;
-    return options_.recurrence->sees(code_, state_, wires_, slowest);
   }
 
   // Until a read is not known, or one repetition is done.
@@ -134,8 +123,6 @@ class Engine {
     switch (op.code) {
       case OpCode::Work:
         return work(w, worker, op);
-      case OpCode::Hold:
-        return hold(w, worker, op);
       case OpCode::Send:
         hand_over(worker, op, true);
         worker.clock += code_.seconds(op);
@@ -164,14 +151,6 @@ class Engine {
     return true;
   }
 
-  bool hold(std::int32_t w, WorkerState& worker, const Op& op) {
-    double start = worker.clock;
-    if (!find_start(w, worker, op, start)) return false;
-    result_.was_held |= start > worker.clock;
-    worker.clock = start;
-    return true;
-  }
-
   std::int32_t place_of(std::int32_t transfer, std::int32_t key) const {
     const TimedTransfer& timed = code_.transfers[at(transfer)];
     return timed.ring + (key & timed.mask);
@@ -190,7 +169,7 @@ class Engine {
   // False, and the worker is parked, if something it needs is not known.
   bool find_start(std::int32_t w, WorkerState& worker, const Op& op,
                   double& start) {
-    const bool blocking = code_.workers[at(w)].blocking && op.num_actions > 0;
+    const bool blocking = code_.workers[at(w)].blocking;
     double there = 0, sent = 0, receiving = 0;
     std::int32_t last = code_.first_reduction;
     for (std::int32_t n = op.first_need(); n < op.end_need(); ++n) {
@@ -270,7 +249,6 @@ class Engine {
     for (std::size_t w = 0; w < workers_.size(); ++w)
       unpark(static_cast<std::int32_t>(w), place, message.key);
     const std::size_t reduction = at(message.transfer - code_.first_reduction);
-    if (reduction >= code_.followers.size()) return;
     for (std::int32_t follower : code_.followers[reduction])
       take_part(follower, message.key, message.arrival);
   }
@@ -295,9 +273,9 @@ class Engine {
   void take_part(std::int32_t reduction, std::int32_t key, double time) {
     const std::int32_t number = code_.first_reduction + reduction;
     const TimedTransfer& timed = code_.transfers[at(number)];
-    std::int32_t parts = timed.parts;
-    if (at(reduction) < code_.after.size())
-      parts += static_cast<std::int32_t>(code_.after[at(reduction)].size());
+    const std::int32_t parts =
+        timed.parts +
+        static_cast<std::int32_t>(code_.after[at(reduction)].size());
     if (parts > 1) {
       auto& open = state_.reductions[at(reduction)];
       OpenReduction& state = open[key];
@@ -336,7 +314,6 @@ class Engine {
   std::vector<std::int32_t> runnable_, running_;
   std::vector<Message> arrived_;
   double latest_ = 0;
-  std::int32_t slowest_ = 0;  // repetitions that all have done
   std::int64_t num_ops_ = 0;
   Journal journal_;
   Execution result_;

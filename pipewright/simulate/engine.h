@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "pipewright/simulate/journal.h"
-#include "pipewright/simulate/recurrence.h"
 #include "pipewright/simulate/timed_code.h"
 
 namespace pipewright {
@@ -21,8 +20,7 @@ namespace pipewright {
 struct EngineOptions {
   int repetitions = 1;
   bool keep_journal = false;
-  bool in_time_order = false;        // treats no wire as direct
-  Recurrence* recurrence = nullptr;  // stops the run when it sees one
+  bool in_time_order = false;  // treats no wire as direct
 };
 
 // What one run was like; simulate() makes the Timeline from it.
@@ -33,7 +31,6 @@ struct Execution {
   };
   double duration = 0;
   std::int64_t num_ops = 0;
-  bool was_held = false;  // somebody, by the bound on leads
   std::vector<Worker> workers;
   std::vector<std::int64_t> messages;   // per transfer
   std::vector<double> seconds_on_wire;  // per transfer, all messages

@@ -1,5 +1,4 @@
-// What the engine knows at one moment of an execution. Plain records, apart
-// from the engine so that recurrence.h can compare two moments.
+// What the engine knows at one moment of an execution.
 
 #pragma once
 

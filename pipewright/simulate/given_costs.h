@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "pipewright/simulate/simulate.h"
+#include "pipewright/simulate/costs.h"
 
 namespace pipewright {
 

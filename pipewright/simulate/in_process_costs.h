@@ -5,7 +5,7 @@
 #pragma once
 
 #include "pipewright/base/result.h"
-#include "pipewright/simulate/simulate.h"
+#include "pipewright/simulate/costs.h"
 
 namespace pipewright {
 

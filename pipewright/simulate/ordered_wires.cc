@@ -1,7 +1,6 @@
 #include "pipewright/simulate/ordered_wires.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <tuple>
 
@@ -182,39 +181,7 @@ void OrderedWires::share_again(double time) {
 
 double OrderedWires::end_of(const Active& active) const {
   if (active.left <= 0) return active.since;
-  const double seconds = active.left / active.rate;
-  if (code_.tick == 0) return active.since + seconds;
-  return active.since + std::round(seconds / code_.tick) * code_.tick;
-}
-
-void OrderedWires::append_state(double origin, double earliest, int repetition,
-                                std::vector<double>& state) const {
-  const auto key_of = [&](std::int32_t transfer, std::int32_t key) {
-    return key -
-           repetition * code_.advance_of(code_.transfers[at(transfer)].base);
-  };
-  for (std::size_t w = 0; w < wires_.size(); ++w) {
-    // It may be behind the workers with what already waits for it.
-    double wanted = earliest;
-    for (std::int32_t i = wires_[w].first_claimant; i < wires_[w].end_claimant;
-         ++i)
-      if (const Queue& waiting = claimants_[at(i)].waiting; !waiting.empty())
-        wanted = std::min(wanted, waiting.front().start);
-    state.push_back(std::max(wires_[w].free_at, wanted) - origin);
-    if (const auto& active = active_[w])
-      state.insert(
-          state.end(),
-          {double(active->message.transfer),
-           double(key_of(active->message.transfer, active->message.key)),
-           active->left, active->since - origin, active->rate});
-  }
-  for (const Claimant& claimant : claimants_) {
-    for (const Waiting& waiting : claimant.waiting)
-      state.insert(state.end(), {double(waiting.transfer),
-                                 double(key_of(waiting.transfer, waiting.key)),
-                                 waiting.start - origin});
-    state.push_back(kNever);
-  }
+  return active.since + active.left / active.rate;
 }
 
 }  // namespace pipewright

@@ -48,12 +48,6 @@ class OrderedWires {
   // whose arrival is now known. False when nothing is waiting or on its way.
   bool next_round(std::vector<Message>& arrived);
 
-  // All that the future depends on, with times from `origin` and keys from
-  // their base in that repetition. A wire is free that is so by `earliest` and
-  // when it is first wanted.
-  void append_state(double origin, double earliest, int repetition,
-                    std::vector<double>& state) const;
-
  private:
   struct Active {  // on a wire that shares
     Message message;

@@ -6,6 +6,7 @@
 #include "pipewright/simulate/engine.h"
 #include "pipewright/simulate/memory_history.h"
 #include "pipewright/simulate/spans.h"
+#include "pipewright/simulate/steady_state.h"
 #include "pipewright/simulate/timed_code.h"
 
 namespace pipewright {
@@ -102,10 +103,9 @@ Timeline simulate(const Program& program, const Costs& costs,
   const TimedCode code = timed_code(program, costs, compiling);
   const Execution execution = execute(code, how);
   timeline.duration = Seconds(execution.duration);
-  Period period{timeline.duration / timeline.minibatches};
-  if (overlapping) period = steady_state_period(program, costs);
-  timeline.step_seconds = period.seconds;
-  timeline.step_is_exact = period.is_exact;
+  timeline.step_seconds = overlapping
+                              ? steady_state_period(program, costs)
+                              : timeline.duration / timeline.minibatches;
   add_workers(program, execution, timeline);
   if (options.track_memory)
     add_memory(code, execution.journal, options.keep_spans, timeline);

@@ -8,7 +8,6 @@
 #include "pipewright/base/check.h"
 #include "pipewright/base/index.h"
 #include "pipewright/simulate/code_writer.h"
-#include "pipewright/simulate/lead.h"
 #include "pipewright/simulate/timed_wires.h"
 
 namespace pipewright {
@@ -70,7 +69,6 @@ class Compiler {
         m_(program.num_microbatches),
         code_(code),
         writer_(code),
-        lead_(options.lead, program.num_workers(), writer_, code),
         cost_of_kind_(program.operations.size() * kKinds, -1),
         cost_of_send_(program.transfers.size(), -1) {}
 
@@ -78,7 +76,6 @@ class Compiler {
     find_groups_of_weights();
     reserve();
     for (int w = 0; w < program_.num_workers(); ++w) add_worker(w);
-    lead_.bound_unread();
     writer_.place_rings(options_);
   }
 
@@ -123,9 +120,7 @@ class Compiler {
     parts_.clear();
     for (int s = 0; s < 3; ++s) {
       section_ = s;
-      if (s == 1) lead_.begin_body();
       add_section(section(program_.workers[at(w)], s));
-      if (s == 1) lead_.end_body();
       timed.begin[s + 1] = writer_.num_ops();
     }
     for (auto [reduction, stage] : parts_)
@@ -283,7 +278,6 @@ class Compiler {
   const int m_;
   TimedCode& code_;
   CodeWriter writer_;
-  Lead lead_;
   std::vector<WeightGroupId> weights_group_;  // per transfer
   // In op_costs, or -1: per operation and kind, per transfer, of joined ones.
   std::vector<std::int32_t> cost_of_kind_, cost_of_send_;

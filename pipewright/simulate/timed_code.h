@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "pipewright/plan/program/program.h"
+#include "pipewright/simulate/costs.h"
 #include "pipewright/simulate/fair_share.h"
-#include "pipewright/simulate/simulate.h"
 
 namespace pipewright {
 
@@ -26,7 +26,6 @@ enum class KeyBase : std::uint8_t {
 
 enum class OpCode : std::uint8_t {
   Work,  // compute (one action, or several joined) or step
-  Hold,  // waits as Work does, so that nobody is left behind (lead.h)
   Send,
   Receive,
   Reduce,
@@ -40,7 +39,7 @@ struct Op {
                                  // Work: the first it waits for, in needs
   std::int32_t cost = 0;         // in op_costs: of Work; of Send on a blocking
                                  // worker
-  std::uint16_t num_needs = 0;   // of Work and Hold
+  std::uint16_t num_needs = 0;   // of Work
   std::uint8_t num_actions = 1;  // of Work: more than one if joined
   OpCode code : 4 = OpCode::Work;
   KeyBase base : 4 = KeyBase::Microbatch;
@@ -82,8 +81,6 @@ struct TimedChannel {
   TransferKind kind = TransferKind::Activation;
   std::int32_t wire = -1;  // none if its transfers take latency only
   std::int32_t num_messages[3] = {0, 0, 0};  // per section of the receiver
-
-  bool is_of_reduction() const { return from < 0; }
 };
 
 // What one transfer at a time occupies.
@@ -107,8 +104,6 @@ struct TimedTransfer {
   std::int32_t ring = 0, mask = 0;
   std::int32_t reads = 1;  // actions that read one message of it
   std::int32_t parts = 1;  // Reduce actions that make a reduction complete
-  std::int32_t read_from = std::numeric_limits<std::int32_t>::max();
-  // the oldest key that is read, from the base of any section
   KeyBase base = KeyBase::Microbatch;
 
   double seconds() const { return seconds_on_wire + latency; }
@@ -130,7 +125,6 @@ struct TimedCode {
   std::vector<double> pools;  // bytes per second
   std::vector<PoolUse> pool_uses;
   std::int32_t num_slots = 0;
-  double tick = 0;  // times are whole multiples of it; 0: any number
 
   double seconds(const Op& op) const {
     return op_costs[static_cast<std::size_t>(op.cost)].seconds;
@@ -144,9 +138,6 @@ struct TimedCode {
 };
 
 struct TimedCodeOptions {
-  // Nobody begins a repetition before all is done, and all has arrived, of the
-  // one that many before; 0: no such bound.
-  int lead = 0;
   // It will be executed for one repetition only, and has nothing but a body.
   bool runs_once = false;
 };
