@@ -17,8 +17,8 @@
 namespace pipewright::cli {
 namespace {
 
-// A timeline holds about a hundred bytes an action.
-constexpr std::int64_t kMostActions = 10'000'000;
+// A timeline holds about a hundred bytes per action.
+constexpr std::int64_t kMaxActions = 10'000'000;
 
 struct SimulationOptions {
   std::string plan;
@@ -35,7 +35,7 @@ struct Simulated {
   std::vector<StageDelay> staleness;
 };
 
-// Spans are kept of every action.
+// The timeline keeps a span of every action.
 Result<void> check_length(const Program& program, int minibatches) {
   std::int64_t outside = 0, body = 0;
   for (const WorkerProgram& worker : program.workers) {
@@ -45,28 +45,28 @@ Result<void> check_length(const Program& program, int minibatches) {
   }
   const std::int64_t repetitions =
       std::max(1, program.repetitions(minibatches));
-  if (outside + body * repetitions <= kMostActions) return {};
+  if (outside + body * repetitions <= kMaxActions) return {};
   return bad_configuration(
       with_thousands(minibatches) + " minibatches are " +
           with_thousands(outside + body * repetitions) +
-          " actions, more than the " + with_thousands(kMostActions) +
-          " of which a timeline is kept",
+          " actions, more than the " + with_thousands(kMaxActions) +
+          " that a timeline can hold",
       "--minibatches " +
           std::to_string(std::max<std::int64_t>(
-              1, (kMostActions - outside) / std::max<std::int64_t>(1, body))) +
+              1, (kMaxActions - outside) / std::max<std::int64_t>(1, body))) +
           "; a step takes as long in a shorter run");
 }
 
-Result<Simulated> simulated(const SimulationOptions& options) {
+Result<Simulated> simulate_plan(const SimulationOptions& options) {
   PIPEWRIGHT_TRY(LoweredPlan lowered,
                  load_lowered(options.plan, options.inputs));
   PIPEWRIGHT_TRY(const Costs costs,
                  costs_of(lowered.program, lowered.profile, lowered.cluster));
   if (auto fine = check_length(lowered.program, options.minibatches); !fine)
     return fine.error();
-  SimulateOptions how;
-  how.minibatches = options.minibatches;
-  Timeline timeline = simulate(lowered.program, costs, how);
+  SimulateOptions simulation;
+  simulation.minibatches = options.minibatches;
+  Timeline timeline = simulate(lowered.program, costs, simulation);
   return Simulated{std::move(lowered.program), std::move(timeline),
                    std::move(lowered.facts.staleness)};
 }
@@ -102,7 +102,7 @@ void print_simulated(const SimulationOptions& options, const Simulated& done) {
 }
 
 void run_simulation(const SimulationOptions& options, Exit& exit) {
-  const auto done = simulated(options);
+  const auto done = simulate_plan(options);
   if (!done) return report(done.error(), exit);
   const auto written =
       write_pictures(options.pictures, done->program, done->timeline);

@@ -1,4 +1,4 @@
-// What each operation, transfer and reduction of a program takes.
+// How long each operation, transfer and reduction of a program takes.
 
 #pragma once
 
@@ -12,26 +12,26 @@
 
 namespace pipewright {
 
-// How long things take. costs_of() makes it from a profile and a cluster; tests
-// and `pipewright schedule` write it by hand.
+// Made by costs_of() from a profile and a cluster, by given_costs.h from given
+// times, by in_process_costs.h for the threads of one process.
 struct Costs {
-  // Seconds of each operation by ActionKind (compute kinds), and of its step.
   struct OperationCost {
-    Seconds compute[5];
+    Seconds compute[5];  // by ActionKind
     Seconds step;
   };
   std::vector<OperationCost> operations;  // as in Program::operations
-  // The way each transfer takes, and the shared resources on it.
+
   struct TransferCost {
     Seconds latency;
     BytesPerSecond bandwidth;  // infinity: takes latency only
     std::vector<Link::Use> uses;
-    int half_duplex_wire = -1;  // transfers with the same number share a wire
+    int half_duplex_link = -1;  // transfers with the same number share a link
   };
   std::vector<TransferCost> transfers;  // as in Program::transfers
   std::vector<SharedResource> resources;
-  // A ring carries its bytes over all its links at once, at the pace of the
-  // slowest, and divides what the links use with whoever else uses it.
+
+  // A ring carries its bytes over all its links at once, at the rate of the
+  // slowest, and shares what the links use with others.
   struct ReductionCost {
     Seconds latency;   // of all rounds together
     double bytes = 0;  // over each link, all rounds together
@@ -39,11 +39,13 @@ struct Costs {
     std::vector<std::vector<Link::Use>> links;
   };
   std::vector<ReductionCost> reductions;  // as in Program::reductions
+
   std::vector<bool> blocking;  // per worker: busy while it sends and receives
 };
 
 // The program must have passed validate(). Where a device has on-chip memory,
-// what each worker may hold (memory_bound.h) decides how fast it is (tiers.h).
+// the most that a worker can hold (memory_bound.h) decides how fast it is
+// (tiers.h).
 Result<Costs> costs_of(const Program& program, const Profile& profile,
                        const Cluster& cluster);
 
@@ -53,11 +55,11 @@ struct RingPace {
   int size = 0;     // r; 0 and 1: nothing to send
   Seconds latency;  // the longest of a link
 
-  // The load of each link, and all latencies; the links themselves stay.
+  // Sets the bytes over each link, and the latency. The links do not change.
   void set(Bytes bytes, Costs::ReductionCost& cost) const;
 };
 // Devices in the order of the ring. Fails with BadConfiguration where two
-// neighbours cannot talk.
+// neighbours have no link.
 Result<RingPace> ring_pace(const Cluster& cluster,
                            const std::vector<DeviceId>& ring);
 

@@ -7,9 +7,8 @@
 #include <cmath>
 #include <vector>
 
-#include "pipewright/base/index.h"
-#include "pipewright/simulate/engine.h"
-#include "pipewright/simulate/timed_code.h"
+#include "pipewright/simulate/engine/compile.h"
+#include "pipewright/simulate/engine/engine.h"
 
 namespace pipewright {
 namespace {
@@ -42,25 +41,34 @@ Pace pace_of(const std::vector<double>& begins) {
   return {mean(quarter), false};
 }
 
+// What happens at `time_of(i)` for the i-th time: `before` times in the
+// prologue, then `per_repetition` times in each repetition.
+template <typename TimeOf>
+Pace pace_of(int repetitions, int before, int per_repetition, TimeOf time_of) {
+  std::vector<double> begins(repetitions);
+  for (int r = 0; r < repetitions; ++r)
+    begins[r] = time_of(before + r * std::int64_t{per_repetition});
+  return pace_of(begins);
+}
+
 std::vector<Pace> paces_of(const TimedCode& code, const Journal& journal) {
   std::vector<Pace> paces;
-  std::vector<double> begins(at(journal.repetitions));
   for (std::size_t w = 0; w < code.workers.size(); ++w) {
-    const auto& num_works = code.workers[w].num_works;
-    if (num_works[1] == 0) continue;
-    for (std::size_t r = 0; r < begins.size(); ++r)
-      begins[r] = journal.starts[w][at(num_works[0]) + r * at(num_works[1])];
-    paces.push_back(pace_of(begins));
+    const PerSection& count = code.workers[w].num_works;
+    if (count[kBody] == 0) continue;
+    paces.push_back(
+        pace_of(journal.repetitions, count[kPrologue], count[kBody],
+                [&](std::int64_t i) { return journal.starts[w][i]; }));
   }
-  for (std::size_t c = 0; c < code.channels.size(); ++c) {
-    const auto& count = code.channels[c].num_messages;
-    const bool is_reduction = code.channels[c].from < 0;
-    const std::size_t per_repetition = is_reduction ? 1 : at(count[1]);
+  for (std::size_t c = 0; c < code.network.channels.size(); ++c) {
+    const bool is_reduction = code.network.channels[c].from.is_none();
+    const PerSection count =
+        is_reduction ? PerSection{0, 1, 0} : code.num_messages[c];
     const auto& messages = journal.messages[c];
-    if (per_repetition == 0 || messages.size() < begins.size()) continue;
-    for (std::size_t r = 0; r < begins.size(); ++r)
-      begins[r] = messages[at(count[0]) + r * per_repetition].start;
-    paces.push_back(pace_of(begins));
+    if (count[kBody] == 0 || std::ssize(messages) < journal.repetitions)
+      continue;
+    paces.push_back(pace_of(journal.repetitions, count[kPrologue], count[kBody],
+                            [&](std::int64_t i) { return messages[i].start; }));
   }
   return paces;
 }
@@ -71,8 +79,9 @@ double slowest_of(const std::vector<Pace>& paces) {
   return slowest;
 }
 
-// Where every link is direct, who keeps a faster pace changes no slower one.
-// Otherwise their order on the links changes while they drift apart.
+// Where every link is direct, a faster pace of one never changes the slowest.
+// On contended links those of different pace drift apart, and their order on a
+// link may change.
 bool is_steady(const std::vector<Pace>& paces, bool is_direct) {
   const double slowest = slowest_of(paces);
   return std::all_of(paces.begin(), paces.end(), [&](const Pace& pace) {
@@ -84,14 +93,15 @@ bool is_steady(const std::vector<Pace>& paces, bool is_direct) {
 
 Seconds steady_state_period(const Program& program, const Costs& costs) {
   constexpr std::int64_t kMaxActions = 4'000'000;
-  const TimedCode code = timed_code(program, costs);
+  const TimedCode code = compile(program, costs);
   EngineOptions options;
   options.keep_journal = true;
   options.repetitions = 16 + 4 * program.minibatches_outside;
   while (true) {
     const Execution run = execute(code, options);
     const std::vector<Pace> paces = paces_of(code, run.journal);
-    if (is_steady(paces, code.is_direct()) || 4 * run.num_ops > kMaxActions)
+    if (is_steady(paces, code.network.is_direct()) ||
+        4 * run.num_actions > kMaxActions)
       return Seconds(slowest_of(paces));
     options.repetitions *= 4;
   }

@@ -6,8 +6,8 @@
 
 #include <cmath>
 
-#include "pipewright/simulate/engine.h"
-#include "pipewright/simulate/timed_code.h"
+#include "pipewright/simulate/engine/compile.h"
+#include "pipewright/simulate/engine/engine.h"
 #include "tests/simulate/chain_programs.h"
 #include "tests/simulate/random_programs.h"
 
@@ -35,11 +35,11 @@ bool settles_at(const TimedCode& code, double period) {
 void check_period(const RandomProgram& random) {
   const double period =
       steady_state_period(random.program, random.costs).value();
-  CHECK(settles_at(timed_code(random.program, random.costs), period));
+  CHECK(settles_at(compile(random.program, random.costs), period));
 }
 
 bool is_direct(const RandomProgram& random) {
-  return timed_code(random.program, random.costs).is_direct();
+  return compile(random.program, random.costs).network.is_direct();
 }
 
 TEST_CASE("direct links: long simulations tend to the period") {
@@ -111,7 +111,7 @@ TEST_CASE("times that differ in their last digits have a period as well") {
       Costs costs = even_costs(program, 0.1, 0.2, 0.001);
       for (std::size_t t = 0; t < costs.transfers.size(); ++t) {
         costs.transfers[t].bandwidth = BytesPerSecond(30000);
-        costs.transfers[t].half_duplex_wire =
+        costs.transfers[t].half_duplex_link =
             static_cast<int>(t) % (stages - 1);
       }
       double factor = 1;
@@ -119,7 +119,7 @@ TEST_CASE("times that differ in their last digits have a period as well") {
         for (Seconds& seconds : operation.compute) seconds = seconds * factor;
         factor += digits * 0x1p-52;
       }
-      CHECK(settles_at(timed_code(program, costs),
+      CHECK(settles_at(compile(program, costs),
                        steady_state_period(program, costs).value()));
     }
 }

@@ -5,10 +5,9 @@
 
 #include <cmath>
 
-#include "pipewright/simulate/engine.h"
-#include "pipewright/simulate/simulate.h"
-#include "pipewright/simulate/spans.h"
-#include "pipewright/simulate/timed_code.h"
+#include "pipewright/simulate/engine/compile.h"
+#include "pipewright/simulate/engine/engine.h"
+#include "pipewright/simulate/history/spans.h"
 #include "tests/simulate/naive_simulator.h"
 #include "tests/simulate/random_programs.h"
 
@@ -34,7 +33,7 @@ int differences(const RandomProgram& random, int repetitions) {
   NaiveSimulator naive(random.program, random.costs, repetitions);
   const double expected = naive.run();
   REQUIRE(naive.is_finished());
-  const TimedCode code = timed_code(random.program, random.costs);
+  const TimedCode code = compile(random.program, random.costs);
   EngineOptions options;
   options.repetitions = repetitions;
   options.keep_journal = true;
@@ -50,7 +49,8 @@ int differences(const RandomProgram& random, int repetitions) {
   options.keep_journal = false;
   CHECK(execute(code, options).duration == execution.duration);
   options.in_time_order = true;
-  if (code.is_direct()) CHECK(same(execute(code, options).duration, expected));
+  if (code.network.is_direct())
+    CHECK(same(execute(code, options).duration, expected));
   return wrong;
 }
 
@@ -67,11 +67,11 @@ TEST_CASE("links that take latency only") {
   check_many(1, 300, {.finite_links = false});
   check_many(301, 100, {.finite_links = false, .whole_seconds = true});
 }
-TEST_CASE("links with bandwidth, several kinds on one wire") {
+TEST_CASE("links with bandwidth, several kinds on one link") {
   check_many(1001, 400, {});
   check_many(1401, 300, {.whole_seconds = true});
 }
-TEST_CASE("half-duplex wires") {
+TEST_CASE("half-duplex links") {
   check_many(2001, 200, {.half_duplex = true});
   check_many(2201, 200, {.half_duplex = true, .whole_seconds = true});
 }

@@ -5,13 +5,13 @@
 
 #include <vector>
 
-#include "pipewright/simulate/journal.h"
-#include "pipewright/simulate/timed_code.h"
+#include "pipewright/simulate/engine/journal.h"
+#include "pipewright/simulate/engine/timed_code.h"
 #include "pipewright/timeline/timeline.h"
 
 namespace pipewright {
 
-// Of those that start together a worker's own come first.
+// Of spans that start together the worker's own work comes first.
 std::vector<Span> spans_of(const TimedCode& code, const Journal& journal,
                            WorkerId worker);
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "pipewright/simulate/fair_share.h"
+#include "pipewright/simulate/links/fair_share.h"
 #include "pipewright/simulate/simulate.h"
 #include "tests/simulate/chain_programs.h"
 
@@ -25,8 +25,8 @@ Timeline over_link(double bytes_per_second, double latency) {
   return simulate(program, costs);
 }
 
-TEST_CASE("bytes follow each other on a wire, latencies overlap") {
-  // Each message takes 2 s on the wire: the last is off it at 1 + 16, arrives
+TEST_CASE("bytes follow each other on a link, latencies overlap") {
+  // Each message takes 2 s on the link: the last is off it at 1 + 16, arrives
   // at 22 and is computed until 23; then eight gradients of 2 s and latency.
   const Timeline timeline = over_link(50, 5);
   CHECK(timeline.spans[1].front().start == Seconds(8));
@@ -44,40 +44,40 @@ TEST_CASE("rates are fair: everyone has a bottleneck where none has more") {
   };
   for (int round = 0; round < 1000; ++round) {
     std::vector<SharedResource> resources;
-    const int num_resources = pick(1, 4), num_flows = pick(1, 8);
+    const int num_resources = pick(1, 4), num_messages = pick(1, 8);
     for (int r = 0; r < num_resources; ++r)
       resources.push_back({"r", BytesPerSecond(pick(1, 20)),
                            pick(0, 1) ? Duplex::Full : Duplex::Half});
     std::vector<std::vector<Link::Use>> uses;
-    for (int f = 0; f < num_flows; ++f) {
+    for (int f = 0; f < num_messages; ++f) {
       uses.emplace_back();
       for (int r = 0; r < num_resources; ++r)
         if (pick(0, 1)) uses.back().push_back({r, pick(0, 1) == 1});
     }
-    struct Flow {
+    struct Message {
       double limit, rate;
     };
-    std::vector<Flow> flows;
+    std::vector<Message> messages;
     std::vector<std::vector<PoolUse>> pools(uses.size());
     FairShares shares(pools_of(resources), uses.size());
     for (std::size_t f = 0; f < uses.size(); ++f) {
       add_pool_uses(uses[f], resources, pools[f]);
-      flows.push_back({static_cast<double>(pick(1, 12)), 0});
+      messages.push_back({static_cast<double>(pick(1, 12)), 0});
     }
     const auto take_rates = [&] {
-      for (std::int32_t f : shares.settle())
-        flows[static_cast<std::size_t>(f)].rate = shares.rate(f);
+      for (std::int32_t f : shares.update_rates())
+        messages[static_cast<std::size_t>(f)].rate = shares.rate(f);
     };
-    // Some begin, settle and end before: the others must not notice.
-    std::vector<bool> is_there(flows.size(), false);
+    // Some start and end before: that must not change the other rates.
+    std::vector<bool> is_there(messages.size(), false);
     for (int change = pick(0, 20); change >= 0; --change)
-      for (std::size_t f = 0; f < flows.size(); ++f) {
+      for (std::size_t f = 0; f < messages.size(); ++f) {
         if (change > 0 ? pick(0, 1) == 1 : is_there[f]) continue;
         const auto number = static_cast<std::int32_t>(f);
         if (is_there[f])
           shares.end(number);
         else
-          shares.begin(number, flows[f].limit, pools[f]);
+          shares.start(number, messages[f].limit, pools[f]);
         is_there[f] = !is_there[f];
         if (pick(0, 1)) take_rates();
       }
@@ -88,24 +88,25 @@ TEST_CASE("rates are fair: everyone has a bottleneck where none has more") {
               resources[static_cast<std::size_t>(a.resource)].duplex ==
                   Duplex::Half);
     };
-    for (std::size_t f = 0; f < flows.size(); ++f) {
-      const Flow& flow = flows[f];
-      bool is_held = flow.rate >= flow.limit * (1 - 1e-12);
-      CHECK(flow.rate <= flow.limit);
+    for (std::size_t f = 0; f < messages.size(); ++f) {
+      const Message& message = messages[f];
+      bool is_limited = message.rate >= message.limit * (1 - 1e-12);
+      CHECK(message.rate <= message.limit);
       for (const Link::Use& use : uses[f]) {
         double sum = 0, most = 0;
-        for (std::size_t g = 0; g < flows.size(); ++g)
+        for (std::size_t g = 0; g < messages.size(); ++g)
           if (std::any_of(uses[g].begin(), uses[g].end(),
                           [&](auto& theirs) { return meet(use, theirs); })) {
-            sum += flows[g].rate;
-            most = std::max(most, flows[g].rate);
+            sum += messages[g].rate;
+            most = std::max(most, messages[g].rate);
           }
         const double limit =
             resources[static_cast<std::size_t>(use.resource)].bandwidth.value();
         CHECK(sum <= limit * (1 + 1e-9));
-        is_held |= sum >= limit * (1 - 1e-9) && flow.rate >= most * (1 - 1e-9);
+        is_limited |=
+            sum >= limit * (1 - 1e-9) && message.rate >= most * (1 - 1e-9);
       }
-      CHECK(is_held);
+      CHECK(is_limited);
     }
   }
 }

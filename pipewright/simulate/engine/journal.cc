@@ -1,8 +1,6 @@
-#include "pipewright/simulate/journal.h"
+#include "pipewright/simulate/engine/journal.h"
 
 #include <algorithm>
-
-#include "pipewright/base/index.h"
 
 namespace pipewright {
 
@@ -10,14 +8,15 @@ namespace pipewright {
 Journal::Journal(const TimedCode& code, int num_repetitions)
     : repetitions(std::max(0, num_repetitions)),
       starts(code.workers.size()),
-      messages(code.channels.size()) {
-  const auto sum = [this](const std::int32_t(&count)[3]) {
-    return at(count[0]) + at(repetitions) * at(count[1]) + at(count[2]);
+      messages(code.network.channels.size()) {
+  const auto sum = [this](const PerSection& count) -> std::size_t {
+    return count[kPrologue] + std::int64_t{repetitions} * count[kBody] +
+           count[kEpilogue];
   };
   for (std::size_t w = 0; w < starts.size(); ++w)
     starts[w].reserve(sum(code.workers[w].num_works));
   for (std::size_t c = 0; c < messages.size(); ++c)
-    messages[c].reserve(sum(code.channels[c].num_messages));
+    messages[c].reserve(sum(code.num_messages[c]));
 }
 
 }  // namespace pipewright
