@@ -4,10 +4,11 @@
 #include <benchmark/benchmark.h>
 
 #include "pipewright/base/heap.h"
-#include "pipewright/simulate/engine.h"
-#include "pipewright/simulate/memory_history.h"
+#include "pipewright/simulate/engine/compile.h"
+#include "pipewright/simulate/engine/engine.h"
+#include "pipewright/simulate/history/memory_history.h"
 #include "pipewright/simulate/simulate.h"
-#include "pipewright/simulate/timed_code.h"
+#include "pipewright/simulate/steady_state.h"
 #include "tests/simulate/chain_programs.h"
 
 namespace pipewright {
@@ -31,11 +32,11 @@ Case one_f_one_b(int stages, int microbatches) {
   return made;
 }
 
-// Both directions of a pair on one wire, so that wires must choose.
+// Both directions of a pair on one half-duplex link, which must choose.
 Case half_duplex(int stages, int microbatches) {
   Case made = one_f_one_b(stages, microbatches);
   for (std::size_t t = 0; t < made.costs.transfers.size(); ++t)
-    made.costs.transfers[t].half_duplex_wire =
+    made.costs.transfers[t].half_duplex_link =
         static_cast<int>(t) % (stages - 1);
   return made;
 }
@@ -58,7 +59,7 @@ void count(benchmark::State& state, std::int64_t actions) {
 
 void run_body(benchmark::State& state, const Case& what, int repetitions,
               bool track_memory = false) {
-  const TimedCode code = timed_code(what.program, what.costs);
+  const TimedCode code = compile(what.program, what.costs);
   EngineOptions options;
   options.repetitions = repetitions;
   options.keep_journal = track_memory;
@@ -68,9 +69,10 @@ void run_body(benchmark::State& state, const Case& what, int repetitions,
     if (track_memory) {
       MemoryHistories histories(code, execution.journal);
       for (std::size_t w = 0; w < execution.workers.size(); ++w)
-        benchmark::DoNotOptimize(histories.of_worker(w, Bytes(0), false));
+        benchmark::DoNotOptimize(
+            histories.of_worker(WorkerId(w), Bytes(0), false));
     }
-    actions = execution.num_ops;
+    actions = execution.num_actions;
     benchmark::DoNotOptimize(execution.duration);
   }
   count(state, actions);
@@ -86,10 +88,10 @@ void long_run_with_memory(benchmark::State& state) {
 }
 BENCHMARK(long_run_with_memory)->Arg(2)->Arg(8)->Arg(64);
 
-void wires_that_choose(benchmark::State& state) {
+void contended_links(benchmark::State& state) {
   run_body(state, half_duplex(static_cast<int>(state.range(0)), 64), 100);
 }
-BENCHMARK(wires_that_choose)->Arg(8)->Arg(64);
+BENCHMARK(contended_links)->Arg(8)->Arg(64);
 
 void shared_links(benchmark::State& state) {
   run_body(state, shared_card(static_cast<int>(state.range(0)), 64), 20);
@@ -122,12 +124,12 @@ void period(benchmark::State& state) {
 }
 BENCHMARK(period);
 
-void period_where_wires_choose(benchmark::State& state) {
+void period_of_contended_links(benchmark::State& state) {
   const Case what = half_duplex(8, 64);
   for (auto _ : state)
     benchmark::DoNotOptimize(steady_state_period(what.program, what.costs));
 }
-BENCHMARK(period_where_wires_choose);
+BENCHMARK(period_of_contended_links);
 
 }  // namespace
 }  // namespace pipewright

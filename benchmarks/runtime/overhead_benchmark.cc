@@ -29,6 +29,7 @@
 #include "pipewright/runtime/profiling/profiler.h"
 #include "pipewright/runtime/training/initial_parameters.h"
 #include "pipewright/simulate/in_process_costs.h"
+#include "pipewright/simulate/simulate.h"
 
 namespace pipewright::bench {
 namespace {

@@ -15,6 +15,7 @@
 #include "pipewright/runtime/execution/cores.h"
 #include "pipewright/runtime/profiling/profiler.h"
 #include "pipewright/simulate/in_process_costs.h"
+#include "pipewright/simulate/simulate.h"
 
 namespace pipewright::bench {
 namespace {

@@ -10,7 +10,6 @@
 #include "cli/simulate/simulate_inputs.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
-#include "pipewright/cluster/link_text.h"
 #include "pipewright/plan/lowering/versions_text.h"
 #include "pipewright/timeline/critical_path.h"
 #include "pipewright/timeline/timeline_json.h"
@@ -18,13 +17,12 @@
 namespace pipewright::cli {
 namespace {
 
-// A timeline holds about a hundred bytes an action.
-constexpr std::int64_t kMostActions = 10'000'000;
+// A timeline holds about a hundred bytes per action.
+constexpr std::int64_t kMaxActions = 10'000'000;
 
 struct SimulationOptions {
   std::string plan;
   PlanInputs inputs;
-  std::string loading;
   bool draw = false;
   int minibatches = 0;
   Pictures pictures;
@@ -37,21 +35,7 @@ struct Simulated {
   std::vector<StageDelay> staleness;
 };
 
-// "5ms" a microbatch, or "12MB@500MB/s": so many bytes at that rate.
-Result<Seconds> loading_seconds(const std::string& text) {
-  if (text.empty()) return Seconds(0);
-  if (const auto seconds = parse_duration(text)) return *seconds;
-  if (const auto at = text.find('@'); at != std::string::npos) {
-    const auto bytes = parse_bytes(text.substr(0, at));
-    const auto rate = parse_bandwidth(text.substr(at + 1));
-    if (bytes && rate && rate->value() > 0) return *bytes / *rate;
-  }
-  return bad_configuration(
-      "--loading " + text + " is neither a time nor bytes at a rate",
-      "as 5ms, or 12MB@500MB/s, for each microbatch");
-}
-
-// Spans are kept of every action.
+// The timeline keeps a span of every action.
 Result<void> check_length(const Program& program, int minibatches) {
   std::int64_t outside = 0, body = 0;
   for (const WorkerProgram& worker : program.workers) {
@@ -61,30 +45,28 @@ Result<void> check_length(const Program& program, int minibatches) {
   }
   const std::int64_t repetitions =
       std::max(1, program.repetitions(minibatches));
-  if (outside + body * repetitions <= kMostActions) return {};
+  if (outside + body * repetitions <= kMaxActions) return {};
   return bad_configuration(
       with_thousands(minibatches) + " minibatches are " +
           with_thousands(outside + body * repetitions) +
-          " actions, more than the " + with_thousands(kMostActions) +
-          " of which a timeline is kept",
+          " actions, more than the " + with_thousands(kMaxActions) +
+          " that a timeline can hold",
       "--minibatches " +
           std::to_string(std::max<std::int64_t>(
-              1, (kMostActions - outside) / std::max<std::int64_t>(1, body))) +
+              1, (kMaxActions - outside) / std::max<std::int64_t>(1, body))) +
           "; a step takes as long in a shorter run");
 }
 
-Result<Simulated> simulated(const SimulationOptions& options) {
-  PIPEWRIGHT_TRY(const Seconds loading, loading_seconds(options.loading));
+Result<Simulated> simulate_plan(const SimulationOptions& options) {
   PIPEWRIGHT_TRY(LoweredPlan lowered,
                  load_lowered(options.plan, options.inputs));
-  PIPEWRIGHT_TRY(Costs costs,
+  PIPEWRIGHT_TRY(const Costs costs,
                  costs_of(lowered.program, lowered.profile, lowered.cluster));
-  costs.loading.seconds = loading;
   if (auto fine = check_length(lowered.program, options.minibatches); !fine)
     return fine.error();
-  SimulateOptions how;
-  how.minibatches = options.minibatches;
-  Timeline timeline = simulate(lowered.program, costs, how);
+  SimulateOptions simulation;
+  simulation.minibatches = options.minibatches;
+  Timeline timeline = simulate(lowered.program, costs, simulation);
   return Simulated{std::move(lowered.program), std::move(timeline),
                    std::move(lowered.facts.staleness)};
 }
@@ -101,10 +83,8 @@ Json staleness_json(const std::vector<StageDelay>& stages) {
 
 void print_simulated(const SimulationOptions& options, const Simulated& done) {
   const Timeline& timeline = done.timeline;
-  const auto path = critical_path(done.program, timeline);
-  const std::string bound = options.loading.empty()
-                                ? bottleneck_text(path)
-                                : bottleneck_text(path, "data loading");
+  const std::string bound =
+      bottleneck_text(critical_path(done.program, timeline));
   if (options.output.json) {
     Json json = to_json(timeline);
     json.set("bound_by", bound);
@@ -114,8 +94,7 @@ void print_simulated(const SimulationOptions& options, const Simulated& done) {
   }
   if (options.draw) std::cout << drawn(timeline, options.output) << "\n";
   std::cout << workers_text(timeline, options.output.width) << "\n"
-            << "step " << (timeline.step_is_exact ? "" : "about ")
-            << to_text(timeline.step_seconds) << ", bubble "
+            << "step " << to_text(timeline.step_seconds) << ", bubble "
             << to_text(timeline.bubble * 100) << " %\n"
             << bound << "\n";
   if (const std::string stale = staleness_text(done.staleness); !stale.empty())
@@ -123,7 +102,7 @@ void print_simulated(const SimulationOptions& options, const Simulated& done) {
 }
 
 void run_simulation(const SimulationOptions& options, Exit& exit) {
-  const auto done = simulated(options);
+  const auto done = simulate_plan(options);
   if (!done) return report(done.error(), exit);
   const auto written =
       write_pictures(options.pictures, done->program, done->timeline);
@@ -148,10 +127,6 @@ void add_simulate(CLI::App& app, Exit& exit) {
       ->add_option("--cluster", options->inputs.cluster,
                    "As 4xV100@1GB/s, or a cluster file")
       ->required();
-  command->add_option(
-      "--loading", options->loading,
-      "Data loading at the first stage, for each microbatch: a time (5ms), or "
-      "bytes at a rate (12MB@500MB/s); default: data is always there");
   command->add_flag("--draw", options->draw, "Draws the timeline");
   add_picture_options(*command, options->pictures);
   command

@@ -14,6 +14,7 @@
 #include "pipewright/runtime/execution/executor.h"
 #include "pipewright/schedules/async_deep.h"
 #include "pipewright/simulate/given_costs.h"
+#include "pipewright/simulate/simulate.h"
 
 namespace pipewright {
 namespace {

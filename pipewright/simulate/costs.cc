@@ -1,5 +1,4 @@
-// Costs from a profile and a cluster: what each operation, transfer and
-// reduction of a program takes on the devices it was planned for.
+#include "pipewright/simulate/costs.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,18 +7,17 @@
 
 #include "pipewright/plan/memory/memory_bound.h"
 #include "pipewright/profile/tiers.h"
-#include "pipewright/simulate/simulate.h"
 
 namespace pipewright {
 namespace {
 
-class CostsMaker {
+class CostsBuilder {
  public:
-  CostsMaker(const Program& program, const Profile& profile,
-             const Cluster& cluster)
+  CostsBuilder(const Program& program, const Profile& profile,
+               const Cluster& cluster)
       : program_(program), profile_(profile), cluster_(cluster) {}
 
-  Result<Costs> make() {
+  Result<Costs> build() {
     if (auto fine = check_devices(); !fine) return fine.error();
     costs_.resources = cluster_.resources();
     for (const WorkerProgram& worker : program_.workers)
@@ -58,8 +56,8 @@ class CostsMaker {
     return {};
   }
 
-  // What decides between on-chip memory and DDR (tiers.h): the most that the
-  // worker can hold by its program. Only asked for where it matters.
+  // The most that the worker can hold by its program, which decides between
+  // on-chip memory and DDR (tiers.h). Computed only where it matters.
   Bytes held_by(WorkerId worker, const DeviceKind& kind) {
     if (kind.on_chip_memory == Bytes(0) ||
         !profile_.times.contains(on_chip_table(kind.name)))
@@ -70,7 +68,7 @@ class CostsMaker {
     return held_[worker.index()];
   }
 
-  // Layer times on a worker's device, asked for once per number of samples.
+  // Layer times on a worker's device, computed once per number of samples.
   Result<const std::vector<LayerTimes>*> layer_times(WorkerId worker,
                                                      int samples) {
     const DeviceKind& kind =
@@ -122,7 +120,7 @@ class CostsMaker {
               std::to_string(to.value) + ", but " +
               cluster_.devices()[a.index()].name + " and " +
               cluster_.devices()[b.index()].name + " have no link",
-          "place neighbouring stages on devices that can talk");
+          "place neighbouring stages on devices that have a link");
     cost.bandwidth = link->bandwidth;
     cost.latency = link->latency;
     cost.uses = link->uses;
@@ -130,7 +128,7 @@ class CostsMaker {
         ring != ring_links_.end())
       cost.uses.push_back({ring->second, false});
     if (link->duplex == Duplex::Half)
-      cost.half_duplex_wire =
+      cost.half_duplex_link =
           half_duplex_
               .try_emplace(std::minmax(a.value, b.value),
                            static_cast<int>(half_duplex_.size()))
@@ -158,7 +156,7 @@ class CostsMaker {
     return cost;
   }
 
-  // A link that a ring uses is a resource: the ring divides it with transfers
+  // A link that a ring uses is a resource: the ring shares it with transfers
   // and other rings.
   void share_link(WorkerId from, WorkerId to) {
     const DeviceId a = program_.workers[from.index()].device;
@@ -186,17 +184,17 @@ class CostsMaker {
   const Profile& profile_;
   const Cluster& cluster_;
   Costs costs_;
-  std::vector<Bytes> held_;  // by each worker at most; empty: not asked yet
+  std::vector<Bytes> held_;  // the most per worker; empty: not computed yet
   std::map<std::tuple<std::string, int, bool>, std::vector<LayerTimes>> times_;
   std::map<std::pair<int, int>, int> half_duplex_;
   std::map<std::pair<int, int>, int> ring_links_;  // resources
 };
 
-Error no_way(const Cluster& cluster, DeviceId a, DeviceId b) {
+Error no_link(const Cluster& cluster, DeviceId a, DeviceId b) {
   return bad_configuration(
       "gradients are summed over " + cluster.devices()[a.index()].name +
           " and " + cluster.devices()[b.index()].name + ", which have no link",
-      "put replicas on devices that can talk");
+      "place replicas on devices that have a link");
 }
 
 }  // namespace
@@ -216,7 +214,7 @@ Result<RingPace> ring_pace(const Cluster& cluster,
     const DeviceId from = ring[i], to = ring[(i + 1) % ring.size()];
     if (from == to) continue;
     const Link* link = cluster.link(from, to);
-    if (link == nullptr) return no_way(cluster, from, to);
+    if (link == nullptr) return no_link(cluster, from, to);
     pace.latency = std::max(pace.latency, link->latency);
   }
   return pace;
@@ -224,7 +222,7 @@ Result<RingPace> ring_pace(const Cluster& cluster,
 
 Result<Costs> costs_of(const Program& program, const Profile& profile,
                        const Cluster& cluster) {
-  return CostsMaker(program, profile, cluster).make();
+  return CostsBuilder(program, profile, cluster).build();
 }
 
 }  // namespace pipewright

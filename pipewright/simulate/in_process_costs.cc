@@ -1,5 +1,3 @@
-// See in_process_costs.h.
-
 #include "pipewright/simulate/in_process_costs.h"
 
 #include <algorithm>

@@ -1,16 +1,16 @@
 // What a program costs when all its workers are threads of one process on this
-// machine: tensors are handed over where they lie, and gradients are added up
-// in memory by those who wait for the sum.
+// machine: tensors are passed on without a copy, and the workers that wait for
+// a sum of gradients add it up in memory.
 
 #pragma once
 
 #include "pipewright/base/result.h"
-#include "pipewright/simulate/simulate.h"
+#include "pipewright/simulate/costs.h"
 
 namespace pipewright {
 
 struct InProcessChannelCosts {
-  Seconds latency;         // from a send to a worker that waits for it
+  Seconds latency;         // from a send until the waiting worker goes on
   double bytes_added = 0;  // per second, by one worker adding up two gradients
 };
 

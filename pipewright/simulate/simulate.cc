@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <map>
 
-#include "pipewright/simulate/engine.h"
-#include "pipewright/simulate/memory_history.h"
-#include "pipewright/simulate/spans.h"
-#include "pipewright/simulate/timed_code.h"
+#include "pipewright/simulate/engine/compile.h"
+#include "pipewright/simulate/engine/engine.h"
+#include "pipewright/simulate/history/memory_history.h"
+#include "pipewright/simulate/history/spans.h"
+#include "pipewright/simulate/steady_state.h"
 
 namespace pipewright {
 namespace {
@@ -20,8 +21,8 @@ bool overlaps_minibatches(const Program& program) {
                      });
 }
 
-// Enough to leave the ramps at both ends behind: a program that fills in k
-// minibatches is shown for as many again, and a few.
+// Enough to show the steady state: a program that fills and drains in k
+// minibatches runs for as many more, and a few.
 int minibatches_of(const Program& program, const SimulateOptions& options) {
   if (options.minibatches > 0)
     return std::max(options.minibatches, program.minibatches_outside);
@@ -38,7 +39,7 @@ std::vector<LinkSummary> links_of(const Program& program,
     link.from = transfer.from;
     link.to = transfer.to;
     link.bytes += transfer.bytes * execution.messages[t];
-    link.busy += Seconds(execution.seconds_on_wire[t]);
+    link.busy += Seconds(execution.seconds_on_link[t]);
   }
   std::vector<LinkSummary> list;
   for (const auto& [pair, link] : links) list.push_back(link);
@@ -63,7 +64,7 @@ void add_memory(const TimedCode& code, const Journal& journal, bool keep_points,
   for (std::size_t w = 0; w < timeline.workers.size(); ++w) {
     WorkerSummary& summary = timeline.workers[w];
     MemoryHistory history =
-        histories.of_worker(w, summary.peak.total(), keep_points);
+        histories.of_worker(WorkerId(w), summary.peak.total(), keep_points);
     summary.peak.activations = history.activations;
     summary.peak.buffers = history.buffers;
     summary.peak_at = history.peak_at;
@@ -79,34 +80,32 @@ double bubble_of(const Timeline& timeline, const TimedCode& code,
   for (std::size_t w = 0; w < timeline.workers.size(); ++w)
     busy += overlapping ? code.workers[w].body_seconds
                         : timeline.workers[w].busy.value();
-  const double there =
+  const double available =
       static_cast<double>(timeline.workers.size()) *
       (overlapping ? timeline.step_seconds.value() : timeline.duration.value());
-  return there > 0 ? 1 - busy / there : 0;
+  return available > 0 ? 1 - busy / available : 0;
 }
 
 }  // namespace
 
 Timeline simulate(const Program& program, const Costs& costs,
                   const SimulateOptions& options) {
-  const bool overlapping =
-      overlaps_minibatches(program) || costs.loading.seconds > Seconds(0);
+  const bool overlapping = overlaps_minibatches(program);
   Timeline timeline;
   timeline.num_stages = program.num_stages;
   timeline.num_microbatches = program.num_microbatches;
   timeline.minibatches = minibatches_of(program, options);
-  EngineOptions how;
-  how.repetitions = program.repetitions(timeline.minibatches);
-  how.keep_journal = options.keep_spans || options.track_memory;
-  TimedCodeOptions compiling;
-  compiling.runs_once = !overlapping && how.repetitions <= 1;
-  const TimedCode code = timed_code(program, costs, compiling);
-  const Execution execution = execute(code, how);
+  EngineOptions engine;
+  engine.repetitions = program.repetitions(timeline.minibatches);
+  engine.keep_journal = options.keep_spans || options.track_memory;
+  CompileOptions compiler;
+  compiler.runs_once = !overlapping && engine.repetitions <= 1;
+  const TimedCode code = compile(program, costs, compiler);
+  const Execution execution = execute(code, engine);
   timeline.duration = Seconds(execution.duration);
-  Period period{timeline.duration / timeline.minibatches};
-  if (overlapping) period = steady_state_period(program, costs);
-  timeline.step_seconds = period.seconds;
-  timeline.step_is_exact = period.is_exact;
+  timeline.step_seconds = overlapping
+                              ? steady_state_period(program, costs)
+                              : timeline.duration / timeline.minibatches;
   add_workers(program, execution, timeline);
   if (options.track_memory)
     add_memory(code, execution.journal, options.keep_spans, timeline);

@@ -20,7 +20,7 @@ struct Share {
   double seconds = 0;
 };
 
-std::string name_of(const PathPiece& piece, const std::string& other) {
+std::string name_of(const PathPiece& piece) {
   switch (piece.kind) {
     case Kind::Compute:
       return "stage " + std::to_string(piece.stage.value);
@@ -30,16 +30,15 @@ std::string name_of(const PathPiece& piece, const std::string& other) {
     case Kind::Reduce:
       return "all-reduce of stage " + std::to_string(piece.stage.value);
     default:
-      return other;
+      return "nothing in the timeline";
   }
 }
 
-std::vector<Share> shares_of(const std::vector<PathPiece>& path,
-                             const std::string& other) {
+std::vector<Share> shares_of(const std::vector<PathPiece>& path) {
   std::map<std::string, Share> by_name;
   for (const PathPiece& piece : path) {
-    Share& share = by_name[name_of(piece, other)];
-    share.what = name_of(piece, other);
+    Share& share = by_name[name_of(piece)];
+    share.what = name_of(piece);
     share.kind = piece.kind;
     share.seconds += (piece.end - piece.start).value();
   }
@@ -57,9 +56,8 @@ std::string percent(double share) {
 
 }  // namespace
 
-std::string bottleneck_text(const std::vector<PathPiece>& path,
-                            const std::string& other) {
-  const std::vector<Share> shares = shares_of(path, other);
+std::string bottleneck_text(const std::vector<PathPiece>& path) {
+  const std::vector<Share> shares = shares_of(path);
   double total = 0;
   for (const Share& share : shares) total += share.seconds;
   if (total <= 0) return "nothing takes any time";

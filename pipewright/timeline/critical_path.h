@@ -31,10 +31,7 @@ std::vector<PathPiece> critical_path(const Program& program,
                                      const Timeline& timeline);
 
 // "stage 3 is the bottleneck: 71 % of the step; 12 % waits for link 2 to 3".
-// `other` names what the timeline does not show.
-std::string bottleneck_text(
-    const std::vector<PathPiece>& path,
-    const std::string& other = "nothing in the timeline");
+std::string bottleneck_text(const std::vector<PathPiece>& path);
 
 // A table of busy, waiting for links and otherwise idle, as shares of the run,
 // and the memory peak with what it consists of, one line a worker.

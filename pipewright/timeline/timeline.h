@@ -51,8 +51,7 @@ struct Timeline {
   int minibatches = 1;
   Seconds duration;      // of the whole run
   Seconds step_seconds;  // per minibatch: steady-state period if asynchronous
-  bool step_is_exact = true;  // of a period: false if it was but averaged
-  double bubble = 0;          // share of worker time not computing, in a step
+  double bubble = 0;     // share of worker time not computing, in a step
   std::vector<WorkerSummary> workers;
   std::vector<LinkSummary> links;
   std::vector<std::vector<Span>> spans;          // per worker; may be left out

@@ -38,7 +38,6 @@ Json to_json(const LinkSummary& link) {
 Json to_json(const Timeline& timeline) {
   Json json = Json::object();
   json.set("step_seconds", timeline.step_seconds.value());
-  json.set("step_is_exact", timeline.step_is_exact);
   json.set("bubble", timeline.bubble);
   json.set("duration_seconds", timeline.duration.value());
   json.set("minibatches", timeline.minibatches);

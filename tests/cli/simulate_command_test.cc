@@ -36,28 +36,6 @@ TEST_CASE("the example prints what it says") {
             .value());
 }
 
-TEST_CASE("data loading: a time or bytes at a rate, and it is named") {
-  const std::string on = kPlan + "--cluster 4xV100@nvlink --loading ";
-  const auto step = [](const Answer& answer) {
-    const auto json = parse_json(answer.text, "answer");
-    REQUIRE(json.ok());
-    const auto& seconds = json->find("step_seconds")->value();
-    if (const auto* whole = std::get_if<std::int64_t>(&seconds))
-      return static_cast<double>(*whole);
-    return std::get<double>(seconds);
-  };
-  CHECK(step(answer_to(on + "1s --json", false)) == doctest::Approx(8));
-  CHECK(step(answer_to(on + "100MB@100MB/s --json", false)) ==
-        doctest::Approx(8));
-  const double without =
-      step(answer_to(kPlan + "--cluster 4xV100@nvlink --json", false));
-  CHECK(step(answer_to(on + "1us --json", false)) == doctest::Approx(without));
-  CHECK(contains(answer_to(on + "1s").text, "data loading is the bottleneck"));
-  const Answer wrong = answer_to(on + "soon");
-  CHECK(wrong.code == 78);
-  CHECK(contains(wrong.text, "--loading soon"));
-}
-
 TEST_CASE("what bounds the step is said in words and in JSON") {
   CHECK(contains(answer_to(kPlan + "--cluster 4xV100@nvlink").text,
                  "\nstage 3 is the bottleneck: "));

@@ -1,8 +1,9 @@
 // Costs from a profile and a cluster.
 
+#include "pipewright/simulate/costs.h"
+
 #include <doctest/doctest.h>
 
-#include "pipewright/simulate/simulate.h"
 #include "tests/simulate/chain_programs.h"
 
 namespace pipewright {

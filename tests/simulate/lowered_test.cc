@@ -9,6 +9,8 @@
 #include "pipewright/plan/validation/validate.h"
 #include "pipewright/schedules/generator.h"
 #include "pipewright/simulate/given_costs.h"
+#include "pipewright/simulate/simulate.h"
+#include "pipewright/simulate/steady_state.h"
 #include "tests/plan/chain.h"
 
 namespace pipewright {
@@ -139,7 +141,7 @@ TEST_CASE("Bi-Partition repeats at its busiest worker") {
     const double busiest = std::max(row.forward + 2 * row.backward,
                                     4 - row.forward + 2 * (4 - row.backward));
     CHECK(busiest == row.period);
-    CHECK(steady_state_period(program, costs_for(program, 0)).seconds.value() ==
+    CHECK(steady_state_period(program, costs_for(program, 0)).value() ==
           doctest::Approx(2 * row.period));
   }
 }

@@ -1,5 +1,5 @@
-// The semantics of program.h and simulate.h once more, as slowly and plainly as
-// possible: time advances from event to event, and at each moment everything is
+// What program.h and contended_links.h describe, written again as plainly as
+// possible: time advances from event to event, and each time everything is
 // tried again until nothing more happens. Shares no code with the simulator.
 
 #pragma once
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "pipewright/plan/program/program.h"
-#include "pipewright/simulate/simulate.h"
+#include "pipewright/simulate/costs.h"
 #include "tests/simulate/naive_sharing.h"
 
 namespace pipewright::test {
@@ -38,7 +38,7 @@ class NaiveSimulator {
   double run() {
     while (true) {
       while (try_workers() || try_channels() || try_completions() ||
-             try_wires_and_rings()) {
+             try_links_and_rings()) {
       }
       const double next = next_event();
       if (std::isinf(next)) break;
@@ -79,7 +79,7 @@ class NaiveSimulator {
     std::vector<MessageKey> sent, posted;
     std::size_t ready = 0, started = 0;  // of those
   };
-  struct WireState {
+  struct LinkState {
     double free_at = 0;
     bool busy = false;
     MessageKey message;
@@ -101,7 +101,7 @@ class NaiveSimulator {
   const Costs::TransferCost& cost(int t) const {
     return c_.transfers[std::size_t(t)];
   }
-  double on_wire(int t) const {
+  double seconds_on_link(int t) const {
     return double(transfer(t).bytes.value()) / cost(t).bandwidth.value();
   }
   // What a worker that cannot do otherwise spends on it: as if it were alone.
@@ -126,18 +126,18 @@ class NaiveSimulator {
     }
     return -1;
   }
-  bool has_wire(int t) const {
+  bool has_link(int t) const {
     return !std::isinf(cost(t).bandwidth.value()) || !cost(t).uses.empty();
   }
-  std::tuple<int, int, int> wire_of(int t) const {
-    if (cost(t).half_duplex_wire >= 0)
-      return {-1, -1, cost(t).half_duplex_wire};
+  std::tuple<int, int, int> link_of(int t) const {
+    if (cost(t).half_duplex_link >= 0)
+      return {-1, -1, cost(t).half_duplex_link};
     return {transfer(t).from.value, transfer(t).to.value, -1};
   }
-  // A wire with one channel and nothing shared has nothing to choose.
+  // A link with one channel and nothing shared has no choice.
   bool has_choice(int t) const {
     for (std::size_t u = 0; u < p_.transfers.size(); ++u) {
-      if (!has_wire(int(u)) || wire_of(int(u)) != wire_of(t)) continue;
+      if (!has_link(int(u)) || link_of(int(u)) != link_of(t)) continue;
       if (channel_of(int(u)) != channel_of(t) || !cost(int(u)).uses.empty())
         return true;
     }
@@ -173,12 +173,7 @@ class NaiveSimulator {
     return true;
   }
   int key_of(const Action& action) const {
-    if (action.transfer.is_none()) return 0;
-    if (action.kind != ActionKind::Send && action.kind != ActionKind::Receive)
-      return 0;
-    return transfer(action.transfer.value).is_keyed_by_version()
-               ? action.version
-               : action.microbatch;
+    return action.transfer.is_none() ? 0 : p_.key(action);
   }
   bool try_work(std::size_t w) {
     Worker& worker = workers_[w];
@@ -250,23 +245,23 @@ class NaiveSimulator {
       while (channel.started < channel.ready) {
         const MessageKey message = channel.sent[channel.started];
         const int t = message.first;
-        if (has_wire(t) && (has_choice(t) || wires_[wire_of(t)].free_at > now_))
+        if (has_link(t) && (has_choice(t) || links_[link_of(t)].free_at > now_))
           break;
         ++channel.started;
-        if (has_wire(t)) wires_[wire_of(t)].free_at = now_ + on_wire(t);
+        if (has_link(t)) links_[link_of(t)].free_at = now_ + seconds_on_link(t);
         messages_[message].arrival =
-            now_ + on_wire(t) + cost(t).latency.value();
+            now_ + seconds_on_link(t) + cost(t).latency.value();
         any = true;
       }
     }
     return any;
   }
 
-  // Of all free wires and rings at once: first all choose, then all start.
-  bool try_wires_and_rings() {
-    const bool wires = try_wires(), rings = try_rings();
-    if (wires || rings) share();
-    return wires || rings;
+  // Of all free links and rings at once: first all choose, then all start.
+  bool try_links_and_rings() {
+    const bool links = try_links(), rings = try_rings();
+    if (links || rings) share();
+    return links || rings;
   }
   // A reduction that has all its parts starts when the one before is through.
   bool try_rings() {
@@ -287,44 +282,44 @@ class NaiveSimulator {
     }
     return any;
   }
-  bool try_wires() {
+  bool try_links() {
     std::map<std::tuple<int, int, int>,
              std::pair<std::tuple<TransferKind, double, int>, MessageKey>>
         best;
     for (auto& [key, channel] : channels_) {
       if (channel.started == channel.ready) continue;
       const MessageKey message = channel.sent[channel.started];
-      const auto wire = wire_of(message.first);
-      if (!has_choice(message.first) || wires_[wire].busy ||
-          wires_[wire].free_at > now_)
+      const auto link = link_of(message.first);
+      if (!has_choice(message.first) || links_[link].busy ||
+          links_[link].free_at > now_)
         continue;
       const std::tuple claim{std::get<0>(key), messages_[message].wanted,
                              channel_number(key)};
-      auto found = best.find(wire);
+      auto found = best.find(link);
       if (found == best.end() || claim < found->second.first)
-        best[wire] = {claim, message};
+        best[link] = {claim, message};
     }
-    for (auto& [wire, claim] : best) start(wire, claim.second);
+    for (auto& [link, claim] : best) start(link, claim.second);
     return !best.empty();
   }
-  void start(const std::tuple<int, int, int>& wire, const MessageKey& key) {
+  void start(const std::tuple<int, int, int>& link, const MessageKey& key) {
     const int t = key.first;
     ++channels_[channel_of(t)].started;
     Message& message = messages_[key];
     if (cost(t).uses.empty()) {
-      wires_[wire].free_at = now_ + on_wire(t);
-      message.arrival = now_ + on_wire(t) + cost(t).latency.value();
+      links_[link].free_at = now_ + seconds_on_link(t);
+      message.arrival = now_ + seconds_on_link(t) + cost(t).latency.value();
       return;
     }
-    wires_[wire].busy = true;
-    wires_[wire].message = key;
+    links_[link].busy = true;
+    links_[link].message = key;
     message.left = double(transfer(t).bytes.value());
     message.since = now_;
     message.rate = 0;
   }
   bool try_completions() {
     bool any = false;
-    for (auto& [wire, state] : wires_) {
+    for (auto& [link, state] : links_) {
       if (!state.busy) continue;
       Message& message = messages_[state.message];
       if (end_of(message) > now_) continue;
@@ -346,7 +341,7 @@ class NaiveSimulator {
 
   void share() {
     std::vector<NaiveSharer> all;
-    for (auto& [wire, state] : wires_) {
+    for (auto& [link, state] : links_) {
       if (!state.busy) continue;
       Message& message = messages_[state.message];
       const auto& how = cost(state.message.first);
@@ -378,9 +373,9 @@ class NaiveSimulator {
       consider(ring.end);
       if (ring.running) consider(end_of(ring));
     }
-    for (const auto& [key, wire] : wires_) {
-      consider(wire.free_at);
-      if (wire.busy) consider(end_of(messages_[wire.message]));
+    for (const auto& [key, link] : links_) {
+      consider(link.free_at);
+      if (link.busy) consider(end_of(messages_[link.message]));
     }
     for (double time : wake_ups_) consider(time);
     wake_ups_.clear();
@@ -394,7 +389,7 @@ class NaiveSimulator {
   std::map<MessageKey, Message> messages_;
   std::map<std::pair<int, int>, int> parts_;
   std::map<std::pair<int, int>, NaiveRing> rings_;
-  std::map<std::tuple<int, int, int>, WireState> wires_;
+  std::map<std::tuple<int, int, int>, LinkState> links_;
   std::vector<double> wake_ups_;
 };
 

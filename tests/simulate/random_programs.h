@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "pipewright/plan/program/program.h"
-#include "pipewright/simulate/simulate.h"
+#include "pipewright/simulate/costs.h"
 
 namespace pipewright::test {
 
@@ -67,7 +67,7 @@ class RandomPrograms {
     TransferKind kind;
     std::vector<Action> messages;  // in order; sent and posted so many of them
     std::size_t sent = 0, posted = 0, read = 0;
-    int wire = -1;
+    int link = -1;
     double bandwidth = 0;
   };
 
@@ -128,7 +128,7 @@ class RandomPrograms {
     channel.bandwidth = std::numeric_limits<double>::infinity();
     if (kind_.finite_links && pick(0, 3)) channel.bandwidth = pick(1, 4);
     if (kind_.half_duplex && pick(0, 1))
-      channel.wire = std::min(from, to) * workers + std::max(from, to);
+      channel.link = std::min(from, to) * workers + std::max(from, to);
     channels_.push_back(channel);
     return channels_.back();
   }
@@ -154,7 +154,7 @@ class RandomPrograms {
     Costs::TransferCost cost;
     cost.latency = Seconds(seconds());
     cost.bandwidth = BytesPerSecond(channel.bandwidth);
-    cost.half_duplex_wire = channel.wire;
+    cost.half_duplex_link = channel.link;
     if (kind_.shared && std::isfinite(channel.bandwidth) && pick(0, 2))
       for (std::size_t r = 0; r < made_.costs.resources.size(); ++r)
         if (pick(0, 1)) cost.uses.push_back({int(r), pick(0, 1) == 1});

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "pipewright/simulate/simulate.h"
+#include "pipewright/simulate/steady_state.h"
 #include "tests/simulate/chain_programs.h"
 
 namespace pipewright {
@@ -86,7 +87,7 @@ TEST_CASE("a synchronous body repeats at its own duration") {
       const Program program = chain_program(one_f_one_b(n, m));
       const Costs costs = even_costs(program, 1, 2, 0.3);
       const double once = simulate(program, costs).duration.value();
-      CHECK(steady_state_period(program, costs).seconds.value() ==
+      CHECK(steady_state_period(program, costs).value() ==
             doctest::Approx(once).epsilon(1e-12));
       SimulateOptions five;
       five.minibatches = 5;

@@ -110,7 +110,7 @@ TEST_CASE("the simulated time keeps the bound, plan by plan") {
         ++plans;
         CAPTURE(std::string(schedule_of(kind)));
         CAPTURE(candidate.stages.size());
-        // Channels of the model take turns, the simulator's wires need not.
+        // Channels of the model take turns, the simulator's links need not.
         CHECK(step <= candidate.promised.value() * 1.000001);
         CHECK(step <= candidate.bound().value() * 1.000001);
         CHECK(candidate.load.value() <= candidate.promised.value() * 1.000001);

@@ -4,6 +4,7 @@
 #include "pipewright/plan/validation/validate.h"
 #include "pipewright/runtime/reference/interpreter.h"
 #include "pipewright/simulate/given_costs.h"
+#include "pipewright/simulate/simulate.h"
 #include "tests/runtime/execution/async_cases.h"
 
 namespace pipewright {

@@ -1,0 +1,66 @@
+// How long each operation, transfer and reduction of a program takes.
+
+#pragma once
+
+#include <limits>
+#include <vector>
+
+#include "pipewright/base/result.h"
+#include "pipewright/cluster/cluster.h"
+#include "pipewright/plan/program/program.h"
+#include "pipewright/profile/profile.h"
+
+namespace pipewright {
+
+// Made by costs_of() from a profile and a cluster, by given_costs.h from given
+// times, by in_process_costs.h for the threads of one process.
+struct Costs {
+  struct OperationCost {
+    Seconds compute[5];  // by ActionKind
+    Seconds step;
+  };
+  std::vector<OperationCost> operations;  // as in Program::operations
+
+  struct TransferCost {
+    Seconds latency;
+    BytesPerSecond bandwidth;  // infinity: takes latency only
+    std::vector<Link::Use> uses;
+    int half_duplex_link = -1;  // transfers with the same number share a link
+  };
+  std::vector<TransferCost> transfers;  // as in Program::transfers
+  std::vector<SharedResource> resources;
+
+  // A ring carries its bytes over all its links at once, at the rate of the
+  // slowest, and shares what the links use with others.
+  struct ReductionCost {
+    Seconds latency;   // of all rounds together
+    double bytes = 0;  // over each link, all rounds together
+    BytesPerSecond bandwidth{std::numeric_limits<double>::infinity()};
+    std::vector<std::vector<Link::Use>> links;
+  };
+  std::vector<ReductionCost> reductions;  // as in Program::reductions
+
+  std::vector<bool> blocking;  // per worker: busy while it sends and receives
+};
+
+// The program must have passed validate(). Where a device has on-chip memory,
+// the most that a worker can hold (memory_bound.h) decides how fast it is
+// (tiers.h).
+Result<Costs> costs_of(const Program& program, const Profile& profile,
+                       const Cluster& cluster);
+
+// What a ring has to send: 2 (r - 1) pieces of 1/r of the bytes over each of
+// its r links, all links at once, one piece after the other.
+struct RingPace {
+  int size = 0;     // r; 0 and 1: nothing to send
+  Seconds latency;  // the longest of a link
+
+  // Sets the bytes over each link, and the latency. The links do not change.
+  void set(Bytes bytes, Costs::ReductionCost& cost) const;
+};
+// Devices in the order of the ring. Fails with BadConfiguration where two
+// neighbours have no link.
+Result<RingPace> ring_pace(const Cluster& cluster,
+                           const std::vector<DeviceId>& ring);
+
+}  // namespace pipewright

@@ -1,0 +1,377 @@
+#include "pipewright/simulate/engine/compile.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "pipewright/base/check.h"
+
+namespace pipewright {
+namespace {
+
+std::int32_t minibatch_of(std::int32_t microbatch, int per_minibatch) {
+  const std::int32_t quotient = microbatch / per_minibatch;
+  return microbatch % per_minibatch < 0 ? quotient - 1 : quotient;
+}
+
+const std::vector<Action>& section_of(const WorkerProgram& worker, int s) {
+  return s == kPrologue ? worker.prologue
+         : s == kBody   ? worker.body
+                        : worker.epilogue;
+}
+
+void check_seconds(double seconds) {
+  PIPEWRIGHT_CHECK(seconds >= 0 && std::isfinite(seconds),
+                   "a duration is negative or not finite");
+}
+
+void check_costs(const Program& program, const Costs& costs) {
+  PIPEWRIGHT_CHECK(program.num_microbatches >= 1,
+                   "a minibatch has at least one microbatch");
+  PIPEWRIGHT_CHECK(costs.operations.size() == program.operations.size() &&
+                       costs.transfers.size() == program.transfers.size() &&
+                       costs.reductions.size() == program.reductions.size(),
+                   "costs are not those of this program");
+  for (const Costs::TransferCost& cost : costs.transfers) {
+    PIPEWRIGHT_CHECK(cost.bandwidth.value() > 0, "a link without bandwidth");
+    check_seconds(cost.latency.value());
+  }
+  for (const SharedResource& resource : costs.resources)
+    PIPEWRIGHT_CHECK(resource.bandwidth.value() > 0,
+                     "a shared resource without bandwidth");
+  for (const Costs::ReductionCost& cost : costs.reductions) {
+    PIPEWRIGHT_CHECK(cost.bandwidth.value() > 0, "a ring without bandwidth");
+    check_seconds(cost.latency.value());
+  }
+}
+
+bool is_work(const Action& action) {
+  return is_compute(action.kind) || action.kind == ActionKind::Step;
+}
+
+// With which keys a transfer is made and read, relative to the base, and how
+// often: what decides how many slots it needs.
+struct KeyRange {
+  std::int32_t made_until = std::numeric_limits<std::int32_t>::min();
+  std::int32_t read_from = std::numeric_limits<std::int32_t>::max();
+  std::int64_t made = 0, read = 0;
+
+  void make(std::int32_t key) {
+    made_until = std::max(made_until, key);
+    ++made;
+  }
+  void take(std::int32_t key) {
+    read_from = std::min(read_from, key);
+    ++read;
+  }
+
+  // A power of two, so large that no two keys in use at once share a slot: none
+  // is made later than the newest of its repetition, none is read that is older
+  // than the oldest read in the repetition before.
+  std::int32_t num_slots(int keys_per_repetition) const {
+    if (made == 0 || read == 0) return 1;
+    const std::int64_t span =
+        std::max<std::int64_t>(std::int64_t{made_until} - read_from, 0) + 1 +
+        keys_per_repetition;
+    return static_cast<std::int32_t>(
+        std::bit_ceil(static_cast<std::uint64_t>(span)));
+  }
+  std::int32_t num_readers() const {
+    return made > 0 ? static_cast<std::int32_t>((read + made - 1) / made) : 1;
+  }
+};
+
+class Compiler {
+ public:
+  Compiler(const Program& program, const Costs& costs,
+           const CompileOptions& options)
+      : program_(program),
+        costs_(costs),
+        options_(options),
+        cost_of_kind_(program.operations.size() * kKinds, -1),
+        cost_of_send_(program.transfers.size(), -1) {
+    code_.program = &program;
+    code_.network = make_timed_network(program, costs);
+    code_.num_messages.resize(code_.network.channels.size());
+    ranges_.resize(code_.network.transfers.size());
+  }
+
+  TimedCode compile() {
+    find_weight_groups();
+    add_reductions();
+    reserve();
+    for (int w = 0; w < program_.num_workers(); ++w) add_worker(w);
+    code_.needs.emplace_back();
+    place_slots();
+    return std::move(code_);
+  }
+
+ private:
+  static constexpr std::size_t kKinds = 6;  // that compute, and steps
+
+  // Growing step by step would take as long as compiling.
+  void reserve() {
+    std::size_t num_actions = 0, num_works = 0;
+    for (const WorkerProgram& worker : program_.workers)
+      for (int s = 0; s < 3; ++s) {
+        const auto& actions = section_of(worker, s);
+        num_actions += actions.size();
+        for (const Action& action : actions) num_works += is_work(action);
+      }
+    code_.ops.reserve(num_actions);
+    code_.needs.reserve(num_works + 1);
+  }
+
+  // A transfer of weights is read at the version of the group it belongs to.
+  void find_weight_groups() {
+    std::map<LayerId, WeightGroupId> group_of_layer;
+    for (std::size_t g = 0; g < program_.weight_groups.size(); ++g)
+      for (LayerId layer : program_.weight_groups[g].layers)
+        group_of_layer[layer] = WeightGroupId(g);
+    for (const Transfer& transfer : program_.transfers) {
+      WeightGroupId group;
+      if (transfer.is_keyed_by_version() && !transfer.values.empty()) {
+        auto found = group_of_layer.find(transfer.values.front().layer);
+        if (found != group_of_layer.end()) group = found->second;
+      }
+      weight_group_.push_back(group);
+    }
+  }
+
+  void add_reductions() {
+    code_.reductions.resize(program_.reductions.size());
+    for (std::size_t r = 0; r < program_.reductions.size(); ++r) {
+      const auto& after = program_.reductions[r].after;
+      code_.reductions[r].num_contributions =
+          static_cast<std::int32_t>(after.size());
+      for (ReductionId before : after)
+        code_.reductions[before.index()].followers.push_back(
+            static_cast<std::int32_t>(r));
+    }
+  }
+
+  void add_worker(int w) {
+    TimedWorker timed;
+    timed_ = &timed;
+    worker_ = w;
+    timed.is_blocking =
+        w < static_cast<int>(costs_.blocking.size()) && costs_.blocking[w];
+    timed.begin[0] = num_ops();
+    contributions_.clear();
+    for (section_ = 0; section_ < 3; ++section_) {
+      add_section(section_of(program_.workers[w], section_));
+      timed.begin[section_ + 1] = num_ops();
+    }
+    for (auto [reduction, stage] : contributions_)
+      ++code_.reductions[reduction.index()].num_contributions;
+    code_.workers.push_back(timed);
+  }
+
+  void add_section(const std::vector<Action>& actions) {
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      const Action& action = actions[i];
+      if (!is_work(action))
+        add_communication(action);
+      else if (is_compute(action.kind) && action.joined)
+        i = add_joined(actions, i);
+      else
+        add_work(actions, i, i + 1, cost_of(action));
+    }
+  }
+
+  // Joined compute actions become one op. Receives between them come before
+  // it, sends and reduces after it. Returns the last of the actions.
+  std::size_t add_joined(const std::vector<Action>& actions,
+                         std::size_t first) {
+    std::size_t end = first;
+    std::vector<std::int32_t> costs;
+    for (bool goes_on = true; goes_on && end < actions.size(); ++end) {
+      const Action& action = actions[end];
+      if (is_work(action)) costs.push_back(cost_of(action));
+      if (action.kind == ActionKind::Receive) add_communication(action);
+      goes_on = !is_work(action) || (is_compute(action.kind) && action.joined);
+    }
+    add_work(actions, first, end, cost_of_joined(costs));
+    for (std::size_t i = first; i < end; ++i)
+      if (!is_work(actions[i]) && actions[i].kind != ActionKind::Receive)
+        add_communication(actions[i]);
+    return end - 1;
+  }
+
+  void add_communication(const Action& action) {
+    Op op;
+    if (action.kind == ActionKind::Reduce) {
+      op.code = OpCode::Reduce;
+      op.base = KeyBase::Repetition;
+      op.target = action.reduction.value;
+      op.key = minibatch_of(action.microbatch, program_.num_microbatches);
+      ranges_[code_.network.first_reduction + op.target].make(op.key);
+      contributions_.emplace(action.reduction, action.stage);
+    } else {
+      const TimedTransfer& timed =
+          code_.network.transfers[action.transfer.index()];
+      op.base = timed.base;
+      op.target = action.transfer.value;
+      op.key = program_.key(action);
+      if (action.kind == ActionKind::Receive) {
+        op.code = OpCode::Receive;
+        ranges_[op.target].make(op.key);
+        ++code_.num_messages[timed.channel][section_];
+      } else {
+        op.code = OpCode::Send;
+        if (timed_->is_blocking) op.cost = cost_of_send(op.target);
+      }
+    }
+    code_.ops.push_back(op);
+  }
+
+  // The actions from `first` to `end` that work. Others may stand between them.
+  void add_work(const std::vector<Action>& actions, std::size_t first,
+                std::size_t end, std::int32_t cost) {
+    Op op;
+    op.target = static_cast<std::int32_t>(first);
+    op.key = static_cast<std::int32_t>(code_.needs.size());
+    op.cost = cost;
+    op.num_actions = 0;
+    for (std::size_t i = first; i < end; ++i) {
+      const Action& action = actions[i];
+      if (!is_work(action)) continue;
+      PIPEWRIGHT_CHECK(op.num_actions < 255, "too many actions are joined");
+      ++op.num_actions;
+      if (!action.read_set.is_none()) add_needs(action);
+    }
+    const std::size_t num_needs = code_.needs.size() - op.first_need();
+    PIPEWRIGHT_CHECK(num_needs < 65536, "an action reads too many transfers");
+    op.num_needs = static_cast<std::uint16_t>(num_needs);
+    code_.ops.push_back(op);
+    ++timed_->num_works[section_];
+    if (section_ == kBody) timed_->body_seconds += code_.seconds(op);
+  }
+
+  void add_needs(const Action& action) {
+    const ReadSet& reads = program_.reads(action);
+    for (TransferId t : reads.transfers) {
+      Need need;
+      need.transfer = t.value;
+      need.key = action.microbatch;
+      if (code_.network.transfers[t.index()].base == KeyBase::Repetition) {
+        need.base = KeyBase::Repetition;
+        need.available_until = 0;
+        need.key = action.version + offset_of(reads, weight_group_[t.index()]);
+      }
+      add_need(need);
+    }
+    for (ReductionId reduction : reads.reductions) {
+      Need need;
+      need.transfer = code_.network.first_reduction + reduction.value;
+      need.base = KeyBase::Repetition;
+      need.key = minibatch_of(action.microbatch, program_.num_microbatches);
+      add_need(need);
+    }
+  }
+
+  void add_need(const Need& need) {
+    ranges_[need.transfer].take(need.key);
+    code_.needs.push_back(need);
+  }
+
+  static std::int32_t offset_of(const ReadSet& reads, WeightGroupId group) {
+    for (const WeightRead& read : reads.weights)
+      if (read.group == group) return read.offset;
+    return 0;
+  }
+
+  std::int32_t cost_of(const Action& action) {
+    const std::size_t place =
+        WorkerId(worker_).index() * program_.num_stages + action.stage.index();
+    PIPEWRIGHT_CHECK(place < program_.operation_of.size() &&
+                         program_.operation_of[place] >= 0,
+                     "a worker computes a stage that it does not have");
+    const int operation = program_.operation_of[place];
+    const std::size_t kind = is_compute(action.kind)
+                                 ? static_cast<std::size_t>(action.kind)
+                                 : kKinds - 1;
+    std::int32_t& known = cost_of_kind_[operation * kKinds + kind];
+    if (known < 0) known = add_cost(new_cost(operation, kind));
+    return known;
+  }
+
+  OpCost new_cost(int operation, std::size_t kind) const {
+    const Costs::OperationCost& cost = costs_.operations[operation];
+    const bool computes = kind + 1 < kKinds;
+    const double seconds =
+        computes ? cost.compute[kind].value() : cost.step.value();
+    check_seconds(seconds);
+    if (!computes) return {seconds};
+    const Effect& effect = program_.operations[operation].effects[kind];
+    return {seconds, effect.allocates.value(), effect.frees.value()};
+  }
+
+  std::int32_t cost_of_joined(const std::vector<std::int32_t>& joined) {
+    auto [known, is_new] = cost_of_joined_.try_emplace(joined, -1);
+    if (!is_new) return known->second;
+    OpCost sum;
+    for (std::int32_t cost : joined) {
+      const OpCost& one = code_.op_costs[cost];
+      sum.seconds += one.seconds;
+      sum.allocates += one.allocates;
+      sum.frees += one.frees;
+    }
+    return known->second = add_cost(sum);
+  }
+
+  std::int32_t cost_of_send(std::int32_t transfer) {
+    std::int32_t& known = cost_of_send_[transfer];
+    if (known < 0)
+      known = add_cost({code_.network.transfers[transfer].seconds()});
+    return known;
+  }
+
+  std::int32_t add_cost(const OpCost& cost) {
+    code_.op_costs.push_back(cost);
+    return static_cast<std::int32_t>(code_.op_costs.size()) - 1;
+  }
+
+  void place_slots() {
+    for (std::size_t t = 0; t < ranges_.size(); ++t) {
+      const bool by_microbatch =
+          code_.network.transfers[t].base == KeyBase::Microbatch;
+      const int per_repetition = by_microbatch ? program_.num_microbatches : 1;
+      const std::int32_t slots =
+          ranges_[t].num_slots(options_.runs_once ? 0 : per_repetition);
+      code_.slots.push_back({code_.num_slots, slots - 1});
+      code_.num_readers.push_back(ranges_[t].num_readers());
+      code_.num_slots += slots;
+    }
+  }
+
+  std::int32_t num_ops() const {
+    return static_cast<std::int32_t>(code_.ops.size());
+  }
+
+  const Program& program_;
+  const Costs& costs_;
+  const CompileOptions options_;
+  TimedCode code_;
+  std::vector<KeyRange> ranges_;             // per transfer and reduction
+  std::vector<WeightGroupId> weight_group_;  // per transfer
+  // In op_costs, or -1: per operation and kind, per transfer, of joined ones.
+  std::vector<std::int32_t> cost_of_kind_, cost_of_send_;
+  std::map<std::vector<std::int32_t>, std::int32_t> cost_of_joined_;
+  int worker_ = 0, section_ = 0;  // what is being added
+  TimedWorker* timed_ = nullptr;
+  std::set<std::pair<ReductionId, StageId>> contributions_;
+};
+
+}  // namespace
+
+TimedCode compile(const Program& program, const Costs& costs,
+                  const CompileOptions& options) {
+  check_costs(program, costs);
+  return Compiler(program, costs, options).compile();
+}
+
+}  // namespace pipewright
