@@ -29,7 +29,7 @@ MpiChannel::MpiChannel(MpiEngine& engine, const Program& program,
   for (std::size_t t = 0; t < program.transfers.size(); ++t)
     links_.push_back(link_of(TransferId(t)));
   for (std::size_t r = 0; r < program.reductions.size(); ++r)
-    sums_.push_back(sums_of(static_cast<std::int32_t>(r)));
+    sums_.push_back(sums_of(ReductionId(r)));
 }
 
 StreamAddress MpiChannel::address(const MpiGroup& group, int rank,

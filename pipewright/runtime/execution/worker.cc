@@ -127,11 +127,9 @@ void Worker::execute(const Action& action, const ActionCode& code) {
     case ActionKind::Send:
       send(action, code);
       break;
-    case ActionKind::Receive: {
-      const auto& transfer = program_.transfer(action.transfer);
+    case ActionKind::Receive:
       channel_->post(action.transfer, program_.key(action));
       break;
-    }
     case ActionKind::Reduce:
       reduce(action);
       break;
