@@ -49,7 +49,7 @@ std::string printed_by(const std::string& arguments) {
 
 TEST_CASE("the page of schedules shows every one of them") {
   std::set<std::string> names;
-  for (const Shown& shown : shown_in("docs/schedules.md")) {
+  for (const Shown& shown : shown_in("docs/reference/schedules.md")) {
     CAPTURE(shown.arguments);
     CHECK(shown.text == printed_by(shown.arguments));
     names.insert(std::string(split(shown.arguments, ' ')[1]));
