@@ -9,6 +9,7 @@ prints one line per fault and exits with 1 if there is any. The rules:
 - every command of `pipewright --help` has a reference page that shows its
   --help, and there is no page of a command that does not exist,
 - the pages of the tour and the glossary name types and functions that exist,
+- the noun of every type in a header (the last word of its name) is in the glossary,
 - what a block marked cheap shows is what its command prints (tools/docs-output).
 Without BINARY, or where it does not exist, the rules about the program are
 skipped. Before all of that it checks itself on pages with known faults.
@@ -31,6 +32,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 # "name.h" or "folder/name.h": the end of some path of the repository.
 FILE_NAME = re.compile(r"[A-Za-z][\w/-]*\.(?:h|cc|py)")
+TYPE = re.compile(r"^(?:class|struct|enum class) ([A-Z]\w+)(?! *;)[^;\n]*$", re.MULTILINE)
 # In the tour and the glossary: `TypeName`, `function()`.
 SYMBOL = re.compile(r"(?:[a-z]\w*::)*([A-Z]\w*[a-z]\w*|[a-z]\w*(?=\(\)))(?:\(\))?")
 
@@ -107,6 +109,32 @@ def symbol_faults(page, text):
                 yield f"names {span}, which is not in the sources"
 
 
+def glossary_words(root):
+    """The first column of the glossary's tables."""
+    text = (root / "docs/glossary.md").read_text()
+    rows = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)
+    return {word for row in rows for word in re.findall(r"[a-z]+", row.lower())}
+
+
+def has_word(words, noun):
+    singular = [noun, noun.removesuffix("s"), noun.removesuffix("es")]
+    if noun.endswith("ies"):
+        singular.append(noun[:-3] + "y")
+    return any(form in words or form + "s" in words for form in singular)
+
+
+def noun_faults(root):
+    words = glossary_words(root)
+    for folder in ("pipewright", "cli"):
+        for header in sorted((root / folder).rglob("*.h")):
+            for name in TYPE.findall(header.read_text()):
+                noun = re.findall(r"[A-Z][a-z0-9]*", name)[-1].lower()
+                # "Executed", "Planned": what came of a verb.
+                if not noun.endswith("ed") and not has_word(words, noun):
+                    yield (f"{header.relative_to(root)}: the type {name} is a \"{noun}\", and "
+                           "docs/glossary.md has no such word")
+
+
 def page_faults(root):
     text = sources(root)
     for page in pages(root):
@@ -159,6 +187,10 @@ def check_itself():
             "# Here\n```\n`tests/in_a_block.cc` [c](nowhere.md)\n```\n"
             "`tests/NAME_test.cc` `pipewright/*.h` `Gone` `gone()` `cli/gone.cc` `x/gone.h`\n"
             "[d](gone.md) [e](other.md#gone) `fuzz/*.gone`\n")
+        (root / "docs/glossary.md").write_text("| plans | meaning |\n")
+        (root / "cli/gone.h").write_text("class Declared;\nstruct BigGone {\n")
+        assert [fault.split(":")[0] for fault in noun_faults(root)] == ["cli/gone.h"]
+        (root / "cli/gone.h").unlink()
         found = sorted(page_faults(root))
         expected = ["names Gone,", "names cli/gone.cc,", "names fuzz/*.gone,", "names gone(),",
                     "names x/gone.h,", "links to gone.md,", "links to other.md#gone,"]
@@ -171,7 +203,7 @@ def main():
     check_itself()
     root = pathlib.Path(sys.argv[1]).resolve()
     binary = pathlib.Path(sys.argv[2]).absolute() if len(sys.argv) > 2 else None
-    faults = list(page_faults(root))
+    faults = list(page_faults(root)) + list(noun_faults(root))
     if binary and os.access(binary, os.X_OK):
         faults += command_faults(root, binary)
         faults += output_faults(root, binary)
