@@ -1,5 +1,5 @@
-// What the documents show is what the commands print: every "$ pipewright
-// schedule ..." in a code block, with all that stands below it.
+// The page of schedules shows every schedule, as the command prints it. What
+// other pages show is compared by tests/structure/docs_test.py.
 
 #include <doctest/doctest.h>
 
@@ -41,7 +41,7 @@ std::vector<Shown> shown_in(const std::string& file) {
 
 std::string printed_by(const std::string& arguments) {
   auto [text, code] =
-      answer_of("COLUMNS=80 '" PIPEWRIGHT_BINARY "' " + arguments + " 2>&1");
+      answer_of("COLUMNS=100 '" PIPEWRIGHT_BINARY "' " + arguments + " 2>&1");
   REQUIRE(code == 0);
   text.erase(text.find_last_not_of('\n') + 1);
   return text;
@@ -49,24 +49,13 @@ std::string printed_by(const std::string& arguments) {
 
 TEST_CASE("the page of schedules shows every one of them") {
   std::set<std::string> names;
-  for (const Shown& shown : shown_in("docs/schedules.md")) {
+  for (const Shown& shown : shown_in("docs/reference/schedules.md")) {
     CAPTURE(shown.arguments);
     CHECK(shown.text == printed_by(shown.arguments));
     names.insert(std::string(split(shown.arguments, ' ')[1]));
   }
   for (const ScheduleGenerator& generator : schedule_generators())
     CHECK_MESSAGE(names.count(generator.name) == 1, generator.name);
-}
-
-TEST_CASE("the front page shows 1f1b and zb-v") {
-  std::set<std::string> names;
-  for (const Shown& shown : shown_in("README.md")) {
-    CAPTURE(shown.arguments);
-    CHECK(shown.text == printed_by(shown.arguments));
-    names.insert(std::string(split(shown.arguments, ' ')[1]));
-  }
-  CHECK(names.count("1f1b") == 1);
-  CHECK(names.count("zb-v") == 1);
 }
 
 }  // namespace
