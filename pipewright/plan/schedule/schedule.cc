@@ -45,10 +45,6 @@ Orders replicated(const Orders& orders, const std::vector<int>& replicas,
 
 }  // namespace
 
-char letter(ComputeKind kind) {
-  return "FBIWR"[static_cast<std::size_t>(kind)];
-}
-
 Result<Schedule> Schedule::create(int num_stages, int num_microbatches,
                                   Orders orders) {
   Sections sections;

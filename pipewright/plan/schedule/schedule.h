@@ -26,42 +26,15 @@
 
 #pragma once
 
-#include <compare>
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "pipewright/base/ids.h"
 #include "pipewright/base/result.h"
+#include "pipewright/plan/schedule/compute_order.h"
 
 namespace pipewright {
-
-// What a worker computes in one action, and its letter in the text form.
-enum class ComputeKind : std::uint8_t {
-  Forward,         // F
-  Backward,        // B: input and weight gradients together
-  BackwardInput,   // I: the half the previous stage waits for
-  BackwardWeight,  // W: the half that may be put off to fill a bubble
-  Recompute,       // R: the forward once more, for what backward keeps
-};
-char letter(ComputeKind kind);
-
-// Whether it passes gradients on.
-constexpr bool starts_backward(ComputeKind kind) {
-  return kind == ComputeKind::Backward || kind == ComputeKind::BackwardInput;
-}
-
-struct ComputeAction {
-  StageId stage;
-  std::int32_t microbatch = 0;  // from the section's base
-  ComputeKind kind = ComputeKind::Forward;
-  bool joined = false;  // shares the worker's time with the next action
-
-  auto operator<=>(const ComputeAction&) const = default;
-};
-
-using Orders = std::vector<std::vector<ComputeAction>>;  // one per worker
 
 // A valid compute order. Construction is the only check: code that holds a
 // Schedule need not ask again whether it is complete or can deadlock.
@@ -73,15 +46,7 @@ class Schedule {
  public:
   Schedule() = default;  // of nothing: no stages, no workers
 
-  struct Sections {
-    Orders prologue;  // empty, or one order per worker
-    Orders body;
-    Orders epilogue;  // empty, or one order per worker
-    // Minibatches that prologue and epilogue complete together.
-    int minibatches_outside = 0;
-
-    bool operator==(const Sections&) const = default;
-  };
+  using Sections = ScheduleSections;
 
   // Fails with MalformedInput, drawing the grid and marking the first offending
   // action, unless

@@ -35,7 +35,7 @@ Phase phase_of(ComputeKind kind) {
 class Checker {
  public:
   Checker(int num_stages, int num_microbatches,
-          const Schedule::Sections& sections)
+          const ScheduleSections& sections)
       : num_stages_(num_stages),
         num_microbatches_(num_microbatches),
         sections_(sections) {}
@@ -333,7 +333,7 @@ class Checker {
 
   int num_stages_ = 0;
   int num_microbatches_ = 0;
-  const Schedule::Sections& sections_;
+  const ScheduleSections& sections_;
   int run_length_ = 0;  // microbatches in run_
   Orders run_;          // prologue, one body, epilogue
   std::vector<int> body_;
@@ -343,41 +343,11 @@ class Checker {
   std::vector<int> stage_workers_, last_worker_, owner_;
 };
 
-void append(std::vector<ComputeAction>& to,
-            const std::vector<ComputeAction>& order, std::int64_t first) {
-  for (ComputeAction action : order) {
-    const std::int64_t microbatch = action.microbatch + first;
-    action.microbatch = microbatch <= std::numeric_limits<std::int32_t>::max()
-                            ? static_cast<std::int32_t>(microbatch)
-                            : -1;
-    to.push_back(action);
-  }
-}
-
 }  // namespace
 
 std::optional<Error> fault_of(int num_stages, int num_microbatches,
-                              const Schedule::Sections& sections) {
+                              const ScheduleSections& sections) {
   return Checker(num_stages, num_microbatches, sections).fault();
-}
-
-Orders unrolled(const Schedule::Sections& sections, int num_microbatches,
-                int repetitions) {
-  Orders run(sections.body.size());
-  for (std::size_t w = 0; w < run.size(); ++w) {
-    const std::size_t outside =
-        (sections.prologue.empty() ? 0 : sections.prologue[w].size()) +
-        (sections.epilogue.empty() ? 0 : sections.epilogue[w].size());
-    run[w].reserve(outside + sections.body[w].size() *
-                                 static_cast<std::size_t>(repetitions));
-    if (!sections.prologue.empty()) append(run[w], sections.prologue[w], 0);
-    for (std::int64_t r = 0; r < repetitions; ++r)
-      append(run[w], sections.body[w], r * num_microbatches);
-    if (!sections.epilogue.empty())
-      append(run[w], sections.epilogue[w],
-             static_cast<std::int64_t>(repetitions) * num_microbatches);
-  }
-  return run;
 }
 
 }  // namespace pipewright

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "pipewright/base/error.h"
-#include "pipewright/plan/schedule/schedule.h"
+#include "pipewright/plan/schedule/compute_order.h"
 
 namespace pipewright {
 
@@ -22,10 +22,6 @@ namespace pipewright {
 // (the b of what it waits for is at least its own), sections that do not
 // deadlock one by one do not deadlock in a row.
 std::optional<Error> fault_of(int num_stages, int num_microbatches,
-                              const Schedule::Sections& sections);
-
-// The run of `repetitions` bodies.
-Orders unrolled(const Schedule::Sections& sections, int num_microbatches,
-                int repetitions);
+                              const ScheduleSections& sections);
 
 }  // namespace pipewright

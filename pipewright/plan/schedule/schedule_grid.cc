@@ -49,11 +49,6 @@ std::size_t cell_width(const Orders& orders, Window rows, Window columns) {
 
 }  // namespace
 
-std::string to_text(const ComputeAction& action) {
-  return std::to_string(action.stage.value) + letter(action.kind) +
-         std::to_string(action.microbatch);
-}
-
 std::string drawn(const Orders& orders, const std::vector<GridMark>& marks) {
   if (marks.empty()) return {};
   int low_row = marks[0].worker, high_row = low_row;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "pipewright/plan/schedule/schedule.h"
+#include "pipewright/plan/schedule/compute_order.h"
 
 namespace pipewright {
 
@@ -17,9 +17,6 @@ struct GridMark {
   int worker = 0;
   int position = 0;
 };
-
-// "1F0"; the form that people write and the text form reads.
-std::string to_text(const ComputeAction& action);
 
 // A window of the orders around the marks, a few rows and columns on each side,
 // with "..." where something was left out.

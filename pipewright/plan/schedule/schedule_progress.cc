@@ -1,8 +1,7 @@
 #include "pipewright/plan/schedule/schedule_progress.h"
 
-#include <algorithm>
-
 #include "pipewright/plan/schedule/schedule_grid.h"
+#include "pipewright/plan/schedule/wait_chain.h"
 
 namespace pipewright {
 namespace {
@@ -116,26 +115,22 @@ class Progress {
   }
 
   // A worker that will make the signal; every stuck worker waits for one.
-  std::size_t maker_of(Signal s) const {
+  WorkerId maker_of(Signal s) const {
     for (std::size_t w = 0; w < orders_.size(); ++w)
       for (std::size_t i = next_[w]; i < orders_[w].size(); ++i)
-        if (made_by(orders_[w][i]) == s) return w;
-    return orders_.size();
+        if (made_by(orders_[w][i]) == s) return WorkerId(w);
+    return {};
   }
 
-  Error deadlock(std::size_t worker) const {
-    std::vector<std::size_t> chain;
-    while (worker < orders_.size() &&
-           std::find(chain.begin(), chain.end(), worker) == chain.end()) {
-      chain.push_back(worker);
-      worker = maker_of(missing_for(worker));
-    }
-    chain.erase(chain.begin(), std::find(chain.begin(), chain.end(), worker));
+  Error deadlock(std::size_t first) const {
+    const auto chain = wait_chain(WorkerId(first), [this](WorkerId worker) {
+                         return maker_of(missing_for(worker.index()));
+                       }).workers;
     std::string text = "deadlock: ";
     std::vector<GridMark> marks;
     for (std::size_t i = 0; i < chain.size(); ++i) {
-      const std::size_t w = chain[i];
-      marks.push_back({static_cast<int>(w), static_cast<int>(next_[w])});
+      const std::size_t w = chain[i].index();
+      marks.push_back({chain[i].value, static_cast<int>(next_[w])});
       if (i < kLongestCycle) text += (i > 0 ? "; " : "") + sentence(w);
     }
     if (chain.size() > kLongestCycle) text += "; and so on";

@@ -4,7 +4,6 @@
 
 #include "pipewright/base/text.h"
 #include "pipewright/plan/schedule/schedule.h"
-#include "pipewright/plan/schedule/schedule_grid.h"
 
 namespace pipewright {
 namespace {
