@@ -15,32 +15,9 @@
 #include "pipewright/runtime/channels/transport.h"
 #include "pipewright/runtime/channels/waiting.h"
 #include "pipewright/runtime/execution/cores.h"
-#include "pipewright/runtime/execution/tensor_heap.h"
 
 namespace pipewright {
 namespace {
-
-// Whether nobody holds the tensor but the message, of which several values may
-// be one tensor, or views of one.
-bool is_all_in(const Values& message, const at::Tensor& tensor) {
-  std::size_t same = 0, views = 0;
-  for (const Tensors& tensors : message)
-    for (const at::Tensor& other : tensors) {
-      if (!other.defined()) continue;
-      same += other.is_same(tensor);
-      views += !other.is_same(tensor) && other.is_alias_of(tensor);
-    }
-  return tensor.use_count() == same &&
-         tensor.storage().use_count() == 1 + views;
-}
-
-// What the sender keeps, too, stays its memory.
-void hand_over(const Values& message, TensorHeap& heap) {
-  for (const Tensors& tensors : message)
-    for (const at::Tensor& tensor : tensors)
-      if (tensor.defined() && is_all_in(message, tensor))
-        heap.take_over(tensor);
-}
 
 // What has been sent of one transfer and was not taken yet: few. Each list of
 // tensors stays in its place, and only tensors go in and out.
@@ -53,14 +30,7 @@ class Line {
   }
 
   int num_waiting() const { return num_waiting_; }
-  // A receive is posted in the order of sends.
-  void post(std::int32_t key, TensorHeap* heap) {
-    if (++num_posted_ > num_sent_ || !heap) return;
-    if (const auto found = message(key); found != messages_.end())
-      hand_over(found->values, *heap);
-  }
-  void add(std::int32_t key, Values& values, TensorHeap* heap) {
-    if (num_sent_++ < num_posted_ && heap) hand_over(values, *heap);
+  void add(std::int32_t key, Values& values) {
     const auto place = static_cast<std::size_t>(num_waiting_++);
     if (place == messages_.size()) messages_.emplace_back();
     messages_[place].key = key;
@@ -68,8 +38,10 @@ class Line {
   }
   // False if it is not there.
   bool take(std::int32_t key, Values& values) {
-    const auto found = message(key);
-    if (found == messages_.end()) return false;
+    const auto end = messages_.begin() + num_waiting_;
+    const auto found = std::find_if(
+        messages_.begin(), end, [&](const Message& m) { return m.key == key; });
+    if (found == end) return false;
     move_tensors(found->values, values);
     std::swap(*found, messages_[static_cast<std::size_t>(--num_waiting_)]);
     return true;
@@ -80,13 +52,6 @@ class Line {
     std::int32_t key = 0;
     Values values;
   };
-  // Of those that wait; the end if it is not among them.
-  std::vector<Message>::iterator message(std::int32_t key) {
-    const auto end = messages_.begin() + num_waiting_;
-    const auto found = std::find_if(
-        messages_.begin(), end, [&](const Message& m) { return m.key == key; });
-    return found == end ? messages_.end() : found;
-  }
   static void move_tensors(Values& from, Values& to) {
     to.resize(from.size());
     std::move(from.begin(), from.end(), to.begin());
@@ -94,7 +59,6 @@ class Line {
 
   std::vector<Message> messages_;  // the first ones are waiting
   int num_waiting_ = 0;
-  std::int64_t num_posted_ = 0, num_sent_ = 0;
 };
 
 struct Inbox {
@@ -138,7 +102,6 @@ struct Shared {
   Room room;
   std::deque<Inbox> inboxes;
   std::vector<Line> lines;                 // by transfer
-  std::vector<TensorHeap*> heaps;          // by worker, or none
   std::vector<Participants> participants;  // by reduction
 
   std::mutex mutex;  // of what follows
@@ -165,19 +128,12 @@ class InProcessChannel final : public Channel {
                line.num_waiting() < shared_->room.of(transfer);
       });
     if (shared_->cancelled) throw Cancelled();
-    line.add(key, values, heap_of(description.to));
+    line.add(key, values);
     inbox.arrival.happened();
   }
 
-  void count_in(std::vector<TensorHeap*> heaps) override {
-    shared_->heaps = std::move(heaps);
-  }
-
-  // Only for the count: the sender leaves its tensors in the inbox itself.
-  void post(TransferId transfer, std::int32_t key) override {
-    const std::lock_guard lock(shared_->inboxes[worker_.index()].mutex);
-    shared_->lines[transfer.index()].post(key, heap_of(worker_));
-  }
+  // The sender puts its tensors into the inbox, posted or not.
+  void post(TransferId, std::int32_t) override {}
 
   void take(TransferId transfer, std::int32_t key, Values& values) override {
     Inbox& inbox = shared_->inboxes[worker_.index()];
@@ -241,9 +197,6 @@ class InProcessChannel final : public Channel {
  private:
   const Reduction& description(ReductionId reduction) const {
     return shared_->program.reduction(reduction);
-  }
-  TensorHeap* heap_of(WorkerId worker) const {
-    return shared_->heaps.empty() ? nullptr : shared_->heaps[worker.index()];
   }
   // With the mutex held.
   RunningReduction& running(ReductionId reduction, std::int32_t microbatch) {

@@ -53,9 +53,6 @@ class WatchedChannel final : public Channel {
     if (injection_ && !is_injected_) inject_here(action, microbatch);
     inner_->before(action, microbatch);
   }
-  void count_in(std::vector<TensorHeap*> heaps) override {
-    inner_->count_in(std::move(heaps));
-  }
   void send(TransferId transfer, std::int32_t key, Values&& values) override {
     if (is_poisoned_ && poison(values)) is_poisoned_ = false;
     const Waiting waiting(progress_);  // for a receiver that is far behind
