@@ -3,6 +3,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include "pipewright/model/zoo/sketch.h"
+#include "pipewright/runtime/layers/layer_functions.h"
 
 namespace pipewright {
 namespace {

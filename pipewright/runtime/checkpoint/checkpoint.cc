@@ -15,6 +15,7 @@
 #include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
 #include "pipewright/runtime/checkpoint/safetensors.h"
+#include "pipewright/runtime/layers/layer_functions.h"
 
 namespace pipewright {
 namespace {

@@ -79,14 +79,6 @@ class LayerFunction {
   virtual Tensors initial_statistics() const { return {}; }
 };
 
-// The function of one layer of a model. Throws Bug for a layer that Model would
-// not have let pass.
-std::unique_ptr<const LayerFunction> layer_function(const Model& model,
-                                                    LayerId layer);
-// Of all layers, by LayerId.
-std::vector<std::unique_ptr<const LayerFunction>> layer_functions(
-    const Model& model);
-
 at::ScalarType scalar_type(NumberType type);
 
 }  // namespace pipewright

@@ -7,7 +7,8 @@
 
 #include "pipewright/base/json.h"
 #include "pipewright/base/result.h"
-#include "pipewright/runtime/training/trainer.h"
+#include "pipewright/runtime/training/train_report.h"
+#include "pipewright/runtime/training/train_request.h"
 
 namespace pipewright {
 

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "pipewright/runtime/execution/network.h"
-#include "pipewright/runtime/layers/layer_function.h"
+#include "pipewright/runtime/layers/layer_functions.h"
 #include "tests/runtime/layers/layer_cases.h"
 #include "tests/runtime/test_models.h"
 
