@@ -48,7 +48,7 @@ Result<Intentions> intentions(const Result<Model>& model,
 
 void follow(Launch& launch, const Model& model, TrainRequest& request,
             Exit& exit) {
-  const LastWord followed = follow_run(model, request);
+  const Outcome followed = follow_run(model, request);
   exit.code = followed.exit_code;
   if (!followed.text.empty())
     launch.report({static_cast<ErrorCode>(followed.exit_code),

@@ -9,41 +9,41 @@
 #include <mutex>
 #include <utility>
 
-#include "pipewright/runtime/channels/in_turn.h"
+#include "pipewright/runtime/channels/event.h"
+#include "pipewright/runtime/channels/minibatch_slots.h"
 #include "pipewright/runtime/channels/reduction.h"
 #include "pipewright/runtime/channels/room.h"
 #include "pipewright/runtime/channels/transport.h"
-#include "pipewright/runtime/channels/waiting.h"
 #include "pipewright/runtime/execution/cores.h"
 
 namespace pipewright {
 namespace {
 
-// What has been sent of one transfer and was not taken yet: few. Each list of
-// tensors stays in its place, and only tensors go in and out.
-class Line {
+// The messages of one transfer that were sent and not taken yet: few. Each list
+// of tensors stays in its slot, and only tensors move in and out.
+class SentMessages {
  public:
-  Line(const Transfer& transfer, int num_expected)
-      : messages_(static_cast<std::size_t>(num_expected)) {
+  SentMessages(const Transfer& transfer, int num_expected)
+      : messages_(num_expected) {
     for (Message& message : messages_)
       message.values.reserve(transfer.values.size());
   }
 
-  int num_waiting() const { return num_waiting_; }
+  int size() const { return static_cast<int>(num_used_); }
   void add(std::int32_t key, Values& values) {
-    const auto place = static_cast<std::size_t>(num_waiting_++);
-    if (place == messages_.size()) messages_.emplace_back();
-    messages_[place].key = key;
-    move_tensors(values, messages_[place].values);
+    if (num_used_ == messages_.size()) messages_.emplace_back();
+    Message& message = messages_[num_used_++];
+    message.key = key;
+    move_tensors(values, message.values);
   }
-  // False if it is not there.
+  // False if the message is not there.
   bool take(std::int32_t key, Values& values) {
-    const auto end = messages_.begin() + num_waiting_;
+    const auto end = messages_.begin() + num_used_;
     const auto found = std::find_if(
         messages_.begin(), end, [&](const Message& m) { return m.key == key; });
     if (found == end) return false;
     move_tensors(found->values, values);
-    std::swap(*found, messages_[static_cast<std::size_t>(--num_waiting_)]);
+    std::swap(*found, messages_[--num_used_]);
     return true;
   }
 
@@ -57,24 +57,25 @@ class Line {
     std::move(from.begin(), from.end(), to.begin());
   }
 
-  std::vector<Message> messages_;  // the first ones are waiting
-  int num_waiting_ = 0;
+  std::vector<Message> messages_;  // the first ones are in use
+  std::size_t num_used_ = 0;
 };
 
 struct Inbox {
-  explicit Inbox(bool spins) : arrival(spins), removal(spins) {}
+  explicit Inbox(bool polls) : arrival(polls), removal(polls) {}
 
-  std::mutex mutex;  // of the lines to this worker
+  std::mutex mutex;  // of the messages to this worker
   Event arrival, removal;
 };
 
+// A reduction of one minibatch.
 struct RunningReduction {
   std::int32_t microbatch = kNoMicrobatch;
   std::vector<WorkerContributions> parts;  // by place of the worker
-  int num_given = 0;
+  int num_contributed = 0;
   Tensors sums;  // by parameter, as they get done
   std::size_t num_begun = 0, num_done = 0;
-  int handed_out = 0;
+  int num_read = 0;
 
   // Keeps its lists.
   void end() {
@@ -82,31 +83,32 @@ struct RunningReduction {
     for (WorkerContributions& part : parts) part.contributions.clear();
     sums.clear();
     num_begun = num_done = 0;
-    num_given = handed_out = 0;
+    num_contributed = num_read = 0;
   }
 };
 
+// What the channels of all workers share.
 struct Shared {
-  Shared(const Program& p, bool spins)
+  Shared(const Program& p, bool polls)
       : program(p),
         room(p),
         participants(participants_of(p)),
-        completion(spins),
+        completion(polls),
         reductions(p.reductions.size()) {
-    for (int i = 0; i < p.num_workers(); ++i) inboxes.emplace_back(spins);
+    for (int i = 0; i < p.num_workers(); ++i) inboxes.emplace_back(polls);
     for (const Transfer& transfer : p.transfers)
-      lines.emplace_back(transfer, Room::expected(p));
+      sent.emplace_back(transfer, Room::expected(p));
   }
 
   const Program& program;
   Room room;
   std::deque<Inbox> inboxes;
-  std::vector<Line> lines;                 // by transfer
+  std::vector<SentMessages> sent;          // by transfer
   std::vector<Participants> participants;  // by reduction
 
   std::mutex mutex;  // of what follows
   Event completion;
-  std::vector<InTurn<RunningReduction>> reductions;
+  std::vector<MinibatchSlots<RunningReduction>> reductions;
 
   std::atomic<bool> cancelled = false;
 };
@@ -119,16 +121,14 @@ class InProcessChannel final : public Channel {
   void send(TransferId transfer, std::int32_t key, Values&& values) override {
     const Transfer& description = shared_->program.transfers[transfer.index()];
     Inbox& inbox = shared_->inboxes[description.to.index()];
-    Line& line = shared_->lines[transfer.index()];
+    SentMessages& sent = shared_->sent[transfer.index()];
     std::unique_lock lock(inbox.mutex);
-    if (line.num_waiting() >= Room::kLeast &&
-        !description.is_keyed_by_version())
+    if (sent.size() >= Room::kLeast && !description.is_keyed_by_version())
       inbox.removal.wait(lock, [&] {
-        return shared_->cancelled ||
-               line.num_waiting() < shared_->room.of(transfer);
+        return shared_->cancelled || sent.size() < shared_->room.of(transfer);
       });
     if (shared_->cancelled) throw Cancelled();
-    line.add(key, values);
+    sent.add(key, values);
     inbox.arrival.happened();
   }
 
@@ -137,10 +137,10 @@ class InProcessChannel final : public Channel {
 
   void take(TransferId transfer, std::int32_t key, Values& values) override {
     Inbox& inbox = shared_->inboxes[worker_.index()];
-    Line& line = shared_->lines[transfer.index()];
+    SentMessages& sent = shared_->sent[transfer.index()];
     std::unique_lock lock(inbox.mutex);
     inbox.arrival.wait(
-        lock, [&] { return shared_->cancelled || line.take(key, values); });
+        lock, [&] { return shared_->cancelled || sent.take(key, values); });
     if (shared_->cancelled) throw Cancelled();
     inbox.removal.happened();
   }
@@ -156,18 +156,21 @@ class InProcessChannel final : public Channel {
     part.worker = worker_;
     part.contributions.assign(std::make_move_iterator(contributions.begin()),
                               std::make_move_iterator(contributions.end()));
-    ++to.num_given;
+    ++to.num_contributed;
     shared_->completion.happened();
   }
 
-  // All who wait for the sums make them, parameter by parameter.
+  // Everyone who waits for the sums adds up some of them, parameter by
+  // parameter.
   void reduced(ReductionId reduction, std::int32_t microbatch,
                Tensors& sums) override {
     const Participants& participants = shared_->participants[reduction.index()];
     const std::size_t count = num_sums(description(reduction));
     std::unique_lock lock(shared_->mutex);
     RunningReduction& from = running(reduction, microbatch);
-    wait(lock, [&] { return from.num_given == participants.givers; });
+    wait(lock, [&] {
+      return from.num_contributed == participants.num_contributors();
+    });
     from.sums.resize(count);
     while (from.num_begun < count) {
       const std::size_t mine = from.num_begun++;
@@ -179,11 +182,12 @@ class InProcessChannel final : public Channel {
     }
     wait(lock, [&] { return from.num_done == count; });
     sums = from.sums;
-    if (++from.handed_out == participants.readers) from.end();
+    if (++from.num_read == participants.num_readers()) from.end();
   }
 
   void cancel() override {
-    // First for all: whoever one inbox wakes must not send to the next.
+    // Set before any wake-up: a worker woken by one inbox must not send to the
+    // next.
     shared_->cancelled = true;
     for (Inbox& inbox : shared_->inboxes) {
       const std::lock_guard lock(inbox.mutex);
@@ -216,14 +220,14 @@ class InProcessChannel final : public Channel {
 
 class InProcessTransport final : public Transport {
  public:
-  int process() const override { return 0; }
-  int num_processes() const override { return 1; }
+  int rank() const override { return 0; }
+  int num_ranks() const override { return 1; }
   bool is_here(WorkerId) const override { return true; }
   std::vector<std::unique_ptr<Channel>> connect(
       const Program& program) override {
     return in_process_channels(program);
   }
-  std::vector<std::string> gathered(std::string mine) override {
+  std::vector<std::string> gather(std::string mine) override {
     return {std::move(mine)};
   }
   std::string broadcast(std::string leaders) override { return leaders; }

@@ -134,7 +134,7 @@ Result<Executed> Executor::run(const MicrobatchSource& source,
                                int minibatches) {
   Packer argument;
   argument.number(minibatches);
-  lead(*transport_, Command::Run, argument.take());
+  send_command(*transport_, Command::Run, argument.take());
   return run_here(source, minibatches);
 }
 
@@ -145,7 +145,7 @@ Result<Executed> Executor::run_here(const Result<MicrobatchSource>& source,
     report = run_workers(*source, minibatches);
   else
     report.failure = source.error();
-  report = joined(*transport_, std::move(report));
+  report = combine_reports(*transport_, std::move(report));
   if (!report.failure) report.failure = report.not_finite;
   if (report.failure) {
     if (report.failure->code == ErrorCode::LossNotFinite)

@@ -296,7 +296,7 @@ class Interpreter {
                     own.contributions);
     parts.push_back(std::move(own));
     if (static_cast<int>(parts.size()) ==
-        participants_[action.reduction.index()].givers)
+        participants_[action.reduction.index()].num_contributors())
       sums_[{action.reduction.value, action.microbatch}] =
           reduction_sums(program_.reduction(action.reduction), parts);
   }

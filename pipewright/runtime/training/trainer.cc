@@ -147,7 +147,7 @@ class Trainer {
         done_ < warm_up_steps() ? &request_.method.warm_up : &request_.program;
     executor_.reset();
     if (request_.transport)
-      begin(*request_.transport, program_ == &request_.method.warm_up);
+      send_begin(*request_.transport, program_ == &request_.method.warm_up);
     executor_ = std::make_unique<Executor>(model_, *program_, settings_,
                                            request_.transport);
     if (state) executor_->resume(*state);
@@ -343,7 +343,7 @@ Bytes checkpoint_bytes(const Model& model, const Optimizer& optimizer) {
 
 }  // namespace
 
-LastWord follow_training(const Model& model, const TrainRequest& request) {
+Outcome follow_training(const Model& model, const TrainRequest& request) {
   const auto optimizer = make_optimizer(request.optimizer);
   const Result<SampleSets> samples = open_samples(model, request);
   const std::int64_t steps = samples ? steps_of(request, *samples) : 1;
@@ -356,15 +356,15 @@ LastWord follow_training(const Model& model, const TrainRequest& request) {
                              {request.seed, request.plan.microbatch});
   else
     source = samples.error();
-  Order order = next_order(*request.transport);
-  while (order.command == Command::Begin) {
-    const bool is_warm_up = is_of_warm_up(order);
+  CommandMessage command = next_command(*request.transport);
+  while (command.command == Command::Begin) {
+    const bool is_warm_up = is_for_warm_up(command);
     Executor executor(model,
                       is_warm_up ? request.method.warm_up : request.program,
                       settings, request.transport);
-    order = executor.follow(source);
+    command = executor.follow(source);
   }
-  return last_word(order);
+  return outcome_of(command);
 }
 
 Result<TrainReport> train(const Model& model, const TrainRequest& request,

@@ -12,7 +12,7 @@
 
 #include "pipewright/base/result.h"
 #include "pipewright/model/model.h"
-#include "pipewright/runtime/ranks/last_word.h"
+#include "pipewright/runtime/ranks/outcome.h"
 #include "pipewright/runtime/training/evaluation.h"
 #include "pipewright/runtime/training/train_report.h"
 #include "pipewright/runtime/training/train_request.h"
@@ -45,6 +45,6 @@ Result<TrainReport> train(const Model& model, const TrainRequest& request,
 // The part of a process that does not lead: runs its workers as the leader's
 // train() says, until that dismisses it. Data that cannot be read here ends
 // training everywhere.
-LastWord follow_training(const Model& model, const TrainRequest& request);
+Outcome follow_training(const Model& model, const TrainRequest& request);
 
 }  // namespace pipewright

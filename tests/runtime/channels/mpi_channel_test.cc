@@ -56,7 +56,7 @@ TEST_CASE("MPI's own sums") {
   CHECK(whole.at(0).equal(at::full({2, 3}, sum, at::kFloat)));
   CHECK(whole.at(1).equal(at::full({1000}, 2 * sum, at::kFloat)));
   const at::Tensor broken = channels[0]->reduced(ReductionId(0), 4).at(1);
-  const auto all = transport->gathered(std::string(
+  const auto all = transport->gather(std::string(
       static_cast<const char*>(broken.const_data_ptr()), broken.nbytes()));
   for (const std::string& bytes : all) CHECK((bytes == all[0]));
 }
@@ -166,11 +166,11 @@ TEST_CASE("MPI's own sums are not waited for") {
 
 TEST_CASE("what processes say between runs") {
   const auto transport = session().connect({});
-  const int me = transport->process();
+  const int me = transport->rank();
   for (const std::size_t size : {0UL, 1UL, 100000UL}) {
-    const auto all = transport->gathered(std::string(size, char('a' + me)));
+    const auto all = transport->gather(std::string(size, char('a' + me)));
     CHECK(all.size() ==
-          (me == 0 ? static_cast<std::size_t>(transport->num_processes()) : 0));
+          (me == 0 ? static_cast<std::size_t>(transport->num_ranks()) : 0));
     for (std::size_t i = 0; i < all.size(); ++i)
       CHECK((all[i] == std::string(size, static_cast<char>('a' + i))));
     CHECK((transport->broadcast(me == 0 ? std::string(size, 'x') : "") ==

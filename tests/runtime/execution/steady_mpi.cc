@@ -24,7 +24,7 @@ void check(const Model& model, const Plan& plan, double most_norm = 0,
   const MicrobatchSource source = prepared_source(model);
   if (transport->leads()) {
     run_all(executor, source);
-    dismiss(*transport, {});
+    shut_down(*transport, {});
   } else {
     executor.follow(source);
   }

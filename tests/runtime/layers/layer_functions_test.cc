@@ -2,6 +2,8 @@
 // output and gradients against LibTorch's autograd in float32, and what it
 // keeps against what layer_cost() says, to the byte.
 
+#include "pipewright/runtime/layers/layer_functions.h"
+
 #include <c10/core/InferenceMode.h>
 #include <doctest/doctest.h>
 
@@ -11,7 +13,6 @@
 #include <set>
 
 #include "pipewright/runtime/execution/network.h"
-#include "pipewright/runtime/layers/layer_functions.h"
 #include "tests/runtime/layers/layer_cases.h"
 #include "tests/runtime/test_models.h"
 
