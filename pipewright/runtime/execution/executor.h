@@ -77,7 +77,7 @@ class Executor {
   bool has_state() const { return has_state_; }
   void resume(const TrainingState& state);
 
-  // Does what the leader's executor does, until an order comes that is not for
+  // Does what the leader's executor does, until a command comes that is not for
   // an executor. If `source` is an error every run fails with it, on all
   // processes.
   CommandMessage follow(const Result<MicrobatchSource>& source);

@@ -63,11 +63,10 @@ LayerMaker* maker(LayerKind kind) {
   return nullptr;
 }
 
-// On Arm, oneDNN hands products and convolutions to the Compute Library, which
-// runs them on threads of its own whatever a worker's thread asked for, and so
-// takes them from the other workers; its gelu and weight gradients are several
-// times slower than ATen's.
-void keep_to_one_thread() {
+// On Arm, oneDNN runs products and convolutions with the Compute Library, which
+// uses threads of its own and so takes cores from other workers; its gelu and
+// weight gradients are several times slower than ATen's.
+void switch_off_compute_library() {
 #if AT_MKLDNN_ACL_ENABLED()
   at::globalContext().setUserEnabledMkldnn(false);
 #endif
@@ -77,7 +76,7 @@ void keep_to_one_thread() {
 
 std::unique_ptr<const LayerFunction> layer_function(const Model& model,
                                                     LayerId layer) {
-  keep_to_one_thread();
+  switch_off_compute_library();
   const LayerKind kind = model.layer(layer).kind;
   if (const CustomLayer* custom = custom_layer(kind))
     return custom->make(describe(model, layer));

@@ -16,7 +16,7 @@ struct StepReport {
   std::int64_t step = 0, steps = 0;  // done, of
   double loss = 0;
   double rate = 0;
-  Seconds seconds;  // a step, at present
+  Seconds seconds;  // per step, at present
   double samples_per_second = 0;
   double bubble = 0;
   Seconds left;
@@ -28,8 +28,8 @@ struct TrainReport {
   Seconds step_seconds;                    // median
   std::optional<Evaluation> evaluation;    // the last one
   Timeline timeline;                       // of the last piece
-  Bytes memory;            // what the process grew by, at its peak
-  std::string checkpoint;  // the folder written last
+  Bytes memory;            // by how much the process grew, at its peak
+  std::string checkpoint;  // the last one written
   int signal = 0;          // that ended it early
 };
 

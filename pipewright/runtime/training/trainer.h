@@ -2,8 +2,8 @@
 //
 //   plan.json  metrics.jsonl  trace.json  summary.json  checkpoints/
 //
-// Which plan is good and what it promised is not known here; no LibTorch type
-// is seen from outside.
+// Nothing here chooses a plan or knows what was predicted. No LibTorch type is
+// seen from outside.
 
 #pragma once
 
@@ -20,21 +20,21 @@
 namespace pipewright {
 
 struct TrainHooks {
-  std::function<void(const StepReport&)> on_step;  // may be empty, as others
+  std::function<void(const StepReport&)> on_step;  // may be empty, like all
   std::function<void(const Evaluation&)> on_evaluation;
-  // What went wrong and does not end training, in a line.
+  // Called with one line about a problem that does not end training.
   std::function<void(const std::string&)> on_warning;
-  // Asked between pieces: a signal to end after, or 0.
+  // Called between pieces: the signal that asks for an end, or 0.
   std::function<int()> signal;
 };
 
 // Fails before the first step with BadConfiguration (optimizer, data that does
 // not fit, too few steps, a run folder that has a run), CannotCreate or
-// CannotWrite (run folder, no room for a checkpoint), or as open_dataset() and
+// CannotWrite (run folder, no space for a checkpoint), or as open_dataset() and
 // read_checkpoint() do; later with LossNotFinite or WorkerLost, or at the end
-// with CannotWrite. The last checkpoint is then still there, and the hint names
-// it; where the loss is not finite the weights of the last good step are saved.
-// A disk that fills up on the way is warned of, and training goes on.
+// with CannotWrite. The last checkpoint is then kept, and the hint names it;
+// where the loss is not finite the weights of the last good step are saved. If
+// the disk fills up during training there is a warning, and training goes on.
 //
 // A program that does not synchronise every step drains where a piece ends: at
 // every checkpoint and evaluation, and after at most 1000 steps; its last good
@@ -42,9 +42,9 @@ struct TrainHooks {
 Result<TrainReport> train(const Model& model, const TrainRequest& request,
                           const TrainHooks& hooks = {});
 
-// The part of a process that does not lead: runs its workers as the leader's
-// train() says, until that dismisses it. Data that cannot be read here ends
-// training everywhere.
+// The part of every rank but 0: runs its workers as train() of rank 0 commands,
+// until it is shut down. Data that cannot be read here ends training on all
+// ranks.
 Outcome follow_training(const Model& model, const TrainRequest& request);
 
 }  // namespace pipewright
