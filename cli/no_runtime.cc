@@ -43,6 +43,6 @@ Result<std::unique_ptr<Launch>> start_launch(const LaunchRequest&) {
   return no_training();
 }
 
-LastWord follow_run(const Model&, const TrainRequest&) { return {}; }
+Outcome follow_run(const Model&, const TrainRequest&) { return {}; }
 
 }  // namespace pipewright::cli

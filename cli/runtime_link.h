@@ -35,6 +35,6 @@ Result<TrainReport> run_training(const Model& model,
                                  const TrainHooks& hooks);
 
 Result<std::unique_ptr<Launch>> start_launch(const LaunchRequest& request);
-LastWord follow_run(const Model& model, const TrainRequest& request);
+Outcome follow_run(const Model& model, const TrainRequest& request);
 
 }  // namespace pipewright::cli

@@ -46,7 +46,7 @@ Result<std::unique_ptr<Launch>> start_launch(const LaunchRequest& request) {
   return Launch::start(request);
 }
 
-LastWord follow_run(const Model& model, const TrainRequest& request) {
+Outcome follow_run(const Model& model, const TrainRequest& request) {
   return follow_training(model, request);
 }
 

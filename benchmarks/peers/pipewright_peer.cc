@@ -106,7 +106,7 @@ class RanksRunner {
     if (transport.leads()) profile_ = Runner::measured(model_, wanted);
   }
   ~RanksRunner() {
-    if (transport_.leads()) dismiss(transport_, {});
+    if (transport_.leads()) shut_down(transport_, {});
   }
 
   double run(const std::string& schedule, int steps) {
@@ -116,7 +116,7 @@ class RanksRunner {
                         schedule_for(schedule, profile_, case_.workers,
                                      case_.microbatches, case_.samples),
                         case_.samples);
-      lead(transport_, Command::Begin, to_json(plan).to_text());
+      send_command(transport_, Command::Begin, to_json(plan).to_text());
       start(plan);
       step_time(*executor_, source_, 1, 1);
       current_ = schedule;
@@ -127,10 +127,10 @@ class RanksRunner {
   }
 
   void follow() {
-    Order order = next_order(transport_);
-    while (order.command == Command::Begin) {
-      start(parse_plan(order.argument, "plan").value());
-      order = executor_->follow(source_);
+    CommandMessage command = next_command(transport_);
+    while (command.command == Command::Begin) {
+      start(parse_plan(command.argument, "plan").value());
+      command = executor_->follow(source_);
     }
   }
 

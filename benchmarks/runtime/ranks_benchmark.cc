@@ -73,7 +73,7 @@ Seconds measured_step(const Work& work, const Program& program,
     return {};
   }
   const Seconds step = step_time(executor, source, work.steps, 3);
-  if (transport) dismiss(*transport, {});
+  if (transport) shut_down(*transport, {});
   return step;
 }
 

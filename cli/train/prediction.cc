@@ -9,7 +9,7 @@
 namespace pipewright::cli {
 namespace {
 
-// One line of the comparison; error in percent of the measured.
+// One line of the comparison; the error is in percent of the measured value.
 struct Row {
   std::string name, key;
   double predicted = 0, measured = 0;
@@ -44,7 +44,7 @@ Seconds busy_per_step(const Timeline& timeline, std::size_t worker) {
   return timeline.workers[worker].busy / std::max(timeline.minibatches, 1);
 }
 
-// What all its replicas spend on a stage.
+// What all replicas of a stage spend on it.
 Seconds busy_per_step(const Timeline& timeline, StageId stage) {
   Seconds busy;
   for (const auto& worker : timeline.spans)
@@ -81,7 +81,7 @@ std::vector<Row> rows(const Timeline& predicted, const TrainReport& measured) {
   for (std::size_t w = 0; w < predicted.workers.size(); ++w) {
     if (w >= seen.workers.size()) continue;
     const Bytes used = seen.workers[w].peak.total();
-    if (used == Bytes(0)) continue;  // its allocator was not watched
+    if (used == Bytes(0)) continue;  // not measured
     const std::string number = std::to_string(w);
     all.push_back(row("memory, worker " + number, "memory_bytes_" + number,
                       predicted.workers[w].peak.total(), used));

@@ -1,4 +1,4 @@
-// What a plan promised beside what a run did.
+// The predicted timeline of a run, and a comparison with the measured one.
 
 #pragma once
 
@@ -15,13 +15,13 @@
 
 namespace pipewright::cli {
 
-// The program on cores of this machine, its workers threads of one process.
+// Of the program on this machine's cores, with workers as threads.
 Result<Timeline> predicted_timeline(const Program& program,
                                     const Profile& profile,
                                     const InProcessChannelCosts& channel);
 
-// A table: step time, busy time of each worker, bubble, memory; predicted,
-// measured, and the error in percent.
+// A table with step time, busy time of each worker, bubble and memory:
+// predicted, measured, and the error in percent.
 std::string comparison_text(const Timeline& predicted,
                             const TrainReport& measured, int width);
 Json comparison_json(const Timeline& predicted, const TrainReport& measured);

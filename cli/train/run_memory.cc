@@ -26,7 +26,7 @@ Bytes sums_over_workers(const Program& program, WorkerId worker) {
 bool is_in_place(const TrainRequest& request) {
   const OptimizerChoice& choice = request.optimizer;
   return choice.name == "sgd" && choice.weight_decay.value_or(0) == 0 &&
-         !choice.nesterov && request.most_norm == 0;
+         !choice.nesterov && request.max_norm == 0;
 }
 
 // Tensors of the size of one parameter, one parameter at a time.
@@ -69,7 +69,7 @@ Result<Program> with_run_memory(const TrainRequest& request, const Model& model,
                                 Profile profile, int optimizer_words) {
   leave_out_samples(model, profile);
   LowerOptions options;
-  options.global_norm = request.most_norm > 0;
+  options.global_norm = request.max_norm > 0;
   options.shares_memory = true;
   PIPEWRIGHT_TRY(Program lowered, lower(request.plan, profile, options));
   Program program = request.program;

@@ -28,7 +28,8 @@ struct TrainOptions {
   Output output;
 };
 
-// The plan's profile: given, or measured at the sizes that workers compute.
+// The profile for the prediction: given, or measured at the microbatch sizes
+// that workers compute.
 Result<Profile> profile_of_layers(const TrainOptions& options,
                                   const Model& model) {
   const TrainRequest& request = options.request;
@@ -47,7 +48,7 @@ void warn_of_cores(const Plan& plan) {
   if (plan.num_workers() > num_cores())
     say("pipewright: warning: " + std::to_string(plan.num_workers()) +
         " workers on " + std::to_string(num_cores()) +
-        " cores: they share them, and the prediction does not know");
+        " cores: they share cores, which the prediction leaves out");
 }
 
 void print_summary(const TrainOptions& options, const TrainReport& report,
@@ -78,7 +79,7 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
               << comparison_text(*predicted, report, options.output.width);
 }
 
-// The plan file, or a plan made here.
+// From the plan file, or planned here.
 Result<Plan> plan_for(const TrainOptions& options) {
   if (options.plan.empty() && !options.method.model.empty()) {
     PIPEWRIGHT_TRY(const int words, words_kept_by(options.request.optimizer));
@@ -86,7 +87,7 @@ Result<Plan> plan_for(const TrainOptions& options) {
   }
   if (options.plan.empty())
     return Error{ErrorCode::Usage,
-                 "what is to be trained?",
+                 "there is no model to train",
                  {},
                  "give a PLAN file or --model MODEL",
                  {}};
@@ -94,7 +95,7 @@ Result<Plan> plan_for(const TrainOptions& options) {
   return parse_plan(text, options.plan);
 }
 
-// Makes or reads the plan and lowers it, into the request.
+// Reads or makes the plan, and lowers it into the request.
 Result<Model> prepared(TrainOptions& options) {
   TrainRequest& request = options.request;
   PIPEWRIGHT_TRY(request.plan, plan_for(options));
@@ -153,15 +154,16 @@ void add_optimizer_options(CLI::App& command, TrainOptions& options) {
   command.add_option(
       "--lr-schedule", options.schedule,
       "constant, step:N,FACTOR, cosine[:LOWEST] or inverse-sqrt");
-  command.add_option("--warm-up", options.warm_up, "Steps of warm-up");
-  command.add_option("--momentum", choice.momentum, "Of sgd");
-  command.add_flag("--nesterov", choice.nesterov, "Of sgd");
+  command.add_option("--warm-up", options.warm_up,
+                     "Steps over which the learning rate rises to --lr");
+  command.add_option("--momentum", choice.momentum, "Momentum of sgd");
+  command.add_flag("--nesterov", choice.nesterov, "Nesterov momentum for sgd");
   command
-      .add_option("--clip", options.request.most_norm,
+      .add_option("--clip", options.request.max_norm,
                   "Clips gradients to this global norm")
       ->check(CLI::Range(0.0, 1e30));
   command.add_option("--weight-decay", choice.weight_decay,
-                     "0 unless given; 0.01 for adamw");
+                     "Default: 0, or 0.01 for adamw");
 }
 
 void add_evaluation_options(CLI::App& command, TrainRequest& request) {
@@ -169,8 +171,9 @@ void add_evaluation_options(CLI::App& command, TrainRequest& request) {
                                   "Evaluates on this data, as --data takes it");
   auto* share =
       command
-          .add_option("--held-out", request.held_out_share,
-                      "Or on this share of --data, which is not trained on")
+          .add_option(
+              "--held-out", request.held_out_share,
+              "Evaluates on this share of --data, which is not trained on")
           ->check(CLI::Range(0.0, 0.9));
   data->excludes(share);
   command
@@ -187,7 +190,7 @@ void add_train(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<TrainOptions>();
   TrainRequest& request = options->request;
   CLI::Option* plan = command->add_option(
-      "PLAN", options->plan, "Plan file; or --model, and it is planned here");
+      "PLAN", options->plan, "Plan file; or use --model to plan here");
   command
       ->add_option("--data", request.data,
                    "digits, fashion-mnist, idx:FOLDER, text:FILE, chars:FILE, "
@@ -195,30 +198,31 @@ void add_train(CLI::App& app, Exit& exit) {
       ->required();
   command
       ->add_option("--run", request.run,
-                   "Folder for what the run leaves; default: run")
+                   "Folder for the run's files; default: run")
       ->default_val("run");
   auto* steps = command->add_option("--steps", request.steps, "Steps to train")
                     ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   auto* epochs =
-      command->add_option("--epochs", request.epochs, "Or epochs")
+      command->add_option("--epochs", request.epochs, "Epochs to train")
           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
   steps->excludes(epochs);
   add_evaluation_options(*command, request);
-  command->add_option("--seed", request.seed, "Of weights, dropout and order");
+  command->add_option("--seed", request.seed,
+                      "Seed of weights, dropout and order of samples");
   command->add_option("--profile", options->profile,
-                      "Predicts from this profile; default: measured");
+                      "Profile for the prediction; default: measured here");
   command
       ->add_option("--checkpoint-every", request.checkpoint_every,
                    "Steps between checkpoints; default: one at the end")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
   command->add_flag("--resume", request.resume,
-                    "Goes on from the run's newest checkpoint");
+                    "Continues from the run's newest checkpoint");
   add_optimizer_options(*command, *options);
   add_method_options(*command, options->method, plan);
   add_rank_options(*command, options->ranks);
   add_output_options(*command, options->output);
   command->callback([options, command, steps, epochs, &exit] {
-    note_options(*command, options->ranks);
+    set_compared(*command, options->ranks);
     if (steps->count() + epochs->count() == 0) options->request.epochs = 1;
     run_train(*options, exit);
   });

@@ -12,7 +12,7 @@
 namespace pipewright::cli {
 namespace {
 
-// Eight microbatches a minibatch, or the next number that divides it.
+// Eight microbatches per minibatch, or the next smaller number that divides it.
 int chosen_microbatch(const MethodOptions& options) {
   if (options.microbatch > 0) return options.microbatch;
   int microbatches = std::min(8, options.minibatch);
@@ -24,11 +24,12 @@ Result<Method> chosen_method(const MethodOptions& options) {
   PIPEWRIGHT_TRY(const std::vector<Method> methods,
                  parse_methods({options.method}));
   if (options.vertical_sync && options.method != "stash")
-    return bad_configuration("--vertical-sync is for the method stash",
-                             "as --method stash --vertical-sync");
+    return bad_configuration("--vertical-sync needs --method stash",
+                             "use --method stash --vertical-sync");
   if (options.vertical_sync) return Method::VerticalSync;
   if (methods.size() == 1) return methods.front();
-  return bad_configuration("one run has one method", "as --method pipemare");
+  return bad_configuration("a run has one method",
+                           "for example --method pipemare");
 }
 
 int segment_length(const MethodOptions& options, const Plan& plan) {
@@ -63,18 +64,21 @@ void add_method_options(CLI::App& command, MethodOptions& options,
       ->excludes(plan)
       ->group(planned);
   command
-      .add_flag("--vertical-sync", options.vertical_sync,
-                "With stash: all stages read what the first one read")
+      .add_flag(
+          "--vertical-sync", options.vertical_sync,
+          "With stash: all stages read the version that the first one read")
       ->excludes(plan)
       ->group(planned);
-  command.add_option("--workers", options.workers, "Threads that compute")
+  command
+      .add_option("--workers", options.workers, "Number of workers (threads)")
       ->capture_default_str()
       ->check(CLI::Range(1, 256))
       ->excludes(plan)
       ->group(planned);
   command
-      .add_option("--stages", options.stages,
-                  "Stages, several a worker in turn; default: one a worker")
+      .add_option(
+          "--stages", options.stages,
+          "Stages, given to the workers in turn; default: one per worker")
       ->check(CLI::Range(1, 100000))
       ->excludes(plan)
       ->group(planned);
@@ -87,14 +91,14 @@ void add_method_options(CLI::App& command, MethodOptions& options,
       ->group(planned);
   command
       .add_option("--microbatch", options.microbatch,
-                  "Samples; default: an eighth of the minibatch")
+                  "Samples per microbatch; default: an eighth of the minibatch")
       ->check(CLI::Range(1, 1 << 20))
       ->excludes(plan)
       ->group(planned);
   command
       .add_option("--rescheduling-steps", options.rescheduling_steps,
                   "T1: steps until delayed stages have their full rate; "
-                  "default: a quarter of all with pipemare, else none")
+                  "default: a quarter of all with pipemare, else 0")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
       ->group(pipemare);
   command.add_flag("--no-rescheduling", options.no_rescheduling, "Without T1")
@@ -108,15 +112,16 @@ void add_method_options(CLI::App& command, MethodOptions& options,
   command.add_flag("--no-correction", options.no_correction, "Without T2")
       ->group(pipemare);
   command
-      .add_option("--recompute", options.segment,
-                  "Stages keep the inputs of segments of so many and make the "
-                  "rest anew; 0: near the square root of all")
+      .add_option(
+          "--recompute", options.segment,
+          "Keeps only the inputs of segments of N stages and recomputes "
+          "the rest; 0: about the square root of all stages")
       ->check(CLI::Range(0, 100000))
       ->excludes(plan)
       ->group(pipemare);
   command
       .add_option("--warm-up-steps", options.warm_up_steps,
-                  "T3: so many synchronous steps come first")
+                  "T3: synchronous steps before the asynchronous ones")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
       ->group(pipemare);
 }
@@ -147,12 +152,12 @@ Result<Plan> planned_here(const MethodOptions& options, int optimizer_words) {
 
 Result<void> lower_with_method(const MethodOptions& options, const Model& model,
                                TrainRequest& request) {
-  // Sizes are the model's own: a plan for another model shows here.
+  // Sizes are the model's own, so a plan for another model fails here.
   Profile sizes = profile_graph(model);
   sizes.sizes[request.plan.microbatch] =
       model_sizes(model, request.plan.microbatch);
   LowerOptions lowering;
-  lowering.global_norm = request.most_norm > 0;
+  lowering.global_norm = request.max_norm > 0;
   PIPEWRIGHT_TRY(request.program, lower(request.plan, sizes, lowering));
   const bool is_pipemare = request.plan.method == Method::PipeMare;
   if (is_pipemare) set_corrected(request.program, !options.no_correction);

@@ -1,5 +1,5 @@
-// The options of `train` that say how weights move, and what stands in for a
-// plan file: a model, workers and stages, planned on the spot.
+// The options of `train` that say how weights move, and those that replace a
+// plan file: a model, workers and stages to plan here.
 
 #pragma once
 
@@ -16,13 +16,13 @@ struct MethodOptions {
   std::string method = "sync";
   bool vertical_sync = false;
   int workers = 2;
-  int stages = 0;  // 0: one a worker
+  int stages = 0;  // 0: one per worker
   int minibatch = 64;
-  int microbatch = 0;  // 0: an eighth of the minibatch, or what comes near
+  int microbatch = 0;  // 0: about an eighth of the minibatch
   std::int64_t rescheduling_steps = -1;
   bool no_rescheduling = false;
   bool no_correction = false;
-  int segment = -1;  // 0: the best; below: nothing is recomputed
+  int segment = -1;  // 0: the best; negative: nothing is recomputed
   double correction_decay = 0.135;
   std::int64_t warm_up_steps = 0;
 };
@@ -30,12 +30,12 @@ struct MethodOptions {
 void add_method_options(CLI::App& command, MethodOptions& options,
                         CLI::Option* plan);
 
-// A plan of options.model, for the weights' words of this optimizer. Fails with
-// BadConfiguration.
+// A plan of options.model for an optimizer that keeps this many numbers per
+// weight. Fails with BadConfiguration.
 Result<Plan> planned_here(const MethodOptions& options, int optimizer_words);
 
-// request.plan lowered to request.program, and what else the method asks for.
-// Fails as lower() and validate() do.
+// Lowers request.plan to request.program and sets request.method. Fails as
+// lower() and validate() do.
 Result<void> lower_with_method(const MethodOptions& options, const Model& model,
                                TrainRequest& request);
 

@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kClearLine = "\r\x1b[K";
 
 std::atomic<int> received = 0;
-bool is_line_open = false;  // on a terminal: one that changes still
+bool is_line_open = false;  // on a terminal: the last line may still change
 
 void on_signal(int signal) {
   if (received.exchange(signal) != 0) ::_exit(exit_code_of(signal));
@@ -76,7 +76,7 @@ void listen_for_signals() {
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
-  // Of the signals that ask for an end mpirun passes on only this one.
+  // mpirun passes on only this one of them.
   ::sigaction(SIGUSR1, &action, nullptr);
 }
 

@@ -1,4 +1,4 @@
-// pipewright train on several processes; see train_ranks.h.
+// pipewright train on several ranks; see train_ranks.h.
 
 #include "cli/train/train_ranks.h"
 
@@ -20,15 +20,15 @@ int exit_code(const Result<TrainReport>& report) {
   return report->signal == SIGINT ? 130 : 75;
 }
 
-// From any thread, with others in the middle of anything: one write, then out.
-void give_up(const Error& error, bool leader_says_it) {
+// Called on any thread while others are running: one write, then _exit().
+void give_up(const Error& error, bool leader_prints_it) {
   const std::string text = "pipewright: " + error.to_text() + "\n";
-  if (!leader_says_it)
+  if (!leader_prints_it)
     static_cast<void>(!::write(STDERR_FILENO, text.data(), text.size()));
   ::_exit(static_cast<int>(error.code));
 }
 
-// Where ranks have not ended together MPI might wait for ever for one of them.
+// MPI might wait for ever for a rank that has failed: ends without it.
 void leave(const Launch& launch, int code) {
   std::cout << std::flush;
   std::cerr << std::flush;
@@ -48,45 +48,43 @@ Result<Intentions> intentions(const Result<Model>& model,
 
 void follow(Launch& launch, const Model& model, TrainRequest& request,
             Exit& exit) {
-  const LastWord followed = follow_run(model, request);
-  exit.code = followed.exit_code;
-  if (!followed.text.empty())
-    launch.report({static_cast<ErrorCode>(followed.exit_code),
-                   followed.text,
-                   "",
-                   "",
-                   {}});
-  launch.finish(followed.exit_code, "", followed.ended_well);
-  if (!followed.ended_well) leave(launch, exit.code);
+  const Outcome outcome = follow_run(model, request);
+  exit.code = outcome.exit_code;
+  if (!outcome.text.empty())
+    launch.report(
+        {static_cast<ErrorCode>(outcome.exit_code), outcome.text, "", "", {}});
+  launch.finish(outcome.exit_code, "", outcome.ended_well);
+  if (!outcome.ended_well) leave(launch, exit.code);
 }
 
 }  // namespace
 
 void add_rank_options(CLI::App& command, RankOptions& options) {
-  command.add_flag("--fast-reduce", options.fast_reduce,
-                   "Sums replicas in MPI's order, not in the fixed one");
+  command.add_flag(
+      "--fast-reduce", options.fast_reduce,
+      "Sums gradients of replicas in MPI's order, not in the fixed one");
   command.add_flag("--poll", options.poll,
-                   "Moves messages between actions, without a thread for it");
+                   "Moves messages only between actions, without a thread");
   command.add_option("--cluster", options.cluster,
                      "Checks that ranks are on the hosts of this cluster");
   command
       .add_option("--set-up-limit", options.set_up_limit,
-                  "Seconds until all ranks must have come together")
+                  "Seconds within which all ranks must have connected")
       ->check(CLI::Range(0.1, 1e6));
   command
       .add_option("--stall-limit", options.stall_limit,
-                  "Seconds, or ten steps if that is longer, after which a rank "
-                  "that does nothing is lost")
+                  "Seconds (or ten steps, if longer) without progress after "
+                  "which a rank is lost")
       ->check(CLI::Range(0.1, 1e6));
   command.add_option("--inject", options.inject,
-                     "A fault, to see what happens: "
+                     "Injects a fault, to test what happens: "
                      "kill:rank=2,step=5,action=B3; stop, loop, nan, throw, "
                      "full, missing");
 }
 
-// What may differ from rank to rank is left out: names of files and folders,
-// and faults.
-void note_options(const CLI::App& command, RankOptions& options) {
+// Leaves out what may differ from rank to rank: names of files and folders, and
+// faults.
+void set_compared(const CLI::App& command, RankOptions& options) {
   std::istringstream lines(command.config_to_str(true, false));
   for (std::string line; std::getline(lines, line);) {
     const std::string name = line.substr(0, line.find('='));
@@ -148,7 +146,7 @@ Error end_by_signal(const TrainReport& report) {
           "ended by " + name + " after step " + std::to_string(report.steps) +
               ", which is saved",
           report.checkpoint,
-          "go on with --resume",
+          "continue with --resume",
           {}};
 }
 

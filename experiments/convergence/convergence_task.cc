@@ -3,6 +3,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include "pipewright/model/zoo/sketch.h"
+#include "pipewright/runtime/layers/layer_functions.h"
 
 namespace pipewright {
 namespace {
@@ -83,7 +84,6 @@ at::Tensor output(const Model& model, const Trained& trained, LayerId last,
     Tensors statistics = trained.statistics[LayerId(l).index()];
     ForwardContext context;
     context.training = false;
-    context.microbatch_samples = from.at(0).size(0);
     context.statistics = statistics.empty() ? nullptr : &statistics;
     outputs.push_back(
         functions[LayerId(l).index()]->forward(from, weights, context).output);

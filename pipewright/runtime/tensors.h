@@ -1,5 +1,4 @@
-// Lists of tensors, and the sizes of one: what layers, messages and stores hand
-// to each other.
+// Lists of tensors, as layers, messages and stores pass them.
 
 #pragma once
 
@@ -12,15 +11,14 @@
 
 namespace pipewright {
 
-// What a layer takes, gives or keeps is few tensors, and those lie in the list
-// itself: to make or to hand over a list takes no memory. A longer one is as
-// any vector.
+// A layer reads, makes and keeps few tensors. Up to 8 are stored in the list
+// itself, so that making and passing a list allocates nothing.
 using Tensors = c10::SmallVector<at::Tensor, 8>;
 
-// What a message carries: one list per value of its transfer.
+// The tensors of a message: one list per value of its transfer.
 using Values = std::vector<Tensors>;
 
-// Samples come first.
+// The sizes of a tensor of so many samples; samples are the first dimension.
 inline at::DimVector sizes_of(std::int64_t samples, const Shape& shape) {
   at::DimVector sizes = {samples};
   sizes.append(shape.begin(), shape.end());

@@ -1,15 +1,15 @@
-// One worker's end of its connections with all others: what an action of a
-// program may do to the outside.
+// A worker's end of its connections to all other workers: everything that an
+// action of a program does outside its own worker.
 //
-// A worker sends without waiting, unless it is far ahead of the receiver (see
-// send_capacity.h), says which receives it is ready for, and else blocks only
-// where it takes what has to be there. When any worker fails, all blocking
-// calls of all workers end with Cancelled.
+// A send returns at once, unless the sender is far ahead of the receiver (see
+// send_capacity.h). A worker posts the receives that it is ready for, and
+// blocks only when it takes a message that has not arrived. When any worker
+// fails, all blocking calls of all workers throw Cancelled.
 //
-// Contracts, checked by one suite over every implementation: a tensor taken is
-// the tensor sent, bit for bit; messages of one transfer may be taken in any
-// order of their keys; a sender may drop its tensor right after sending but may
-// not write to it.
+// One test suite checks this contract for every implementation: a tensor taken
+// is the tensor sent, bit for bit; messages of one transfer may be taken in any
+// order of their keys; a sender may drop its tensor right after sending it but
+// must not write to it.
 
 #pragma once
 
@@ -23,15 +23,13 @@
 
 namespace pipewright {
 
-class TensorHeap;
-
 // Another worker has failed; this one has nothing to add.
 class Cancelled : public std::exception {
  public:
   const char* what() const noexcept override { return "cancelled"; }
 };
 
-// The gradient of one use of a parameter, as handed to a reduction.
+// The gradient of one use of a parameter: what a worker adds to a reduction.
 struct Contribution {
   ParameterId parameter;
   LayerId layer;
@@ -42,22 +40,16 @@ class Channel {
  public:
   virtual ~Channel() = default;
 
-  // The worker comes to this action, whose microbatch counts from the start of
-  // training: a chance to move messages on, or to note where the worker is.
+  // Called before each action of the worker; `microbatch` counts from the start
+  // of training. An implementation may move messages here, or record where the
+  // worker is.
   virtual void before(const Action& action, std::int64_t microbatch) {
     static_cast<void>(action), static_cast<void>(microbatch);
   }
 
-  // Of all workers, where they are threads of one process and tensors are
-  // handed over: a message counts as memory of who gets it from the moment that
-  // it is sent and the receive is posted. Before a run, at any one end.
-  virtual void count_in(std::vector<TensorHeap*> heaps) {
-    static_cast<void>(heaps);
-  }
-
   // `key` is the microbatch, or the version if the transfer carries weights.
-  // Tensors leave `values` and come into it; the lists themselves may stay with
-  // the worker, whose next message then finds their memory.
+  // send() moves the tensors out of `values` and take() moves them in. The
+  // lists stay with the worker, so that its next message reuses their memory.
   virtual void send(TransferId transfer, std::int32_t key, Values&& values) = 0;
   virtual void post(TransferId transfer, std::int32_t key) = 0;
   virtual void take(TransferId transfer, std::int32_t key, Values& values) = 0;
@@ -67,12 +59,13 @@ class Channel {
     return values;
   }
 
-  // Hands in this worker's part of a reduction for the minibatch that starts
-  // with `microbatch`, once. What was said of lists holds here, too.
+  // Adds this worker's part to a reduction, once for the minibatch that starts
+  // with `microbatch`. The list stays with the worker, as above.
   virtual void contribute(ReductionId reduction, std::int32_t microbatch,
                           std::vector<Contribution>&& contributions) = 0;
-  // The sums, one per parameter of the reduction; asked for once by each of
-  // the worker's stages that take part. Shared: not to be written to.
+  // Waits for the sums, one per parameter of the reduction. Called once by each
+  // of the worker's stages that read them. The tensors are shared: the caller
+  // must not write to them.
   virtual void reduced(ReductionId reduction, std::int32_t microbatch,
                        Tensors& sums) = 0;
   Tensors reduced(ReductionId reduction, std::int32_t microbatch) {
@@ -81,7 +74,7 @@ class Channel {
     return sums;
   }
 
-  // Makes every call of every worker that sends or blocks, now and later, throw
+  // From now on every call of every worker that sends or blocks throws
   // Cancelled.
   virtual void cancel() = 0;
 };

@@ -10,68 +10,40 @@
 #include <utility>
 
 #include "pipewright/plan/program/send_capacity.h"
-#include "pipewright/runtime/channels/in_turn.h"
+#include "pipewright/runtime/channels/event.h"
+#include "pipewright/runtime/channels/minibatch_slots.h"
 #include "pipewright/runtime/channels/reduction.h"
 #include "pipewright/runtime/channels/transport.h"
-#include "pipewright/runtime/channels/waiting.h"
 #include "pipewright/runtime/execution/cores.h"
-#include "pipewright/runtime/execution/tensor_heap.h"
 
 namespace pipewright {
 namespace {
 
-// Whether nobody holds the tensor but the message, of which several values may
-// be one tensor, or views of one.
-bool is_all_in(const Values& message, const at::Tensor& tensor) {
-  std::size_t same = 0, views = 0;
-  for (const Tensors& tensors : message)
-    for (const at::Tensor& other : tensors) {
-      if (!other.defined()) continue;
-      same += other.is_same(tensor);
-      views += !other.is_same(tensor) && other.is_alias_of(tensor);
-    }
-  return tensor.use_count() == same &&
-         tensor.storage().use_count() == 1 + views;
-}
-
-// What the sender keeps, too, stays its memory.
-void hand_over(const Values& message, TensorHeap& heap) {
-  for (const Tensors& tensors : message)
-    for (const at::Tensor& tensor : tensors)
-      if (tensor.defined() && is_all_in(message, tensor))
-        heap.take_over(tensor);
-}
-
-// What has been sent of one transfer and was not taken yet: few. Each list of
-// tensors stays in its place, and only tensors go in and out.
-class Line {
+// The messages of one transfer that were sent and not taken yet: few. Each list
+// of tensors stays in its slot, and only tensors move in and out.
+class SentMessages {
  public:
-  Line(const Transfer& transfer, int num_expected)
-      : messages_(static_cast<std::size_t>(num_expected)) {
+  SentMessages(const Transfer& transfer, int num_expected)
+      : messages_(num_expected) {
     for (Message& message : messages_)
       message.values.reserve(transfer.values.size());
   }
 
-  int num_waiting() const { return num_waiting_; }
-  // A receive is posted in the order of sends.
-  void post(std::int32_t key, TensorHeap* heap) {
-    if (++num_posted_ > num_sent_ || !heap) return;
-    if (const auto found = message(key); found != messages_.end())
-      hand_over(found->values, *heap);
+  int size() const { return static_cast<int>(num_used_); }
+  void add(std::int32_t key, Values& values) {
+    if (num_used_ == messages_.size()) messages_.emplace_back();
+    Message& message = messages_[num_used_++];
+    message.key = key;
+    move_tensors(values, message.values);
   }
-  void add(std::int32_t key, Values& values, TensorHeap* heap) {
-    if (num_sent_++ < num_posted_ && heap) hand_over(values, *heap);
-    const auto place = static_cast<std::size_t>(num_waiting_++);
-    if (place == messages_.size()) messages_.emplace_back();
-    messages_[place].key = key;
-    move_tensors(values, messages_[place].values);
-  }
-  // False if it is not there.
+  // False if the message is not there.
   bool take(std::int32_t key, Values& values) {
-    const auto found = message(key);
-    if (found == messages_.end()) return false;
+    const auto end = messages_.begin() + num_used_;
+    const auto found = std::find_if(
+        messages_.begin(), end, [&](const Message& m) { return m.key == key; });
+    if (found == end) return false;
     move_tensors(found->values, values);
-    std::swap(*found, messages_[static_cast<std::size_t>(--num_waiting_)]);
+    std::swap(*found, messages_[--num_used_]);
     return true;
   }
 
@@ -80,37 +52,30 @@ class Line {
     std::int32_t key = 0;
     Values values;
   };
-  // Of those that wait; the end if it is not among them.
-  std::vector<Message>::iterator message(std::int32_t key) {
-    const auto end = messages_.begin() + num_waiting_;
-    const auto found = std::find_if(
-        messages_.begin(), end, [&](const Message& m) { return m.key == key; });
-    return found == end ? messages_.end() : found;
-  }
   static void move_tensors(Values& from, Values& to) {
     to.resize(from.size());
     std::move(from.begin(), from.end(), to.begin());
   }
 
-  std::vector<Message> messages_;  // the first ones are waiting
-  int num_waiting_ = 0;
-  std::int64_t num_posted_ = 0, num_sent_ = 0;
+  std::vector<Message> messages_;  // the first ones are in use
+  std::size_t num_used_ = 0;
 };
 
 struct Inbox {
-  explicit Inbox(bool spins) : arrival(spins), removal(spins) {}
+  explicit Inbox(bool polls) : arrival(polls), removal(polls) {}
 
-  std::mutex mutex;  // of the lines to this worker
+  std::mutex mutex;  // of the messages to this worker
   Event arrival, removal;
 };
 
+// A reduction of one minibatch.
 struct RunningReduction {
   std::int32_t microbatch = kNoMicrobatch;
   std::vector<WorkerContributions> parts;  // by place of the worker
-  int num_given = 0;
+  int num_contributed = 0;
   Tensors sums;  // by parameter, as they get done
   std::size_t num_begun = 0, num_done = 0;
-  int handed_out = 0;
+  int num_read = 0;
 
   // Keeps its lists.
   void end() {
@@ -118,32 +83,32 @@ struct RunningReduction {
     for (WorkerContributions& part : parts) part.contributions.clear();
     sums.clear();
     num_begun = num_done = 0;
-    num_given = handed_out = 0;
+    num_contributed = num_read = 0;
   }
 };
 
+// What the channels of all workers share.
 struct Shared {
-  Shared(const Program& p, bool spins)
+  Shared(const Program& p, bool polls)
       : program(p),
         capacity(p),
         participants(participants_of(p)),
-        completion(spins),
+        completion(polls),
         reductions(p.reductions.size()) {
-    for (int i = 0; i < p.num_workers(); ++i) inboxes.emplace_back(spins);
+    for (int i = 0; i < p.num_workers(); ++i) inboxes.emplace_back(polls);
     for (const Transfer& transfer : p.transfers)
-      lines.emplace_back(transfer, SendCapacity::expected(p));
+      sent.emplace_back(transfer, SendCapacity::expected(p));
   }
 
   const Program& program;
   SendCapacity capacity;
   std::deque<Inbox> inboxes;
-  std::vector<Line> lines;                 // by transfer
-  std::vector<TensorHeap*> heaps;          // by worker, or none
+  std::vector<SentMessages> sent;          // by transfer
   std::vector<Participants> participants;  // by reduction
 
   std::mutex mutex;  // of what follows
   Event completion;
-  std::vector<InTurn<RunningReduction>> reductions;
+  std::vector<MinibatchSlots<RunningReduction>> reductions;
 
   std::atomic<bool> cancelled = false;
 };
@@ -156,35 +121,28 @@ class InProcessChannel final : public Channel {
   void send(TransferId transfer, std::int32_t key, Values&& values) override {
     const Transfer& description = shared_->program.transfers[transfer.index()];
     Inbox& inbox = shared_->inboxes[description.to.index()];
-    Line& line = shared_->lines[transfer.index()];
+    SentMessages& sent = shared_->sent[transfer.index()];
     std::unique_lock lock(inbox.mutex);
-    if (line.num_waiting() >= SendCapacity::kMinimum &&
+    if (sent.size() >= SendCapacity::kMinimum &&
         !description.is_keyed_by_version())
       inbox.removal.wait(lock, [&] {
         return shared_->cancelled ||
-               line.num_waiting() < shared_->capacity.of(transfer);
+               sent.size() < shared_->capacity.of(transfer);
       });
     if (shared_->cancelled) throw Cancelled();
-    line.add(key, values, heap_of(description.to));
+    sent.add(key, values);
     inbox.arrival.happened();
   }
 
-  void count_in(std::vector<TensorHeap*> heaps) override {
-    shared_->heaps = std::move(heaps);
-  }
-
-  // Only for the count: the sender leaves its tensors in the inbox itself.
-  void post(TransferId transfer, std::int32_t key) override {
-    const std::lock_guard lock(shared_->inboxes[worker_.index()].mutex);
-    shared_->lines[transfer.index()].post(key, heap_of(worker_));
-  }
+  // The sender puts its tensors into the inbox, posted or not.
+  void post(TransferId, std::int32_t) override {}
 
   void take(TransferId transfer, std::int32_t key, Values& values) override {
     Inbox& inbox = shared_->inboxes[worker_.index()];
-    Line& line = shared_->lines[transfer.index()];
+    SentMessages& sent = shared_->sent[transfer.index()];
     std::unique_lock lock(inbox.mutex);
     inbox.arrival.wait(
-        lock, [&] { return shared_->cancelled || line.take(key, values); });
+        lock, [&] { return shared_->cancelled || sent.take(key, values); });
     if (shared_->cancelled) throw Cancelled();
     inbox.removal.happened();
   }
@@ -200,18 +158,21 @@ class InProcessChannel final : public Channel {
     part.worker = worker_;
     part.contributions.assign(std::make_move_iterator(contributions.begin()),
                               std::make_move_iterator(contributions.end()));
-    ++to.num_given;
+    ++to.num_contributed;
     shared_->completion.happened();
   }
 
-  // All who wait for the sums make them, parameter by parameter.
+  // Everyone who waits for the sums adds up some of them, parameter by
+  // parameter.
   void reduced(ReductionId reduction, std::int32_t microbatch,
                Tensors& sums) override {
     const Participants& participants = shared_->participants[reduction.index()];
     const std::size_t count = num_sums(description(reduction));
     std::unique_lock lock(shared_->mutex);
     RunningReduction& from = running(reduction, microbatch);
-    wait(lock, [&] { return from.num_given == participants.givers; });
+    wait(lock, [&] {
+      return from.num_contributed == participants.num_contributors();
+    });
     from.sums.resize(count);
     while (from.num_begun < count) {
       const std::size_t mine = from.num_begun++;
@@ -223,11 +184,12 @@ class InProcessChannel final : public Channel {
     }
     wait(lock, [&] { return from.num_done == count; });
     sums = from.sums;
-    if (++from.handed_out == participants.readers) from.end();
+    if (++from.num_read == participants.num_readers()) from.end();
   }
 
   void cancel() override {
-    // First for all: whoever one inbox wakes must not send to the next.
+    // Set before any wake-up: a worker woken by one inbox must not send to the
+    // next.
     shared_->cancelled = true;
     for (Inbox& inbox : shared_->inboxes) {
       const std::lock_guard lock(inbox.mutex);
@@ -241,9 +203,6 @@ class InProcessChannel final : public Channel {
  private:
   const Reduction& description(ReductionId reduction) const {
     return shared_->program.reduction(reduction);
-  }
-  TensorHeap* heap_of(WorkerId worker) const {
-    return shared_->heaps.empty() ? nullptr : shared_->heaps[worker.index()];
   }
   // With the mutex held.
   RunningReduction& running(ReductionId reduction, std::int32_t microbatch) {
@@ -263,14 +222,14 @@ class InProcessChannel final : public Channel {
 
 class InProcessTransport final : public Transport {
  public:
-  int process() const override { return 0; }
-  int num_processes() const override { return 1; }
+  int rank() const override { return 0; }
+  int num_ranks() const override { return 1; }
   bool is_here(WorkerId) const override { return true; }
   std::vector<std::unique_ptr<Channel>> connect(
       const Program& program) override {
     return in_process_channels(program);
   }
-  std::vector<std::string> gathered(std::string mine) override {
+  std::vector<std::string> gather(std::string mine) override {
     return {std::move(mine)};
   }
   std::string broadcast(std::string leaders) override { return leaders; }

@@ -11,8 +11,8 @@
 
 namespace pipewright {
 
-// One per worker of the program, connected with each other. The program
-// outlives them.
+// One per worker of the program, connected with each other. The program must
+// outlive them.
 std::vector<std::unique_ptr<Channel>> in_process_channels(
     const Program& program);
 

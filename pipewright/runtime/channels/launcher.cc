@@ -8,10 +8,10 @@
 namespace pipewright {
 namespace {
 
-int number_of(const char* name, int otherwise) {
+int number_of(const char* name, int fallback) {
   const char* text = std::getenv(name);
   const auto number = text == nullptr ? std::nullopt : parse_integer(text);
-  return number ? static_cast<int>(*number) : otherwise;
+  return number ? static_cast<int>(*number) : fallback;
 }
 
 }  // namespace
@@ -28,14 +28,13 @@ int rank_of_launcher() {
   return 0;
 }
 
-// Slurm sets it in the tasks of a step, and not in a job's script.
+// Slurm sets the variable in the tasks of a step, not in a job's script.
 Result<void> check_launcher() {
   const int tasks = number_of("SLURM_STEP_NUM_TASKS", 1);
   if (tasks < 2 || is_launched_by_mpi()) return {};
   return bad_configuration(
-      "srun started " + std::to_string(tasks) +
-          " tasks that MPI does not know of",
-      "srun --mpi=pmix; srun --mpi=list says what this cluster has");
+      "srun started " + std::to_string(tasks) + " tasks without MPI",
+      "use srun --mpi=pmix; srun --mpi=list shows what this cluster has");
 }
 
 }  // namespace pipewright

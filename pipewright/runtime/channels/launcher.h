@@ -1,5 +1,5 @@
-// What started this process, as its environment says. For builds with and
-// without MPI.
+// Which launcher started this process, from its environment. For builds with
+// and without MPI.
 
 #pragma once
 
@@ -7,13 +7,13 @@
 
 namespace pipewright {
 
-// Whether a launcher of MPI did: mpirun, or srun with PMI or PMIx.
+// Whether it was one of MPI: mpirun, or srun with PMI or PMIx.
 bool is_launched_by_mpi();
-// The rank that the launcher gave it; 0 without one.
+// The rank that the launcher gave this process; 0 without a launcher.
 int rank_of_launcher();
 
-// Fails with BadConfiguration where srun started several tasks that MPI cannot
-// bring together: each would train alone, into the same folder.
+// Fails with BadConfiguration where srun started several tasks without MPI:
+// each would train alone, into the same folder.
 Result<void> check_launcher();
 
 }  // namespace pipewright

@@ -1,4 +1,4 @@
-// Forms of messages; see message_layout.h.
+// Layouts of messages; see message_layout.h.
 
 #include "pipewright/runtime/channels/message_layout.h"
 
@@ -9,7 +9,8 @@
 namespace pipewright {
 namespace {
 
-// MPI knows no streams: what is to be read, or written over, is done first.
+// MPI knows no CUDA streams: kernels that write a buffer, or still read it, end
+// first.
 void finish_work_on(at::Device device) {
   const c10::impl::VirtualGuardImpl devices(device.type());
   devices.getStream(device.has_index() ? device : devices.getDevice())
@@ -22,7 +23,7 @@ at::Tensor pinned(at::IntArrayRef sizes, at::IntArrayRef strides,
       sizes, strides, at::dtype(type).device(at::kCPU).pinned_memory(true));
 }
 
-TensorLayout form_of(const at::Tensor& tensor, const at::Tensor& sent) {
+TensorLayout tensor_layout(const at::Tensor& tensor, const at::Tensor& sent) {
   if (!tensor.defined()) return {};
   return {true,
           sent.scalar_type(),
@@ -32,14 +33,14 @@ TensorLayout form_of(const at::Tensor& tensor, const at::Tensor& sent) {
           tensor.device().type()};
 }
 
-// Without making a form: it is asked for every message.
-bool is_of(const at::Tensor& tensor, const at::Tensor& sent,
-           const TensorLayout& form) {
-  if (!tensor.defined()) return !form.is_defined;
-  return form.is_defined && sent.scalar_type() == form.type &&
-         tensor.device().type() == form.device &&
-         sent.sizes() == at::IntArrayRef(form.sizes) &&
-         sent.strides() == at::IntArrayRef(form.strides);
+// Allocates nothing: it is asked for every message.
+bool has_layout(const at::Tensor& tensor, const at::Tensor& sent,
+                const TensorLayout& layout) {
+  if (!tensor.defined()) return !layout.is_defined;
+  return layout.is_defined && sent.scalar_type() == layout.type &&
+         tensor.device().type() == layout.device &&
+         sent.sizes() == at::IntArrayRef(layout.sizes) &&
+         sent.strides() == at::IntArrayRef(layout.strides);
 }
 
 }  // namespace
@@ -72,7 +73,7 @@ MessageLayout layout_of(const Values& values, const Values& sent) {
   MessageLayout layout(values.size());
   for (std::size_t v = 0; v < values.size(); ++v)
     for (std::size_t i = 0; i < values[v].size(); ++i)
-      layout[v].push_back(form_of(values[v][i], sent[v][i]));
+      layout[v].push_back(tensor_layout(values[v][i], sent[v][i]));
   return layout;
 }
 
@@ -82,7 +83,7 @@ bool has_layout(const Values& values, const Values& sent,
   for (std::size_t v = 0; v < values.size(); ++v) {
     if (values[v].size() != layout[v].size()) return false;
     for (std::size_t i = 0; i < values[v].size(); ++i)
-      if (!is_of(values[v][i], sent[v][i], layout[v][i])) return false;
+      if (!has_layout(values[v][i], sent[v][i], layout[v][i])) return false;
   }
   return true;
 }

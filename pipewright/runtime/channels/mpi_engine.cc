@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "pipewright/runtime/channels/backoff.h"
 #include "pipewright/runtime/channels/channel.h"
 
 namespace pipewright {
@@ -14,33 +15,28 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// MPI counts in int. What has low priority goes in small pieces, so that what
-// comes behind it with a higher one waits for a piece at most.
+// MPI counts in int. Low priority is sent in small pieces, so that a message of
+// high priority waits for at most one of them.
 constexpr std::size_t kPiece = std::size_t{1} << 30;
 constexpr std::size_t kLowPiece = std::size_t{1} << 20;
-// A receiver may need a piece of low priority before it gets to what has a
-// higher one, or one from further behind: no piece waits longer than this.
-constexpr auto kLongestYield = std::chrono::milliseconds(2);
+// A receiver may need a piece of low priority before messages of high priority,
+// or a later piece first: no piece waits longer than this.
+constexpr auto kMaxYield = std::chrono::milliseconds(2);
 
 constexpr int kCancelTag = 1;
 
-// Between looks of the thread. Each takes some microseconds of a core that
-// computes: every 50 us they took a sixth of it. In a millisecond a link of
+// Between two rounds of the thread. A round takes some microseconds of a core
+// that computes: one every 50 us took a sixth of it. In a millisecond a link of
 // 10 Gb/s empties a socket's buffer about once.
-constexpr long kNap_ns = 1'000'000;
+constexpr long kProgressInterval_ns = 1'000'000;
 
-// Waking up takes tens of microseconds: most messages are there before.
-constexpr auto kLongSpin = std::chrono::microseconds(200);
-constexpr auto kShortSpin = std::chrono::microseconds(5);
-// After that nobody minds a millisecond.
-constexpr auto kLongWait = std::chrono::seconds(1);
-std::atomic<bool> cores_are_shared{false};
-
-// Of a line's tag MPI sees two: one for tensors, one for texts.
-int tensor_tag(const MpiEngine::Line& line) { return 2 * line.tag; }
-int text_tag(const MpiEngine::Line& line) { return 2 * line.tag + 1; }
-int place(const MpiEngine::Line& line) {
-  return line.group->place_of(line.rank);
+// An envelope's tag is two tags of MPI: one for tensors, one for texts.
+int tensor_tag(const MpiEngine::Envelope& envelope) { return 2 * envelope.tag; }
+int text_tag(const MpiEngine::Envelope& envelope) {
+  return 2 * envelope.tag + 1;
+}
+int place(const MpiEngine::Envelope& envelope) {
+  return envelope.group->place_of(envelope.rank);
 }
 
 int largest_mpi_tag(MPI_Comm comm) {
@@ -70,18 +66,7 @@ void sleep_for_ns(long ns) {
 
 }  // namespace
 
-void Patience::pause() {
-  if (++rounds_ == 1) since_ = Clock::now();
-  const auto waited = Clock::now() - since_;
-  if (waited < (cores_are_shared ? kShortSpin : kLongSpin)) return;
-  sleep_for_ns(waited < kLongWait ? 20'000 : 1'000'000);
-}
-
-void Patience::set_cores_shared(bool are_shared) {
-  cores_are_shared = are_shared;
-}
-
-at::Tensor MpiEngine::Receive::taken(std::size_t value, std::size_t place) {
+at::Tensor MpiEngine::Receive::take(std::size_t value, std::size_t place) {
   return as_received(std::exchange(buffers[value][place], {}),
                      (*layout)[value][place].device);
 }
@@ -93,14 +78,14 @@ MpiEngine::MpiEngine(MPI_Comm world) : sends_directly_(takes_device_memory()) {
   }
   MPI_Comm_rank(world, &rank_);
   MPI_Comm_size(world, &size_);
-  peers_.resize(static_cast<std::size_t>(size_));
+  peers_.resize(size_);
   for (int rank = 0; rank < size_; ++rank) everyone_.ranks.push_back(rank);
   largest_tag_ = (largest_mpi_tag(world) - 1) / 2;
   post_cancel_receive();
   ::prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);  // short sleeps stay short
 }
 
-// Requests of a cancelled run stay with MPI: their memory must stay, too.
+// Requests of a cancelled run stay with MPI, so their memory must not be freed.
 MpiEngine::~MpiEngine() {
   ends_ = true;
   if (thread_.joinable()) thread_.join();
@@ -138,37 +123,38 @@ void MpiEngine::expect_sends(int rank, const MessageLayout& layout,
                              Priority priority, int count) {
   expect_receives(layout, priority, count);  // a request is a request
   if (priority == Priority::High) return;
-  Queue& queue = queue_of(peers_[static_cast<std::size_t>(rank)], priority);
-  queue.room += num_pieces(layout, priority) * static_cast<std::size_t>(count);
-  queue.waiting.reserve(queue.room);
+  Queue& queue = queue_of(peers_[rank], priority);
+  queue.num_expected += num_pieces(layout, priority) * count;
+  queue.waiting.reserve(queue.num_expected);
 }
 
 void MpiEngine::expect_receives(const MessageLayout& layout, Priority priority,
                                 int count) {
-  room_ += num_pieces(layout, priority) * static_cast<std::size_t>(count);
-  active_.reserve(room_);
-  pending_.reserve(room_);
-  completed_.reserve(room_);
+  num_expected_ += num_pieces(layout, priority) * count;
+  active_.reserve(num_expected_);
+  pending_.reserve(num_expected_);
+  completed_.reserve(num_expected_);
 }
 
-// The last piece of a message that is waited for is complete only when its
-// receive has been posted, however small it is: nobody gets ahead without end.
+// MPI_Issend: the last piece of a bounded transfer's message is complete only
+// when its receive has been posted, however small the message is.
 void MpiEngine::start(Outgoing outgoing, int& under_way) {
   MPI_Request request = MPI_REQUEST_NULL;
-  const auto isend = outgoing.waiting ? MPI_Issend : MPI_Isend;
-  const Line& to = outgoing.to;
+  const auto isend = outgoing.unreceived ? MPI_Issend : MPI_Isend;
+  const Envelope& to = outgoing.to;
   check_mpi(isend(outgoing.from, outgoing.bytes, MPI_BYTE, place(to),
                   tensor_tag(to), to.group->comm, &request),
             "MPI_Isend");
   ++under_way;
   add_request(request, {.tensor = std::move(outgoing.tensor),
                         .under_way = &under_way,
-                        .waiting = std::move(outgoing.waiting)});
+                        .unreceived = std::move(outgoing.unreceived)});
 }
 
-void MpiEngine::send(const Line& to, const Values& values, Priority priority,
-                     const std::shared_ptr<int>& waiting) {
-  Peer& peer = peers_[static_cast<std::size_t>(to.rank)];
+void MpiEngine::send(const Envelope& to, const Values& values,
+                     Priority priority,
+                     const std::shared_ptr<int>& unreceived) {
+  Peer& peer = peers_[to.rank];
   pieces_.clear();
   for (const auto& tensors : values)
     for (const at::Tensor& tensor : tensors) {
@@ -180,8 +166,8 @@ void MpiEngine::send(const Line& to, const Values& values, Priority priority,
              nullptr, Clock::time_point()});
     }
   if (pieces_.empty()) return;
-  if (waiting) ++*waiting;
-  pieces_.back().waiting = waiting;
+  if (unreceived) ++*unreceived;
+  pieces_.back().unreceived = unreceived;
   if (priority == Priority::High) {
     for (Outgoing& piece : pieces_) start(std::move(piece), peer.high);
     return;
@@ -201,16 +187,15 @@ MpiEngine::Queue& MpiEngine::queue_of(Peer& peer, Priority priority) {
 void MpiEngine::start_low(Peer& peer, Queue& queue) {
   while (!queue.waiting.empty()) {
     const Clock::time_point now = Clock::now();
-    if (queue.under_way > 0 && now - queue.last_start < kLongestYield) return;
-    if (peer.high > 0 && now - queue.waiting.front().since < kLongestYield)
-      return;
+    if (queue.under_way > 0 && now - queue.last_start < kMaxYield) return;
+    if (peer.high > 0 && now - queue.waiting.front().since < kMaxYield) return;
     start(queue.waiting.pop_front(), queue.under_way);
     queue.last_start = now;
     if (!queue.waiting.empty()) queue.waiting.front().since = now;
   }
 }
 
-void MpiEngine::send_text(const Line& to, std::string text) {
+void MpiEngine::send_text(const Envelope& to, std::string text) {
   auto kept = std::make_shared<const std::string>(std::move(text));
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Isend(kept->data(), static_cast<int>(kept->size()), MPI_BYTE,
@@ -219,7 +204,7 @@ void MpiEngine::send_text(const Line& to, std::string text) {
   add_request(request, {.text = std::move(kept)});
 }
 
-void MpiEngine::receive(const Line& from, const MessageLayout& layout,
+void MpiEngine::receive(const Envelope& from, const MessageLayout& layout,
                         Priority priority,
                         const std::shared_ptr<Receive>& into) {
   into->layout = &layout;
@@ -244,7 +229,7 @@ void MpiEngine::receive(const Line& from, const MessageLayout& layout,
   }
 }
 
-void MpiEngine::expect_text(const Line& from,
+void MpiEngine::expect_text(const Envelope& from,
                             std::function<void(const std::string&)> arrived) {
   texts_.push_back({from, std::move(arrived)});
 }
@@ -270,15 +255,13 @@ void MpiEngine::test_requests() {
   if (count == MPI_UNDEFINED || count == 0) return;
   std::sort(completed_.begin(), completed_.begin() + count);
   for (int i = 0; i < count; ++i) {
-    const Pending& pending = pending_[static_cast<std::size_t>(
-        completed_[static_cast<std::size_t>(i)])];
+    const Pending& pending = pending_[completed_[i]];
     if (pending.under_way) --*pending.under_way;
-    if (pending.waiting) --*pending.waiting;
+    if (pending.unreceived) --*pending.unreceived;
     if (pending.into) --pending.into->outstanding;
   }
   for (int i = count - 1; i >= 0; --i) {
-    const auto at =
-        static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]);
+    const int at = completed_[i];
     active_[at] = active_.back();
     pending_[at] = std::move(pending_.back());
     active_.pop_back();
@@ -291,7 +274,7 @@ void MpiEngine::probe_texts() {
     int flag = 0;
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
-    const Line& from = texts_[i].from;
+    const Envelope& from = texts_[i].from;
     check_mpi(MPI_Improbe(place(from), text_tag(from), from.group->comm, &flag,
                           &message, &status),
               "MPI_Improbe");
@@ -301,7 +284,7 @@ void MpiEngine::probe_texts() {
     }
     int size = 0;
     MPI_Get_count(&status, MPI_BYTE, &size);
-    std::string text(static_cast<std::size_t>(size), '\0');
+    std::string text(size, '\0');
     check_mpi(MPI_Mrecv(text.data(), size, MPI_BYTE, &message, &status),
               "MPI_Mrecv");
     const Expected expected = std::move(texts_[i]);
@@ -310,8 +293,8 @@ void MpiEngine::probe_texts() {
   }
 }
 
-void MpiEngine::move_on() {
-  last_move_ = Clock::now();
+void MpiEngine::make_progress() {
+  last_progress_ = Clock::now();
   test_requests();
   probe_texts();
   for (Peer& peer : peers_)
@@ -319,7 +302,7 @@ void MpiEngine::move_on() {
       if (!queue.waiting.empty()) start_low(peer, queue);
 }
 
-void MpiEngine::tell_cancelled() {
+void MpiEngine::cancel_all() {
   if (std::exchange(cancelled_, true)) return;
   static const int word = 1;
   for (int to = 0; to < size_; ++to) {
@@ -331,12 +314,12 @@ void MpiEngine::tell_cancelled() {
 }
 
 void MpiEngine::wait_until(c10::function_ref<bool()> done) {
-  for (Patience patience;; patience.pause()) {
+  for (Backoff backoff;; backoff.pause()) {
     const std::lock_guard lock(mutex_);
     if (!failure_.empty()) throw std::runtime_error(failure_);
     if (cancelled_) throw Cancelled();
     if (done()) return;
-    move_on();
+    make_progress();
     if (cancelled_) throw Cancelled();
     if (done()) return;
   }
@@ -346,16 +329,16 @@ void MpiEngine::start_thread() {
   thread_ = std::thread([this] {
     ::prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
     while (!ends_) {
-      sleep_for_ns(kNap_ns);
+      sleep_for_ns(kProgressInterval_ns);
       const std::lock_guard lock(mutex_);
-      // The worker moves messages between actions, too.
-      if (cancelled_ ||
-          Clock::now() - last_move_ < std::chrono::nanoseconds(kNap_ns / 2))
+      // The worker makes progress between actions, too.
+      if (cancelled_ || Clock::now() - last_progress_ <
+                            std::chrono::nanoseconds(kProgressInterval_ns / 2))
         continue;
       try {
-        if (!active_.empty() || !texts_.empty()) move_on();
+        if (!active_.empty() || !texts_.empty()) make_progress();
       } catch (const std::exception& error) {
-        failure_ = error.what();  // for who waits next
+        failure_ = error.what();  // thrown by the next wait
         return;
       }
     }

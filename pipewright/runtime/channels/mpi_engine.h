@@ -1,9 +1,7 @@
-// Messages between ranks: nonblocking sends and receives of tensors, moved on
-// whenever someone asks, or by a thread of its own. For channels/mpi_*.cc
-// alone; transfers, reductions and programs are not known here.
-//
-// Who waits polls: first without giving up the core, unless ranks share cores,
-// then sleeping for short times.
+// Messages between ranks: nonblocking sends and receives of tensors. They make
+// progress when a caller asks for it, or on a thread of their own. For
+// channels/mpi_*.cc alone; transfers, reductions and programs are not known
+// here.
 
 #pragma once
 
@@ -25,20 +23,8 @@
 
 namespace pipewright {
 
-// One pause of a loop that waits for something to change elsewhere.
-class Patience {
- public:
-  void pause();
-  // Whether ranks of this host have a core each; they have until it is said.
-  static void set_cores_shared(bool are_shared);
-
- private:
-  std::chrono::steady_clock::time_point since_;
-  int rounds_ = 0;
-};
-
-// What is not High goes in pieces, in turn within its own kind, when nothing of
-// high priority goes to the same rank.
+// Messages that are not High are sent in pieces, in order within their own
+// priority, when no message of high priority is on its way to the same rank.
 enum class Priority {
   High,
   Saved,
@@ -47,62 +33,62 @@ enum class Priority {
 
 class MpiEngine {
  public:
-  // A receive: complete when nothing is outstanding.
+  // Complete when nothing is outstanding.
   struct Receive {
     Values buffers;
-    const MessageLayout* layout = nullptr;  // of who wanted it
+    const MessageLayout* layout = nullptr;
     int outstanding = 0;
-    // What was sent, on its device; once, without the mutex.
-    at::Tensor taken(std::size_t value, std::size_t place);
+    // The tensor that was sent, on its device; once, without the mutex.
+    at::Tensor take(std::size_t value, std::size_t place);
   };
 
-  // Where messages go, or come from: a rank of a group, and a tag up to
-  // largest_tag(). Texts and tensors of a line do not meet.
-  struct Line {
+  // Where a message goes, or comes from: a rank of a group, and a tag up to
+  // largest_tag(). Texts and tensors of one envelope do not mix.
+  struct Envelope {
     const MpiGroup* group = nullptr;
     int rank = 0, tag = 0;
   };
 
-  // Duplicates the communicator: every rank constructs at the same time.
+  // Duplicates the communicator: every rank constructs one at the same time.
   explicit MpiEngine(MPI_Comm world);
   ~MpiEngine();
 
   std::mutex& mutex() { return mutex_; }
 
-  // Whether MPI takes memory of devices as it is.
+  // Whether MPI sends from and receives into memory of devices.
   bool sends_directly() const { return sends_directly_; }
 
-  // All below: with mutex() held. A tensor is kept until it has left; it is one
-  // that as_sent() has made. `waiting` counts messages whose receive has not
-  // been posted.
-  void send(const Line& to, const Values& values, Priority priority,
-            const std::shared_ptr<int>& waiting = nullptr);
-  void send_text(const Line& to, std::string text);
-  // The layout outlives the use of what has arrived.
-  void receive(const Line& from, const MessageLayout& layout, Priority priority,
-               const std::shared_ptr<Receive>& into);
-  // Calls `arrived` once with the text of that line, while moving on.
-  void expect_text(const Line& from,
+  // All calls below: with mutex() held. The tensors come from as_sent(), and
+  // are kept until they have left. `unreceived` counts messages whose receive
+  // has not been posted.
+  void send(const Envelope& to, const Values& values, Priority priority,
+            const std::shared_ptr<int>& unreceived = nullptr);
+  void send_text(const Envelope& to, std::string text);
+  // The layout must live until the tensors are taken.
+  void receive(const Envelope& from, const MessageLayout& layout,
+               Priority priority, const std::shared_ptr<Receive>& into);
+  // Calls `arrived` once with the text, during make_progress().
+  void expect_text(const Envelope& from,
                    std::function<void(const std::string&)> arrived);
-  // Of a request of the caller's own: one thing less is outstanding when it is
-  // complete; until then the tensor is kept.
+  // Watches a request of the caller: it counts as outstanding in `into`, and
+  // `kept` is kept, until it is complete.
   void add_request(MPI_Request request, at::Tensor kept,
                    const std::shared_ptr<Receive>& into);
-  // So many messages of that form may be under way at once: from now on they
-  // ask for no memory of the engine's own.
+  // Reserves the engine's own memory for `count` messages of that layout under
+  // way at once.
   void expect_sends(int rank, const MessageLayout& layout, Priority priority,
                     int count);
   void expect_receives(const MessageLayout& layout, Priority priority,
                        int count);
-  void move_on();
+  void make_progress();
   bool is_idle() const {
     return active_.empty() && texts_.empty() && is_queue_empty();
   }
-  void tell_cancelled();
+  void cancel_all();  // on all ranks
   bool is_cancelled() const { return cancelled_; }
 
-  // Without the mutex: moves on until `done`, or throws Cancelled. `done` is
-  // asked with the mutex held.
+  // Without the mutex: makes progress until `done`, or throws Cancelled. `done`
+  // is called with the mutex held.
   void wait_until(c10::function_ref<bool()> done);
 
   void start_thread();
@@ -110,30 +96,30 @@ class MpiEngine {
   int largest_tag() const { return largest_tag_; }
 
  private:
-  // What a request keeps alive, and who learns that it is complete.
+  // What a request keeps alive, and what it counts down when it is complete.
   struct Pending {
     at::Tensor tensor = {};
     std::shared_ptr<const std::string> text = nullptr;
     int* under_way = nullptr;
-    std::shared_ptr<int> waiting = nullptr;  // of the last piece of a message
+    std::shared_ptr<int> unreceived = nullptr;  // of a message's last piece
     std::shared_ptr<Receive> into = nullptr;
   };
   struct Outgoing {
     at::Tensor tensor;  // keeps the memory
     const char* from = nullptr;
     int bytes = 0;
-    Line to;
-    std::shared_ptr<int> waiting;
+    Envelope to;
+    std::shared_ptr<int> unreceived;
     std::chrono::steady_clock::time_point since;
   };
   struct Expected {
-    Line from;
+    Envelope from;
     std::function<void(const std::string&)> arrived;
   };
-  // Of one kind of low priority: receivers take them in this order.
+  // The pieces of one low priority, in the order of sends.
   struct Queue {
     int under_way = 0;
-    std::size_t room = 0;  // for pieces that wait
+    std::size_t num_expected = 0;  // pieces that wait at once
     std::chrono::steady_clock::time_point last_start;
     Ring<Outgoing> waiting;
   };
@@ -159,14 +145,14 @@ class MpiEngine {
   std::vector<Pending> pending_;  // beside active_
   std::vector<int> completed_;
   std::vector<Outgoing> pieces_;  // of the message that is sent now
-  std::size_t room_ = 0;          // for requests
+  std::size_t num_expected_ = 0;  // requests at once
   std::vector<Expected> texts_;
   std::vector<Peer> peers_;
   MPI_Request cancel_request_ = MPI_REQUEST_NULL;
   int cancel_word_ = 0;
   bool cancelled_ = false;
   const bool sends_directly_;
-  std::chrono::steady_clock::time_point last_move_;
+  std::chrono::steady_clock::time_point last_progress_;
   std::string failure_;  // of the thread
   std::atomic<bool> ends_{false};
   std::thread thread_;

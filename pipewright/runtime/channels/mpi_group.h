@@ -13,21 +13,22 @@ namespace pipewright {
 
 struct MpiGroup {
   MPI_Comm comm = MPI_COMM_NULL;
-  std::vector<int>
-      ranks;  // in MPI_COMM_WORLD, ascending; those of comm: 0, 1..
-  int place_of(int rank) const;
+  // Ascending, as MPI_COMM_WORLD numbers them; in `comm` they are 0, 1, ...
+  std::vector<int> ranks;
+
+  int place_of(int rank) const;  // its number in `comm`
 };
 
-// Groups are made once and stay until free().
+// Creates each group once and keeps it until free().
 class MpiGroups {
  public:
-  // The communicator outlives the groups.
+  // The communicator must outlive the groups.
   explicit MpiGroups(MPI_Comm world) : world_(world) {}
 
-  // The group of these ranks; only members hold a communicator. Every rank asks
-  // for the same groups in the same order: members alone wait for each other,
-  // so that no circle of waiting can come about. Another `number` gives another
-  // communicator to the same ranks.
+  // The group of these ranks; only members have a communicator. Every rank asks
+  // for the same groups in the same order. Only members wait for each other, so
+  // ranks cannot deadlock here. Another `number` gives the same ranks another
+  // communicator.
   const MpiGroup& group(const std::vector<int>& ranks, int number = 0);
 
   void free();

@@ -21,10 +21,10 @@ inline void check_mpi(int code, const char* what) {
   int length = 0;
   MPI_Error_string(code, text, &length);
   throw std::runtime_error(std::string(what) + ": " +
-                           std::string(text, static_cast<std::size_t>(length)));
+                           std::string(text, length));
 }
 
-// Whether this MPI sends from and receives into the memory of CUDA devices.
+// Whether this MPI sends from and receives into memory of CUDA devices.
 inline bool takes_device_memory() {
 #if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
   return MPIX_Query_cuda_support() == 1;

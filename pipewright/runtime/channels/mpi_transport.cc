@@ -1,4 +1,4 @@
-// Ranks and what they say between runs; see mpi_transport.h.
+// Ranks and what they tell each other between runs; see mpi_transport.h.
 
 #include "pipewright/runtime/channels/mpi_transport.h"
 
@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "pipewright/runtime/channels/backoff.h"
 #include "pipewright/runtime/channels/mpi_channel.h"
 #include "pipewright/runtime/channels/mpi_engine.h"
 #include "pipewright/runtime/channels/mpi_version.h"
@@ -15,12 +16,12 @@ namespace pipewright {
 namespace {
 
 constexpr int kTextTag = 2;
-constexpr std::size_t kLargestPiece = std::size_t{1} << 30;
+constexpr std::size_t kMaxPiece = std::size_t{1} << 30;
 
-// Gives up the core while it waits: a checkpoint may take the leader minutes.
+// Sleeps between polls: a checkpoint may take rank 0 minutes.
 void wait_for(MPI_Request& request) {
   int done = 0;
-  for (Patience patience;; patience.pause()) {
+  for (Backoff backoff;; backoff.pause()) {
     check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done) return;
   }
@@ -33,9 +34,8 @@ void send_bytes(const std::string& bytes, int to, MPI_Comm comm) {
       MPI_Isend(&size, sizeof(size), MPI_BYTE, to, kTextTag, comm, &request),
       "MPI_Isend");
   wait_for(request);
-  for (std::size_t at = 0; at < bytes.size(); at += kLargestPiece) {
-    const auto piece =
-        static_cast<int>(std::min(kLargestPiece, bytes.size() - at));
+  for (std::size_t at = 0; at < bytes.size(); at += kMaxPiece) {
+    const auto piece = static_cast<int>(std::min(kMaxPiece, bytes.size() - at));
     check_mpi(MPI_Isend(bytes.data() + at, piece, MPI_BYTE, to, kTextTag, comm,
                         &request),
               "MPI_Isend");
@@ -51,9 +51,9 @@ std::string received_bytes(int from, MPI_Comm comm) {
       "MPI_Irecv");
   wait_for(request);
   std::string bytes(size, '\0');
-  for (std::size_t at = 0; at < size; at += kLargestPiece) {
-    const auto piece = static_cast<int>(
-        std::min<std::size_t>(kLargestPiece, bytes.size() - at));
+  for (std::size_t at = 0; at < size; at += kMaxPiece) {
+    const auto piece =
+        static_cast<int>(std::min<std::size_t>(kMaxPiece, bytes.size() - at));
     check_mpi(MPI_Irecv(bytes.data() + at, piece, MPI_BYTE, from, kTextTag,
                         comm, &request),
               "MPI_Irecv");
@@ -100,8 +100,8 @@ class MpiTransport final : public Transport {
     MPI_Comm_free(&texts_);
   }
 
-  int process() const override { return rank_; }
-  int num_processes() const override { return size_; }
+  int rank() const override { return rank_; }
+  int num_ranks() const override { return size_; }
   bool is_here(WorkerId worker) const override { return worker.value == rank_; }
   int first_core() const override { return core_; }
 
@@ -117,7 +117,7 @@ class MpiTransport final : public Transport {
     return channels;
   }
 
-  std::vector<std::string> gathered(std::string mine) override {
+  std::vector<std::string> gather(std::string mine) override {
     if (rank_ != 0) {
       send_bytes(mine, 0, texts_);
       return {};
@@ -141,15 +141,15 @@ class MpiTransport final : public Transport {
     wait_for(request);
   }
 
-  // Ranks that take part in several reductions have one communicator for all,
-  // unless MPI adds up and some of them come to them in another order.
+  // Ranks that take part in several reductions have one communicator for all of
+  // them, unless MPI adds up and some ranks contribute in another order.
   void join_group(const Program& program, std::size_t reduction) {
     ReductionRanks& ranks = ranks_[reduction];
     const std::vector<int> all = ranks.all();
     if (all.size() < 2) return;
     ranks.is_fast = options_.fast_reduce &&
                     !program.reductions[reduction].is_norm &&
-                    ranks.givers == ranks.readers;
+                    ranks.contributors == ranks.readers;
     const bool shares = !ranks.is_fast || have_one_order(program, ranks_, all);
     ranks.group =
         &groups_.group(all, shares ? 0 : 1 + static_cast<int>(reduction));
@@ -174,13 +174,13 @@ Result<std::unique_ptr<MpiSession>> MpiSession::start() {
   std::unique_ptr<MpiSession> session(new MpiSession);
   if (provided < MPI_THREAD_MULTIPLE)
     return bad_configuration(
-        mpi_version() + " lets threads not use it at the same time",
-        "it must be built with MPI_THREAD_MULTIPLE");
+        mpi_version() + " does not allow calls from several threads at once",
+        "install an MPI that was built with MPI_THREAD_MULTIPLE");
   MPI_Comm_rank(MPI_COMM_WORLD, &session->rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &session->size_);
   const HostRanks ranks = ranks_on_host();
-  Patience::set_cores_shared(ranks.count > cores_of_host());
-  // A launcher that binds ranks to cores has decided already.
+  Backoff::set_cores_shared(ranks.count > cores_of_host());
+  // Where the launcher has bound ranks to cores, that stays.
   if (keeps_to_cores(ranks.count)) session->core_ = ranks.mine;
   return session;
 }

@@ -1,5 +1,5 @@
-// Processes that mpirun or srun started, one per worker of the plan. No type of
-// MPI is seen here; a build without MPI answers from no_mpi.cc.
+// The ranks that mpirun or srun started, one per worker of the plan. No type of
+// MPI is seen here; a build without MPI has no_mpi.cc instead.
 
 #pragma once
 
@@ -12,19 +12,19 @@
 namespace pipewright {
 
 struct MpiOptions {
-  // Sums of replicas by MPI's own all-reduce: faster with many replicas, in an
-  // order that MPI chooses.
+  // MPI's own all-reduce adds up the gradients of replicas: faster with many
+  // replicas, but in an order that MPI chooses.
   bool fast_reduce = false;
-  // A thread that moves messages while the worker computes. Without it they
-  // move between actions.
+  // A thread makes messages progress while the worker computes. Without it they
+  // only do so between actions.
   bool progress_thread = true;
 };
 
-// MPI itself, from its start to its end: once in a process.
+// MPI itself, from its start to its end: once per process.
 class MpiSession {
  public:
-  // Fails with BadConfiguration where there is no MPI, or one that threads may
-  // not use.
+  // Fails with BadConfiguration without MPI, or with one that does not allow
+  // calls from several threads.
   static Result<std::unique_ptr<MpiSession>> start();
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
@@ -32,7 +32,7 @@ class MpiSession {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // Worker i is on rank i; further ranks have none. Every rank calls it.
+  // Worker i is on rank i; further ranks have no worker. Every rank calls it.
   std::unique_ptr<Transport> connect(const MpiOptions& options);
 
  private:

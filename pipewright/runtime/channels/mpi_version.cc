@@ -12,7 +12,7 @@
 namespace pipewright {
 namespace {
 
-constexpr int kLongestStart_ms = 10000;
+constexpr int kMaxStart_ms = 10000;
 
 std::string name_of_level(int level) {
   if (level == MPI_THREAD_MULTIPLE) return "MPI_THREAD_MULTIPLE";
@@ -30,8 +30,8 @@ int level_here() {
   return level;
 }
 
-// MPI without a launcher may print, hang or end the process that starts it.
-int level_elsewhere() {
+// MPI without a launcher may print, hang or end the process.
+int level_in_child() {
   int ends[2];
   if (::pipe(ends) != 0) return -1;
   const pid_t child = ::fork();
@@ -45,7 +45,7 @@ int level_elsewhere() {
   ::close(ends[1]);
   int level = -1;
   pollfd answer{ends[0], POLLIN, 0};
-  if (child > 0 && ::poll(&answer, 1, kLongestStart_ms) == 1 &&
+  if (child > 0 && ::poll(&answer, 1, kMaxStart_ms) == 1 &&
       ::read(ends[0], &level, sizeof(level)) != sizeof(level))
     level = -1;
   ::close(ends[0]);
@@ -62,12 +62,12 @@ std::string mpi_version() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
   MPI_Get_library_version(text, &length);
-  const std::string whole(text, static_cast<std::size_t>(length));
+  const std::string whole(text, length);
   return whole.substr(0, whole.find_first_of(",\n"));
 }
 
 std::string mpi_thread_level() {
-  return name_of_level(is_launched_by_mpi() ? level_here() : level_elsewhere());
+  return name_of_level(is_launched_by_mpi() ? level_here() : level_in_child());
 }
 
 }  // namespace pipewright

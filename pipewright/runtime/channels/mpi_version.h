@@ -1,4 +1,5 @@
-// What this MPI is and can. No type of MPI or LibTorch is seen here.
+// Which MPI this is and which threads it allows. No type of MPI or LibTorch is
+// seen here.
 
 #pragma once
 
@@ -8,9 +9,9 @@ namespace pipewright {
 
 // "Open MPI v4.1.4", or "none".
 std::string mpi_version();
-// "MPI_THREAD_MULTIPLE", as training needs it, or less; "unknown" where MPI
-// does not start. Starts and ends MPI, here or, without a launcher, in a
-// process of its own: not beside an MpiSession.
+// "MPI_THREAD_MULTIPLE", which training needs, or less; "unknown" where MPI
+// does not start. Starts and ends MPI, in this process if a launcher started
+// it, else in a child: not while there is an MpiSession.
 std::string mpi_thread_level();
 
 }  // namespace pipewright

@@ -1,4 +1,4 @@
-// The answers of a build without MPI; see mpi_transport.h.
+// What a build without MPI has instead; see mpi_transport.h.
 
 #include "pipewright/base/check.h"
 #include "pipewright/runtime/channels/mpi_transport.h"
@@ -12,7 +12,7 @@ std::string mpi_thread_level() { return "none"; }
 
 Result<std::unique_ptr<MpiSession>> MpiSession::start() {
   return bad_configuration(
-      "started by mpirun or srun, but this build is without MPI",
+      "started by mpirun or srun, but this build has no MPI",
       "install Open MPI and build again, or start without a launcher: all "
       "workers then run in one process");
 }

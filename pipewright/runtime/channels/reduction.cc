@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <tuple>
 
 #include "pipewright/base/check.h"
@@ -35,7 +34,7 @@ Parts parts_of(ParameterId parameter, const Reduction& reduction,
   return parts;
 }
 
-// Who shares a parameter has the same square of its gradient.
+// All workers that share a parameter contribute the same square.
 at::Tensor norm(const Reduction& reduction,
                 const std::vector<WorkerContributions>& all) {
   double sum = 0;
@@ -50,8 +49,8 @@ std::size_t place_of(WorkerId worker, const Reduction& reduction) {
   const auto& workers = reduction.workers;
   const auto found = std::find(workers.begin(), workers.end(), worker);
   PIPEWRIGHT_CHECK(found != workers.end(),
-                   "a worker hands in what is not asked of it");
-  return static_cast<std::size_t>(found - workers.begin());
+                   "a worker contributes to a reduction that is not its own");
+  return found - workers.begin();
 }
 
 std::size_t num_sums(const Reduction& reduction) {
@@ -78,27 +77,23 @@ Tensors reduction_sums(const Reduction& reduction,
 }
 
 std::vector<Participants> participants_of(const Program& program) {
-  std::vector<std::set<WorkerId>> givers(program.reductions.size());
-  std::vector<std::set<std::pair<WorkerId, StageId>>> readers(givers.size());
+  std::vector<Participants> all(program.reductions.size());
   for (std::size_t w = 0; w < program.workers.size(); ++w) {
+    const WorkerId worker(w);
     const WorkerProgram& code = program.workers[w];
     for (const auto* section : {&code.prologue, &code.body, &code.epilogue})
       for (const Action& action : *section) {
         if (action.kind == ActionKind::Reduce) {
-          givers[action.reduction.index()].insert(WorkerId(w));
-          for (const ReductionId r : sums_read(
-                   program.reduction(action.reduction), WorkerId(w), program))
-            readers[r.index()].insert({WorkerId(w), StageId()});
+          all[action.reduction.index()].contributors.insert(worker);
+          for (const ReductionId r :
+               sums_read(program.reduction(action.reduction), worker, program))
+            all[r.index()].readers.insert({worker, StageId()});
         }
         if (action.kind != ActionKind::Step) continue;
         for (const ReductionId r : program.reads(action).reductions)
-          readers[r.index()].insert({WorkerId(w), action.stage});
+          all[r.index()].readers.insert({worker, action.stage});
       }
   }
-  std::vector<Participants> all;
-  for (std::size_t r = 0; r < givers.size(); ++r)
-    all.push_back({static_cast<int>(givers[r].size()),
-                   static_cast<int>(readers[r].size())});
   return all;
 }
 

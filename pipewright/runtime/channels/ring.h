@@ -1,5 +1,5 @@
-// A queue that keeps its memory: once it has held as many as it ever will, it
-// asks for no more. std::deque makes and frees a block every few elements.
+// A queue in a circular buffer: once it is large enough it allocates no more.
+// std::deque allocates and frees a block every few elements.
 
 #pragma once
 

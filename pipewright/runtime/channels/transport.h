@@ -1,9 +1,9 @@
-// The processes that run a program together: which of its workers are in this
-// one, the channels of those, and what processes tell each other between runs.
+// Connects the ranks that run a program together: which workers are on this
+// rank, their channels, and what ranks tell each other between runs. A program
+// without a launcher is one rank with all workers.
 //
-// Process 0 leads: it trains as if it were alone, and the others follow.
-// Whoever uses a transport does the same calls in the same order on every
-// process.
+// Rank 0 leads: it trains as if it were alone, and the others follow. Every
+// rank makes the same calls on its transport in the same order.
 
 #pragma once
 
@@ -20,28 +20,29 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  virtual int process() const = 0;
-  virtual int num_processes() const = 0;
-  bool is_alone() const { return num_processes() == 1; }
-  bool leads() const { return process() == 0; }
+  virtual int rank() const = 0;
+  virtual int num_ranks() const = 0;
+  bool is_alone() const { return num_ranks() == 1; }
+  bool leads() const { return rank() == 0; }
   virtual bool is_here(WorkerId worker) const = 0;
-  // Which of the cores that this process may use is to be its first worker's,
-  // the next one the next one's; -1: any. What shares the machine with other
-  // processes knows; one alone decides for itself.
+  // The first worker of this rank runs on this one of the cores that the rank
+  // may use, the next worker on the next core; -1: on any. Ranks that share a
+  // host are given different cores. A rank that is alone chooses by itself.
   virtual int first_core() const { return -1; }
 
-  // The ends of the workers that are here, in ascending order, for one run of
-  // the program, which outlives them. All processes get here before any leaves.
+  // The channels of the workers on this rank, in ascending order, for one run
+  // of the program, which must outlive them. Returns when all ranks have called
+  // it.
   virtual std::vector<std::unique_ptr<Channel>> connect(
       const Program& program) = 0;
 
-  // What each process says, in their order; nothing on those that follow.
-  virtual std::vector<std::string> gathered(std::string mine) = 0;
-  // What the leader says.
+  // On rank 0: the text of each rank, by rank. On the others: nothing.
+  virtual std::vector<std::string> gather(std::string mine) = 0;
+  // On every rank: the text of rank 0.
   virtual std::string broadcast(std::string leaders) = 0;
 };
 
-// One process that has all workers.
+// One rank with all workers as threads.
 std::unique_ptr<Transport> in_process_transport();
 
 }  // namespace pipewright

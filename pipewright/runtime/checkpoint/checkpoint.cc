@@ -15,6 +15,7 @@
 #include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
 #include "pipewright/runtime/checkpoint/safetensors.h"
+#include "pipewright/runtime/layers/layer_functions.h"
 
 namespace pipewright {
 namespace {
@@ -22,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kKept = 2;
-std::atomic<bool> disk_is_full{false};  // or is said to be
+std::atomic<bool> disk_is_full{false};  // or pretends to be
 
 std::string layer_file(std::size_t layer) {
   std::string number = std::to_string(layer);
@@ -36,7 +37,7 @@ std::int64_t checksum(std::string_view bytes) {
       ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
-// The parameters a layer's file has: those it is the first to use.
+// The parameters in each layer's file: those that it is the first to use.
 std::vector<std::vector<ParameterId>> first_used(const Model& model) {
   std::vector<std::vector<ParameterId>> result(model.layers().size());
   std::vector<bool> seen(model.parameters().size(), false);
@@ -109,39 +110,40 @@ Json to_json(const CheckpointOrigin& origin) {
   return json;
 }
 
-// Names the first thing that is not the same.
+// Names the first difference.
 Result<void> check_origin(const Json& saved, const CheckpointOrigin& wanted,
                           const std::string& where) {
   const Json here = to_json(wanted);
   for (const auto& [key, value] : *here.if_object()) {
     const Json* there = saved.find(key);
     if (there != nullptr && there->to_line() == value.to_line()) continue;
-    Error error =
-        bad_configuration("the checkpoint has " + key + " " +
-                              (there ? there->to_line() : "missing") +
-                              ", this run " + value.to_line(),
-                          "go on with the same, or start a new run folder");
+    Error error = bad_configuration("the checkpoint has " + key + " " +
+                                        (there ? there->to_line() : "missing") +
+                                        ", this run has " + value.to_line(),
+                                    "use the same, or start a new run folder");
     error.where = where;
     return error;
   }
   return {};
 }
 
-// A tensor of the file, in the form the model says.
-Result<at::Tensor> taken(const NamedTensors& tensors, const std::string& name,
-                         const at::Tensor& like, const std::string& file) {
+// A tensor of the file, with the shape that the model has.
+Result<at::Tensor> tensor_of(const NamedTensors& tensors,
+                             const std::string& name, const at::Tensor& like,
+                             const std::string& file) {
   const auto found = tensors.find(name);
-  if (found == tensors.end()) return malformed("has no " + name, file);
+  if (found == tensors.end())
+    return malformed("does not contain " + name, file);
   if (found->second.sizes() != like.sizes() ||
       found->second.scalar_type() != like.scalar_type())
-    return malformed("has " + name + " as " +
+    return malformed("has " + name + " with shape " +
                          to_text(found->second.sizes().vec()) +
-                         ", the model wants " + to_text(like.sizes().vec()),
+                         ", the model needs " + to_text(like.sizes().vec()),
                      file);
   return found->second;
 }
 
-Result<void> take_layer(const NamedTensors& tensors, const Model& model,
+Result<void> read_layer(const NamedTensors& tensors, const Model& model,
                         std::size_t layer,
                         const std::vector<ParameterId>& parameters,
                         const std::string& file, TrainingState& state) {
@@ -150,18 +152,18 @@ Result<void> take_layer(const NamedTensors& tensors, const Model& model,
     const at::Tensor like = at::empty(model.parameter(id).shape,
                                       scalar_type(model.parameter(id).type));
     PIPEWRIGHT_TRY(state.parameters[id.index()],
-                   taken(tensors, name, like, file));
+                   tensor_of(tensors, name, like, file));
     for (std::size_t i = 0; tensors.count(numbered("optimizer", i, name));
          ++i) {
       PIPEWRIGHT_TRY(
           at::Tensor tensor,
-          taken(tensors, numbered("optimizer", i, name), like, file));
+          tensor_of(tensors, numbered("optimizer", i, name), like, file));
       state.optimizer[id.index()].push_back(tensor);
     }
     if (const std::string velocity = numbered("velocity", 0, name);
         tensors.count(velocity)) {
       PIPEWRIGHT_TRY(state.velocity[id.index()],
-                     taken(tensors, velocity, like, file));
+                     tensor_of(tensors, velocity, like, file));
     }
   }
   const auto function = layer_function(model, LayerId(layer));
@@ -169,8 +171,9 @@ Result<void> take_layer(const NamedTensors& tensors, const Model& model,
   for (std::size_t i = 0; i < initial.size(); ++i) {
     PIPEWRIGHT_TRY(
         at::Tensor tensor,
-        taken(tensors, numbered("statistics", i, model.layers()[layer].name),
-              initial[i], file));
+        tensor_of(tensors,
+                  numbered("statistics", i, model.layers()[layer].name),
+                  initial[i], file));
     state.statistics[layer].push_back(tensor);
   }
   return {};
@@ -194,7 +197,7 @@ Result<TrainingState> read_folder(const fs::path& folder, const Model& model,
     return same.error();
   if (files.size() != model.layers().size())
     return malformed("has " + std::to_string(files.size()) +
-                         " layers, the model " +
+                         " layers, the model has " +
                          std::to_string(model.layers().size()),
                      manifest_file);
   state.parameters.resize(model.parameters().size());
@@ -211,20 +214,20 @@ Result<TrainingState> read_folder(const fs::path& folder, const Model& model,
     PIPEWRIGHT_TRY(const std::string bytes, read_bytes(file));
     if (static_cast<std::int64_t>(bytes.size()) != size)
       return malformed("has " + std::to_string(bytes.size()) +
-                           " bytes, and was written with " +
+                           " bytes, but was written with " +
                            std::to_string(size),
                        file);
     if (checksum(bytes) != sum)
-      return malformed("has been altered: its checksum is another", file);
+      return malformed("has been altered: its checksum does not match", file);
     PIPEWRIGHT_TRY(const NamedTensors tensors, parse_safetensors(bytes, file));
-    if (auto done = take_layer(tensors, model, l, parameters[l], file, state);
+    if (auto done = read_layer(tensors, model, l, parameters[l], file, state);
         !done)
       return done.error();
   }
   return state;
 }
 
-// All of a checkpoint, the manifest last.
+// All files of a checkpoint, the manifest last.
 Result<void> write_files(const fs::path& part, const Model& model,
                          const CheckpointOrigin& origin,
                          const TrainingState& state) {
@@ -257,9 +260,10 @@ Result<void> write_files(const fs::path& part, const Model& model,
   return {};
 }
 
-// In one call, so that whenever the process dies there is the old one or the
-// new one. Where the file system cannot exchange, the old one goes first.
-bool takes_place(const fs::path& part, const fs::path& folder) {
+// In one call, so that there is always the old folder or the new one, whenever
+// the process dies. Where the file system cannot exchange folders, the old one
+// is removed first.
+bool move_into_place(const fs::path& part, const fs::path& folder) {
   if (::rename(part.c_str(), folder.c_str()) == 0) return true;
   if (::renameat2(AT_FDCWD, part.c_str(), AT_FDCWD, folder.c_str(),
                   RENAME_EXCHANGE) == 0)
@@ -289,10 +293,10 @@ Result<fs::path> write_checkpoint(const fs::path& run, const Model& model,
     return Error{
         ErrorCode::CannotCreate, failed.message(), part.string(), "", {}};
   if (auto written = write_files(part, model, origin, state); !written) {
-    fs::remove_all(part, failed);  // gives back what room there is
+    fs::remove_all(part, failed);  // frees its disk space
     return written.error();
   }
-  if (!takes_place(part, folder))
+  if (!move_into_place(part, folder))
     return Error{
         ErrorCode::CannotWrite, std::strerror(errno), folder.string(), "", {}};
   fs::remove_all(part, failed);  // one of the same step, if there was one
@@ -304,7 +308,7 @@ Result<fs::path> write_checkpoint(const fs::path& run, const Model& model,
 
 Result<TrainingState> read_checkpoint(const fs::path& run, const Model& model,
                                       const CheckpointOrigin& origin,
-                                      std::vector<Error>* passed_over) {
+                                      std::vector<Error>* skipped) {
   const auto found = checkpoints(run);
   if (found.empty())
     return Error{ErrorCode::MissingInput,
@@ -316,15 +320,15 @@ Result<TrainingState> read_checkpoint(const fs::path& run, const Model& model,
   for (const Found& each : found) {
     Result<TrainingState> state = read_folder(each.path, model, origin);
     if (state || state.error().code != ErrorCode::MalformedInput) {
-      if (passed_over) *passed_over = std::move(refused);
+      if (skipped) *skipped = std::move(refused);
       return state;
     }
     refused.push_back(state.error());
   }
   Error error = std::move(refused[0]);
   error.hint = found.size() > 1
-                   ? "those before it are no better: start a new run folder"
-                   : "there is no checkpoint before it: start a new run folder";
+                   ? "the older ones are damaged, too: start a new run folder"
+                   : "there is no older checkpoint: start a new run folder";
   return error;
 }
 

@@ -1,13 +1,13 @@
-// The state of training in a folder, from which any plan of the same model goes
-// on to the same bits:
+// The state of a training in a folder, from which any plan of the same model
+// continues to the same bits:
 //
 //   RUN/checkpoints/step-120/manifest.json
 //                            layer-0000.safetensors ...
 //
-// A layer's file has its parameters (a tied one with its first user), the
-// optimizer's tensors and running statistics. The data cursor is the step:
-// which samples a step sees follows from seed and step. The folder appears
-// under its name when all is in it, and the last two are kept.
+// A layer's file has its parameters (a tied one is with its first user), the
+// optimizer's tensors and running statistics. The step is the only position in
+// the data: which samples a step sees follows from seed and step. The folder
+// gets its name when everything is in it, and the last two are kept.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace pipewright {
 
-// What must be the same where training goes on.
+// What must be the same when training continues.
 struct CheckpointOrigin {
   std::string model;
   std::string data;
@@ -30,24 +30,24 @@ struct CheckpointOrigin {
   bool operator==(const CheckpointOrigin&) const = default;
 };
 
-// The folder written. Fails with CannotCreate or CannotWrite; what was there
-// before is then still there.
+// Returns the folder written. Fails with CannotCreate or CannotWrite; older
+// checkpoints are then kept.
 Result<std::filesystem::path> write_checkpoint(const std::filesystem::path& run,
                                                const Model& model,
                                                const CheckpointOrigin& origin,
                                                const TrainingState& state);
 
-// The newest of a run that is as it was written. One with a file cut off,
-// altered or missing is passed over, and `passed_over` gets why: the file's
-// name. Fails with MissingInput (there is none), BadConfiguration (another
-// model, data, seed ...: both named) or, where none is left, with
+// The newest undamaged checkpoint of a run. One with a file that is cut off,
+// altered or missing is skipped, and `skipped` gets an error that names the
+// file. Fails with MissingInput (there is none), BadConfiguration (a different
+// model, data, seed ...: both named) or, if all are damaged, with
 // MalformedInput about the newest.
-Result<TrainingState> read_checkpoint(
-    const std::filesystem::path& run, const Model& model,
-    const CheckpointOrigin& origin, std::vector<Error>* passed_over = nullptr);
+Result<TrainingState> read_checkpoint(const std::filesystem::path& run,
+                                      const Model& model,
+                                      const CheckpointOrigin& origin,
+                                      std::vector<Error>* skipped = nullptr);
 
-// From now on write_checkpoint() finds no room on the disk, to see what comes
-// of it.
+// From now on write_checkpoint() finds the disk full: a fault on purpose.
 void pretend_disk_is_full();
 
 bool has_checkpoint(const std::filesystem::path& run);

@@ -10,7 +10,7 @@ namespace pipewright {
 namespace {
 
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::int64_t kMostNumbers = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxNumbers = std::int64_t{1} << 40;
 
 struct TypeName {
   at::ScalarType type;
@@ -27,7 +27,7 @@ constexpr std::array<TypeName, 7> kTypes = {{{at::kDouble, "F64"},
 const char* name_of(at::ScalarType type) {
   for (const TypeName& known : kTypes)
     if (known.type == type) return known.name;
-  PIPEWRIGHT_CHECK(false, "a tensor type that no layer has");
+  PIPEWRIGHT_CHECK(false, "a tensor type that safetensors does not have");
   return "";
 }
 
@@ -37,18 +37,18 @@ std::optional<at::ScalarType> type_of_name(const std::string& name) {
   return std::nullopt;
 }
 
-// One entry of the header, its numbers copied out of `numbers`. `end` is where
-// the entry before it ended.
+// One entry of the header, its numbers copied out of `numbers`; adds their
+// bytes to `covered`.
 at::Tensor read_tensor(JsonCursor entry, std::string_view numbers,
                        std::size_t& covered) {
   const auto type = type_of_name(entry.at("dtype").text());
-  if (!type) entry.at("dtype").fail("is a type that is not read");
+  if (!type) entry.at("dtype").fail("is not a supported type");
   std::vector<std::int64_t> sizes;
   std::int64_t count = 1;
   for (const JsonCursor& size : entry.at("shape").elements()) {
-    sizes.push_back(size.integer(0, kMostNumbers));
+    sizes.push_back(size.integer(0, kMaxNumbers));
     count =
-        std::min(count * std::max<std::int64_t>(sizes.back(), 0), kMostNumbers);
+        std::min(count * std::max<std::int64_t>(sizes.back(), 0), kMaxNumbers);
     if (sizes.size() > 8) break;
   }
   const auto offsets = entry.at("data_offsets").elements();
@@ -66,11 +66,10 @@ at::Tensor read_tensor(JsonCursor entry, std::string_view numbers,
                std::to_string(count) + " numbers of " + std::to_string(width));
     return {};
   }
-  covered += static_cast<std::size_t>(end - begin);
+  covered += end - begin;
   at::Tensor tensor = at::empty(sizes, *type);
   if (end > begin)
-    std::memcpy(tensor.data_ptr(), numbers.data() + begin,
-                static_cast<std::size_t>(end - begin));
+    std::memcpy(tensor.data_ptr(), numbers.data() + begin, end - begin);
   return tensor;
 }
 
@@ -111,7 +110,7 @@ Result<NamedTensors> parse_safetensors(std::string_view bytes,
   for (std::size_t i = kLengthBytes; i-- > 0;)
     length = length << 8 | static_cast<unsigned char>(bytes[i]);
   if (length > bytes.size() - kLengthBytes)
-    return malformed("is cut off: its header is to have " +
+    return malformed("is cut off: its header should have " +
                          std::to_string(length) + " bytes",
                      file);
   PIPEWRIGHT_TRY(const Json header,
@@ -126,7 +125,7 @@ Result<NamedTensors> parse_safetensors(std::string_view bytes,
   if (!errors.empty()) return errors.error();
   if (covered != numbers.size())
     return malformed("has " + std::to_string(numbers.size()) +
-                         " bytes of numbers, its header speaks of " +
+                         " bytes of numbers, its header describes " +
                          std::to_string(covered),
                      file);
   return tensors;

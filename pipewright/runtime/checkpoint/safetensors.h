@@ -1,5 +1,5 @@
-// Named tensors in a file that Python's safetensors reads, too: the length of a
-// header (8 bytes, little-endian), the header as JSON (name -> dtype, shape,
+// Named tensors in the format of Python's safetensors: the length of a header
+// (8 bytes, little-endian), the header as JSON (name -> dtype, shape,
 // data_offsets), then the numbers. Format: huggingface/safetensors, README.
 
 #pragma once
@@ -17,8 +17,8 @@ using NamedTensors = std::map<std::string, at::Tensor>;
 
 std::string to_safetensors(const NamedTensors& tensors);
 
-// `file` names the source in errors. Fails with MalformedInput: a header that
-// does not describe the bytes behind it, exactly and without gaps.
+// `file` names the source in errors. Fails with MalformedInput unless the
+// header describes the bytes after it, exactly and without gaps.
 Result<NamedTensors> parse_safetensors(std::string_view bytes,
                                        const std::string& file);
 

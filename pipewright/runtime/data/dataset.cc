@@ -10,10 +10,10 @@
 namespace pipewright {
 namespace {
 
-// Orders of the epochs in use: an asynchronous pipeline has two at once.
-class Orders {
+// The orders of the epochs in use: an asynchronous pipeline has two at once.
+class EpochOrders {
  public:
-  Orders(const Dataset& dataset, std::uint64_t seed)
+  EpochOrders(const Dataset& dataset, std::uint64_t seed)
       : dataset_(dataset), seed_(seed) {}
 
   using Order = std::shared_ptr<const std::vector<std::int64_t>>;
@@ -46,11 +46,12 @@ at::Tensor Dataset::batch(int input,
 }
 
 at::Tensor Dataset::batch_of(int input, const at::Tensor& samples) const {
-  const auto i = static_cast<std::size_t>(input);
+  const StoredInput& stored = inputs[input];
+  const ModelInput& form = forms[input];
   at::Tensor rows =
-      inputs[i].values.index_select(0, samples).to(scalar_type(forms[i].type));
-  if (inputs[i].scale != 1) rows.mul_(inputs[i].scale);
-  return rows.view(sizes_of(samples.numel(), forms[i].shape));
+      stored.values.index_select(0, samples).to(scalar_type(form.type));
+  if (stored.scale != 1) rows.mul_(stored.scale);
+  return rows.view(sizes_of(samples.numel(), form.shape));
 }
 
 std::int64_t steps_of_epochs(const Dataset& dataset, int minibatch,
@@ -58,11 +59,10 @@ std::int64_t steps_of_epochs(const Dataset& dataset, int minibatch,
   return (epochs * dataset.num_samples + minibatch - 1) / minibatch;
 }
 
-// Fisher and Yates, from numbers of the epoch's own.
+// Fisher and Yates, with random numbers of this epoch.
 std::vector<std::int64_t> epoch_order(const Dataset& dataset,
                                       std::uint64_t seed, std::int64_t epoch) {
-  std::vector<std::int64_t> order(
-      static_cast<std::size_t>(dataset.num_samples));
+  std::vector<std::int64_t> order(dataset.num_samples);
   std::iota(order.begin(), order.end(), 0);
   if (!dataset.is_shuffled) return order;
   const RandomStream stream(seed, 0x5ABF1E, static_cast<std::uint64_t>(epoch));
@@ -73,16 +73,16 @@ std::vector<std::int64_t> epoch_order(const Dataset& dataset,
 
 MicrobatchSource microbatches_of(const Dataset& dataset,
                                  const BatchSettings& settings) {
-  const auto orders = std::make_shared<Orders>(dataset, settings.seed);
+  const auto orders = std::make_shared<EpochOrders>(dataset, settings.seed);
   return [&dataset, settings, orders](int input, std::int64_t microbatch) {
     const at::Tensor samples = at::empty({settings.microbatch}, at::kLong);
     auto* next = samples.data_ptr<std::int64_t>();
     const std::int64_t first = microbatch * settings.microbatch;
-    Orders::Order order;
+    EpochOrders::Order order;
     for (std::int64_t i = first; i < first + settings.microbatch; ++i) {
       const std::int64_t place = i % dataset.num_samples;
       if (!order || place == 0) order = orders->of(i / dataset.num_samples);
-      *next++ = (*order)[static_cast<std::size_t>(place)];
+      *next++ = (*order)[place];
     }
     return dataset.batch_of(input, samples);
   };

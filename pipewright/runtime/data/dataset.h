@@ -1,10 +1,11 @@
-// Samples to train on, all in memory, as the model's inputs want them.
+// Samples to train on, all in memory, in the shapes of the model's inputs.
 //
 //   Result<Dataset> digits = open_dataset("digits", model);
 //   MicrobatchSource source = microbatches_of(*digits, {seed, 16});
 //
 // Which samples a microbatch has follows from (seed, epoch) and its number
-// alone: no plan, worker or thread changes it, and there is no cursor to lose.
+// alone: it does not depend on plan, worker or thread, and a checkpoint needs
+// no position in the data.
 
 #pragma once
 
@@ -19,8 +20,8 @@
 
 namespace pipewright {
 
-// One of the model's inputs for every sample: values * scale in the input's
-// type and shape. Kept in the source's type, as pixels are bytes.
+// One of the model's inputs for every sample: values * scale, in the input's
+// type and shape. Stored in the type of the source: pixels are bytes.
 struct StoredInput {
   at::Tensor values;  // first dimension: samples
   double scale = 1;
@@ -29,8 +30,8 @@ struct StoredInput {
 struct Dataset {
   std::string name;
   std::int64_t num_samples = 0;
-  std::vector<ModelInput> forms;    // the model's
-  std::vector<StoredInput> inputs;  // one each
+  std::vector<ModelInput> forms;    // the model's inputs
+  std::vector<StoredInput> inputs;  // one per form
   bool is_shuffled = true;
 
   at::Tensor batch(int input, const std::vector<std::int64_t>& samples) const;
@@ -38,17 +39,17 @@ struct Dataset {
 };
 
 // DATA as on the command line:
-//   digits              1797 images of 8x8, shipped with us
-//   fashion-mnist       60000 images of Debian's dataset-fashion-mnist; where
-//                       that is not, $PIPEWRIGHT_DATA/fashion-mnist-10k
-//   fashion-mnist-test  its other 10000
+//   digits              1797 images of 8x8, built in
+//   fashion-mnist       60000 images of Debian's dataset-fashion-mnist, or
+//                       $PIPEWRIGHT_DATA/fashion-mnist-10k without it
+//   fashion-mnist-test  its 10000 test images
 //   idx:FOLDER          *-images-idx3-ubyte[.gz] and its labels
 //   idx:IMAGES,LABELS   the two files
 //   text:FILE           bytes; the target is the next byte
 //   chars:FILE[,FILE]   characters, numbered by those of all the files
 //   tokens:FILE         tokens as llm.c has them
-//   pairs:FILE          source and target a line, a tab between
-//   trans-de-en         Debian's German-English dictionary of that name
+//   pairs:FILE          a source, a tab and a target per line
+//   trans-de-en         Debian's German-English dictionary
 //   synthetic[:N]       N random samples of any model
 // Fails with BadConfiguration (unknown; does not fit the model, with both
 // shapes), MissingInput, or MalformedInput (label out of range, with the
@@ -61,10 +62,10 @@ struct BatchSettings {
 };
 
 // Epochs follow each other without a gap: where one ends inside a minibatch,
-// the first samples of the next one fill it. So every epoch sees every sample
-// once, and no minibatch is short.
+// the first samples of the next one fill it. So every epoch has every sample
+// once, and every minibatch is full.
 //
-// Steps until so many epochs have been seen.
+// The number of steps for that many epochs.
 std::int64_t steps_of_epochs(const Dataset& dataset, int minibatch,
                              std::int64_t epochs);
 
@@ -72,15 +73,15 @@ std::int64_t steps_of_epochs(const Dataset& dataset, int minibatch,
 std::vector<std::int64_t> epoch_order(const Dataset& dataset,
                                       std::uint64_t seed, std::int64_t epoch);
 
-// The dataset outlives the source.
+// The dataset must outlive the source.
 MicrobatchSource microbatches_of(const Dataset& dataset,
                                  const BatchSettings& settings);
 
-// Every sample once, in the order of the dataset; behind the last one the first
-// fills the microbatch.
+// Every sample once, in the order of the dataset; the first one fills up the
+// last microbatch.
 MicrobatchSource in_order(const Dataset& dataset, int microbatch);
 
-// `share` of the samples, at least one, chosen by the seed alone, and the rest.
+// `share` of the samples, at least one, chosen by the seed alone; and the rest.
 struct Split {
   Dataset rest, held_out;
 };

@@ -1,5 +1,5 @@
-// The text form of the digits that are shipped with us: a line is the label and
-// 64 pixels, 0 to 9 and a to g for 10 to 16.
+// The built-in digits as text: a line is the label and 64 pixels, 0 to 9 and a
+// to g for 10 to 16.
 
 #include "pipewright/base/text.h"
 #include "pipewright/runtime/data/sources.h"
@@ -37,10 +37,10 @@ Result<LabelledImages> read_digits(std::string_view text,
     ++number;
     if (line.empty() || line[0] == '#') continue;
     if (!read_line(line, pixels, labels))
-      return malformed("not a label and 64 pixels",
+      return malformed("is not a label and 64 pixels",
                        file + ":" + std::to_string(number));
   }
-  if (labels.empty()) return malformed("no image", file);
+  if (labels.empty()) return malformed("has no images", file);
   const auto count = static_cast<std::int64_t>(labels.size());
   LabelledImages images{"digits", {8, 8}, {}, 1.0 / 16, {}};
   images.pixels =

@@ -14,14 +14,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
 constexpr std::uint8_t kUnsignedByte = 0x08;
 
-Result<std::vector<std::uint8_t>> unpacked(const fs::path& file) {
+Result<std::vector<std::uint8_t>> uncompressed(const fs::path& file) {
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored))
     return Error{
-        ErrorCode::MissingInput, "no such file", file.string(), "", {}};
+        ErrorCode::MissingInput, "file not found", file.string(), "", {}};
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> in(
       ::gzopen(file.c_str(), "rb"), ::gzclose);
   if (!in)
@@ -33,46 +33,47 @@ Result<std::vector<std::uint8_t>> unpacked(const fs::path& file) {
   while ((count = ::gzread(in.get(), part.data(),
                            static_cast<unsigned>(part.size()))) > 0) {
     bytes.insert(bytes.end(), part.begin(), part.begin() + count);
-    if (bytes.size() > kMostBytes)
+    if (bytes.size() > kMaxBytes)
       return malformed(
-          "more than " + to_text(Bytes(static_cast<std::int64_t>(kMostBytes))) +
-              " unpacked",
+          "has more than " +
+              to_text(Bytes(static_cast<std::int64_t>(kMaxBytes))) +
+              " uncompressed",
           file.string());
   }
   int state = Z_OK;
   const char* message = ::gzerror(in.get(), &state);
   if (count < 0 || state != Z_OK)
-    return malformed(std::string("cannot be unpacked: ") + message,
+    return malformed(std::string("cannot be uncompressed: ") + message,
                      file.string(), "the file may be cut off");
   return bytes;
 }
 
-// The sizes, and where the values start.
+// The sizes.
 Result<Shape> header(const std::vector<std::uint8_t>& bytes,
                      const std::string& file) {
   if (bytes.size() < 4 || bytes[0] != 0 || bytes[1] != 0)
     return malformed("is not an IDX file", file);
   if (bytes[2] != kUnsignedByte)
     return malformed("has values of type " + std::to_string(bytes[2]) +
-                         "; bytes (8) are read",
+                         "; only bytes (8) are supported",
                      file);
   const std::size_t dimensions = bytes[3];
   if (dimensions == 0 || dimensions > 4 || bytes.size() < 4 + 4 * dimensions)
     return malformed(
-        "says it has " + std::to_string(dimensions) + " dimensions", file,
-        "1 to 4 are read");
+        "has " + std::to_string(dimensions) + " dimensions in its header", file,
+        "1 to 4 are supported");
   Shape sizes;
   for (std::size_t i = 0; i < dimensions; ++i) {
     std::int64_t size = 0;
     for (std::size_t j = 0; j < 4; ++j) size = size << 8 | bytes[4 + 4 * i + j];
-    if (size == 0 || size > static_cast<std::int64_t>(kMostBytes))
-      return malformed("has a size of " + std::to_string(size), file);
+    if (size == 0 || size > static_cast<std::int64_t>(kMaxBytes))
+      return malformed("has a dimension of " + std::to_string(size), file);
     sizes.push_back(size);
   }
   return sizes;
 }
 
-// The only file of the folder whose name has this part.
+// The only file of the folder with this in its name.
 Result<fs::path> only_file(const fs::path& folder, const std::string& part) {
   std::vector<fs::path> found;
   std::error_code failed;
@@ -84,25 +85,25 @@ Result<fs::path> only_file(const fs::path& folder, const std::string& part) {
       ErrorCode::MissingInput,
       "has " + std::to_string(found.size()) + " files named *" + part + "*",
       folder.string(),
-      "name them, as idx:IMAGES,LABELS",
+      "give both files as idx:IMAGES,LABELS",
       {}};
 }
 
 }  // namespace
 
 Result<IdxArray> read_idx(const fs::path& file) {
-  PIPEWRIGHT_TRY(std::vector<std::uint8_t> bytes, unpacked(file));
+  PIPEWRIGHT_TRY(std::vector<std::uint8_t> bytes, uncompressed(file));
   PIPEWRIGHT_TRY(const Shape sizes, header(bytes, file.string()));
   const std::size_t start = 4 + 4 * sizes.size();
   // Dividing cannot overflow where multiplying could.
   std::size_t left = bytes.size() - start;
   bool fits = true;
   for (const std::int64_t size : sizes) {
-    fits = fits && left % static_cast<std::size_t>(size) == 0;
-    left /= static_cast<std::size_t>(size);
+    fits = fits && left % size == 0;
+    left /= size;
   }
   if (!fits || left != 1)
-    return malformed("is to have " + to_text(sizes) + " bytes, and has " +
+    return malformed("should have " + to_text(sizes) + " bytes, but has " +
                          std::to_string(bytes.size() - start),
                      file.string(), "the file may be cut off");
   bytes.erase(bytes.begin(),
@@ -124,9 +125,9 @@ Result<LabelledImages> read_idx_images(const std::string& where) {
   PIPEWRIGHT_TRY(IdxArray labels, read_idx(label_file));
   if (labels.sizes.size() != 1 || pixels.sizes.size() < 2 ||
       labels.sizes[0] != pixels.sizes[0])
-    return malformed("labels are " + to_text(labels.sizes) + ", images of " +
-                         image_file.filename().string() + " are " +
-                         to_text(pixels.sizes),
+    return malformed("has labels of shape " + to_text(labels.sizes) +
+                         ", the images of " + image_file.filename().string() +
+                         " have shape " + to_text(pixels.sizes),
                      label_file.string());
   LabelledImages images;
   images.name = image_file.filename().string();

@@ -1,4 +1,4 @@
-// Images with labels held against a model; see sources.h.
+// Images with labels for a model; see sources.h.
 
 #include "pipewright/base/text.h"
 #include "pipewright/runtime/data/random_inputs.h"
@@ -19,7 +19,7 @@ bool is_same_image(const Shape& data, const Shape& wanted) {
          (wanted.size() == 1 && num_elements(data) == wanted[0]);
 }
 
-// Index of the model's only input of a sort, or -1.
+// The index of the model's only input of numbers, or of indices; or -1.
 int only_input(const Model& model, bool floating) {
   int found = -1;
   for (std::size_t i = 0; i < model.inputs().size(); ++i) {
@@ -36,21 +36,19 @@ Result<Dataset> image_dataset(LabelledImages images, const Model& model) {
   const int image = only_input(model, true), label = only_input(model, false);
   if (image < 0 || label < 0 || model.inputs().size() != 2)
     return bad_configuration(
-        images.name + " has an image and a label; the model " + model.name() +
-            " has " + std::to_string(model.inputs().size()) +
-            " inputs that are not that",
+        images.name + " has images and labels, but the model " + model.name() +
+            " has inputs " + input_shapes(model),
         "choose a model that classifies images, or --data synthetic");
-  const Shape& wanted = model.inputs()[static_cast<std::size_t>(image)].shape;
+  const Shape& wanted = model.inputs()[image].shape;
   if (!is_same_image(images.shape, wanted))
     return bad_configuration(images.name + " has images of " +
                                  to_text(images.shape) + ", the model " +
-                                 model.name() + " wants " + to_text(wanted),
+                                 model.name() + " needs " + to_text(wanted),
                              "choose the model's input size, or other data");
-  if (!model.inputs()[static_cast<std::size_t>(label)].shape.empty())
+  if (!model.inputs()[label].shape.empty())
     return bad_configuration(
-        images.name + " has one label an image, the model " + model.name() +
-        " wants " +
-        to_text(model.inputs()[static_cast<std::size_t>(label)].shape));
+        images.name + " has one label per image, the model " + model.name() +
+        " needs " + to_text(model.inputs()[label].shape));
   const std::int64_t classes = index_bound(model, label);
   const auto* labels = images.labels.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < images.labels.numel(); ++i)
@@ -62,9 +60,9 @@ Result<Dataset> image_dataset(LabelledImages images, const Model& model) {
                        images.name, "labels count from 0");
   Dataset dataset{images.name, images.labels.numel(), model.inputs(), {}, true};
   dataset.inputs.resize(2);
-  dataset.inputs[static_cast<std::size_t>(image)] = {
-      images.pixels.view({images.labels.numel(), -1}), images.scale};
-  dataset.inputs[static_cast<std::size_t>(label)] = {images.labels, 1};
+  dataset.inputs[image] = {images.pixels.view({images.labels.numel(), -1}),
+                           images.scale};
+  dataset.inputs[label] = {images.labels, 1};
   return dataset;
 }
 

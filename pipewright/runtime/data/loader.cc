@@ -17,11 +17,11 @@ class Loader::Thread {
       : source_(std::move(source)),
         ahead_(ahead),
         behind_(behind),
-        inputs_(static_cast<std::size_t>(num_inputs)) {
+        inputs_(num_inputs) {
     for (Input& input : inputs_) {
       input.next = first;
       input.asked = first - 1;
-      input.ring.resize(static_cast<std::size_t>(ahead + behind + 1));
+      input.ring.resize(ahead + behind + 1);
     }
     thread_ = std::thread([this] { run(); });
   }
@@ -38,7 +38,7 @@ class Loader::Thread {
   at::Tensor answer(int number, std::int64_t microbatch) {
     {
       const std::lock_guard lock(mutex_);
-      Input& input = inputs_[static_cast<std::size_t>(number)];
+      Input& input = inputs_[number];
       if (microbatch > input.asked) advance(input, microbatch);
       const Ready& ready = input.place(microbatch);
       if (ready.tensor.defined() && ready.microbatch == microbatch) {
@@ -54,9 +54,9 @@ class Loader::Thread {
     const std::lock_guard lock(mutex_);
     return count_;
   }
-  std::size_t most_held() const {
+  std::size_t max_held() const {
     const std::lock_guard lock(mutex_);
-    return most_held_;
+    return max_held_;
   }
 
  private:
@@ -65,14 +65,14 @@ class Loader::Thread {
     at::Tensor tensor;
   };
   struct Input {
-    std::int64_t asked = -1;  // the furthest
-    std::int64_t next = 0;    // to be made
-    // From `behind` before it to `ahead` beyond it, each in a place of its own.
+    std::int64_t asked = -1;  // the latest
+    std::int64_t next = 0;    // to be prepared
+    // From `behind` before the latest to `ahead` after it, each in its place.
     std::vector<Ready> ring;
     std::size_t num_held = 0;
 
     Ready& place(std::int64_t microbatch) {
-      return ring[static_cast<std::size_t>(microbatch) % ring.size()];
+      return ring[microbatch % ring.size()];
     }
   };
 
@@ -88,11 +88,11 @@ class Loader::Thread {
     asked_.notify_one();
   }
 
-  // Others may have asked for what is further on while it was made.
+  // Workers may have asked for later ones while this one was prepared.
   void keep(Input& input, std::int64_t microbatch, at::Tensor tensor) {
     if (!tensor.defined() || microbatch < input.asked - behind_) return;
     input.place(microbatch) = {microbatch, std::move(tensor)};
-    most_held_ = std::max(most_held_, ++input.num_held);
+    max_held_ = std::max(max_held_, ++input.num_held);
   }
 
   // The input whose next microbatch is nearest to being asked for, or none.
@@ -106,9 +106,9 @@ class Loader::Thread {
     return best;
   }
 
-  // What cannot be made here fails again where it is asked for, and is told
-  // there.
-  at::Tensor made(int input, std::int64_t microbatch) const {
+  // Undefined if the source fails; it fails again, and is reported, where the
+  // microbatch is asked for.
+  at::Tensor prepared(int input, std::int64_t microbatch) const {
     try {
       return source_(input, microbatch);
     } catch (const std::exception&) {
@@ -130,7 +130,7 @@ class Loader::Thread {
       const std::int64_t microbatch = input->next++;
       const auto number = static_cast<int>(input - inputs_.data());
       lock.unlock();
-      at::Tensor tensor = made(number, microbatch);
+      at::Tensor tensor = prepared(number, microbatch);
       lock.lock();
       keep(*input, microbatch, std::move(tensor));
     }
@@ -142,7 +142,7 @@ class Loader::Thread {
   std::condition_variable asked_;
   std::vector<Input> inputs_;
   Count count_;
-  std::size_t most_held_ = 0;
+  std::size_t max_held_ = 0;
   bool ends_ = false;
   std::thread thread_;
 };
@@ -159,6 +159,6 @@ MicrobatchSource Loader::microbatches() {
   };
 }
 Loader::Count Loader::count() const { return thread_->count(); }
-std::size_t Loader::most_held() const { return thread_->most_held(); }
+std::size_t Loader::max_held() const { return thread_->max_held(); }
 
 }  // namespace pipewright

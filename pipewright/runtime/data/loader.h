@@ -1,9 +1,9 @@
-// Microbatches made ready before they are asked for, by a thread of their own:
+// Prepares microbatches on a thread of its own before workers ask for them:
 // loading overlaps compute.
 //
-// Bounded: of each input it holds at most `ahead` microbatches beyond the
-// furthest one asked for, and `behind` before it, for workers that lag. One
-// that it does not hold is made by who asks, so an answer never depends on it.
+// Of each input it holds at most `ahead` microbatches after the latest one
+// asked for, and `behind` before it, for slower workers. The caller prepares a
+// microbatch that the loader does not hold, so results never depend on it.
 
 #pragma once
 
@@ -15,19 +15,19 @@ namespace pipewright {
 
 class Loader {
  public:
-  // `source` is asked from the thread, too. `first` is asked for next.
+  // Calls `source` on its own thread, too. `first` is the next microbatch.
   Loader(MicrobatchSource source, int num_inputs, std::int64_t first, int ahead,
          int behind);
   ~Loader();  // ends the thread
 
-  MicrobatchSource microbatches();  // not after the loader is gone
+  MicrobatchSource microbatches();  // must not outlive the loader
 
-  // Answers so far that were ready, and that were not.
+  // Requests so far whose microbatch was ready, and was not.
   struct Count {
     std::int64_t ready = 0, late = 0;
   };
   Count count() const;
-  std::size_t most_held() const;  // microbatches of one input, so far
+  std::size_t max_held() const;  // microbatches of one input, so far
 
  private:
   class Thread;

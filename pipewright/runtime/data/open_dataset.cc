@@ -8,14 +8,14 @@
 namespace pipewright {
 namespace {
 
-constexpr std::int64_t kSyntheticSamples = 512, kMostSynthetic = 1 << 20;
+constexpr std::int64_t kSyntheticSamples = 512, kMaxSynthetic = 1 << 20;
 
 Result<Dataset> open_synthetic(const std::string& rest, const Model& model) {
   if (rest.empty()) return synthetic(kSyntheticSamples, model);
   const auto count = parse_integer(rest);
-  if (!count || *count < 1 || *count > kMostSynthetic)
-    return bad_configuration("\"" + rest + "\" is no number of samples",
-                             "as synthetic:512");
+  if (!count || *count < 1 || *count > kMaxSynthetic)
+    return bad_configuration("\"" + rest + "\" is not a number of samples",
+                             "for example synthetic:512");
   return synthetic(*count, model);
 }
 
@@ -27,8 +27,8 @@ Result<Dataset> open_images(Result<LabelledImages> images, const Model& model) {
 const std::string kFashionMnist = "/usr/share/datasets/fashion-mnist/";
 const std::string kDictionary = "/usr/share/trans/de-en";
 
-// `part` is "train" or "t10k". Ten thousand images may lie elsewhere, too; they
-// are to learn from, since what is evaluated on must be something else.
+// `part` is "train" or "t10k". The ten thousand images in $PIPEWRIGHT_DATA are
+// for training only, since evaluation needs other images.
 Result<LabelledImages> fashion_mnist(const std::string& part) {
   const std::string images = kFashionMnist + part + "-images-idx3-ubyte.gz";
   std::error_code none;
@@ -39,9 +39,9 @@ Result<LabelledImages> fashion_mnist(const std::string& part) {
   if (part == "train" && folder != nullptr && *folder != '\0')
     return read_idx_images(std::string(folder) + "/fashion-mnist-10k");
   return Error{ErrorCode::MissingInput,
-               "there is no Fashion-MNIST",
+               "Fashion-MNIST not found",
                images,
-               "apt install dataset-fashion-mnist, or name files as "
+               "apt install dataset-fashion-mnist, or give files as "
                "idx:IMAGES,LABELS",
                {}};
 }

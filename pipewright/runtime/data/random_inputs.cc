@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t kNoBound = std::numeric_limits<std::int64_t>::max();
 
-// How far a layer's own indices may go; kNoBound where it takes numbers.
+// The bound of a layer's own indices; kNoBound if it reads numbers.
 std::int64_t bound_in(const Model& model, const Layer& layer) {
   if (layer.kind == LayerKind::Embedding)
     return integer(layer.attributes, "entries");

@@ -1,5 +1,5 @@
-// Random tensors that a layer or a model accepts: numbers where numbers go,
-// indices within bounds where indices go. Each depends on its key alone.
+// Random tensors that a layer or a model accepts: numbers, or indices within
+// bounds. Each depends on its random stream alone.
 
 #pragma once
 
@@ -11,15 +11,15 @@
 
 namespace pipewright {
 
-// Indices of a model input lie below this: entries of the table or classes it
-// is used for, the smallest of them.
+// Indices in a model's input must be below this: the smallest number of entries
+// or classes among the layers that read it.
 std::int64_t index_bound(const Model& model, int input);
 
 // Normal numbers, or indices below `bound` for an integer type.
 at::Tensor random_tensor(const Shape& sizes, NumberType type,
                          std::int64_t bound, const RandomStream& stream);
 
-// `samples` of what a layer reads from there.
+// `samples` samples of what a layer reads from `source`.
 at::Tensor random_samples(const Model& model, const Source& source,
                           std::int64_t samples, const RandomStream& stream);
 

@@ -1,4 +1,4 @@
-// Where datasets come from, one file each; open_dataset() chooses.
+// The sources of datasets, one file each; open_dataset() chooses.
 
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace pipewright {
 
-// Images and one label each, for a model that classifies images: checks that
-// both fit it. Labels are int64.
+// Images and one label each, for a model that classifies images. Labels are
+// int64.
 struct LabelledImages {
   std::string name;
   Shape shape;        // of an image
@@ -45,9 +45,9 @@ struct Tokens {
   at::Tensor values;  // integers
 };
 Result<Tokens> byte_tokens(const std::string& file);
-// Of the first of some files, parted by commas, numbered by the characters of
-// all of them: so that a text to evaluate on has the numbers of the one trained
-// on.
+// The text of the first of some files, separated by commas. Characters are
+// numbered by those of all files, so that a text for evaluation has the same
+// numbers as the text for training.
 Result<Tokens> character_tokens(const std::string& files);
 Result<Tokens> read_tokens(const std::string& file);
 Result<Dataset> token_dataset(const Tokens& tokens, const Model& model);
@@ -57,9 +57,9 @@ std::vector<std::string> characters(std::string_view utf8);
 struct TextPair {
   std::string source, target;
 };
-// A pair a line, with a tab between; or a dictionary's entry, "source ::
-// target", with forms parted by | and remarks in brackets (the format of
-// Debian's trans-de-en). Lines that start with # are remarks.
+// One pair per line, separated by a tab; or a dictionary's entry, "source ::
+// target", with forms separated by | and comments in brackets (the format of
+// Debian's trans-de-en). Lines that start with # are comments.
 Result<std::vector<TextPair>> read_pairs(const std::string& file);
 Result<Dataset> translation_pairs(const std::string& file, const Model& model);
 

@@ -10,7 +10,7 @@
 
 namespace pipewright {
 
-// A byte that starts no character, or is cut off, stands for itself.
+// A byte that is not part of a whole character counts as a character.
 std::vector<std::string> characters(std::string_view text) {
   std::vector<std::string> result;
   for (std::size_t i = 0; i < text.size();) {

@@ -29,9 +29,10 @@ std::string input_shapes(const Model& model) {
 Result<Dataset> token_dataset(const Tokens& tokens, const Model& model) {
   const auto& forms = model.inputs();
   if (!reads_tokens(forms))
-    return bad_configuration("text is a sequence and its targets, the model " +
-                                 model.name() + " wants " + input_shapes(model),
-                             "choose a language model, as gpt");
+    return bad_configuration("text has a sequence and its targets, the model " +
+                                 model.name() + " has inputs " +
+                                 input_shapes(model),
+                             "choose a language model, such as gpt");
   const std::int64_t length = forms[0].shape[0];
   const std::int64_t total = tokens.values.numel();
   const std::int64_t count = (total - 1) / length;
@@ -42,7 +43,7 @@ Result<Dataset> token_dataset(const Tokens& tokens, const Model& model) {
                              " takes " + std::to_string(length + 1));
   const std::int64_t bound =
       std::min(index_bound(model, 0), index_bound(model, 1));
-  // Bytes are not compared with a bound that is none.
+  // Only then: a tensor of bytes cannot be compared with a larger bound.
   if (tokens.values.max().item<std::int64_t>() >= bound) {
     const at::Tensor outside = tokens.values.ge(bound);
     const auto first = outside.to(at::kByte).argmax().item<std::int64_t>();

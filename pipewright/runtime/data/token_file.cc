@@ -1,6 +1,6 @@
 // Token files as llm.c's scripts write them: 256 little-endian 32-bit numbers
-// (a mark, a version, the number of tokens, zeros), then the tokens. Format:
-// karpathy/llm.c, dev/data/data_common.py. See sources.h.
+// (a magic number, a version, the number of tokens, zeros), then the tokens.
+// Format: karpathy/llm.c, dev/data/data_common.py. See sources.h.
 
 #include <array>
 #include <cstring>
@@ -13,10 +13,10 @@ namespace pipewright {
 namespace {
 
 constexpr std::size_t kHeaderNumbers = 256;
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 31;
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 31;
 
 struct TokenForm {
-  std::int32_t mark, version;
+  std::int32_t magic, version;
   std::size_t bytes;  // of a token
 };
 constexpr std::array<TokenForm, 2> kForms = {
@@ -25,10 +25,10 @@ constexpr std::array<TokenForm, 2> kForms = {
 Result<TokenForm> form_of(const std::array<std::int32_t, kHeaderNumbers>& head,
                           const std::string& file) {
   for (const TokenForm& form : kForms)
-    if (head[0] == form.mark && head[1] == form.version) return form;
+    if (head[0] == form.magic && head[1] == form.version) return form;
   return malformed("starts with " + std::to_string(head[0]) + " and version " +
                        std::to_string(head[1]) + ", not with 20240520 and 1",
-                   file, "it is to be a token file of llm.c");
+                   file, "it must be a token file of llm.c");
 }
 
 }  // namespace
@@ -47,19 +47,18 @@ Result<Tokens> read_tokens(const std::string& file) {
   const std::int64_t count = head[2];
   const auto wanted = static_cast<std::int64_t>(sizeof(head)) +
                       count * static_cast<std::int64_t>(form.bytes);
-  if (count < 1 || count > kMostTokens || size != wanted)
-    return malformed("is to have " + std::to_string(count) +
-                         " tokens, and has " + std::to_string(size) + " bytes",
+  if (count < 1 || count > kMaxTokens || size != wanted)
+    return malformed("should have " + std::to_string(count) +
+                         " tokens, but has " + std::to_string(size) + " bytes",
                      file, "the file may be cut off");
-  std::vector<char> raw(static_cast<std::size_t>(count) * form.bytes);
+  std::vector<char> raw(count * form.bytes);
   in.read(raw.data(), static_cast<std::streamsize>(raw.size()));
   if (!in) return malformed("cannot be read to its end", file);
   Tokens tokens{file, "token", 0, at::empty({count}, at::kInt)};
   auto* values = tokens.values.data_ptr<std::int32_t>();
   for (std::int64_t i = 0; i < count; ++i) {
     std::uint32_t token = 0;
-    std::memcpy(&token, raw.data() + static_cast<std::size_t>(i) * form.bytes,
-                form.bytes);
+    std::memcpy(&token, raw.data() + i * form.bytes, form.bytes);
     if (token > INT32_MAX)
       return malformed(
           "token " + std::to_string(i) + " is " + std::to_string(token), file);

@@ -2,7 +2,7 @@
 //
 //   source  characters, then padding
 //   tokens  begin, characters, padding: what the decoder has so far
-//   target  characters, end, padding:   what it is to say next
+//   target  characters, end, padding:   what it should say next
 //
 // Pairs that are too long for the model are left out. Padding is predicted like
 // any other character, so losses and accuracies count it.
@@ -32,7 +32,8 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \r") - first + 1);
 }
 
-// A dictionary's entry: the first of its synonyms, without remarks in brackets.
+// A dictionary's entry: the first of its synonyms, without comments in
+// brackets.
 std::string term(std::string_view text) {
   std::string plain;
   int depth = 0;
@@ -124,12 +125,12 @@ Result<Dataset> translation_pairs(const std::string& file, const Model& model) {
   const auto& forms = model.inputs();
   if (!translates(forms))
     return bad_configuration(
-        "pairs are a source, tokens and targets, the model " + model.name() +
-            " wants " + input_shapes(model),
-        "choose a model that translates, as gnmt or transformer");
+        "pairs have a source, tokens and targets, the model " + model.name() +
+            " has inputs " + input_shapes(model),
+        "choose a model that translates, such as gnmt or transformer");
   PIPEWRIGHT_TRY(const std::vector<TextPair> all, read_pairs(file));
-  const auto longest_source = static_cast<std::size_t>(forms[0].shape[0]);
-  const auto longest_target = static_cast<std::size_t>(forms[1].shape[0]) - 1;
+  const std::size_t longest_source = forms[0].shape[0];
+  const std::size_t longest_target = forms[1].shape[0] - 1;
   std::vector<Pair> pairs;
   for (const TextPair& texts : all) {
     Pair pair{characters(texts.source), characters(texts.target)};

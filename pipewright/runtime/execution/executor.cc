@@ -14,6 +14,7 @@
 
 #include "pipewright/runtime/channels/transport.h"
 #include "pipewright/runtime/execution/cores.h"
+#include "pipewright/runtime/execution/message_memory.h"
 #include "pipewright/runtime/execution/worker.h"
 #include "pipewright/runtime/execution/worker_threads.h"
 #include "pipewright/runtime/ranks/commands.h"
@@ -133,7 +134,7 @@ Result<Executed> Executor::run(const MicrobatchSource& source,
                                int minibatches) {
   Packer argument;
   argument.number(minibatches);
-  lead(*transport_, Command::Run, argument.take());
+  send_command(*transport_, Command::Run, argument.take());
   return run_here(source, minibatches);
 }
 
@@ -144,7 +145,7 @@ Result<Executed> Executor::run_here(const Result<MicrobatchSource>& source,
     report = run_workers(*source, minibatches);
   else
     report.failure = source.error();
-  report = joined(*transport_, std::move(report));
+  report = combine_reports(*transport_, std::move(report));
   if (!report.failure) report.failure = report.not_finite;
   if (report.failure) {
     if (report.failure->code == ErrorCode::LossNotFinite)
@@ -196,7 +197,8 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
   std::vector<TensorHeap*> heaps;
   for (std::size_t w = 0; w < workers_.size(); ++w)
     heaps.push_back(&threads_->heap(w));
-  if (transport_->is_alone()) channels.front()->count_in(heaps);
+  if (transport_->is_alone())
+    channels = counted_channels(std::move(channels), program_, heaps);
   threads_->run([&](std::size_t w) {
     threads_->heap(w).restart_peak();
     guarded(w, [&] {

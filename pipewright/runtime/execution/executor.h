@@ -25,7 +25,7 @@
 namespace pipewright {
 
 struct Network;
-struct Order;
+struct CommandMessage;
 class LayerStopwatch;
 struct PartialLoss;
 struct RunReport;
@@ -77,10 +77,10 @@ class Executor {
   bool has_state() const { return has_state_; }
   void resume(const TrainingState& state);
 
-  // Does what the leader's executor does, until an order comes that is not for
+  // Does what the leader's executor does, until a command comes that is not for
   // an executor. If `source` is an error every run fails with it, on all
   // processes.
-  Order follow(const Result<MicrobatchSource>& source);
+  CommandMessage follow(const Result<MicrobatchSource>& source);
 
   // Times every layer from now on; see Worker. Null: none.
   void time_layers(LayerStopwatch* stopwatch);

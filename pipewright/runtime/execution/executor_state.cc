@@ -14,19 +14,19 @@
 
 namespace pipewright {
 
-Order Executor::follow(const Result<MicrobatchSource>& source) {
+CommandMessage Executor::follow(const Result<MicrobatchSource>& source) {
   while (true) {
-    Order order = next_order(*transport_);
-    if (order.command == Command::State) {
+    CommandMessage command = next_command(*transport_);
+    if (command.command == Command::State) {
       state_here();
-    } else if (order.command == Command::Resume) {
-      resume_here(unpacked_state(order.argument));
-    } else if (order.command == Command::Run) {
+    } else if (command.command == Command::Resume) {
+      resume_here(unpacked_state(command.argument));
+    } else if (command.command == Command::Run) {
       // A failure is everyone's; the leader decides what follows from it.
       static_cast<void>(
-          run_here(source, Unpacker(order.argument).number<int>()));
+          run_here(source, Unpacker(command.argument).number<int>()));
     } else {
-      return order;
+      return command;
     }
   }
 }
@@ -41,7 +41,7 @@ void Executor::share() {
   for (const auto& [layer, maker] : shared.statistics)
     if (transport_->is_here(maker))
       mine.statistics[layer] = trained_.statistics[layer.index()];
-  PartialState all = exchanged(*transport_, mine);
+  PartialState all = exchange_state(*transport_, mine);
   for (auto& [id, tensor] : all.parameters)
     trained_.parameters[id.index()] = std::move(tensor);
   for (auto& [layer, tensors] : all.statistics)
@@ -49,7 +49,7 @@ void Executor::share() {
 }
 
 TrainingState Executor::state() {
-  lead(*transport_, Command::State, {});
+  send_command(*transport_, Command::State, {});
   return state_here();
 }
 
@@ -77,13 +77,13 @@ TrainingState Executor::state_here() {
     for (const auto& [layer, tensors] : (*worker)->statistics())
       has_statistics[layer.index()] = true;
   }
-  return gathered_state(*transport_, std::move(state), has_parameter,
-                        has_statistics);
+  return gather_state(*transport_, std::move(state), has_parameter,
+                      has_statistics);
 }
 
 void Executor::resume(const TrainingState& state) {
-  lead(*transport_, Command::Resume,
-       transport_->is_alone() ? "" : packed(state));
+  send_command(*transport_, Command::Resume,
+               transport_->is_alone() ? "" : packed(state));
   resume_here(state);
 }
 

@@ -2,6 +2,8 @@
 
 #include "pipewright/runtime/execution/network.h"
 
+#include "pipewright/runtime/layers/layer_functions.h"
+
 namespace pipewright {
 
 Network::Network(Model m)

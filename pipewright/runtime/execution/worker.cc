@@ -232,7 +232,7 @@ void Worker::reduce(const Action& action) {
 // Of those that the step that comes now reads.
 void Worker::check_gradients() const {
   // All have the same norm before any of them steps.
-  if (settings_.most_norm > 0) {
+  if (settings_.max_norm > 0) {
     if (!std::isfinite(norm_))
       throw LossIsNotFinite("the norm of all gradients is " +
                             std::to_string(norm_));
@@ -251,7 +251,7 @@ void Worker::step(const Action& action) {
   check_gradients();
   for (const LayerId layer : operation.backward)
     gradients_.drop(layer, minibatch(action.microbatch));
-  clip(complete_, norm_, settings_.most_norm);
+  clip(complete_, norm_, settings_.max_norm);
   weights_.step(action.stage, action.version, done_ + action.version - 1,
                 complete_);
   forget(complete_);

@@ -148,8 +148,7 @@ void Worker::forward(const Action& action, const ActionCode& code) {
   const bool again = action.kind == ActionKind::Recompute;
   const std::int32_t m = action.microbatch;
   if (!again) keep_statistics(minibatch(m));
-  ForwardContext context{settings_.seed,          absolute(m),
-                         code.samples.first,      program_.microbatch,
+  ForwardContext context{settings_.seed, absolute(m), code.samples.first,
                          settings_.is_training(), nullptr};
   for (const LayerCode& layer : code.layers) {
     const LayerTimer timer(stopwatch_, LayerStopwatch::Part::Forward, layer.id);

@@ -1,6 +1,6 @@
 // relu, gelu, tanh, sigmoid and softmax: one input, no parameters. All but gelu
-// find their derivative in their own output, which the next layer mostly keeps
-// anyway.
+// compute their derivative from their own output, which the next layer mostly
+// keeps anyway.
 
 #include "pipewright/runtime/layers/gelu_kernels.h"
 #include "pipewright/runtime/layers/layer_description.h"

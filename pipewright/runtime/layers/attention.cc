@@ -12,8 +12,8 @@
 namespace pipewright {
 namespace {
 
-// (samples * heads) x positions x features of a head, one head behind the other
-// in memory: products then read them as they are.
+// (samples * heads) x positions x features of a head, contiguous per head:
+// matrix products read them without a copy.
 struct Heads {
   at::Tensor query, key, value;
 };
@@ -79,14 +79,15 @@ class Attention final : public LayerFunction {
   at::Tensor joined(const at::Tensor& heads) const {
     return by_sample(heads).transpose(1, 2).flatten(2);
   }
-  // What is kept has samples first, as everything that travels.
+  // What is kept has samples in the first dimension, like everything that is
+  // sent.
   at::Tensor by_sample(const at::Tensor& heads) const {
     return heads.view({-1, heads_, heads.size(1), heads.size(2)});
   }
   static at::Tensor by_head(const at::Tensor& samples) {
     return samples.flatten(0, 1);
   }
-  // Of the scores, which it may overwrite.
+  // May overwrite the scores.
   at::Tensor softmax(at::Tensor scores, double scale) const {
     if (scores.scalar_type() != at::kFloat || !scores.is_contiguous()) {
       scores.mul_(scale);
@@ -101,7 +102,7 @@ class Attention final : public LayerFunction {
     return 1 / std::sqrt(static_cast<double>(heads.query.size(2)));
   }
 
-  // One input packs all three, two pack key and value.
+  // One input holds all three; of two the second holds key and value.
   Heads split_heads(const Tensors& inputs) const {
     if (inputs.size() == 3)
       return {split(inputs[0]), split(inputs[1]), split(inputs[2])};

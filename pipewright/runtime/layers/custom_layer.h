@@ -1,5 +1,6 @@
-// Kinds of layers that are not built in: how they compute and start. The rule
-// of the kind itself (attributes, shapes, cost) is added with add_kind().
+// Kinds of layers that are not built in: their functions and initial
+// parameters. The rule of the kind (attributes, shapes, cost) is added with
+// add_kind().
 
 #pragma once
 
@@ -17,7 +18,7 @@ struct CustomLayer {
   std::function<Tensors(const LayerDescription&, std::uint64_t seed)> initial;
 };
 
-// Before any model is made; not from several threads.
+// To be called before any model is created; not on several threads.
 void add_custom_layer(LayerKind kind, CustomLayer layer);
 
 // Null for a kind that is built in.

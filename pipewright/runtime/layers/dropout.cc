@@ -1,7 +1,7 @@
 // dropout: zeroes elements with probability `rate`, scales the others by
-// 1 / (1 - rate), and keeps the mask, a byte an element. Element i of the
-// microbatch is decided by (seed, microbatch, layer, i) alone: by no worker, no
-// order, and no split of the microbatch.
+// 1 / (1 - rate), and keeps the mask, one byte per element. Element i depends
+// on (seed, microbatch, layer, i) alone, not on workers, order or a split of
+// the microbatch.
 
 #include "pipewright/runtime/layers/layer_description.h"
 #include "pipewright/runtime/layers/random_stream.h"

@@ -1,5 +1,5 @@
-// See gelu_kernels.h. Elements are taken in blocks of one size, the last one
-// filled up: what becomes of an element does not depend on where it stands.
+// See gelu_kernels.h. Works on blocks of one size, the last one padded: the
+// result of an element does not depend on its position.
 
 #include "pipewright/runtime/layers/gelu_kernels.h"
 
@@ -16,8 +16,7 @@ namespace {
 constexpr std::int64_t kBlock = 256;
 using Block = std::array<float, kBlock>;
 
-// Polynomials are summed in pairs: shorter chains of additions that wait for
-// one another.
+// Polynomials are summed in pairs: that makes shorter chains of additions.
 //
 // The normal distribution: the share below x, and e^(-x^2/2). The share beyond
 // |x| is e^(-x^2/2) / 2 times a function that is smooth in t = 1 / (1 + p |x|);
@@ -84,7 +83,7 @@ PIPEWRIGHT_VECTORS void tanh_slopes(const float* g, const float* x, float* y) {
   for (std::int64_t i = 0; i < kBlock; ++i) y[i] = g[i] * Tanh::slope(x[i]);
 }
 
-// The elements behind the last whole block, filled up.
+// The elements after the last whole block, padded.
 Block last_of(const float* elements, std::int64_t count) {
   Block block{};
   std::copy(elements + count - count % kBlock, elements + count, block.begin());

@@ -1,7 +1,7 @@
 // gelu and its derivative over plain floats, for
-// layers/activation_functions.cc. ATen's spend as long on one such layer as on
-// half a matrix product, one element's erf, exp or tanh after the other on some
-// processors; these are loops that a compiler turns into vector instructions.
+// layers/activation_functions.cc. On some processors ATen's kernels compute one
+// element's erf, exp or tanh after the other, and take as long as half a matrix
+// product; these are loops that a compiler turns into vector instructions.
 
 #pragma once
 
@@ -14,7 +14,7 @@ enum class GeluForm {
   Tanh
 };
 
-// output = gelu(input); within 4e-7 of it, relative to the larger of it and 0.1
+// output = gelu(input); error below 4e-7, relative to the larger of it and 0.1
 void gelu(GeluForm form, const float* input, float* output, std::int64_t count);
 
 // output = gradient * gelu'(input)

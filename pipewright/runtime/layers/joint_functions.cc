@@ -1,5 +1,5 @@
-// flatten, add, concat and select: the layers that only lead tensors together
-// or reshape them. They keep nothing.
+// flatten, add, concat and select: layers that join or reshape tensors. They
+// keep nothing.
 
 #include "pipewright/runtime/layers/layer_description.h"
 
@@ -65,8 +65,7 @@ class Concat final : public LayerFunction {
     Tensors gradients(description_.input_shapes.size());
     std::int64_t start = 0;
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      const std::int64_t length =
-          description_.input_shapes[i][static_cast<std::size_t>(axis_)];
+      const std::int64_t length = description_.input_shapes[i][axis_];
       if (description_.wants_gradient(i))
         gradients[i] = gradient.narrow(1 + axis_, start, length).contiguous();
       start += length;
@@ -79,7 +78,7 @@ class Concat final : public LayerFunction {
   std::int64_t axis_;  // without the samples
 };
 
-// Copies, so that the rest of its input is free to go.
+// Copies, so that the rest of its input can be freed.
 class Select final : public LayerFunction {
  public:
   explicit Select(const LayerDescription& description)

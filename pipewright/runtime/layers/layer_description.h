@@ -24,7 +24,7 @@ struct LayerDescription {
 
 LayerDescription describe(const Model& model, LayerId layer);
 
-// The families, one file each.
+// The built-in kinds, one file per family.
 using LayerMaker = std::unique_ptr<const LayerFunction>(LayerDescription);
 LayerMaker make_linear, make_conv2d, make_batch_norm, make_layer_norm;
 LayerMaker make_relu, make_gelu, make_tanh, make_sigmoid, make_softmax;

@@ -1,11 +1,11 @@
-// A layer that computes: pure functions over ATen's own kernels.
+// What a layer computes: pure functions, mostly over ATen's own kernels.
 //
-// forward() answers with the output and with the private tensors that backward
-// keeps beyond inputs and output; which of the three are kept is what
-// layer_cost() declares, to the byte. All that is kept is plain tensors whose
-// first dimension is the samples (batch statistics excepted), so it can be
-// sliced and can cross a process border. Nothing is remembered between calls:
-// forward of one worker and backward of another are the same as both on one.
+// forward() returns the output and the private tensors that backward needs
+// besides inputs and output; layer_cost() declares to the byte which of the
+// three are kept. What is kept is plain tensors whose first dimension is the
+// samples (except batch statistics), so it can be sliced and sent to another
+// rank. Functions have no state: forward on one worker and backward on another
+// give the same as both on one.
 //
 // No stage, schedule, thread or weight version is known here.
 
@@ -26,13 +26,11 @@ namespace pipewright {
 struct ForwardContext {
   std::uint64_t seed = 0;
   std::int64_t microbatch = 0;  // from the start of training
-  // Which samples of the microbatch these are: replicas that split it draw the
-  // same dropout mask as one worker would.
+  // The first of the microbatch's samples that is given: replicas that split it
+  // draw the same dropout mask as one worker would.
   std::int64_t first_sample = 0;
-  std::int64_t microbatch_samples = 0;
   bool training = true;
-  // Updated in place when not null: a layer's running statistics, held by who
-  // runs its forward. A recomputation leaves it null.
+  // A layer's running statistics, updated in place; null in a recomputation.
   Tensors* statistics = nullptr;
 };
 
@@ -41,7 +39,7 @@ struct Forwarded {
   Tensors kept_private;
 };
 
-// What backward looks at; tensors that the layer does not keep are undefined.
+// What backward reads; tensors that the layer does not keep are undefined.
 struct KeptTensors {
   Tensors inputs;
   at::Tensor output;
@@ -55,37 +53,30 @@ class LayerFunction {
   virtual Forwarded forward(const Tensors& inputs, const Tensors& weights,
                             const ForwardContext& context) const = 0;
 
-  // `gradient` is that of the output. An input that needs none (the
-  // model's own, and what comes of them without parameters) gets none. What the
-  // other half would otherwise compute again goes into `carried` when that is
-  // not null.
+  // `gradient` is that of the output. An input that needs no gradient (the
+  // model's own inputs, and what is computed from them without parameters) gets
+  // an undefined tensor. What backward_weight() would otherwise compute again
+  // is put into `carried` if that is not null.
   virtual Tensors backward_input(const KeptTensors& kept,
                                  const Tensors& weights,
                                  const at::Tensor& gradient,
                                  Tensors* carried) const = 0;
 
-  // By parameter; only for layers that have some. Each a tensor of its own.
+  // Gradients by parameter, in new tensors; only for layers with parameters.
   virtual Tensors backward_weight(const KeptTensors& kept,
                                   const at::Tensor& gradient,
                                   const Tensors& carried) const;
 
-  // Adds the same to sums that backward_weight began. Where a kernel can add by
-  // itself nothing is allocated; bits then differ from those of adding after.
+  // Adds the same to the sums that backward_weight() began. Where a kernel can
+  // add by itself nothing is allocated; the bits then differ from those of
+  // adding afterwards.
   virtual void add_backward_weight(const KeptTensors& kept,
                                    const at::Tensor& gradient,
                                    const Tensors& carried, Tensors& sums) const;
 
-  // Running statistics as they are before the first step; none for most.
+  // Running statistics before the first step; most layers have none.
   virtual Tensors initial_statistics() const { return {}; }
 };
-
-// The function of one layer of a model. Throws Bug for a layer that Model would
-// not have let pass.
-std::unique_ptr<const LayerFunction> layer_function(const Model& model,
-                                                    LayerId layer);
-// Of all layers, by LayerId.
-std::vector<std::unique_ptr<const LayerFunction>> layer_functions(
-    const Model& model);
 
 at::ScalarType scalar_type(NumberType type);
 

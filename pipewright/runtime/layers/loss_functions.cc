@@ -1,4 +1,4 @@
-// cross_entropy and mse: the mean over the samples at hand, one number.
+// cross_entropy and mse: the mean over the given samples, one number.
 // cross_entropy keeps log-probabilities and target, mse both inputs.
 
 #include "pipewright/runtime/layers/layer_description.h"
@@ -12,8 +12,7 @@ constexpr std::int64_t kIgnoreNone = -100;
 class CrossEntropy final : public LayerFunction {
  public:
   explicit CrossEntropy(const LayerDescription& description)
-      : wants_gradient_(description.wants_gradient(0)),
-        input_(description.input_shapes[0]) {}
+      : wants_gradient_(description.wants_gradient(0)) {}
 
   Forwarded forward(const Tensors& inputs, const Tensors&,
                     const ForwardContext&) const override {
@@ -40,7 +39,6 @@ class CrossEntropy final : public LayerFunction {
 
  private:
   bool wants_gradient_;
-  Shape input_;
 };
 
 class Mse final : public LayerFunction {

@@ -1,10 +1,10 @@
-// lstm: layers and directions of cells over a sequence, as ATen lays them out
+// lstm: layers and directions of cells over a sequence, laid out as in ATen
 // (gates in the order input, forget, cell, output; two biases; first states
 // zero). Keeps input and output, and privately each cell's gates and state and
-// what the inner layers put out.
+// the outputs of the inner layers.
 //
-// Backward goes once through time for the gates' gradients; both halves follow
-// from those.
+// Backward goes through time once for the gates' gradients; both halves are
+// computed from those.
 
 #include "pipewright/runtime/layers/layer_description.h"
 
@@ -45,8 +45,8 @@ Track run_forward(const at::Tensor& input, const CellWeights& weights,
     part[1].sigmoid_();
     part[2].tanh_();
     part[3].sigmoid_();
-    const at::Tensor fresh = part[0].mul(part[2]);
-    state = state.defined() ? part[1].mul(state).add_(fresh) : fresh;
+    const at::Tensor input_part = part[0].mul(part[2]);
+    state = state.defined() ? part[1].mul(state).add_(input_part) : input_part;
     last = part[3].mul(state.tanh());
     track.states.select(1, t).copy_(state);
     track.output.select(1, t).copy_(last);
@@ -99,8 +99,7 @@ class Lstm final : public LayerFunction {
   explicit Lstm(const LayerDescription& description)
       : wants_gradient_(description.wants_gradient(0)),
         hidden_(integer(description.attributes(), "hidden")),
-        layers_(static_cast<std::size_t>(
-            integer(description.attributes(), "num_layers"))),
+        layers_(integer(description.attributes(), "num_layers")),
         directions_(flag(description.attributes(), "bidirectional") ? 2 : 1) {}
 
   Forwarded forward(const Tensors& inputs, const Tensors& weights,
@@ -124,8 +123,8 @@ class Lstm final : public LayerFunction {
     return {sequence, kept};
   }
 
-  // Carries the gates' gradients: the walk through time needs the weights, the
-  // other half has none.
+  // Carries the gates' gradients: going through time needs the weights, which
+  // the other half does not get.
   Tensors backward_input(const KeptTensors& kept, const Tensors& weights,
                          const at::Tensor& gradient,
                          Tensors* carried) const override {

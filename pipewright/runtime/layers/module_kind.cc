@@ -16,8 +16,9 @@ namespace {
 
 using Kind = std::shared_ptr<const ModuleKind>;
 
-WrappedModule made(const ModuleKind& kind, const Attributes& attributes,
-                   const std::vector<Shape>& shapes, at::ScalarType type) {
+WrappedModule make_module(const ModuleKind& kind, const Attributes& attributes,
+                          const std::vector<Shape>& shapes,
+                          at::ScalarType type) {
   const c10::InferenceMode normal(false);  // its parameters need gradients
   WrappedModule wrapped = kind.make(attributes, shapes);
   wrapped.module->to(type);
@@ -31,7 +32,7 @@ void set_parameters(const WrappedModule& module, const Tensors& weights) {
     parameter.copy_(weights[i++]);
 }
 
-// The module answers for itself: what comes out of two samples of zeros.
+// Shapes and parameters, found by running the module on two samples of zeros.
 Result<LayerForm> module_form(const ModuleKind& kind,
                               const Attributes& attributes,
                               const std::vector<TensorForm>& inputs) {
@@ -46,9 +47,9 @@ Result<LayerForm> module_form(const ModuleKind& kind,
   }
   try {
     const WrappedModule module =
-        made(kind, attributes, shapes, zeros.at(0).scalar_type());
+        make_module(kind, attributes, shapes, zeros.at(0).scalar_type());
     if (!module.module->buffers().empty())
-      return malformed("is a module with buffers, which nobody would keep");
+      return malformed("is a module with buffers, which would not be saved");
     const at::Tensor output = module.forward(zeros);
     if (output.dim() < 1 || output.size(0) != kSamples)
       return malformed("is a module whose output does not start with samples");
@@ -64,8 +65,8 @@ Result<LayerForm> module_form(const ModuleKind& kind,
   }
 }
 
-// An estimate, for planning without measuring: each parameter is used once for
-// every row of the input.
+// An estimate, for planning without measuring: each parameter is used once per
+// row of the input.
 void module_cost(const LayerFacts& facts, LayerCost& cost) {
   double parameters = 0;
   for (const Shape& shape : facts.parameters)
@@ -137,7 +138,7 @@ class ModuleFunction final : public LayerFunction {
   }
 
  private:
-  // A module that nobody else uses meanwhile: workers compute at the same time.
+  // A module for one caller at a time: workers compute at the same time.
   struct Lease {
     explicit Lease(const ModuleFunction& f) : function(f), module(f.take()) {}
     ~Lease() { function.give_back(std::move(module)); }
@@ -150,7 +151,7 @@ class ModuleFunction final : public LayerFunction {
 
   WrappedModule take() const {
     const std::lock_guard lock(mutex_);
-    if (idle_.empty()) return made(*kind_, attributes_, shapes_, type_);
+    if (idle_.empty()) return make_module(*kind_, attributes_, shapes_, type_);
     WrappedModule module = std::move(idle_.back());
     idle_.pop_back();
     return module;
@@ -175,15 +176,15 @@ class ModuleFunction final : public LayerFunction {
   mutable std::vector<WrappedModule> idle_;
 };
 
-// As the module's own constructor starts, from a seed of the layer's own.
+// As the module's own constructor sets them, from a seed of the layer's own.
 Tensors module_start(const ModuleKind& kind, const LayerDescription& layer,
                      std::uint64_t seed) {
   const RandomStream stream(seed, layer.layer->name);
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   generator.set_current_seed(stream.bits(0));
   const WrappedModule module =
-      made(kind, layer.attributes(), layer.input_shapes,
-           scalar_type(layer.layer->output_type));
+      make_module(kind, layer.attributes(), layer.input_shapes,
+                  scalar_type(layer.layer->output_type));
   Tensors parameters;
   for (const at::Tensor& parameter : module.module->parameters())
     parameters.push_back(parameter.detach().clone());

@@ -5,15 +5,14 @@
 //                      return wrapped(std::make_shared<ScaleModule>());
 //                    }});
 //
-// From then on a model file may say {"kind": "scale"}, and everything plans,
-// measures and trains it. Shapes and parameters are the module's own: it is run
-// once when a model is made. See examples/own-layer.
+// From then on a model file may have {"kind": "scale"}, and all commands plan,
+// measure and train it. Shapes and parameters are the module's own: it is run
+// once when a model is created. See examples/own-layer.
 //
-// What the module must be: a function of its inputs and parameters, with
-// samples in the first dimension of inputs and output. One that draws random
-// numbers or has buffers is refused or gives other gradients than it should.
-// Its backward runs its forward again, so that nothing but inputs is kept in
-// between.
+// The module must be a function of its inputs and parameters, with samples in
+// the first dimension of inputs and output. A module with buffers is refused;
+// one that draws random numbers gets wrong gradients. Its backward runs its
+// forward again, so that only inputs are kept in between.
 
 #pragma once
 
@@ -52,8 +51,8 @@ struct ModuleKind {
       make = {};
 };
 
-// Before any model is made. Fails with BadConfiguration where the name is
-// taken.
+// To be called before any model is created. Fails with BadConfiguration if the
+// name is taken.
 Result<LayerKind> add_module_kind(ModuleKind kind);
 
 }  // namespace pipewright

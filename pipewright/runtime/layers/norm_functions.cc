@@ -38,7 +38,8 @@ class LayerNorm final : public LayerFunction {
   }
   void add_backward_weight(const KeptTensors& kept, const at::Tensor& gradient,
                            const Tensors&, Tensors& sums) const override {
-    // The gain does not enter its own gradient: any tensor of its shape serves.
+    // The gain's gradient does not depend on the gain: any tensor of its shape
+    // will do.
     auto [none, gain, shift] =
         halves(kept, sums[0], gradient, {false, true, true});
     sums[0].add_(gain);
@@ -69,8 +70,7 @@ class BatchNorm final : public LayerFunction {
         epsilon_(real(description.attributes(), "epsilon")),
         momentum_(real(description.attributes(), "momentum")) {}
 
-  // Without statistics to keep (a recomputation) the kernel is given none,
-  // which changes nothing in its output.
+  // Without running statistics (in a recomputation) the output is the same.
   Forwarded forward(const Tensors& inputs, const Tensors& weights,
                     const ForwardContext& context) const override {
     at::Tensor mean, variance;

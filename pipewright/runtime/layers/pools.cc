@@ -1,14 +1,14 @@
 // max_pool, avg_pool and adaptive_avg_pool. Their backward needs the input's
-// shape, which is known, and for max_pool the private positions of the maxima;
-// no activation is kept.
+// shape, which is known; max_pool keeps the positions of the maxima. No
+// activation is kept.
 
 #include "pipewright/runtime/layers/layer_description.h"
 
 namespace pipewright {
 namespace {
 
-// A tensor of the input's shape whose numbers nobody looks at and that takes no
-// memory.
+// A tensor of the input's shape that takes no memory; the kernels do not read
+// its numbers.
 at::Tensor shape_only(const Shape& shape, const at::Tensor& gradient) {
   return at::zeros({1}, gradient.options())
       .expand(sizes_of(gradient.size(0), shape));

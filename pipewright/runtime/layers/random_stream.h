@@ -1,6 +1,5 @@
-// Random numbers that depend on what they are for and on nothing else: number i
-// of the stream of a key is a hash of both, so any part of a stream can be
-// drawn anywhere, in any order, to the same bits.
+// Random numbers by key: number i of a key's stream is a hash of both, so any
+// part of a stream can be drawn anywhere, in any order, with the same bits.
 
 #pragma once
 

@@ -13,7 +13,7 @@ namespace {
 // Sums and maxima are kept in this many lanes, so that vectors can be used.
 constexpr std::int64_t kLanes = 16;
 
-// The first `count` of a row; what does not fill the lanes comes one by one.
+// The first `count` of a row; the rest after whole lanes is done one by one.
 PIPEWRIGHT_VECTORS void softmax_row(float* row, std::int64_t count,
                                     float scale) {
   const std::int64_t whole = count - count % kLanes;
@@ -21,22 +21,23 @@ PIPEWRIGHT_VECTORS void softmax_row(float* row, std::int64_t count,
   lanes.fill(row[0]);
   for (std::int64_t i = 0; i < whole; i += kLanes)
     for (std::int64_t l = 0; l < kLanes; ++l) {
-      float& most = lanes[static_cast<std::size_t>(l)];
-      most = row[i + l] > most ? row[i + l] : most;
+      float& largest = lanes[l];
+      largest = row[i + l] > largest ? row[i + l] : largest;
     }
-  float most = row[0];
-  for (const float lane : lanes) most = std::max(most, lane);
-  for (std::int64_t i = whole; i < count; ++i) most = std::max(most, row[i]);
+  float largest = row[0];
+  for (const float lane : lanes) largest = std::max(largest, lane);
+  for (std::int64_t i = whole; i < count; ++i)
+    largest = std::max(largest, row[i]);
   lanes.fill(0);
   for (std::int64_t i = 0; i < whole; i += kLanes)
     for (std::int64_t l = 0; l < kLanes; ++l) {
-      row[i + l] = exp_of_negative(scale * (row[i + l] - most));
-      lanes[static_cast<std::size_t>(l)] += row[i + l];
+      row[i + l] = exp_of_negative(scale * (row[i + l] - largest));
+      lanes[l] += row[i + l];
     }
   float sum = 0;
   for (const float lane : lanes) sum += lane;
   for (std::int64_t i = whole; i < count; ++i) {
-    row[i] = exp_of_negative(scale * (row[i] - most));
+    row[i] = exp_of_negative(scale * (row[i] - largest));
     sum += row[i];
   }
   const float share = 1 / sum;

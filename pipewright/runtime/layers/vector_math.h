@@ -1,5 +1,5 @@
-// For loops over floats that a compiler turns into vector instructions; the
-// files that include it are compiled for that (CMakeLists.txt).
+// Helpers for loops over floats that the compiler turns into vector
+// instructions; CMakeLists.txt compiles the files that include it for that.
 
 #pragma once
 

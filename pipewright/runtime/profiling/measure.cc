@@ -1,5 +1,4 @@
-// Repeated measurements of anything, and of the in-process channel; see
-// profiler.h.
+// Repeated measurements, and those of the in-process channel; see profiler.h.
 
 #include <algorithm>
 #include <chrono>
@@ -13,13 +12,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kFewest = 5, kMost = 200;
+constexpr std::size_t kMinTimes = 5, kMaxTimes = 200;
 
 Seconds since(Clock::time_point start) {
   return Seconds(std::chrono::duration<double>(Clock::now() - start).count());
 }
 
-// Two workers, a transfer each way.
+// Two workers and a transfer in each direction.
 Program there_and_back() {
   Program program;
   program.num_stages = 2;
@@ -57,8 +56,8 @@ Sample measured(const std::function<void()>& work, Seconds budget) {
   work();  // allocators, caches and pages
   work();
   std::vector<Seconds> times;
-  while (times.size() < kMost &&
-         (times.size() < kFewest || since(start) < budget)) {
+  while (times.size() < kMaxTimes &&
+         (times.size() < kMinTimes || since(start) < budget)) {
     const Clock::time_point begin = Clock::now();
     work();
     times.push_back(since(begin));
@@ -71,8 +70,7 @@ Sample channel_latency(Seconds budget) {
   auto channels = in_process_channels(program);
   const at::Tensor message = at::ones({4});
   const auto send = [&](int worker, std::int32_t key) {
-    channels[static_cast<std::size_t>(worker)]->send(TransferId(worker), key,
-                                                     {{message}});
+    channels[worker]->send(TransferId(worker), key, {{message}});
   };
   std::thread answers([&] {
     for (std::int32_t key = 0;; ++key) {
@@ -82,7 +80,7 @@ Sample channel_latency(Seconds budget) {
     }
   });
   std::int32_t key = 0;
-  const Sample both_ways = measured(
+  const Sample round_trip = measured(
       [&] {
         channels[0]->post(TransferId(1), key);
         send(0, key);
@@ -92,7 +90,7 @@ Sample channel_latency(Seconds budget) {
       budget);
   channels[0]->send(TransferId(0), key, {{at::Tensor()}});  // the end
   answers.join();
-  return {both_ways.median / 2, both_ways.mean / 2, both_ways.spread};
+  return {round_trip.median / 2, round_trip.mean / 2, round_trip.spread};
 }
 
 double reduction_rate(Seconds budget) {

@@ -1,4 +1,4 @@
-// Figures out of runs; see profiler.h.
+// Times from runs of a pipeline; see profiler.h.
 
 #include "pipewright/runtime/profiling/profiler.h"
 
@@ -19,16 +19,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Part = LayerStopwatch::Part;
 
-constexpr std::size_t kFewestSamples = 5, kEnoughSamples = 100;
-constexpr std::size_t kMostNamed = 12;
+constexpr std::size_t kMinSamples = 5, kEnoughSamples = 100;
+constexpr std::size_t kMaxNamed = 12;
 
 Seconds since(Clock::time_point start) {
   return Seconds(std::chrono::duration<double>(Clock::now() - start).count());
 }
 
-// Whether two layers do the same work, so that the samples of one are samples
-// of the other. Of a deep network's equal blocks each would have its own noise
-// otherwise, and cuts would follow it.
+// Whether two layers do the same work and share their samples. Otherwise each
+// of a deep network's equal blocks would have its own noise, and planners would
+// cut by that.
 bool are_alike(const Model& model, LayerId a, LayerId b) {
   const Layer &one = model.layer(a), &other = model.layer(b);
   const auto work = [&](LayerId layer) {
@@ -42,7 +42,7 @@ bool are_alike(const Model& model, LayerId a, LayerId b) {
          work(a) == work(b);
 }
 
-// Of each layer the first that is alike.
+// For each layer, the first that does the same work.
 std::vector<LayerId> first_alike(const Model& model) {
   std::vector<LayerId> first;
   for (int l = 0; l < model.num_layers(); ++l) {
@@ -56,7 +56,7 @@ std::vector<LayerId> first_alike(const Model& model) {
   return first;
 }
 
-// Measures one size after the other and remembers what was noisy.
+// Measures one size after the other and keeps the names of noisy times.
 class Profiler {
  public:
   Profiler(const Model& model, std::size_t num_sizes,
@@ -67,7 +67,7 @@ class Profiler {
         budget_(options.budget / static_cast<double>(num_sizes)),
         share_(1 / static_cast<double>(num_sizes)) {}
 
-  // Notes in the sizes, too, what layers need while they compute.
+  // Also sets the layers' workspace in `sizes`.
   Result<std::vector<LayerTimes>> times(int microbatch,
                                         std::vector<LayerSizes>& sizes) {
     PIPEWRIGHT_TRY(
@@ -92,12 +92,12 @@ class Profiler {
   }
 
   std::string noise() const {
-    if (noisy_.empty()) return "every figure is steady";
+    if (noisy_.empty()) return "no time is noisy";
     std::string text = "NOT measured reliably (noisy: spread over " +
-                       to_text(options_.most_spread * 100) + " %), " +
+                       to_text(options_.max_spread * 100) + " %), " +
                        std::to_string(noisy_.size()) + " of " +
-                       std::to_string(num_measured_) + " figures: ";
-    const std::size_t named = std::min(noisy_.size(), kMostNamed);
+                       std::to_string(num_measured_) + " times: ";
+    const std::size_t named = std::min(noisy_.size(), kMaxNamed);
     text += join(std::span(noisy_).first(named), ", ");
     if (named < noisy_.size())
       text += " and " + std::to_string(noisy_.size() - named) + " more";
@@ -105,30 +105,30 @@ class Profiler {
   }
 
  private:
-  // The first run warms up allocators, caches and pages; of a model that takes
-  // most of the budget for it, it is all there is.
+  // The first run warms up allocators, caches and pages. If it takes most of
+  // the budget it is the only one.
   Result<void> measure(ProfilingPipeline& pipeline) {
     const Clock::time_point start = Clock::now();
     if (auto warmed = pipeline.run(); !warmed) return warmed;
     if (since(start) * 2.0 < budget_) {
-      pipeline.forget();
+      pipeline.clear();
       do {
         if (auto ran = pipeline.run(); !ran) return ran;
-        tell(std::min(since(start) / budget_, 1.0));
+        report_progress(std::min(since(start) / budget_, 1.0));
       } while (
-          pipeline.num_samples() < kFewestSamples ||
+          pipeline.num_samples() < kMinSamples ||
           (pipeline.num_samples() < kEnoughSamples && since(start) < budget_));
     }
-    tell(1);
+    report_progress(1);
     return {};
   }
 
-  void tell(double of_size) const {
+  void report_progress(double of_size) const {
     if (options_.progress)
       options_.progress(std::min(done_ + share_ * of_size, 1.0));
   }
 
-  // Of all layers that are like this one, the first of them.
+  // Of all layers that do the same work; `id` is the first of them.
   LayerTimes row(LayerId id, const ProfilingPipeline& pipeline,
                  int microbatch) {
     const Layer& layer = model_.layer(id);
@@ -143,10 +143,10 @@ class Profiler {
       return all;
     };
     const auto of = [&](Part part, const std::string& name) {
-      return figure(name + " of " + at,
-                    pooled([&](LayerId l) -> const std::vector<Seconds>& {
-                      return pipeline.layers().samples(part, l);
-                    }));
+      return mean_of(name + " of " + at,
+                     pooled([&](LayerId l) -> const std::vector<Seconds>& {
+                       return pipeline.layers().samples(part, l);
+                     }));
     };
     LayerTimes times;
     times.forward = of(Part::Forward, "forward");
@@ -155,25 +155,26 @@ class Profiler {
     if (layer.parameters.empty()) return times;
     times.backward_weight = of(Part::BackwardWeight, "weight gradient");
     times.update =
-        figure("update of " + at,
-               pooled([&](LayerId l) { return pipeline.updates(l); }));
+        mean_of("update of " + at,
+                pooled([&](LayerId l) { return pipeline.updates(l); }));
     return times;
   }
 
-  Seconds figure(const std::string& name, const std::vector<Seconds>& samples) {
+  Seconds mean_of(const std::string& name,
+                  const std::vector<Seconds>& samples) {
     if (samples.empty()) return Seconds(0);
     const Sample sample = summary(samples);
     ++num_measured_;
-    if (sample.spread > options_.most_spread)
+    if (sample.spread > options_.max_spread)
       noisy_.push_back(name + " (" + to_text(sample.spread * 100) + " %)");
     return sample.mean;
   }
 
   const Model& model_;
-  const std::vector<LayerId> first_;  // by LayerId: the first that is alike
+  const std::vector<LayerId> first_;  // see first_alike()
   const ProfilerOptions& options_;
   const Seconds budget_;
-  const double share_;  // of the work that one size is
+  const double share_;  // of the work per size
   double done_ = 0;
   int num_measured_ = 0;
   std::vector<std::string> noisy_;  // with their spread
@@ -181,8 +182,8 @@ class Profiler {
 
 std::string description(const ProfilerOptions& options,
                         const std::string& noise, const Sample& latency) {
-  return "means over training steps and layers that do the same work, without "
-         "what took twice the median, of " +
+  return "means over training steps and over layers that do the same work, "
+         "without times above twice the median; " +
          std::to_string(options.workers) +
          (options.workers == 1 ? " worker" : " workers at once") + " on " +
          std::to_string(std::thread::hardware_concurrency()) +
@@ -198,13 +199,13 @@ Result<Profile> measured_profile(const Model& model,
                                  const ProfilerOptions& options) {
   if (options.workers < 1)
     return bad_configuration(
-        std::to_string(options.workers) + " workers cannot measure anything",
-        "1 and up");
+        "cannot measure with " + std::to_string(options.workers) + " workers",
+        "use at least 1");
   for (const int size : microbatches)
     if (size < 1 || size > kLargestMicrobatch)
-      return bad_configuration("a microbatch of " + std::to_string(size) +
-                                   " samples cannot be measured",
-                               "sizes are 1 and up");
+      return bad_configuration(
+          "cannot measure a microbatch of " + std::to_string(size) + " samples",
+          "use 1 to " + std::to_string(kLargestMicrobatch));
   Profile profile = profile_graph(model);
   Profiler profiler(model, microbatches.size(), options);
   for (const int size : microbatches) {

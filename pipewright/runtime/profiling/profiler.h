@@ -1,8 +1,8 @@
-// What each layer of a model costs on this machine, measured where it will be
-// used: inside workers that train the model as a pipeline, all at once. So a
-// figure holds what the layer's own kernels take, with caches as other layers
-// leave them, with memory shared with the other workers, and with what a worker
-// does around a layer. No LibTorch type is seen from outside.
+// What each layer of a model costs on this machine, measured as it will be
+// used: in workers that train the model as a pipeline, all at the same time. So
+// a time includes the layer's kernels, with caches as other layers leave them
+// and memory shared with the other workers, and what a worker does around a
+// layer. No LibTorch type is seen from outside.
 
 #pragma once
 
@@ -19,21 +19,21 @@
 namespace pipewright {
 
 struct ProfilerOptions {
-  // For all figures together; each is measured at least a few times.
+  // For all times together; each is measured at least a few times.
   Seconds budget{12};
-  // A figure whose middle half spreads over more than this share of its median
-  // is not called measured: the profile's origin names it.
-  double most_spread = 0.25;
-  // Workers that compute at once, each a run of layers; no more than layers.
+  // A time is noisy if its quartiles are further apart than this share of its
+  // median; the profile's origin names it.
+  double max_spread = 0.25;
+  // Workers that compute at once, each some consecutive layers; at most one per
+  // layer.
   int workers = 1;
   std::function<void(double share)> progress;  // may be empty
 };
 
-// Times of device kind "cpu" at each size; sizes come from the model. The
-// update is that of sgd with momentum. The origin gives machine, spread, the
-// latency of the in-process channel, and each noisy figure by name. Fails with
-// BadConfiguration for a size or a number of workers below 1, or as running the
-// model does.
+// Times of device kind "cpu" at each microbatch size; sizes in bytes come from
+// the model. The update is that of sgd with momentum. The origin describes the
+// measurement and names each noisy time. Fails with BadConfiguration for a size
+// or a number of workers below 1, or as running the model does.
 Result<Profile> measured_profile(const Model& model,
                                  std::span<const int> microbatches,
                                  const ProfilerOptions& options = {});
@@ -41,19 +41,18 @@ Result<Profile> measured_profile(const Model& model,
 // One repeated measurement: how long `work` takes.
 struct Sample {
   Seconds median;
-  // Of all within twice the median: what many in a row take, each; beyond lies
-  // what interrupted them.
+  // Of the times within twice the median: longer ones were interrupted.
   Seconds mean;
-  double spread = 0;  // upper less lower quartile, over the median
+  double spread = 0;  // upper minus lower quartile, divided by the median
 };
 Sample summary(std::vector<Seconds> times);
 // Warms up, then measures until the budget is spent, at least 5 and at most 200
 // times.
 Sample measured(const std::function<void()>& work, Seconds budget);
 
-// From the send of one worker to another worker that waits for it.
+// From a worker's send to the return of take() of the worker that waits.
 Sample channel_latency(Seconds budget);
-// Bytes of gradients that a worker adds up per second, of two.
+// Bytes per second at which a worker adds two gradients.
 double reduction_rate(Seconds budget);
 
 }  // namespace pipewright

@@ -1,5 +1,3 @@
-// See profiling_pipeline.h.
-
 #include "pipewright/runtime/profiling/profiling_pipeline.h"
 
 #include <algorithm>
@@ -14,8 +12,8 @@ namespace {
 // Microbatches of a step: enough that the workers mostly compute at once.
 constexpr int kRounds = 3;
 
-// About what a layer takes: arithmetic, and bytes at the rate at which a core
-// does ten operations on each.
+// About what a layer takes: its arithmetic, and its bytes at ten operations of
+// a core per byte.
 double work_of(const Model& model, LayerId layer, int samples) {
   const LayerCost cost = layer_cost(model, layer);
   return (cost.forward + cost.backward_input + cost.backward_weight).value() *
@@ -23,8 +21,8 @@ double work_of(const Model& model, LayerId layer, int samples) {
          30 * static_cast<double>(cost.traffic.at(samples).value());
 }
 
-// The layers before each cut: a new stage begins where its share of the work
-// is reached, and no stage is empty.
+// The number of layers before each cut: a stage ends where it has its share of
+// the work, and no stage is empty.
 std::vector<int> cuts_of(const Model& model, int microbatch, int stages) {
   const int layers = model.num_layers();
   double all = 0;
@@ -44,9 +42,9 @@ std::vector<int> cuts_of(const Model& model, int microbatch, int stages) {
 }
 
 Orders one_f_one_b_orders(int stages, int microbatches) {
-  Orders orders(static_cast<std::size_t>(stages));
+  Orders orders(stages);
   for (int s = 0; s < stages; ++s) {
-    auto& order = orders[static_cast<std::size_t>(s)];
+    auto& order = orders[s];
     const int ahead = std::min(stages - s, microbatches);
     for (int i = 0; i < microbatches + ahead; ++i) {
       if (i < microbatches)
@@ -85,16 +83,14 @@ MicrobatchSource random_source(const Model& model, int microbatch) {
         model, source, microbatch,
         RandomStream(1, static_cast<std::uint64_t>(i), std::uint64_t{0})));
   }
-  return [tensors](int input, std::int64_t) {
-    return (*tensors)[static_cast<std::size_t>(input)];
-  };
+  return [tensors](int input, std::int64_t) { return (*tensors)[input]; };
 }
 
 TrainingSettings settings() {
-  TrainingSettings made;
-  made.optimizer = sgd({0.9, 0, false});
-  made.learning_rate = [](std::int64_t) { return 1e-6; };
-  return made;
+  TrainingSettings result;
+  result.optimizer = sgd({0.9, 0, false});
+  result.learning_rate = [](std::int64_t) { return 1e-6; };
+  return result;
 }
 
 }  // namespace
@@ -108,19 +104,18 @@ Result<ProfilingPipeline> ProfilingPipeline::create(const Model& model,
 
 ProfilingPipeline::ProfilingPipeline(const Model& model, const Program& program,
                                      MicrobatchSource source)
-    : model_(&model),
-      stage_of_layer_(static_cast<std::size_t>(model.num_layers())),
-      updated_(static_cast<std::size_t>(model.num_layers())),
-      updated_by_stage_(static_cast<std::size_t>(program.num_stages)),
+    : stage_of_layer_(model.num_layers()),
+      updated_(model.num_layers()),
+      updated_by_stage_(program.num_stages),
       layers_(std::make_unique<LayerStopwatch>(model.num_layers())),
-      steps_(static_cast<std::size_t>(program.num_stages)),
+      steps_(program.num_stages),
       executor_(std::make_unique<Executor>(model, program, settings())),
       source_(std::move(source)) {
   executor_->time_layers(layers_.get());
   std::vector<bool> is_known(model.parameters().size(), false);
   for (const Operation& operation : program.operations)
     for (const LayerId layer : operation.backward)
-      stage_of_layer_[layer.index()] = operation.stage.value;
+      stage_of_layer_[layer.index()] = operation.stage;
   for (int l = 0; l < model.num_layers(); ++l) {
     const LayerId layer(l);
     for (const ParameterId id : model.layer(layer).parameters) {
@@ -130,8 +125,8 @@ ProfilingPipeline::ProfilingPipeline(const Model& model, const Program& program,
       updated_[layer.index()] +=
           size_of(parameter.type) * num_elements(parameter.shape);
     }
-    updated_by_stage_[static_cast<std::size_t>(
-        stage_of_layer_[layer.index()])] += updated_[layer.index()];
+    updated_by_stage_[stage_of_layer_[layer.index()].index()] +=
+        updated_[layer.index()];
   }
 }
 
@@ -144,7 +139,7 @@ Result<void> ProfilingPipeline::run() {
   return {};
 }
 
-void ProfilingPipeline::forget() {
+void ProfilingPipeline::clear() {
   layers_->clear();
   for (auto& steps : steps_) steps.clear();
 }
@@ -155,7 +150,7 @@ std::size_t ProfilingPipeline::num_samples() const {
 
 std::vector<Seconds> ProfilingPipeline::updates(LayerId layer) const {
   if (updated_[layer.index()] == Bytes(0)) return {};
-  const auto stage = static_cast<std::size_t>(stage_of_layer_[layer.index()]);
+  const std::size_t stage = stage_of_layer_[layer.index()].index();
   const double share = static_cast<double>(updated_[layer.index()].value()) /
                        static_cast<double>(updated_by_stage_[stage].value());
   std::vector<Seconds> seconds = steps_[stage];

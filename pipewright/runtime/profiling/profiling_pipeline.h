@@ -1,5 +1,5 @@
-// A pipeline that is run for its layers' times: layers in runs of about equal
-// work over the workers, one forward one backward, random data.
+// A pipeline that is run to time its layers: stages of about equal work, one
+// per worker, in 1F1B order, on random data.
 
 #pragma once
 
@@ -16,27 +16,27 @@ namespace pipewright {
 
 class ProfilingPipeline {
  public:
-  // Fails as lowering does. The model outlives it.
+  // Fails as lowering does.
   static Result<ProfilingPipeline> create(const Model& model, int microbatch,
                                           int workers);
 
-  // A training step; its times are added to the samples.
+  // Runs a training step; adds its times to the samples.
   Result<void> run();
-  void forget();  // the samples so far
+  void clear();  // the samples
 
-  // Of every figure of a layer's forward.
+  // Samples of each layer's forward.
   std::size_t num_samples() const;
   const LayerStopwatch& layers() const { return *layers_; }
-  // Of the layer's parameters; a tied one counts at its first user. A worker
-  // steps all its weights at once: a layer has the share of its bytes.
+  // Times of updating the layer's parameters; a tied one counts for its first
+  // user. A worker steps all its weights at once: a layer gets the share of its
+  // bytes.
   std::vector<Seconds> updates(LayerId layer) const;
 
  private:
   ProfilingPipeline(const Model& model, const Program& program,
                     MicrobatchSource source);
 
-  const Model* model_;
-  std::vector<int> stage_of_layer_;
+  std::vector<StageId> stage_of_layer_;
   std::vector<Bytes> updated_;           // by layer
   std::vector<Bytes> updated_by_stage_;  // by stage
   std::unique_ptr<LayerStopwatch> layers_;

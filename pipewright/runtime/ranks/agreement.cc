@@ -1,4 +1,4 @@
-// Comparing notes before the first step; see agreement.h.
+// The comparison before the first step; see agreement.h.
 
 #include "pipewright/runtime/ranks/agreement.h"
 
@@ -13,7 +13,7 @@
 namespace pipewright {
 namespace {
 
-// FNV-1a: against mistakes, not against anyone.
+// FNV-1a: finds mistakes; it is no protection against an attacker.
 std::uint64_t hash_of(const std::string& text) {
   std::uint64_t hash = 14695981039346656037ULL;
   for (const char c : text)
@@ -25,7 +25,7 @@ std::string rank_text(std::size_t rank, const std::string& host) {
   return "rank " + std::to_string(rank) + " on " + host;
 }
 
-// What one rank has said.
+// What one rank reports.
 struct Statement {
   std::string host;
   std::optional<Error> failure;
@@ -78,10 +78,12 @@ std::optional<Error> difference(const std::vector<Statement>& all) {
   for (std::size_t i = 0; i < all[0].hashes.size(); ++i) {
     const std::string& name = all[0].hashes[i].first;
     std::string others;
+    int num_others = 0;
     for (std::size_t r = 1; r < all.size(); ++r) {
       if (all[r].hashes == all[0].hashes || all[r].hashes.size() <= i ||
           all[r].hashes[i] == all[0].hashes[i])
         continue;
+      ++num_others;
       others += (others.empty() ? "" : ", ") + rank_text(r, all[r].host);
       const std::string& text = all[r].short_texts.at(name);
       if (!text.empty()) others += " (" + text + ")";
@@ -89,8 +91,10 @@ std::optional<Error> difference(const std::vector<Statement>& all) {
     if (others.empty()) continue;
     const std::string& own = all[0].short_texts.at(name);
     return Error{ErrorCode::WorkersDisagree,
-                 "another " + name + " than " + rank_text(0, all[0].host) +
-                     (own.empty() ? "" : " (" + own + ")") + " has: " + others,
+                 others + (num_others == 1 ? " has" : " have") +
+                     " a different " + name + " than " +
+                     rank_text(0, all[0].host) +
+                     (own.empty() ? "" : " (" + own + ")"),
                  "",
                  "start all ranks with the same binary, files and options",
                  {}};
@@ -108,7 +112,7 @@ std::string host_name() {
 
 Result<void> agree(Transport& transport, const Result<Intentions>& mine) {
   std::vector<Statement> all;
-  for (const std::string& bytes : transport.gathered(packed(mine)))
+  for (const std::string& bytes : transport.gather(packed(mine)))
     all.push_back(unpacked(bytes));
   Packer verdict;
   const auto found = all.empty() ? std::nullopt : difference(all);
@@ -130,7 +134,7 @@ Result<void> agree(Transport& transport, const Result<Intentions>& mine) {
 }
 
 std::vector<std::string> hosts_of_ranks(Transport& transport) {
-  const auto all = transport.gathered(host_name());
+  const auto all = transport.gather(host_name());
   Packer packer;
   for (const std::string& host : all) packer.text(host);
   const std::string answer = transport.broadcast(packer.take());
@@ -146,10 +150,11 @@ Result<void> check_hosts(const Cluster& cluster, const Plan& plan,
   for (std::size_t w = 0; w < plan.devices.size() && w < hosts.size(); ++w) {
     const DeviceId id = plan.devices[w];
     if (id.is_none() || id.value >= cluster.num_devices())
-      return bad_configuration("the plan has device " +
-                                   std::to_string(id.value) + ", the cluster " +
-                                   std::to_string(cluster.num_devices()),
-                               "give the cluster that the plan was made for");
+      return bad_configuration(
+          "the plan uses device " + std::to_string(id.value) +
+              ", but the cluster has " + std::to_string(cluster.num_devices()) +
+              " devices",
+          "give the cluster that the plan was made for");
     const Device& device = cluster.devices()[id.index()];
     const std::string named = device.name.substr(0, device.name.find('/'));
     const bool is_named =
@@ -160,7 +165,7 @@ Result<void> check_hosts(const Cluster& cluster, const Plan& plan,
           "worker " + std::to_string(w) + " is planned on host " + named +
               " (device " + device.name + "), but rank " + std::to_string(w) +
               " runs on " + hosts[w],
-          "order the hosts of mpirun as the plan has them");
+          "list the hosts for mpirun in the order of the plan");
     first.emplace(device.host, w);
     for (const auto& [host, other] : first)
       if ((host == device.host) != (hosts[other] == hosts[w]))
@@ -169,7 +174,8 @@ Result<void> check_hosts(const Cluster& cluster, const Plan& plan,
                 " are planned on " +
                 (host == device.host ? "one host" : "different hosts") +
                 ", but run on " + hosts[other] + " and " + hosts[w],
-            "place ranks as the plan has them, or plan for this cluster");
+            "start the ranks on the hosts of the plan, or plan for this "
+            "cluster");
   }
   return {};
 }

@@ -1,5 +1,5 @@
-// Before the first step all ranks compare what they are about to do: a plan
-// that is older on one host, or another seed, would train nonsense silently.
+// Before the first step all ranks compare what they are about to do: an older
+// plan file on one host, or a different seed, would silently train nonsense.
 
 #pragma once
 
@@ -14,16 +14,17 @@
 
 namespace pipewright {
 
-// What must be the same on every rank, by name: "plan" and its text. Long texts
+// What must be equal on every rank, by name: "plan" and its text. Long texts
 // are compared by their hash.
 using Intentions = std::vector<std::pair<std::string, std::string>>;
 
-// Fails on every rank alike: with WorkersDisagree, naming the ranks, their
-// hosts and what differs; or with the error of a rank that has no intentions.
+// Fails with the same error on every rank: WorkersDisagree, naming the ranks,
+// their hosts and what differs; or the error of a rank that could not say what
+// it is about to do.
 Result<void> agree(Transport& transport, const Result<Intentions>& mine);
 
-// Whether each rank is on the host that its worker's device is on. A device's
-// name says a host by what is before its slash, "node7/gpu0", unless that is
+// Checks that each rank runs on the host of its worker's device. The part of a
+// device's name before the slash is its host, as in "node7/gpu0", unless it is
 // host0, host1 and so on, which only tell hosts apart. Fails with
 // BadConfiguration.
 Result<void> check_hosts(const Cluster& cluster, const Plan& plan,

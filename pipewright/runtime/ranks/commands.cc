@@ -1,12 +1,10 @@
-// Commands to followers; see commands.h.
-
 #include "pipewright/runtime/ranks/commands.h"
 
 #include "pipewright/runtime/ranks/packing.h"
 
 namespace pipewright {
 
-void lead(Transport& transport, Command command, std::string argument) {
+void send_command(Transport& transport, Command command, std::string argument) {
   if (transport.is_alone() || !transport.leads()) return;
   Packer packer;
   packer.number(command);
@@ -14,34 +12,36 @@ void lead(Transport& transport, Command command, std::string argument) {
   transport.broadcast(packer.take());
 }
 
-Order next_order(Transport& transport) {
+CommandMessage next_command(Transport& transport) {
   const std::string bytes = transport.broadcast({});
   Unpacker unpacker(bytes);
   const auto command = unpacker.number<Command>();
   return {command, unpacker.text()};
 }
 
-void begin(Transport& transport, bool is_warm_up) {
-  lead(transport, Command::Begin, is_warm_up ? "warm-up" : "");
+void send_begin(Transport& transport, bool is_warm_up) {
+  send_command(transport, Command::Begin, is_warm_up ? "warm-up" : "");
 }
 
-bool is_of_warm_up(const Order& begin) { return !begin.argument.empty(); }
+bool is_for_warm_up(const CommandMessage& begin) {
+  return !begin.argument.empty();
+}
 
-void dismiss(Transport& transport, const LastWord& word) {
+void shut_down(Transport& transport, const Outcome& outcome) {
   Packer argument;
-  argument.number(word.exit_code);
-  argument.text(word.text);
-  argument.number(word.ended_well);
-  lead(transport, Command::Dismiss, argument.take());
+  argument.number(outcome.exit_code);
+  argument.text(outcome.text);
+  argument.number(outcome.ended_well);
+  send_command(transport, Command::ShutDown, argument.take());
 }
 
-LastWord last_word(const Order& dismissal) {
-  Unpacker details(dismissal.argument);
-  LastWord word;
-  word.exit_code = details.number<int>();
-  word.text = details.text();
-  word.ended_well = details.number<bool>();
-  return word;
+Outcome outcome_of(const CommandMessage& shut_down) {
+  Unpacker details(shut_down.argument);
+  Outcome outcome;
+  outcome.exit_code = details.number<int>();
+  outcome.text = details.text();
+  outcome.ended_well = details.number<bool>();
+  return outcome;
 }
 
 }  // namespace pipewright

@@ -1,4 +1,4 @@
-// What the leader's executor tells those of other processes to do.
+// What rank 0 tells the executors of the other ranks to do.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "pipewright/runtime/channels/transport.h"
-#include "pipewright/runtime/ranks/last_word.h"
+#include "pipewright/runtime/ranks/outcome.h"
 
 namespace pipewright {
 
@@ -15,26 +15,26 @@ enum class Command : std::int32_t {
   Run,
   State,
   Resume,
-  Dismiss,  // the end
+  ShutDown,
 };
-struct Order {
-  Command command = Command::Dismiss;
+struct CommandMessage {
+  Command command = Command::ShutDown;
   std::string argument;
 };
 
-// Tells the followers what comes now; nothing on any process but the leader.
-void lead(Transport& transport, Command command, std::string argument);
-// What the leader says next.
-Order next_order(Transport& transport);
+// Sends a command to all other ranks. Does nothing on a rank that follows.
+void send_command(Transport& transport, Command command, std::string argument);
+// Waits for the next command; on a rank that follows.
+CommandMessage next_command(Transport& transport);
 
-// Makes followers start with an executor of the same program: that of the
-// warm-up, or the plan's.
-void begin(Transport& transport, bool is_warm_up);
-bool is_of_warm_up(const Order& begin);
+// The other ranks start an executor of the same program: the warm-up's, or the
+// plan's.
+void send_begin(Transport& transport, bool is_warm_up);
+bool is_for_warm_up(const CommandMessage& begin);
 
-// Ends training on all other processes. Once, by the leader, with or without an
+// Ends training on all other ranks. Once, on rank 0, with or without an
 // executor.
-void dismiss(Transport& transport, const LastWord& word);
-LastWord last_word(const Order& dismissal);
+void shut_down(Transport& transport, const Outcome& outcome);
+Outcome outcome_of(const CommandMessage& shut_down);
 
 }  // namespace pipewright

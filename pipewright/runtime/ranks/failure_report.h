@@ -1,5 +1,5 @@
-// failure_RANK.json in the run folder: what ended a process, and the last
-// actions of its workers before that.
+// failure_RANK.json in the run folder: what ended a rank, and the last actions
+// of its workers before that.
 
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace pipewright {
 
-// Best effort: a run that fails because nothing can be written has no report.
+// Best effort: where nothing can be written there is no report.
 void write_failure(const std::filesystem::path& run, int rank,
                    const Error& error, const Progress& progress);
 
-// What an earlier start has left would be taken for this one's.
+// Removes the report of an earlier start.
 void remove_failure(const std::filesystem::path& run, int rank);
 
 }  // namespace pipewright

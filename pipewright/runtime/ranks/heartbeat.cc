@@ -1,4 +1,4 @@
-// Beats and verdicts; see heartbeat.h.
+// Heartbeats and verdicts; see heartbeat.h.
 
 #include "pipewright/runtime/ranks/heartbeat.h"
 
@@ -25,7 +25,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Seconds kInterval{0.1};
-// A gap this long in our own beats means that it was us who were stopped.
+// After a gap this long in our own heartbeats it was this rank that was
+// stopped.
 constexpr Seconds kOwnGap{0.6};
 
 enum class Kind : std::int32_t {
@@ -35,11 +36,11 @@ enum class Kind : std::int32_t {
   Verdict
 };
 
-// All processes are of one build: the struct itself travels.
+// All ranks run the same build, so the struct is sent as it is.
 struct Message {
   Kind kind = Kind::Beat;
   std::int32_t rank = 0;
-  std::uint64_t token = 0;  // of this run, against strangers
+  std::uint64_t token = 0;  // of this run: other programs do not know it
   Snapshot snapshot;
   std::int32_t signal = 0;
   std::int32_t culprit = -1;
@@ -55,43 +56,43 @@ Error lost(std::string message) {
           {}};
 }
 
-// Where the leader listens, as it tells the others over MPI.
-struct Meeting {
+// Where rank 0 listens; it tells the others over MPI.
+struct ListenerAddress {
   std::string host;
   std::vector<std::string> addresses;
   int port = 0;
   std::uint64_t token = 0;
 };
 
-std::string packed(const Meeting& meeting) {
+std::string packed(const ListenerAddress& listener) {
   Packer packer;
-  packer.text(meeting.host);
-  packer.number(meeting.addresses.size());
-  for (const std::string& address : meeting.addresses) packer.text(address);
-  packer.number(meeting.port);
-  packer.number(meeting.token);
+  packer.text(listener.host);
+  packer.number(listener.addresses.size());
+  for (const std::string& address : listener.addresses) packer.text(address);
+  packer.number(listener.port);
+  packer.number(listener.token);
   return packer.take();
 }
 
-Meeting unpacked_meeting(const std::string& bytes) {
+ListenerAddress unpacked_listener(const std::string& bytes) {
   Unpacker unpacker(bytes);
-  Meeting meeting;
-  meeting.host = unpacker.text();
-  meeting.addresses.resize(unpacker.number<std::size_t>());
-  for (std::string& address : meeting.addresses) address = unpacker.text();
-  meeting.port = unpacker.number<int>();
-  meeting.token = unpacker.number<std::uint64_t>();
-  // Loopback is last: on the same host it is the nearest. Containers of one
-  // host may have one name and not reach each other that way, though.
-  if (meeting.host == host_name())
-    std::rotate(meeting.addresses.begin(), meeting.addresses.end() - 1,
-                meeting.addresses.end());
+  ListenerAddress listener;
+  listener.host = unpacker.text();
+  listener.addresses.resize(unpacker.number<std::size_t>());
+  for (std::string& address : listener.addresses) address = unpacker.text();
+  listener.port = unpacker.number<int>();
+  listener.token = unpacker.number<std::uint64_t>();
+  // Loopback comes last, and on the same host is tried first. Containers may
+  // share a host's name and not reach each other over loopback.
+  if (listener.host == host_name())
+    std::rotate(listener.addresses.begin(), listener.addresses.end() - 1,
+                listener.addresses.end());
   else
-    meeting.addresses.pop_back();
-  return meeting;
+    listener.addresses.pop_back();
+  return listener;
 }
 
-// Another process at the end of a connection.
+// Another rank at the end of a connection.
 struct Peer {
   int rank = 0;
   Socket socket;
@@ -118,13 +119,14 @@ class SocketHeartbeat final : public Heartbeat {
 
   Result<void> connect(Transport& transport) {
     if (transport.leads()) return gather_peers(transport);
-    const Meeting meeting = unpacked_meeting(transport.broadcast({}));
-    token_ = meeting.token;
-    Socket socket = connected(meeting.addresses, meeting.port, limits_.set_up);
+    const ListenerAddress listener = unpacked_listener(transport.broadcast({}));
+    token_ = listener.token;
+    Socket socket =
+        connected(listener.addresses, listener.port, limits_.set_up);
     if (!socket.is_open())
       return lost("no heartbeat connection from rank " + std::to_string(rank_) +
-                  " on " + host_name() + " to rank 0 on " + meeting.host +
-                  " port " + std::to_string(meeting.port));
+                  " on " + host_name() + " to rank 0 on " + listener.host +
+                  " port " + std::to_string(listener.port));
     add_peer(0, std::move(socket));
     Message hello = message(Kind::Hello);
     peers_[0].socket.send(&hello, sizeof(hello));
@@ -138,7 +140,7 @@ class SocketHeartbeat final : public Heartbeat {
   void finish() override {
     if (finished_.exchange(true)) return;
     const std::lock_guard lock(mutex_);
-    tell_all(message(Kind::Finished));
+    send_to_all(message(Kind::Finished));
   }
 
   int signal() const override {
@@ -176,20 +178,20 @@ class SocketHeartbeat final : public Heartbeat {
     PIPEWRIGHT_TRY(Listener listener, listening_socket());
     std::random_device random;
     token_ = (std::uint64_t{random()} << 32) | random();
-    transport.broadcast(
-        packed(Meeting{host_name(), own_addresses(), listener.port, token_}));
-    std::vector<bool> here(static_cast<std::size_t>(size_), false);
-    here[0] = true;
+    transport.broadcast(packed(
+        ListenerAddress{host_name(), own_addresses(), listener.port, token_}));
+    std::vector<bool> is_connected(size_, false);
+    is_connected[0] = true;
     while (static_cast<int>(peers_.size()) < size_ - 1) {
       Socket socket = accepted(listener.socket, Seconds(0.5));
-      if (socket.is_open()) greet(std::move(socket), here);
-      if (now() > limits_.set_up) return lost(missing_text(here));
+      if (socket.is_open()) greet(std::move(socket), is_connected);
+      if (now() > limits_.set_up) return lost(missing_text(is_connected));
     }
     return {};
   }
 
-  // A stranger's connection is closed again.
-  void greet(Socket socket, std::vector<bool>& here) {
+  // Closes a connection that does not come from one of our ranks.
+  void greet(Socket socket, std::vector<bool>& is_connected) {
     MessageReader reader(sizeof(Message));
     Message hello;
     for (int i = 0; i < 20 && !reader.next(&hello); ++i) {
@@ -197,52 +199,52 @@ class SocketHeartbeat final : public Heartbeat {
       reader.read(socket);
     }
     if (hello.kind != Kind::Hello || hello.token != token_ || hello.rank <= 0 ||
-        hello.rank >= size_ || here[static_cast<std::size_t>(hello.rank)])
+        hello.rank >= size_ || is_connected[hello.rank])
       return;
-    here[static_cast<std::size_t>(hello.rank)] = true;
+    is_connected[hello.rank] = true;
     add_peer(hello.rank, std::move(socket));
   }
 
-  std::string missing_text(const std::vector<bool>& here) const {
+  std::string missing_text(const std::vector<bool>& is_connected) const {
     std::string text =
         "no heartbeat within " + to_text(limits_.set_up) + " from rank";
-    for (std::size_t r = 0; r < here.size(); ++r)
-      if (!here[r]) text += " " + std::to_string(r);
+    for (std::size_t r = 0; r < is_connected.size(); ++r)
+      if (!is_connected[r]) text += " " + std::to_string(r);
     return text;
   }
 
-  void tell_all(const Message& said) {
-    for (const Peer& peer : peers_) peer.socket.send(&said, sizeof(said));
+  void send_to_all(const Message& sent) {
+    for (const Peer& peer : peers_) peer.socket.send(&sent, sizeof(sent));
   }
 
   void beat() {
     Seconds last = now(), next = last;
     while (!ends_) {
-      wait_for_news();
+      wait_for_messages();
       const std::lock_guard lock(mutex_);
       const Seconds time = now(), gap = time - last;
-      if (gap > kOwnGap) forgive(gap);
+      if (gap > kOwnGap) allow_for(gap);
       last = time;
-      hear(time);
-      // Silence counts from the last beat.
-      if (gap > limits_.least - kInterval * 2) see_who_waited(gap);
+      receive(time);
+      // Silence counts from the last heartbeat.
+      if (gap > limits_.least - kInterval * 2) check_if_given_up(gap);
       if (time >= next && !finished_) {
-        tell_all(message(Kind::Beat));
+        send_to_all(message(Kind::Beat));
         next = time + kInterval;
       }
       if (!finished_ && !is_over_) judge(time);
     }
   }
 
-  void wait_for_news() {
+  void wait_for_messages() {
     std::vector<const Socket*> sockets;
     for (const Peer& peer : peers_)
       if (!peer.view.is_closed) sockets.push_back(&peer.socket);
     wait_for_any(sockets, kInterval / 4);
   }
 
-  // Beats that came while we were stopped say nothing about the others.
-  void forgive(Seconds gap) {
+  // The time in which this rank was stopped does not count as others' silence.
+  void allow_for(Seconds gap) {
     own_changed_ += gap;
     for (Peer& peer : peers_) {
       peer.view.heard += gap;
@@ -250,36 +252,36 @@ class SocketHeartbeat final : public Heartbeat {
     }
   }
 
-  // Who has gone meanwhile has given this process up, not the other way round.
-  void see_who_waited(Seconds gap) {
+  // A rank that ended while this one was stopped has given up on this one.
+  void check_if_given_up(Seconds gap) {
     const auto is_gone = [](const Peer& peer) {
       return peer.view.is_closed && !peer.view.has_finished;
     };
     if (std::any_of(peers_.begin(), peers_.end(), is_gone))
       conclude({rank_, "was stopped for " + to_text(gap) +
-                           ", and the others have given it up"},
+                           ", and the other ranks have ended"},
                false);
   }
 
-  void hear(Seconds time) {
+  void receive(Seconds time) {
     for (Peer& peer : peers_) {
       if (peer.view.is_closed) continue;
-      const bool goes_on = peer.reader.read(peer.socket);
-      for (Message heard; peer.reader.next(&heard);) {
-        if (heard.kind == Kind::Verdict)
-          conclude({heard.culprit, std::string(heard.text)}, true);
-        if (heard.kind == Kind::Finished) peer.view.has_finished = true;
-        if (heard.snapshot.count != peer.view.last.count)
+      const bool is_open = peer.reader.read(peer.socket);
+      for (Message received; peer.reader.next(&received);) {
+        if (received.kind == Kind::Verdict)
+          conclude({received.culprit, std::string(received.text)}, true);
+        if (received.kind == Kind::Finished) peer.view.has_finished = true;
+        if (received.snapshot.count != peer.view.last.count)
           peer.view.changed = time;
-        peer.view.last = heard.snapshot;
+        peer.view.last = received.snapshot;
         peer.view.heard = time;
-        peer.signal = heard.signal;
+        peer.signal = received.signal;
       }
-      peer.view.is_closed = !goes_on;
+      peer.view.is_closed = !is_open;
     }
   }
 
-  // The leader judges all, the others the leader: without it nobody would.
+  // Rank 0 judges all ranks, the others judge rank 0.
   void judge(Seconds time) {
     const Snapshot own = progress_.snapshot();
     if (own.count != own_count_) {
@@ -287,11 +289,11 @@ class SocketHeartbeat final : public Heartbeat {
       own_changed_ = time;
     }
     RankView mine{own, time, own_changed_, false, false};
-    std::vector<RankView> views(static_cast<std::size_t>(size_), mine);
-    for (const Peer& peer : peers_)
-      views[static_cast<std::size_t>(peer.rank)] = peer.view;
+    std::vector<RankView> views(size_, mine);
+    for (const Peer& peer : peers_) views[peer.rank] = peer.view;
     if (rank_ != 0) {
-      // Only whether it is gone or silent: who does not get on is its to say.
+      // Only whether it is gone or silent: who makes no progress is for rank 0
+      // to say.
       views.resize(1);
       views[0].changed = time;
     }
@@ -299,16 +301,16 @@ class SocketHeartbeat final : public Heartbeat {
       conclude(*found, false);
   }
 
-  void conclude(const Verdict& found, bool is_told) {
+  void conclude(const Verdict& found, bool from_leader) {
     if (is_over_ || finished_) return;
     is_over_ = true;
     if (rank_ == 0) {
-      Message said = message(Kind::Verdict);
-      said.culprit = found.rank;
-      std::strncpy(said.text, found.text.c_str(), sizeof(said.text) - 1);
-      tell_all(said);
+      Message sent = message(Kind::Verdict);
+      sent.culprit = found.rank;
+      std::strncpy(sent.text, found.text.c_str(), sizeof(sent.text) - 1);
+      send_to_all(sent);
     }
-    if (hooks_.on_lost) hooks_.on_lost(found, is_told);
+    if (hooks_.on_lost) hooks_.on_lost(found, from_leader);
   }
 
   const int rank_, size_;
@@ -332,9 +334,9 @@ Result<std::unique_ptr<Heartbeat>> Heartbeat::start(Transport& transport,
                                                     const Progress& progress,
                                                     const Limits& limits,
                                                     Hooks hooks) {
-  auto heartbeat = std::make_unique<SocketHeartbeat>(
-      transport.process(), transport.num_processes(), progress, limits,
-      std::move(hooks));
+  auto heartbeat =
+      std::make_unique<SocketHeartbeat>(transport.rank(), transport.num_ranks(),
+                                        progress, limits, std::move(hooks));
   if (auto done = heartbeat->connect(transport); !done) return done.error();
   heartbeat->start_thread();
   return std::unique_ptr<Heartbeat>(std::move(heartbeat));

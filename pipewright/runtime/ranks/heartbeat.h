@@ -1,8 +1,8 @@
-// A thread per process that tells where its workers are, ten times a second,
-// and learns who has failed. All are connected with process 0 over sockets of
-// their own, so that it works when MPI does not: a process that dies closes its
-// connection, one that is stopped falls silent, one whose worker hangs beats
-// without getting on.
+// A thread per rank that reports ten times per second where its workers are,
+// and finds out which rank has failed. All ranks are connected with rank 0 over
+// sockets, so that this works when MPI does not: a rank that dies closes its
+// connection, one that is stopped falls silent, and one whose worker hangs
+// sends heartbeats that show no progress.
 
 #pragma once
 
@@ -21,26 +21,26 @@ namespace pipewright {
 class Heartbeat {
  public:
   struct Hooks {
-    // Called once, from the heartbeat's thread, unless finish() comes first.
-    // `is_told`: it is the leader's verdict, and this is not the leader.
-    std::function<void(const Verdict&, bool is_told)> on_lost;
-    // The signal this process has got, or 0.
+    // Called once, on the heartbeat's thread, unless finish() comes first.
+    // `from_leader`: the verdict is rank 0's, and this is another rank.
+    std::function<void(const Verdict&, bool from_leader)> on_lost;
+    // The signal that this rank has received, or 0.
     std::function<int()> signal;
   };
 
-  // Connects all processes; each calls it. `progress` outlives the heartbeat.
-  // Fails with WorkerLost if a connection does not come about within the limit
-  // for set-up.
+  // Connects all ranks; each calls it. `progress` must outlive the heartbeat.
+  // Fails with WorkerLost if a connection cannot be made within the limit for
+  // set-up.
   static Result<std::unique_ptr<Heartbeat>> start(Transport& transport,
                                                   const Progress& progress,
                                                   const Limits& limits,
                                                   Hooks hooks);
   virtual ~Heartbeat() = default;
 
-  // This process is about to end well, or has said why not; its silence is no
-  // failure from now on. Without it an end is a loss to the others.
+  // This rank is about to end, or has reported why it failed: from now on its
+  // silence is no failure. Without this call the others take its end for one.
   virtual void finish() = 0;
-  // A signal that any process has got, on the leader; else this one's.
+  // On rank 0: a signal that any rank has received; else this rank's.
   virtual int signal() const = 0;
 };
 

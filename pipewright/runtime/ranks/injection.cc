@@ -48,9 +48,9 @@ std::optional<ActionKind> action_of(char letter) {
 
 Error unknown(const std::string& what) {
   return bad_configuration(
-      "--inject does not know \"" + what + "\"",
-      "as kill:rank=2,step=5,action=B3; or stop, loop, nan, throw, full, "
-      "missing");
+      "--inject: unknown \"" + what + "\"",
+      "for example kill:rank=2,step=5,action=B3; or stop, loop, nan, throw, "
+      "full, missing");
 }
 
 Result<void> read_setting(const std::string& key, const std::string& value,
@@ -77,7 +77,7 @@ Result<void> read_setting(const std::string& key, const std::string& value,
   return {};
 }
 
-// A child outside of the stop wakes its parent.
+// A child, which is not stopped, wakes its parent.
 void stop_self(Seconds seconds) {
   if (seconds > Seconds(0) && ::fork() == 0) {
     ::usleep(static_cast<useconds_t>(seconds.value() * 1e6));

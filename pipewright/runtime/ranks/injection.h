@@ -1,16 +1,15 @@
-// Faults made on purpose, to see that the promises about them hold: off unless
-// asked for with --inject.
+// Faults on purpose, to test what happens then: only with --inject.
 //
-//   kill:rank=2,step=5,action=B3    the process dies (SIGKILL)
+//   kill:rank=2,step=5,action=B3    the rank dies (SIGKILL)
 //   stop:rank=1,step=5,seconds=2    it is stopped for 2 s; without: for ever
 //   loop:rank=1,step=5              its worker computes for ever
-//   nan:rank=1,step=5,action=F0     what it reads or makes there is no number
+//   nan:rank=1,step=5,action=F0     what the action reads or makes is NaN
 //   throw:rank=1,step=5             a kernel fails
-//   full:step=5                     the leader finds no room for checkpoints
+//   full:step=5                     rank 0 finds the disk full at checkpoints
 //   missing:rank=1                  it never joins the others
 //
 // Steps count from 1. An action is F, B, I, W or R (or S for the optimizer's
-// step) with a microbatch of the step; without one it is the step's first.
+// step) with a microbatch of the step; by default it is the step's first.
 
 #pragma once
 
@@ -44,10 +43,10 @@ struct Injection {
   bool is_at(int here, const Place& place) const;
 };
 
-// Fails with BadConfiguration, saying what is known.
+// Fails with BadConfiguration; the hint lists the faults.
 Result<Injection> parse_injection(const std::string& text);
 
-// Does it to this process, in the calling thread. Nan is the caller's business.
+// Does it to this rank, on the calling thread. The caller has to do Nan.
 void inject(const Injection& injection);
 
 }  // namespace pipewright

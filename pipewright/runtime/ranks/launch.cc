@@ -19,8 +19,8 @@
 namespace pipewright {
 namespace {
 
-// Gives up if it still lives after the limit: MPI itself waits for ever for a
-// rank that does not come.
+// Calls give_up if it still exists after the limit: MPI itself waits for ever
+// for a rank that is missing.
 class SetUpWatch {
  public:
   SetUpWatch(Seconds limit, std::function<void()> give_up)
@@ -51,7 +51,7 @@ Error worker_lost(std::string message, std::string hint) {
   return {ErrorCode::WorkerLost, std::move(message), "", std::move(hint), {}};
 }
 
-const char* const kGoOn = "start again with --resume";
+const char* const kHowToResume = "start again with --resume";
 
 class RankLaunch final : public Launch {
  public:
@@ -76,8 +76,8 @@ class RankLaunch final : public Launch {
     }
     transport_ = watched_transport(std::move(transport), progress_,
                                    std::move(injection));
-    rank_ = transport_->process();
-    size_ = transport_->num_processes();
+    rank_ = transport_->rank();
+    size_ = transport_->num_ranks();
     return {};
   }
 
@@ -99,24 +99,25 @@ class RankLaunch final : public Launch {
           "the plan has " + std::to_string(plan.num_workers()) +
               " workers, and " + std::to_string(size()) +
               (size() == 1 ? " rank was started" : " ranks were started"),
-          "mpirun -n " + std::to_string(plan.num_workers()) +
-              ", or no mpirun: all workers then share this process");
+          "use mpirun -n " + std::to_string(plan.num_workers()) +
+              ", or no mpirun: all workers then run in one process");
     const std::vector<std::string> hosts = hosts_of_ranks(*transport_);
     if (cluster != nullptr)
       if (auto placed = check_hosts(*cluster, plan, hosts); !placed)
         return placed;
     PIPEWRIGHT_TRY(
         heartbeat_,
-        Heartbeat::start(*transport_, progress_, limits_,
-                         {[this, hosts](const Verdict& verdict, bool is_told) {
-                            give_up(lost(verdict, hosts), is_told);
-                          },
-                          request_.signal}));
+        Heartbeat::start(
+            *transport_, progress_, limits_,
+            {[this, hosts](const Verdict& verdict, bool from_leader) {
+               give_up(lost(verdict, hosts), from_leader);
+             },
+             request_.signal}));
     set_up_.reset();
     return {};
   }
 
-  // Ranks that do not come to train have no folder yet.
+  // A rank that fails before training has no run folder yet.
   void report(const Error& error) const override {
     std::error_code ignored;
     if (is_launched_by_mpi() && !request_.run.empty())
@@ -127,7 +128,7 @@ class RankLaunch final : public Launch {
   void finish(int exit_code, const std::string& text,
               bool ended_well) override {
     if (heartbeat_ && leads())
-      dismiss(*transport_, {exit_code, text, ended_well});
+      shut_down(*transport_, {exit_code, text, ended_well});
     set_up_.reset();
     if (heartbeat_) heartbeat_->finish();
     if (!ended_well) return;
@@ -138,24 +139,25 @@ class RankLaunch final : public Launch {
 
  private:
   Error missing() const {
-    return worker_lost("not all ranks have come together within " +
-                           to_text(limits_.set_up) +
-                           ": at least one is missing",
-                       "see which host does not start its rank");
+    return worker_lost(
+        "at least one rank is missing: not all have connected "
+        "within " +
+            to_text(limits_.set_up),
+        "check which host does not start its rank");
   }
 
   static Error lost(const Verdict& verdict,
                     const std::vector<std::string>& hosts) {
-    const auto rank = static_cast<std::size_t>(verdict.rank);
+    const std::size_t rank = verdict.rank;
     return worker_lost("rank " + std::to_string(verdict.rank) + " on " +
                            (rank < hosts.size() ? hosts[rank] : "?") + " " +
                            verdict.text,
-                       kGoOn);
+                       kHowToResume);
   }
 
-  void give_up(const Error& error, bool leader_says_it) const {
+  void give_up(const Error& error, bool leader_prints_it) const {
     report(error);
-    request_.give_up(error, leader_says_it);
+    request_.give_up(error, leader_prints_it);
   }
 
   const LaunchRequest request_;

@@ -1,10 +1,9 @@
-// A process's place among the ranks of a training, from start to end: MPI, the
-// heartbeat, the comparison before step 0, and how it ends. For a process that
-// no launcher of MPI started the same without the others.
+// One rank of a training, from start to end: MPI, the heartbeat, the comparison
+// before step 0, and how it ends. A process without a launcher of MPI is the
+// only rank.
 //
-// No type of LibTorch or MPI is seen from outside. Nothing here prints: what is
-// to be said goes to the hook, for a lost rank ends the process from a thread
-// of its own.
+// No type of LibTorch or MPI is seen from outside. Nothing here prints: errors
+// go to the hook, because a lost rank ends the process from another thread.
 
 #pragma once
 
@@ -30,13 +29,13 @@ struct LaunchRequest {
   Seconds set_up_limit{120}, least_limit{10};
   std::string inject;           // see injection.h; empty for none
   std::filesystem::path run;    // for failure reports
-  std::function<int()> signal;  // that this process has got, or 0
-  // Ends the process with the error's code; says one line before, unless the
-  // leader does so for all. Called from any thread.
-  std::function<void(const Error&, bool leader_says_it)> give_up;
+  std::function<int()> signal;  // that this rank has received, or 0
+  // Ends the process with the error's code. Prints one line before that, unless
+  // rank 0 does so for all. Called on any thread.
+  std::function<void(const Error&, bool leader_prints_it)> give_up;
 };
 
-// Parameters of the comparison; see agreement.h.
+// What ranks compare; see agreement.h.
 using Intentions = std::vector<std::pair<std::string, std::string>>;
 
 class Launch {
@@ -50,20 +49,20 @@ class Launch {
   virtual int size() const = 0;
   bool leads() const { return rank() == 0; }
   virtual Transport* transport() = 0;
-  // A signal that any rank has got.
+  // A signal that any rank has received.
   virtual int signal() const = 0;
 
   // Compares with the other ranks and checks their number and hosts; from then
-  // on they watch each other. The same failure on every rank. `cluster` may be
-  // null.
+  // on they watch each other. Every rank fails with the same error. `cluster`
+  // may be null.
   virtual Result<void> agree(const Result<Intentions>& mine, const Plan& plan,
                              const Cluster* cluster) = 0;
 
   // Writes failure_RANK.json.
   virtual void report(const Error& error) const = 0;
-  // The leader lets the others go with this exit code, or a follower has been
-  // let go. If all `ended_well` MPI ends, too; after a failure it may not be
-  // able to, and the process is to end with _exit().
+  // Rank 0 shuts the others down with this exit code, or another rank has been
+  // shut down. If training `ended_well` MPI ends, too; after a failure it may
+  // hang, and the process must end with _exit().
   virtual void finish(int exit_code, const std::string& text,
                       bool ended_well) = 0;
 };

@@ -1,5 +1,3 @@
-// Bytes for another process; see packing.h.
-
 #include "pipewright/runtime/ranks/packing.h"
 
 #include <cstring>
@@ -30,8 +28,7 @@ void Packer::tensors(const Tensors& tensors) {
 
 void Unpacker::copy(void* to, std::size_t size) {
   PIPEWRIGHT_CHECK(size <= rest_.size(),
-                   "a message of another process ends "
-                   "too early");
+                   "a message of another rank ends too early");
   if (size > 0) std::memcpy(to, rest_.data(), size);
   rest_.remove_prefix(size);
 }

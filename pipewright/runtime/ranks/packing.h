@@ -1,6 +1,6 @@
-// Numbers, texts and tensors as bytes that another process of the same build
-// reads back. Not a file format: nothing is versioned, and both ends have the
-// same byte order.
+// Numbers, texts and tensors as bytes that another rank of the same build reads
+// back. Not a file format: there is no version, and both ends have the same
+// byte order.
 
 #pragma once
 

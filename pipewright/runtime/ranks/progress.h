@@ -1,5 +1,5 @@
-// Where the workers of a process are: written by them at each action, read by
-// the heartbeat and by whoever reports a failure. Nothing here judges.
+// Where the workers of a rank are: written by them at each action, read by the
+// heartbeat and by failure reports. Nothing here judges.
 
 #pragma once
 
@@ -18,13 +18,13 @@ namespace pipewright {
 
 enum class Phase : std::int32_t {
   SetUp,    // before the first run
-  Between,  // runs: reports, checkpoints
+  Between,  // two runs: reports, checkpoints
   Computes,
-  Waits,  // for what another worker has to give
+  Waits,  // for another worker
 };
 
-// An action of a worker, with step and microbatch as a person counts them: the
-// step that is made, from 1, and the microbatch within it.
+// An action of a worker, with the step counted from 1 and the microbatch within
+// that step.
 struct Place {
   WorkerId worker;
   StageId stage;

@@ -1,4 +1,4 @@
-// Reports of a run from all processes; see run_report.h.
+// Reports of a run from all ranks; see run_report.h.
 
 #include "pipewright/runtime/ranks/run_report.h"
 
@@ -27,8 +27,8 @@ std::optional<Error> unpacked_failure(Unpacker& bytes) {
   return error;
 }
 
-// What all are told.
-void pack_verdict(Packer& packer, const RunReport& report) {
+// What every rank gets.
+void pack_shared(Packer& packer, const RunReport& report) {
   pack(packer, report.failure);
   pack(packer, report.not_finite);
   packer.numbers(report.versions);
@@ -36,7 +36,7 @@ void pack_verdict(Packer& packer, const RunReport& report) {
   packer.number(report.duration);
 }
 
-void add_verdict(RunReport& all, Unpacker& bytes) {
+void add_shared(RunReport& all, Unpacker& bytes) {
   std::optional<Error> failure = unpacked_failure(bytes);
   if (!all.failure) all.failure = std::move(failure);
   std::optional<Error> not_finite = unpacked_failure(bytes);
@@ -51,7 +51,7 @@ void add_verdict(RunReport& all, Unpacker& bytes) {
 
 std::string packed(const RunReport& report) {
   Packer packer;
-  pack_verdict(packer, report);
+  pack_shared(packer, report);
   packer.numbers(report.losses);
   packer.numbers(report.spans);
   packer.number(report.memory.size());
@@ -63,7 +63,7 @@ std::string packed(const RunReport& report) {
 }
 
 void add(RunReport& all, Unpacker bytes) {
-  add_verdict(all, bytes);
+  add_shared(all, bytes);
   const auto losses = bytes.numbers<PartialLoss>();
   all.losses.insert(all.losses.end(), losses.begin(), losses.end());
   const auto spans = bytes.numbers<Span>();
@@ -76,16 +76,16 @@ void add(RunReport& all, Unpacker bytes) {
 
 }  // namespace
 
-RunReport joined(Transport& transport, RunReport mine) {
+RunReport combine_reports(Transport& transport, RunReport mine) {
   if (transport.is_alone()) return mine;
   RunReport all;
-  for (const std::string& bytes : transport.gathered(packed(mine)))
+  for (const std::string& bytes : transport.gather(packed(mine)))
     add(all, Unpacker(bytes));
-  Packer verdict;
-  pack_verdict(verdict, all);
-  const std::string answer = transport.broadcast(verdict.take());
+  Packer shared;
+  pack_shared(shared, all);
+  const std::string answer = transport.broadcast(shared.take());
   Unpacker bytes(answer);
-  add_verdict(all, bytes);
+  add_shared(all, bytes);
   return all;
 }
 

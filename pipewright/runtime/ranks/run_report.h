@@ -1,5 +1,5 @@
-// What the workers of a process leave behind after a run, and how the leader
-// gets that of all processes.
+// What the workers of a rank report after a run, and how rank 0 gets the
+// reports of all ranks.
 
 #pragma once
 
@@ -20,7 +20,7 @@ struct RunReport {
   std::optional<Error> not_finite;  // weights at the end
   // By ParameterId: the newest version that any worker has, counted in the run.
   std::vector<std::int32_t> versions;
-  // Whether all workers can go back to their optimizers' state before it.
+  // Whether all workers can restore their optimizers' state before the run.
   bool is_remembered = true;
   Seconds duration;
   std::vector<PartialLoss> losses;
@@ -28,8 +28,8 @@ struct RunReport {
   std::vector<std::pair<WorkerId, Bytes>> memory;  // at its peak
 };
 
-// The leader gets losses, spans and memory of all processes; all get the
+// Rank 0 gets the losses, spans and memory of all ranks; every rank gets the
 // failures of any, the newest versions and the longest duration.
-RunReport joined(Transport& transport, RunReport mine);
+RunReport combine_reports(Transport& transport, RunReport mine);
 
 }  // namespace pipewright

@@ -1,5 +1,3 @@
-// Stream sockets; see sockets.h.
-
 #include "pipewright/runtime/ranks/sockets.h"
 
 #include <arpa/inet.h>
@@ -62,7 +60,7 @@ void Socket::close() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
-// A peer that does not read has a full buffer: it does not miss this one.
+// Where the buffer is full the peer is not reading, and the message is dropped.
 bool Socket::send(const void* bytes, std::size_t size) const {
   return fd_ >= 0 && ::send(fd_, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT) ==
                          static_cast<ssize_t>(size);
@@ -126,7 +124,7 @@ bool MessageReader::read(const Socket& socket) {
   while (true) {
     const ssize_t n = ::recv(socket.fd(), buffer, sizeof(buffer), MSG_DONTWAIT);
     if (n > 0) {
-      bytes_.append(buffer, static_cast<std::size_t>(n));
+      bytes_.append(buffer, n);
       continue;
     }
     return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);

@@ -1,5 +1,5 @@
-// Stream sockets for fixed-size messages between the processes of a run: just
-// what the heartbeat needs.
+// TCP sockets for fixed-size messages between ranks: just what the heartbeat
+// needs.
 
 #pragma once
 
@@ -24,7 +24,7 @@ class Socket {
   int fd() const { return fd_; }
   bool is_open() const { return fd_ >= 0; }
 
-  // Never waits: false if it cannot be sent now or any more.
+  // Never waits: false if it cannot be sent now, or the connection is closed.
   bool send(const void* bytes, std::size_t size) const;
 
  private:
@@ -46,11 +46,11 @@ std::vector<std::string> own_addresses();
 Socket connected(const std::vector<std::string>& addresses, int port,
                  Seconds within);
 
-// What has arrived, in whole messages.
+// Splits what has arrived into messages.
 class MessageReader {
  public:
   explicit MessageReader(std::size_t size) : size_(size) {}
-  // Reads what is there without waiting. False at the end of the stream.
+  // Reads what is there without waiting. False when the connection is closed.
   bool read(const Socket& socket);
   bool next(void* message);
 

@@ -1,4 +1,4 @@
-// State between processes; see state_exchange.h.
+// State between ranks; see state_exchange.h.
 
 #include "pipewright/runtime/ranks/state_exchange.h"
 
@@ -77,8 +77,8 @@ SharedState::SharedState(const Network& network, const Program& program,
   if (transport.is_alone()) return;
   const bool overlaps = program.minibatches_outside > 0;
   for (const auto& [id, holders] : holders_of(network, program)) {
-    // Replicas have the same bits. So have the owners of a tied parameter, but
-    // where each stage has its own delay and rate.
+    // Replicas have the same bits. So have the owners of a tied parameter,
+    // unless each stage has its own delay and rate.
     if (holders.owners.empty() ||
         (holders.all == holders.owners && (holders.groups == 1 || !overlaps)))
       continue;
@@ -91,11 +91,11 @@ SharedState::SharedState(const Network& network, const Program& program,
   }
 }
 
-PartialState exchanged(Transport& transport, const PartialState& mine) {
+PartialState exchange_state(Transport& transport, const PartialState& mine) {
   Packer packer;
   pack(packer, mine);
   PartialState all;
-  for (const std::string& bytes : transport.gathered(packer.take())) {
+  for (const std::string& bytes : transport.gather(packer.take())) {
     Unpacker unpacker(bytes);
     add(all, unpacker);
   }
@@ -133,9 +133,9 @@ TrainingState unpacked_state(std::string_view bytes) {
   return state;
 }
 
-TrainingState gathered_state(Transport& transport, TrainingState mine,
-                             const std::vector<bool>& has_parameter,
-                             const std::vector<bool>& has_statistics) {
+TrainingState gather_state(Transport& transport, TrainingState mine,
+                           const std::vector<bool>& has_parameter,
+                           const std::vector<bool>& has_statistics) {
   if (transport.is_alone()) return mine;
   TrainingState part = mine;
   for (std::size_t i = 0; i < has_parameter.size(); ++i)
@@ -146,7 +146,7 @@ TrainingState gathered_state(Transport& transport, TrainingState mine,
     }
   for (std::size_t l = 0; l < has_statistics.size(); ++l)
     if (!has_statistics[l]) part.statistics[l].clear();
-  auto all = transport.gathered(packed(part));
+  auto all = transport.gather(packed(part));
   for (auto bytes = all.rbegin(); bytes != all.rend(); ++bytes) {
     TrainingState theirs = unpacked_state(*bytes);
     for (std::size_t i = 0; i < has_parameter.size(); ++i) {

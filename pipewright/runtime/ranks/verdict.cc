@@ -1,4 +1,4 @@
-// Who has failed; see verdict.h.
+// Which rank has failed; see verdict.h.
 
 #include "pipewright/runtime/ranks/verdict.h"
 
@@ -60,27 +60,27 @@ std::optional<Verdict> verdict(const std::vector<RankView>& ranks,
     return rank.is_closed ? "was lost, last seen " + place_text(rank.last) : "";
   };
   const auto silent = [&](const RankView& rank) -> std::string {
-    // Beats come whatever the worker does: nothing but set-up excuses silence,
-    // and once a step is done it is over, though a quick rank may have stopped
-    // before it could say so.
+    // Heartbeats do not depend on the worker, so only set-up excuses silence.
+    // Set-up is over when any rank has done a step, even if this rank fell
+    // silent before it could report that.
     const bool sets_up =
         rank.last.phase == Phase::SetUp && longest == Seconds(0);
     const Seconds limit =
         sets_up ? limits.set_up : stall_limit(limits, longest);
     if (now - rank.heard <= limit) return "";
-    return "is silent for " + of_limit(now - rank.heard, limit) +
+    return "has been silent for " + of_limit(now - rank.heard, limit) +
            ", last seen " + place_text(rank.last);
   };
   const auto stuck = [&](const RankView& rank) -> std::string {
     const Seconds limit = limit_of(rank, limits, longest);
     if (rank.last.phase == Phase::Waits || now - rank.changed <= limit)
       return "";
-    return "does not get on for " + of_limit(now - rank.changed, limit) + " " +
-           place_text(rank.last);
+    return "has made no progress for " + of_limit(now - rank.changed, limit) +
+           " " + place_text(rank.last);
   };
   if (auto found = first(gone)) return found;
   if (auto found = first(silent)) return found;
-  // Those between runs wait for whoever still runs: blame that one first.
+  // Ranks between runs wait for those that still run: look at these first.
   if (auto found = first([&](const RankView& rank) {
         return rank.last.phase == Phase::Computes ? stuck(rank) : "";
       }))
@@ -92,8 +92,8 @@ std::optional<Verdict> verdict(const std::vector<RankView>& ranks,
                now - rank.changed > limit_of(rank, limits, longest) * 2;
       });
   if (!all_wait || ranks.empty()) return std::nullopt;
-  return Verdict{
-      0, "and all others wait for each other, it " + place_text(ranks[0].last)};
+  return Verdict{0, "and all other ranks wait for each other; it is " +
+                        place_text(ranks[0].last)};
 }
 
 }  // namespace pipewright

@@ -1,5 +1,4 @@
-// Which rank has failed, from what is known of all: a pure function of beats
-// and clocks, for the heartbeat.
+// Which rank has failed: a pure function of the heartbeats and a clock.
 
 #pragma once
 
@@ -15,8 +14,8 @@ namespace pipewright {
 struct Limits {
   Seconds set_up{120};      // until the first run
   Seconds checkpoint{600};  // between runs
-  Seconds least{10};        // for anything else, and ...
-  double steps = 10;        // ... as many of the longest step so far
+  Seconds least{10};        // for anything else, or, if that is longer,
+  double steps = 10;        // this many of the longest step so far
 };
 
 // How long a rank may be silent, or at one action, during a run.
@@ -25,21 +24,21 @@ Seconds stall_limit(const Limits& limits, Seconds longest_step);
 // What is known of a rank. Times count from any start.
 struct RankView {
   Snapshot last;
-  Seconds heard;              // when the last beat came
-  Seconds changed;            // when its count last moved on
+  Seconds heard;              // when the last heartbeat came
+  Seconds changed;            // when its count last changed
   bool is_closed = false;     // its connection has ended ...
-  bool has_finished = false;  // ... after it said so
+  bool has_finished = false;  // ... after it announced that
 };
 
 struct Verdict {
   int rank = -1;
-  // "was lost, last seen at step 5, ..."; who comes before it.
+  // "was lost, last seen at step 5, ...", without the rank.
   std::string text;
 };
 
-// Nobody, as long as all do something or wait for someone who does. A rank that
-// has gone comes before a silent one, a silent one before one that does not get
-// on, and that before those that wait for it.
+// None while every rank makes progress or waits for one that does. Checks for a
+// rank that is gone first, then for a silent one, then for one that makes no
+// progress, and last for ranks that all wait.
 std::optional<Verdict> verdict(const std::vector<RankView>& ranks,
                                const Limits& limits, Seconds now);
 

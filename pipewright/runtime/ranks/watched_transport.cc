@@ -1,4 +1,4 @@
-// Channels with a witness; see watched_transport.h.
+// Channels that report progress; see watched_transport.h.
 
 #include "pipewright/runtime/ranks/watched_transport.h"
 
@@ -9,8 +9,8 @@
 namespace pipewright {
 namespace {
 
-// The first tensor of real numbers, replaced by one of no numbers. The original
-// may be someone else's.
+// Replaces the first tensor of real numbers by one of NaNs. The original may be
+// in use elsewhere.
 bool poison(Values& values) {
   for (auto& tensors : values)
     for (at::Tensor& tensor : tensors) {
@@ -21,7 +21,7 @@ bool poison(Values& values) {
   return false;
 }
 
-// Says for its lifetime that a worker waits.
+// The worker waits while this object lives.
 class Waiting {
  public:
   explicit Waiting(Progress& progress) : progress_(progress) {
@@ -45,7 +45,7 @@ class WatchedChannel final : public Channel {
         rank_(rank),
         num_microbatches_(num_microbatches) {}
 
-  // What is still under way is others' business.
+  // Messages under way are waited for.
   ~WatchedChannel() override { progress_.enter(Phase::Waits); }
 
   void before(const Action& action, std::int64_t microbatch) override {
@@ -53,12 +53,9 @@ class WatchedChannel final : public Channel {
     if (injection_ && !is_injected_) inject_here(action, microbatch);
     inner_->before(action, microbatch);
   }
-  void count_in(std::vector<TensorHeap*> heaps) override {
-    inner_->count_in(std::move(heaps));
-  }
   void send(TransferId transfer, std::int32_t key, Values&& values) override {
     if (is_poisoned_ && poison(values)) is_poisoned_ = false;
-    const Waiting waiting(progress_);  // for a receiver that is far behind
+    const Waiting waiting(progress_);  // a receiver may be far behind
     inner_->send(transfer, key, std::move(values));
   }
   void post(TransferId transfer, std::int32_t key) override {
@@ -107,8 +104,8 @@ class WatchedTransport final : public Transport {
         progress_(progress),
         injection_(std::move(injection)) {}
 
-  int process() const override { return inner_->process(); }
-  int num_processes() const override { return inner_->num_processes(); }
+  int rank() const override { return inner_->rank(); }
+  int num_ranks() const override { return inner_->num_ranks(); }
   bool is_here(WorkerId worker) const override {
     return inner_->is_here(worker);
   }
@@ -122,19 +119,19 @@ class WatchedTransport final : public Transport {
     std::size_t next = 0;
     for (int w = 0; w < program.num_workers(); ++w) {
       if (!is_here(WorkerId(w))) continue;
-      // Where all workers are in one process, a rank is a worker.
-      const int rank = inner_->is_alone() ? w : inner_->process();
+      // Without a launcher, --inject rank=N means worker N.
+      const int injected = inner_->is_alone() ? w : inner_->rank();
       auto& channel = channels[next++];
-      channel = std::make_unique<WatchedChannel>(std::move(channel), progress_,
-                                                 injection_, WorkerId(w), rank,
-                                                 program.num_microbatches);
+      channel = std::make_unique<WatchedChannel>(
+          std::move(channel), progress_, injection_, WorkerId(w), injected,
+          program.num_microbatches);
     }
     return channels;
   }
 
-  std::vector<std::string> gathered(std::string mine) override {
+  std::vector<std::string> gather(std::string mine) override {
     progress_.enter(Phase::Between);
-    return inner_->gathered(std::move(mine));
+    return inner_->gather(std::move(mine));
   }
   std::string broadcast(std::string leaders) override {
     progress_.enter(Phase::Between);

@@ -1,5 +1,5 @@
-// A transport that notes where its workers are, and where a fault is to be
-// injected lets it happen. Everything else is the inner transport's.
+// A transport that records where its workers are and injects faults. Everything
+// else is the inner transport's.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace pipewright {
 
-// `progress` outlives the transport.
+// `progress` must outlive the transport.
 std::unique_ptr<Transport> watched_transport(
     std::unique_ptr<Transport> inner, Progress& progress,
     std::optional<Injection> injection);

@@ -150,9 +150,8 @@ class Interpreter {
                 ? source_(from.input, action.microbatch)
                       .narrow(0, samples.first, samples.end - samples.first)
                 : output(worker, from.layer, action.microbatch, samples));
-      ForwardContext context{settings_.seed, action.microbatch,
-                             samples.first,  program_.microbatch,
-                             true,           nullptr};
+      ForwardContext context{settings_.seed, action.microbatch, samples.first,
+                             true, nullptr};
       Tensors& statistics = worker.statistics.at(id);
       if (!again && !statistics.empty()) context.statistics = &statistics;
       Forwarded done = network_.functions[id.index()]->forward(
@@ -270,7 +269,7 @@ class Interpreter {
                     own.contributions);
     parts.push_back(std::move(own));
     if (static_cast<int>(parts.size()) ==
-        participants_[action.reduction.index()].givers)
+        participants_[action.reduction.index()].num_contributors())
       sums_[{action.reduction.value, action.microbatch}] =
           reduction_sums(program_.reduction(action.reduction), parts);
   }
@@ -303,7 +302,7 @@ class Interpreter {
       if (program_.reduction(r).is_norm)
         clip(gradients,
              sums_.at({r.value, action.microbatch})[0].item<double>(),
-             settings_.most_norm);
+             settings_.max_norm);
     for (std::size_t g = 0; g < program_.weight_groups.size(); ++g)
       if (program_.weight_groups[g].owner == action.stage)
         worker.groups.at(WeightGroupId(g))

@@ -57,9 +57,8 @@ class SequentialTrainer {
   void forward(std::int64_t microbatch) {
     outputs_.assign(num_layers_, {});
     privates_.assign(num_layers_, {});
-    ForwardContext context{
-        settings_.seed,          microbatch, 0, shape_.microbatch,
-        settings_.is_training(), nullptr};
+    ForwardContext context{settings_.seed, microbatch, 0,
+                           settings_.is_training(), nullptr};
     for (std::size_t i = 0; i < num_layers_; ++i) {
       const Layer& layer = network_.model.layer(LayerId(i));
       Tensors inputs;
@@ -119,7 +118,7 @@ class SequentialTrainer {
       for (std::size_t j = 0; j < parameters.size(); ++j)
         add(sums[parameters[j].index()], gradients_[i][j]);
     }
-    if (settings_.most_norm > 0) clip(sums, norm_of(sums), settings_.most_norm);
+    if (settings_.max_norm > 0) clip(sums, norm_of(sums), settings_.max_norm);
     for (std::size_t id = 0; id < sums.size(); ++id) {
       Tensors& state = state_[id];
       at::Tensor& tensor = trained_.parameters[id];

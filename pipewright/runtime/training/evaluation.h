@@ -1,4 +1,4 @@
-// How good a model is on samples it has not learned from.
+// How good a model is on samples that it was not trained on.
 
 #pragma once
 
@@ -10,11 +10,12 @@
 namespace pipewright {
 
 struct Evaluation {
-  std::int64_t step = 0;  // done before it
+  std::int64_t step = 0;  // steps done before it
   std::int64_t samples = 0;
-  double loss = 0;                 // mean over samples
-  std::optional<double> accuracy;  // share of targets hit; none without classes
-  Seconds seconds;                 // it took
+  double loss = 0;  // mean over samples
+  std::optional<double>
+      accuracy;     // share of correct targets; none without classes
+  Seconds seconds;  // duration
 };
 
 }  // namespace pipewright

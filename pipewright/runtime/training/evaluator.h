@@ -1,6 +1,6 @@
-// Held-out samples through the pipeline that trains: forwards alone, by the
-// same executor on the same workers; batch-norm by running statistics, no
-// dropout. Which samples those are is not known here.
+// Evaluates held-out samples with the pipeline that trains: only forwards, on
+// the same workers; batch norm uses running statistics, and there is no
+// dropout.
 //
 //   Evaluator evaluator(model, program, held_out);
 //   Result<Evaluation> now = evaluator.run(executor.trained());
@@ -21,8 +21,8 @@ class Evaluator {
   // `program` is the one that trains.
   Evaluator(const Model& model, const Program& program, Dataset samples);
 
-  // Every sample once; the last microbatch is filled up with samples that are
-  // not counted. Fails as Executor::run().
+  // Runs every sample once; the last microbatch is filled up with samples that
+  // do not count. Fails as Executor::run() does.
   Result<Evaluation> run(const Trained& trained);
 
   const Dataset& samples() const { return *samples_; }

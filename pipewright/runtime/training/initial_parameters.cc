@@ -27,7 +27,7 @@ FirstUse first_use(const Model& model, ParameterId parameter) {
         std::find(layer.parameters.begin(), layer.parameters.end(), parameter);
     if (found != layer.parameters.end())
       return {LayerId(l), &layer,
-              static_cast<std::size_t>(found - layer.parameters.begin())};
+              std::size_t(found - layer.parameters.begin())};
   }
   PIPEWRIGHT_CHECK(false, model.parameter(parameter).name + " has no user");
 }

@@ -1,6 +1,5 @@
-// Parameters as they are before the first step: drawn from a random stream
-// keyed by (seed, parameter name), so that no partition, worker or order
-// changes them.
+// Parameters before the first step: drawn from a random stream keyed by (seed,
+// parameter name), so that they do not depend on cuts, workers or order.
 
 #pragma once
 
@@ -11,7 +10,7 @@
 
 namespace pipewright {
 
-// How is decided by the first layer that uses it:
+// The first layer that uses the parameter decides how:
 //   linear, conv2d   uniform within 1 / sqrt(inputs of one output)
 //   lstm             uniform within 1 / sqrt(hidden)
 //   norms            ones for the gain, zeros for the shift

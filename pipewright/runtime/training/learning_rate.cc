@@ -10,10 +10,10 @@
 namespace pipewright {
 namespace {
 
-Error unreadable(const std::string& text) {
+Error unknown_schedule(const std::string& text) {
   const std::vector<std::string> known = {"constant", "step:N,FACTOR", "cosine",
                                           "cosine:LOWEST", "inverse-sqrt"};
-  return bad_configuration("no schedule of rates: \"" + text + "\"",
+  return bad_configuration("unknown --lr-schedule \"" + text + "\"",
                            suggestion(text, known));
 }
 
@@ -43,31 +43,33 @@ double LearningRate::at(std::int64_t step, std::int64_t total) const {
 Result<LearningRate> parse_learning_rate(const std::string& text, double rate,
                                          std::int64_t warm_up) {
   if (!std::isfinite(rate) || rate < 0)
-    return bad_configuration("a learning rate of " + to_text(rate));
+    return bad_configuration("--lr is " + to_text(rate) +
+                             "; it must be a number of at least 0");
   if (warm_up < 0)
-    return bad_configuration("a warm-up of " + std::to_string(warm_up) +
-                             " steps");
+    return bad_configuration("--warm-up is " + std::to_string(warm_up) +
+                             "; it must be at least 0");
   LearningRate result;
   result.rate = rate;
   result.warm_up = warm_up;
   const auto parts = split(text, ':');
-  const auto figures = parts.size() == 2 ? split(parts[1], ',')
+  const auto numbers = parts.size() == 2 ? split(parts[1], ',')
                                          : std::vector<std::string_view>();
-  if (parts.size() > 2) return unreadable(text);
-  if (parts[0] == "step" && figures.size() == 2) {
-    const auto every = parse_integer(figures[0]);
-    const auto factor = parse_real(figures[1]);
+  if (parts.size() > 2) return unknown_schedule(text);
+  if (parts[0] == "step" && numbers.size() == 2) {
+    const auto every = parse_integer(numbers[0]);
+    const auto factor = parse_real(numbers[1]);
     if (!every || *every < 1 || !factor || *factor <= 0)
-      return unreadable(text);
+      return unknown_schedule(text);
     result.shape = LearningRate::Shape::Step;
     result.every = *every;
     result.factor = *factor;
     return result;
   }
-  if (parts[0] == "cosine" && figures.size() <= 1) {
+  if (parts[0] == "cosine" && numbers.size() <= 1) {
     const std::optional<double> lowest =
-        figures.empty() ? 0.0 : parse_real(figures[0]);
-    if (!lowest || !(*lowest >= 0) || *lowest > rate) return unreadable(text);
+        numbers.empty() ? 0.0 : parse_real(numbers[0]);
+    if (!lowest || !(*lowest >= 0) || *lowest > rate)
+      return unknown_schedule(text);
     result.shape = LearningRate::Shape::Cosine;
     result.lowest = *lowest;
     return result;
@@ -75,7 +77,7 @@ Result<LearningRate> parse_learning_rate(const std::string& text, double rate,
   if (text == "inverse-sqrt")
     result.shape = LearningRate::Shape::InverseSqrt;
   else if (text != "constant")
-    return unreadable(text);
+    return unknown_schedule(text);
   return result;
 }
 

@@ -1,5 +1,5 @@
-// How the learning rate goes over a run, step by step; S is the rate asked for,
-// W the steps of warm-up, T those of the whole run:
+// The learning rate of each step k of a run. S is the rate asked for, W the
+// steps of warm-up, T the steps of the whole run:
 //
 //   warm-up       S (k + 1) / W        while k < W; then
 //   constant      S
@@ -30,7 +30,7 @@ struct LearningRate {
   double factor = 0.1;     // Step
   double lowest = 0;       // Cosine
 
-  // Of step k of `total`.
+  // The rate of step k of `total`.
   double at(std::int64_t step, std::int64_t total) const;
 };
 

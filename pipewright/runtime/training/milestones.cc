@@ -5,11 +5,11 @@
 namespace pipewright {
 namespace {
 
-// A piece is long enough that starting threads does not count, and short enough
-// to answer a signal.
+// Long enough that the start of a piece does not count, and short enough to
+// react to a signal.
 constexpr Seconds kPiece{0.4};
-constexpr std::int64_t kMostStepsInPiece = 64;
-constexpr std::int64_t kMostStepsUndrained = 1000;
+constexpr std::int64_t kMaxStepsInPiece = 64;
+constexpr std::int64_t kMaxStepsUndrained = 1000;
 
 std::int64_t next_multiple(std::int64_t done, std::int64_t every) {
   return (done / every + 1) * every;
@@ -17,7 +17,7 @@ std::int64_t next_multiple(std::int64_t done, std::int64_t every) {
 
 }  // namespace
 
-// The last step of an epoch is the one in which its last sample is seen.
+// The last step of an epoch is the one that trains on its last sample.
 std::int64_t Milestones::next_evaluation(std::int64_t done) const {
   if (evaluate_every > 0) return next_multiple(done, evaluate_every);
   std::int64_t epochs = done * minibatch / samples;
@@ -53,10 +53,10 @@ std::int64_t Milestones::piece(std::int64_t done,
     if (!step) return 1;
     const auto fitting = static_cast<std::int64_t>(kPiece / *step);
     return std::clamp<std::int64_t>(fitting, 1,
-                                    std::min(steps, kMostStepsInPiece));
+                                    std::min(steps, kMaxStepsInPiece));
   }
   // What remains must be enough to fill and drain once more.
-  steps = std::max(std::min(steps, kMostStepsUndrained), outside);
+  steps = std::max(std::min(steps, kMaxStepsUndrained), outside);
   return total - done - steps < outside ? total - done : steps;
 }
 

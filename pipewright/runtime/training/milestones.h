@@ -1,5 +1,5 @@
-// Where a run of training stops for a moment: to write a checkpoint, to
-// evaluate, to answer a signal, to end. Counts steps and nothing else.
+// The steps at which a training pauses: to write a checkpoint, to evaluate, to
+// react to a signal, to end. A piece is what runs between two pauses.
 
 #pragma once
 
@@ -17,16 +17,16 @@ struct Milestones {
   std::int64_t evaluate_every = 0;  // 0: when an epoch has been seen
   std::int64_t samples = 1;         // of an epoch
   std::int64_t minibatch = 1;
-  // Steps that fill and drain the pipeline; 0 where every step does.
+  // Minibatches that fill and drain the pipeline; 0 if every step does both.
   std::int64_t outside = 0;
-  // Steps at the start that fill nothing, after which one stops.
+  // Synchronous steps at the start, after which training pauses.
   std::int64_t warm_up = 0;
 
-  // Steps to go from `done` until the next stop. `step` is how long one takes,
-  // if that is known: pieces that fill nothing stop for signals, too.
+  // Steps from `done` to the next pause. `step` is how long one takes, if that
+  // is known: synchronous pieces are kept short, to react to signals.
   std::int64_t piece(std::int64_t done, std::optional<Seconds> step) const;
 
-  // Whether one of a sort lies behind `before`, and at or before `done`.
+  // Whether there is one after `before`, at or before `done`.
   bool passes_checkpoint(std::int64_t before, std::int64_t done) const;
   bool passes_evaluation(std::int64_t before, std::int64_t done) const;
 

@@ -23,16 +23,16 @@ Json to_json(const Evaluation& evaluation) {
   return json;
 }
 
-// That a checkpoint fits, as far as the file system says.
-Result<void> check_room(const fs::path& run, Bytes checkpoint) {
+// Whether a checkpoint fits on the disk, as far as the file system says.
+Result<void> check_space(const fs::path& run, Bytes checkpoint) {
   std::error_code failed;
   const fs::space_info space = fs::space(run, failed);
-  if (failed) return {};  // it does not say
+  if (failed) return {};  // unknown
   const Bytes free(static_cast<std::int64_t>(
       std::min<std::uintmax_t>(space.available, std::uintmax_t{1} << 62)));
   if (checkpoint <= free) return {};
   return Error{ErrorCode::CannotWrite,
-               "a checkpoint takes " + to_text(checkpoint) + ", and " +
+               "a checkpoint takes " + to_text(checkpoint) + ", but only " +
                    to_text(free) + " are free",
                run.string(),
                "make room, or choose another --run",
@@ -54,9 +54,9 @@ Result<RunFolder> RunFolder::open(const TrainRequest& request,
                  "choose another --run",
                  {}};
   if (!request.resume && has_checkpoint(request.run))
-    return bad_configuration(request.run.string() + " has a run already",
-                             "go on with --resume, or choose another --run");
-  if (auto fits = check_room(request.run, checkpoint); !fits)
+    return bad_configuration(request.run.string() + " already has a run",
+                             "continue with --resume, or choose another --run");
+  if (auto fits = check_space(request.run, checkpoint); !fits)
     return fits.error();
   if (auto written = write_file(request.run / "plan.json",
                                 pipewright::to_json(request.plan).to_text());
@@ -95,7 +95,7 @@ Result<void> RunFolder::add_line(const Json& line) {
     metrics_size_ += text.size();
     return {};
   }
-  // Part of a line would spoil the next one, which may find room again.
+  // Removes the part of the line that was written: the next line may succeed.
   const fs::path file = path_ / "metrics.jsonl";
   std::error_code ignored;
   metrics_.close();

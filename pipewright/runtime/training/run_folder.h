@@ -1,4 +1,4 @@
-// The files of a run but its checkpoints; see trainer.h.
+// The files of a run, except its checkpoints; see trainer.h.
 
 #pragma once
 
@@ -7,19 +7,20 @@
 
 #include "pipewright/base/json.h"
 #include "pipewright/base/result.h"
-#include "pipewright/runtime/training/trainer.h"
+#include "pipewright/runtime/training/train_report.h"
+#include "pipewright/runtime/training/train_request.h"
 
 namespace pipewright {
 
 class RunFolder {
  public:
-  // Makes it and writes plan.json, so that a folder that cannot be written is
-  // known before the first step; so is one without room for a checkpoint.
-  // Fails with CannotCreate or CannotWrite, or with BadConfiguration if it has
-  // a run that is not to be resumed.
+  // Creates the folder and writes plan.json, so that a folder that cannot be
+  // written, or a disk that is too full for a checkpoint, is found before the
+  // first step. Fails with CannotCreate or CannotWrite, or with
+  // BadConfiguration if the folder has a run that is not to be resumed.
   static Result<RunFolder> open(const TrainRequest& request, Bytes checkpoint);
 
-  // A line of metrics.jsonl: all of it or, with CannotWrite, nothing.
+  // Adds a line to metrics.jsonl: the whole line or, with CannotWrite, nothing.
   Result<void> add(const StepReport& step);
   Result<void> add(const Evaluation& evaluation);
   // trace.json and summary.json.

@@ -1,4 +1,4 @@
-// Pieces of a run; see trainer.h.
+// Training piece by piece; see trainer.h.
 
 #include "pipewright/runtime/training/trainer.h"
 
@@ -21,7 +21,7 @@
 namespace pipewright {
 namespace {
 
-// A figure of /proc/self/status in bytes; 0 where there is none.
+// A number of /proc/self/status in bytes; 0 if there is none.
 Bytes process_memory(const std::string& key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -31,7 +31,7 @@ Bytes process_memory(const std::string& key) {
   return Bytes(0);
 }
 
-// What a run trains on, and what it does not.
+// What a run trains on, and what it evaluates on.
 struct SampleSets {
   Dataset training;
   std::optional<Dataset> held_out;
@@ -42,8 +42,8 @@ Result<SampleSets> open_samples(const Model& model,
   PIPEWRIGHT_TRY(Dataset all, open_dataset(request.data, model));
   if (request.held_out_share > 0) {
     if (all.num_samples < 2)
-      return bad_configuration("one sample cannot be split",
-                               "evaluate on data of its own");
+      return bad_configuration("the data has one sample, which cannot be split",
+                               "evaluate on other data with --eval");
     Split parts = split(all, request.held_out_share, request.seed);
     return SampleSets{std::move(parts.rest), std::move(parts.held_out)};
   }
@@ -65,7 +65,7 @@ TrainingSettings settings_of(const TrainRequest& request,
   TrainingSettings result;
   result.seed = request.seed;
   result.optimizer = std::move(optimizer);
-  result.most_norm = request.most_norm;
+  result.max_norm = request.max_norm;
   result.learning_rate = [rate = request.rate, total](std::int64_t step) {
     return rate.at(step, total);
   };
@@ -122,7 +122,8 @@ class Trainer {
         return with_checkpoint(piece.error());
       if (hooks_.signal) report_.signal = hooks_.signal();
       const bool ends = report_.signal != 0 || done_ == milestones_.total;
-      if (auto told = evaluate_if_due(ends); !told) return told.error();
+      if (auto evaluated = evaluate_if_due(ends); !evaluated)
+        return evaluated.error();
       if (ends || milestones_.passes_checkpoint(tried_, done_)) {
         const Result<void> saved = save();
         if (!saved && ends) return with_checkpoint(saved.error());
@@ -141,13 +142,13 @@ class Trainer {
     return program_ == &request_.method.warm_up && done_ >= warm_up_steps();
   }
 
-  // Under the program of the step that comes next.
+  // With the program of the next step.
   void start_executor(const TrainingState* state) {
     program_ =
         done_ < warm_up_steps() ? &request_.method.warm_up : &request_.program;
     executor_.reset();
     if (request_.transport)
-      begin(*request_.transport, program_ == &request_.method.warm_up);
+      send_begin(*request_.transport, program_ == &request_.method.warm_up);
     executor_ = std::make_unique<Executor>(model_, *program_, settings_,
                                            request_.transport);
     if (state) executor_->resume(*state);
@@ -158,20 +159,19 @@ class Trainer {
     if (request_.held_out_share > 0)
       data += " less " + to_text(request_.held_out_share, 17);
     std::string optimizer = to_text(request_.optimizer);
-    if (request_.most_norm > 0)
-      optimizer += " clip=" + to_text(request_.most_norm, 17);
+    if (request_.max_norm > 0)
+      optimizer += " clip=" + to_text(request_.max_norm, 17);
     return {request_.plan.model, data, optimizer, request_.seed,
             request_.plan.minibatch};
   }
 
   Result<void> start() {
     if (request_.resume) {
-      std::vector<Error> passed_over;
-      PIPEWRIGHT_TRY(
-          const TrainingState state,
-          read_checkpoint(request_.run, model_, origin(), &passed_over));
-      for (const Error& error : passed_over)
-        warn(error.to_text() + "; going on from step " +
+      std::vector<Error> skipped;
+      PIPEWRIGHT_TRY(const TrainingState state,
+                     read_checkpoint(request_.run, model_, origin(), &skipped));
+      for (const Error& error : skipped)
+        warn(error.to_text() + "; resuming from step " +
              std::to_string(state.minibatches) + " instead");
       done_ = saved_ = tried_ = evaluated_ = state.minibatches;
       start_executor(&state);
@@ -184,7 +184,7 @@ class Trainer {
     if (left > 0 && left < milestones_.outside)
       return bad_configuration(
           std::to_string(left) + " steps cannot fill and drain this pipeline",
-          "it takes at least " + std::to_string(milestones_.outside));
+          "train at least " + std::to_string(milestones_.outside) + " more");
     return {};
   }
 
@@ -196,36 +196,36 @@ class Trainer {
     if (done) {
       times_.push_back(done->timeline.step_seconds);
       report_.timeline = std::move(done->timeline);
-      return tell(done->losses);
+      return report_steps(done->losses);
     }
     if (done.error().code == ErrorCode::LossNotFinite) {
-      // The executor is where the last good step left it, or, where that was
-      // not everyone's, where this piece began.
+      // The executor has the state after the last good step or, if the workers
+      // were not all at that step, before this piece.
       const std::vector<double>& losses = executor_->trained().losses;
-      if (auto told = tell(std::span(losses).subspan(known)); !told)
-        return told;
+      if (auto reported = report_steps(std::span(losses).subspan(known));
+          !reported)
+        return reported;
       if (done_ > saved_ && executor_->has_state())
         if (auto saved = save(); !saved) warn(not_saved(saved.error()));
     }
     return done.error();
   }
 
-  // Losses of microbatches, and the timeline of their steps in the report.
-  Result<void> tell(std::span<const double> losses) {
-    const auto microbatches =
-        static_cast<std::size_t>(request_.program.num_microbatches);
+  // The losses of the microbatches of some steps.
+  Result<void> report_steps(std::span<const double> losses) {
+    const std::size_t microbatches = request_.program.num_microbatches;
     for (std::size_t at = 0; at < losses.size(); at += microbatches) {
       double loss = 0;
       for (std::size_t m = 0; m < microbatches; ++m) loss += losses[at + m];
-      if (auto told =
-              tell(loss / static_cast<double>(microbatches), report_.timeline);
-          !told)
-        return told;
+      if (auto reported = report_step(loss / static_cast<double>(microbatches),
+                                      report_.timeline);
+          !reported)
+        return reported;
     }
     return {};
   }
 
-  Result<void> tell(double loss, const Timeline& timeline) {
+  Result<void> report_step(double loss, const Timeline& timeline) {
     StepReport step;
     step.rate = request_.rate.at(done_, milestones_.total);
     step.step = ++done_;
@@ -238,7 +238,7 @@ class Trainer {
     step.left = step.seconds * static_cast<double>(step.steps - done_);
     if (done_ == report_.first_step + 1) report_.first_loss = loss;
     report_.last_loss = loss;
-    note(folder_.add(step));
+    warn_if_missed(folder_.add(step));
     if (hooks_.on_step) hooks_.on_step(step);
     return {};
   }
@@ -254,17 +254,17 @@ class Trainer {
     evaluation.step = evaluated_ = done_;
     report_.evaluation = evaluation;
     if (hooks_.on_evaluation) hooks_.on_evaluation(evaluation);
-    note(folder_.add(evaluation));
+    warn_if_missed(folder_.add(evaluation));
     return {};
   }
 
   void warn(const std::string& text) const {
     if (hooks_.on_warning) hooks_.on_warning(text);
   }
-  // Lines of metrics are not worth an end; one that is missed is said, once.
-  void note(const Result<void>& added) {
+  // A line of metrics that cannot be written does not end training. Warns once.
+  void warn_if_missed(const Result<void>& added) {
     if (!added && !std::exchange(has_missed_lines_, true))
-      warn(added.error().to_text() + "; training goes on without such lines");
+      warn(added.error().to_text() + "; training goes on without these lines");
     if (added) has_missed_lines_ = false;
   }
   std::string not_saved(const Error& error) const {
@@ -333,7 +333,7 @@ std::int64_t steps_of(const TrainRequest& request, const SampleSets& samples) {
                          request.epochs);
 }
 
-// What a checkpoint takes on disk, nearly.
+// About what a checkpoint takes on disk.
 Bytes checkpoint_bytes(const Model& model, const Optimizer& optimizer) {
   Bytes bytes;
   for (const Parameter& parameter : model.parameters())
@@ -343,11 +343,12 @@ Bytes checkpoint_bytes(const Model& model, const Optimizer& optimizer) {
 
 }  // namespace
 
-LastWord follow_training(const Model& model, const TrainRequest& request) {
+Outcome follow_training(const Model& model, const TrainRequest& request) {
   const auto optimizer = make_optimizer(request.optimizer);
   const Result<SampleSets> samples = open_samples(model, request);
   const std::int64_t steps = samples ? steps_of(request, *samples) : 1;
-  // The leader has refused an unknown optimizer, too: it only dismisses.
+  // Rank 0 has refused an unknown optimizer, too, and only shuts this rank
+  // down.
   const TrainingSettings settings =
       settings_of(request, optimizer ? *optimizer : nullptr, steps);
   Result<MicrobatchSource> source = bad_configuration("no samples");
@@ -356,15 +357,15 @@ LastWord follow_training(const Model& model, const TrainRequest& request) {
                              {request.seed, request.plan.microbatch});
   else
     source = samples.error();
-  Order order = next_order(*request.transport);
-  while (order.command == Command::Begin) {
-    const bool is_warm_up = is_of_warm_up(order);
+  CommandMessage command = next_command(*request.transport);
+  while (command.command == Command::Begin) {
+    const bool is_warm_up = is_for_warm_up(command);
     Executor executor(model,
                       is_warm_up ? request.method.warm_up : request.program,
                       settings, request.transport);
-    order = executor.follow(source);
+    command = executor.follow(source);
   }
-  return last_word(order);
+  return outcome_of(command);
 }
 
 Result<TrainReport> train(const Model& model, const TrainRequest& request,
@@ -372,7 +373,9 @@ Result<TrainReport> train(const Model& model, const TrainRequest& request,
   PIPEWRIGHT_TRY(auto optimizer, make_optimizer(request.optimizer));
   PIPEWRIGHT_TRY(SampleSets samples, open_samples(model, request));
   const std::int64_t steps = steps_of(request, samples);
-  if (steps < 1) return bad_configuration("no step to train", "as --steps 100");
+  if (steps < 1)
+    return bad_configuration("there are no steps to train",
+                             "for example --steps 100");
   PIPEWRIGHT_TRY(RunFolder folder,
                  RunFolder::open(request, checkpoint_bytes(model, *optimizer)));
   Trainer trainer(model, request, hooks, std::move(samples), std::move(folder),

@@ -1,5 +1,3 @@
-// The rules that every way of running shares; see training.h.
-
 #include "pipewright/runtime/training/training.h"
 
 #include <ATen/Parallel.h>

@@ -1,6 +1,6 @@
-// What a run is told and what it answers, whoever runs it: the executor (a
-// thread per worker), the interpreter of a program, or the plain sequential
-// trainer. The three give the same bits where mathematics says so.
+// Settings and results of a run, for everything that can run a program: the
+// executor (a thread per worker), the interpreter of a program, and the plain
+// sequential trainer. They give the same bits where mathematics says so.
 
 #pragma once
 
@@ -16,23 +16,23 @@
 
 namespace pipewright {
 
-// One of the model's inputs for a whole microbatch of the run. Called from
-// several threads at once; the same question has the same answer.
+// One of the model's inputs for a whole microbatch of the run. Called on
+// several threads at once; the same arguments give the same tensor.
 using MicrobatchSource =
     std::function<at::Tensor(int input, std::int64_t microbatch)>;
 
 struct TrainingSettings {
   std::uint64_t seed = 1;  // of initial parameters and dropout
   std::shared_ptr<const Optimizer> optimizer;
-  // Of step k, counted from 0.
+  // The rate of step k, counted from 0.
   std::function<double(std::int64_t step)> learning_rate;
 
   // Above 0: gradients are clipped to this global norm, where the program has
   // one.
-  double most_norm = 0;
+  double max_norm = 0;
 
-  // Above 0: evaluation, which neither drops nor gathers statistics, and counts
-  // so many samples; those behind them only fill the last microbatch.
+  // Above 0: evaluation, without dropout and new statistics, which counts this
+  // many samples; those after them only fill the last microbatch.
   std::int64_t evaluated_samples = 0;
   bool is_training() const { return evaluated_samples == 0; }
 
@@ -51,24 +51,25 @@ struct Trained {
   std::vector<double> losses;       // mean of each microbatch
 };
 
-// The rate of step k at a stage whose forward reads `delay` steps behind:
+// The rate of step k at a stage whose forward reads weights that are `delay`
+// steps old:
 // rate / max(1, delay)^(1 - min((k - rescheduling_start) / rescheduling_steps,
 // 1)).
 double delayed_rate(const TrainingSettings& settings, std::int64_t step,
                     double delay);
 
 // The gradient of the minibatch's mean loss with respect to the output of a
-// layer that nobody uses, when `samples` of the minibatch went through it:
-// their share for a loss, 0 for any other.
+// layer that no layer reads, for `samples` of the minibatch: their share for a
+// loss, 0 for any other layer.
 at::Tensor seed_gradient(const Layer& layer, std::int64_t samples,
                          std::int64_t minibatch_samples);
 bool is_loss(const Layer& layer);
 
-// Same bits, everywhere.
+// Whether all bits are the same.
 bool is_identical(const Trained& a, const Trained& b);
 
-// Kernels of the calling thread run on it alone while this lives: their bits
-// then depend on nothing else.
+// While this object lives, kernels of the calling thread run on that thread
+// alone: their bits then do not depend on the number of threads.
 class SingleThreaded {
  public:
   SingleThreaded();

@@ -1,5 +1,3 @@
-// One rule for one parameter; see step_rule.h.
-
 #include "pipewright/runtime/weights/step_rule.h"
 
 #include <algorithm>

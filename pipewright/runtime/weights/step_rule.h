@@ -1,9 +1,9 @@
-// What a step does to one parameter besides what the optimizer does: how its
-// rate suffers from delay (PipeMare's T1), and over how many steps its velocity
-// is averaged (T2).
+// What a step does to a parameter besides the optimizer: by how much delay
+// lowers its rate (PipeMare's T1), and over how many steps its velocity is
+// averaged (T2).
 //
-// A tied parameter is stepped at each of its stages, and must stay one
-// parameter: everywhere it takes the delay and the average of its most delayed
+// A tied parameter is stepped at each of its stages and must stay equal
+// everywhere: all of them use the delay and the average of its most delayed
 // user.
 
 #pragma once
@@ -20,7 +20,7 @@ struct StepRule {
 StepRule step_rule(const Program& program, StageId owner,
                    ParameterId parameter);
 
-// What is left of a velocity after a step, gamma = D^(1/averaging).
+// By which factor a step shrinks a velocity, gamma = D^(1/averaging).
 double velocity_decay(const TrainingSettings& settings, double averaging);
 
 }  // namespace pipewright

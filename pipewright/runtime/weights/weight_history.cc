@@ -1,5 +1,3 @@
-// Versions without end; see weight_history.h.
-
 #include "pipewright/runtime/weights/weight_history.h"
 
 #include <algorithm>
@@ -8,7 +6,7 @@ namespace pipewright {
 
 const WeightHistory::Weights& WeightHistory::version(
     std::int32_t version) const {
-  return versions_.at(static_cast<std::size_t>(std::max(version, 0)));
+  return versions_.at(std::max(version, 0));
 }
 
 at::Tensor WeightHistory::read(ParameterId id, std::int32_t number,
@@ -16,8 +14,7 @@ at::Tensor WeightHistory::read(ParameterId id, std::int32_t number,
   const at::Tensor& tensor = version(number).at(id);
   const double steps = std::min(steps_back, static_cast<double>(number));
   if (steps <= 0) return tensor;
-  const Weights& velocities =
-      velocities_.at(static_cast<std::size_t>(number) - 1);
+  const Weights& velocities = velocities_.at(number - 1);
   const auto velocity = velocities.find(id);
   return velocity == velocities.end()
              ? tensor
@@ -25,7 +22,7 @@ at::Tensor WeightHistory::read(ParameterId id, std::int32_t number,
 }
 
 void WeightHistory::install(std::int32_t version, Weights weights) {
-  const auto index = static_cast<std::size_t>(version);
+  const std::size_t index = version;
   versions_.resize(std::max(versions_.size(), index + 1));
   versions_[index] = std::move(weights);
 }

@@ -1,5 +1,5 @@
-// All versions of a group of weights that there ever were: what the interpreter
-// reads, and what a WeightStore's ring must look like from outside.
+// All versions of a group of weights, from the first on: what the interpreter
+// reads, and what a WeightStore with few versions must equal.
 
 #pragma once
 
@@ -21,15 +21,15 @@ class WeightHistory {
 
   explicit WeightHistory(Weights first) { versions_.push_back(first); }
 
-  // Versions below 0 are 0. With steps_back > 0 extrapolated back along the
-  // velocity that the weights had at that version, but not past version 0.
+  // A version below 0 means 0. With steps_back > 0 extrapolated back along the
+  // velocity that the weights had at that version, but not before version 0.
   at::Tensor read(ParameterId id, std::int32_t version,
                   double steps_back) const;
   const Weights& version(std::int32_t version) const;
   const Weights& newest() const { return versions_.back(); }
 
   void install(std::int32_t version, Weights weights);
-  // The next version, each parameter by its rule. `rule` answers with that.
+  // Makes the next version, each parameter by its rule.
   void step(const TrainingSettings& settings,
             const std::function<StepRule(ParameterId)>& rule,
             const Gradients& gradients);

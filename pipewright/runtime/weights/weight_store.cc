@@ -15,8 +15,8 @@
 namespace pipewright {
 namespace {
 
-// To copy takes some milliseconds, of the 0.4 s that a run of training has.
-constexpr std::size_t kLittleState = std::size_t{8} << 20;
+// A copy of this takes some milliseconds of the 0.4 s of a run.
+constexpr std::size_t kMaxCopiedState = std::size_t{8} << 20;
 
 }  // namespace
 
@@ -26,7 +26,7 @@ WeightStore::WeightStore(const Network& network, const Program& program,
       program_(program),
       settings_(settings),
       held_of_group_(program.weight_groups.size(), -1),
-      place_of_layer_(static_cast<std::size_t>(network.model.num_layers())) {
+      place_of_layer_(network.model.num_layers()) {
   for (const HeldWeights& held : program.workers[worker.index()].held) {
     const auto index = static_cast<std::int32_t>(held_.size());
     held_.push_back(make_held(held, worker));
@@ -42,13 +42,13 @@ WeightStore::Held WeightStore::make_held(const HeldWeights& held,
   Held result;
   result.group = &program_.weight_group(held.group);
   result.is_owned = program_.operation(worker, result.group->owner) != nullptr;
-  result.ring.resize(static_cast<std::size_t>(held.versions));
+  result.ring.resize(held.versions);
   auto& parameters = result.parameters;
   for (const LayerId layer : result.group->layers) {
     auto& places = result.places.emplace_back();
     for (const ParameterId id : network_.model.layer(layer).parameters) {
       const auto known = std::find(parameters.begin(), parameters.end(), id);
-      places.push_back(static_cast<std::size_t>(known - parameters.begin()));
+      places.push_back(known - parameters.begin());
       if (known == parameters.end()) parameters.push_back(id);
     }
   }
@@ -60,10 +60,10 @@ WeightStore::Held WeightStore::make_held(const HeldWeights& held,
 }
 
 WeightStore::Slot& WeightStore::Held::slot(std::int32_t version) {
-  return ring[static_cast<std::size_t>(std::max(version, 0)) % ring.size()];
+  return ring[std::max(version, 0) % ring.size()];
 }
 const WeightStore::Slot& WeightStore::Held::slot(std::int32_t version) const {
-  return ring[static_cast<std::size_t>(std::max(version, 0)) % ring.size()];
+  return ring[std::max(version, 0) % ring.size()];
 }
 
 WeightStore::Slot& WeightStore::Held::unused_moved() {
@@ -107,7 +107,7 @@ const Tensors& WeightStore::read(LayerId layer, std::int32_t version) const {
   static const Tensors kNone;
   const Place& place = place_of_layer_[layer.index()];
   if (place.held < 0) return kNone;
-  const Slot& found = held_[static_cast<std::size_t>(place.held)].slot(version);
+  const Slot& found = held_[place.held].slot(version);
   PIPEWRIGHT_CHECK(found.version == std::max(version, 0),
                    "version " + std::to_string(version) + " of layer " +
                        std::to_string(layer.value) + " is not held");
@@ -120,7 +120,7 @@ const Tensors& WeightStore::read_back(LayerId layer, std::int32_t version,
   const Place& place = place_of_layer_[layer.index()];
   steps = std::min(steps, static_cast<double>(version));
   if (steps <= 0 || place.held < 0) return plain;
-  Held& held = held_[static_cast<std::size_t>(place.held)];
+  Held& held = held_[place.held];
   const Slot& from = held.slot(version);
   for (const Slot& known : held.moved)
     if (known.version == from.version && known.moved_back == steps)
@@ -140,7 +140,7 @@ const Tensors& WeightStore::read_back(LayerId layer, std::int32_t version,
 const WeightStore::Held& WeightStore::held_group(WeightGroupId group) const {
   const std::int32_t index = held_of_group_[group.index()];
   PIPEWRIGHT_CHECK(index >= 0, "a group of weights that is not held");
-  return held_[static_cast<std::size_t>(index)];
+  return held_[index];
 }
 
 bool WeightStore::has(WeightGroupId group, std::int32_t version) const {
@@ -257,7 +257,7 @@ bool WeightStore::remember() {
     for (const at::Tensor& tensor : held.velocity)
       if (tensor.defined()) bytes += tensor.nbytes();
   }
-  if (bytes > kLittleState) return false;
+  if (bytes > kMaxCopiedState) return false;
   remembered_ = step_states();
   return true;
 }

@@ -1,9 +1,9 @@
-// The weights a worker holds: of each group a ring of as many versions as the
-// program says, the optimizer's state where this worker steps the group, and
-// PipeMare's velocity estimate where a stage's backward reads corrected
+// The weights that a worker holds: of each group a ring of as many versions as
+// the program says, the optimizer's state where this worker steps the group,
+// and PipeMare's velocity estimate where a stage's backward reads corrected
 // weights.
 //
-// Which version an action reads is in the program; nothing here knows a method.
+// The program says which version an action reads; no method is known here.
 
 #pragma once
 
@@ -21,24 +21,24 @@ namespace pipewright {
 
 class WeightStore {
  public:
-  // All outlive the store.
+  // The arguments must outlive the store.
   WeightStore(const Network& network, const Program& program, WorkerId worker,
               const TrainingSettings& settings);
 
-  // Starts a run: these are version 0. Optimizer state goes on as it is.
+  // Starts a run: these are version 0. The optimizer's state is kept.
   void restart(const Tensors& parameters);
 
   // The layer's parameters in a version of its group; below 0 means 0. Throws
   // Bug if that version is not held.
   const Tensors& read(LayerId layer, std::int32_t version) const;
-  // The same, moved `steps` back along the weights' velocity, but not past the
-  // start of the run.
+  // The same, extrapolated `steps` back along the weights' velocity, but not
+  // before the start of the run.
   const Tensors& read_back(LayerId layer, std::int32_t version, double steps);
 
   bool has(WeightGroupId group, std::int32_t version) const;
-  // A version that its owner has sent: one list per layer of the group.
+  // Stores a version that its owner has sent: one list per layer of the group.
   void install(WeightGroupId group, std::int32_t version, const Values& layers);
-  // Makes copies to send away: the ring goes on being written.
+  // Makes copies to send: steps write into the ring meanwhile.
   void copy(WeightGroupId group, std::int32_t version, Values& layers) const;
 
   // Makes `version` of all groups that `stage` owns. `step` counts from the
@@ -52,9 +52,9 @@ class WeightStore {
   // Which version that is.
   std::map<ParameterId, std::int32_t> newest_versions() const;
 
-  // What steps leave behind beside weights: the optimizer's tensors, and the
-  // velocity behind them where weights are corrected. Of a parameter this
-  // worker owns and has stepped; copies.
+  // What a step updates besides weights: the optimizer's tensors, and the
+  // velocity where weights are corrected. Copies, of the parameters that this
+  // worker owns and has stepped.
   struct StepState {
     Tensors optimizer;
     at::Tensor velocity;
@@ -62,19 +62,19 @@ class WeightStore {
   std::map<ParameterId, StepState> step_states() const;
   void restore(const std::map<ParameterId, StepState>& states);
 
-  // Copies the same, if it is little enough for every run to do so: whether it
-  // was; and goes back to it.
+  // Keeps a copy of the same to restore later, if it is small enough to do so
+  // in every run: whether it was.
   bool remember();
   void restore_remembered() { restore(remembered_); }
 
  private:
-  // One version of a group; or weights moved back from one.
+  // One version of a group, or weights extrapolated back from one.
   struct Slot {
     static constexpr std::int32_t kNone = -1;
     std::int32_t version = kNone;
     double moved_back = 0;
-    Tensors tensors;                // by place of the parameter in the group
-    std::vector<Tensors> by_layer;  // the same, by place of the layer
+    Tensors tensors;                // by position of the parameter in the group
+    std::vector<Tensors> by_layer;  // the same, by position of the layer
   };
   struct Held {
     const WeightGroup* group = nullptr;
@@ -86,13 +86,13 @@ class WeightStore {
     std::vector<Tensors> state;   // by place
     std::vector<StepRule> rules;  // by place
     Tensors velocity;             // by place; undefined where none is kept
-    std::vector<Slot> moved;      // weights moved back of the newest, few
+    std::vector<Slot> moved;      // extrapolated from the newest: few
 
     const Slot& slot(std::int32_t version) const;
     Slot& slot(std::int32_t version);
     Slot& unused_moved();
     void forget_moved();
-    // Lists the slot's tensors by layer, too.
+    // Sets by_layer from tensors.
     void arrange(Slot& slot) const;
   };
   struct Place {
@@ -112,7 +112,7 @@ class WeightStore {
   const Program& program_;
   const TrainingSettings& settings_;
   std::vector<Held> held_;
-  std::vector<std::int32_t> held_of_group_;  // -1 for none
+  std::vector<std::int32_t> held_of_group_;  // -1: none
   std::vector<Place> place_of_layer_;
   std::map<ParameterId, StepState> remembered_;
 };

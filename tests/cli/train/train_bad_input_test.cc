@@ -1,5 +1,5 @@
-// pipewright train on bad input and a bad disk, from outside: what it answers,
-// and what is still there afterwards.
+// pipewright train on bad input and a bad disk, run as a command: what it
+// prints, and what is still there afterwards.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -88,7 +88,7 @@ TEST_CASE("a run folder that cannot be made") {
 }
 
 // A file system of its own, where that is allowed.
-TEST_CASE("a full disk is known before the first step") {
+TEST_CASE("a full disk is found before the first step") {
   const TemporaryFolder folder("full-disk");
   const std::string plan = plan_file(folder.path(), plan_for(kModel));
   const fs::path disk = folder.path() / "disk";
@@ -127,7 +127,7 @@ TEST_CASE("a disk that fills up leaves the old checkpoint") {
   check(run(train + " --steps 4 --resume"), 0, {"steps 2 to 4"});
 }
 
-TEST_CASE("a disk that fills up on the way: training goes on") {
+TEST_CASE("a disk that fills up during training: training goes on") {
   const TemporaryFolder folder("full-later");
   const fs::path where = folder.path() / "run";
   const std::string train = plan_file(folder.path(), plan_for(kModel)) +
@@ -142,7 +142,7 @@ TEST_CASE("a disk that fills up on the way: training goes on") {
   check(run(train + " --steps 6 --resume"), 0, {"steps 2 to 6"});
 }
 
-// A disk that has no room for lines of metrics either, and then has again.
+// A disk that is too full for lines of metrics, too, and then is not.
 TEST_CASE("a full disk costs lines, never parts of lines") {
   const TemporaryFolder folder("lines");
   const fs::path where = folder.path() / "run";
@@ -160,7 +160,8 @@ TEST_CASE("a full disk costs lines, never parts of lines") {
   CHECK(count < 150);
 }
 
-TEST_CASE("a checkpoint cut off or altered: by name, and the one before it") {
+TEST_CASE(
+    "a checkpoint cut off or altered: named, and the one before it used") {
   const TemporaryFolder folder("cut-off");
   const fs::path where = folder.path() / "run";
   const std::string train = plan_file(folder.path(), plan_for(kModel)) +
@@ -176,7 +177,7 @@ TEST_CASE("a checkpoint cut off or altered: by name, and the one before it") {
   fs::resize_file(where / name, fs::file_size(where / name) - 1);
   check(run(train + " --steps 6 --resume"), 0,
         {"warning", "step-4/layer-0001.safetensors", "bytes",
-         "going on from step 2", "steps 2 to 6"});
+         "resuming from step 2", "steps 2 to 6"});
   restore();
   fs::resize_file(where / name, fs::file_size(where / name) - 1);
   std::ofstream(where / name, std::ios::app) << "x";
@@ -186,7 +187,7 @@ TEST_CASE("a checkpoint cut off or altered: by name, and the one before it") {
   for (const char* step : {"step-2", "step-4"})
     fs::remove(where / "checkpoints" / step / "layer-0000.safetensors");
   check(run(train + " --steps 6 --resume"), 65,
-        {"step-4/layer-0000.safetensors", "missing", "no better"});
+        {"step-4/layer-0000.safetensors", "missing", "older ones are damaged"});
 }
 
 TEST_CASE("clipping where minibatches overlap") {
@@ -253,7 +254,7 @@ TEST_CASE("on a terminal one line changes") {
   const auto count = ::read(terminal, shown.data(), shown.size());
   ::close(terminal);
   REQUIRE(count > 0);
-  shown.resize(static_cast<std::size_t>(count));
+  shown.resize(count);
   for (const char* part : {"\r\x1b[K", "step 30/30", "loss", "samples/s",
                            "left", "bubble", "held out: accuracy"}) {
     CAPTURE(part);

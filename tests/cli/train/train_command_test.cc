@@ -1,4 +1,4 @@
-// pipewright train from outside: what it prints, leaves and answers.
+// pipewright train, run as a command: output, files and exit codes.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -60,7 +60,7 @@ TEST_CASE("train learns digits and shows prediction beside measurement") {
   CHECK(std::get<std::int64_t>(object.find("steps")->value()) == 3);
 }
 
-TEST_CASE("more workers than cores: a warning, and it goes on") {
+TEST_CASE("more workers than cores: a warning") {
   const TemporaryFolder folder("cores");
   const int workers = static_cast<int>(std::thread::hardware_concurrency()) + 1;
   if (workers > 8) return;
@@ -72,7 +72,7 @@ TEST_CASE("more workers than cores: a warning, and it goes on") {
   CHECK(contains(answer.text, "warning: " + std::to_string(workers)));
 }
 
-TEST_CASE("exit codes: 65 for a label, 78 for shapes, 79 for no number") {
+TEST_CASE("exit codes: 65 for a label, 78 for shapes, 79 for NaN") {
   const TemporaryFolder folder("codes");
   const std::string run_in =
       " --steps 400 --run " + (folder.path() / "run").string();

@@ -15,7 +15,7 @@ namespace {
 Program ring(int workers) {
   Program program;
   program.num_stages = workers;
-  program.workers.resize(static_cast<std::size_t>(workers));
+  program.workers.resize(workers);
   for (int w = 0; w < workers; ++w)
     for (const bool back : {false, true})
       for (int kind = 0; kind < 4; ++kind) {
@@ -49,7 +49,7 @@ void any_order_of_keys(WorkerId self, Channel& channel) {
   }
 }
 
-// Every kind, both ways, round the ring, sizes from bytes to a megabyte.
+// Every kind, in both directions round the ring, from bytes to a megabyte.
 void order_per_pair_and_kind(WorkerId self, Channel& channel, int workers) {
   const auto message = [](int from, int kind, int key) {
     const std::int64_t sizes[] = {1, 100, 5000, 300000};
@@ -132,7 +132,7 @@ void not_contiguous(WorkerId self, Channel& channel) {
   const Values got = channel.take(onwards(0), 0), wanted = message();
   for (std::size_t i = 0; i < wanted[0].size(); ++i) {
     CHECK(got[0][i].equal(wanted[0][i]));
-    // Where memory has no gaps kernels must see the same strides.
+    // If memory has no gaps kernels must see the same strides.
     if (wanted[0][i].is_non_overlapping_and_dense())
       CHECK((got[0][i].strides() == wanted[0][i].strides()));
   }
@@ -148,7 +148,7 @@ bool is_cancelled(Call call) {
   return false;
 }
 
-// The last worker fails; the others wait for it, one way or another.
+// The last worker fails; the others wait for a message or for sums.
 void cancelled(WorkerId self, Channel& channel, int workers) {
   if (self.value == workers - 1) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -179,7 +179,7 @@ std::vector<Contribution> contributions_of(int worker, int minibatch) {
 }
 
 void reductions(WorkerId self, Channel& channel, const Program& program,
-                const std::vector<int>& givers,
+                const std::vector<int>& contributors,
                 const std::vector<int>& readers) {
   const auto is_in = [&](const std::vector<int>& workers) {
     return std::find(workers.begin(), workers.end(), self.value) !=
@@ -187,16 +187,16 @@ void reductions(WorkerId self, Channel& channel, const Program& program,
   };
   const auto check = [&](int minibatch) {
     std::vector<WorkerContributions> all;
-    for (const int w : givers)
+    for (const int w : contributors)
       all.push_back({WorkerId(w), contributions_of(w, minibatch)});
     const auto wanted = reduction_sums(program.reductions[0], all);
     const auto got = channel.reduced(ReductionId(0), minibatch);
     REQUIRE(got.size() == wanted.size());
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i].equal(wanted[i]));
   };
-  // One ahead: the next minibatch's is handed in before this one's is read.
+  // Each minibatch contributes before the sums of the last one are read.
   for (const int minibatch : {0, 4, 8, 12}) {
-    if (is_in(givers))
+    if (is_in(contributors))
       channel.contribute(ReductionId(0), minibatch,
                          contributions_of(self.value, minibatch));
     if (minibatch > 0 && is_in(readers)) check(minibatch - 4);
@@ -204,8 +204,8 @@ void reductions(WorkerId self, Channel& channel, const Program& program,
   if (is_in(readers)) check(12);
 }
 
-// Handing in does not wait for those who are late, nor for anyone's sums.
-void sums_are_not_waited_for(WorkerId self, Channel& channel, int workers) {
+// contribute() waits neither for slower workers nor for sums.
+void contributing_does_not_wait(WorkerId self, Channel& channel, int workers) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kLate = std::chrono::milliseconds(400);
   if (self.value == workers - 1) std::this_thread::sleep_for(kLate);
@@ -217,7 +217,7 @@ void sums_are_not_waited_for(WorkerId self, Channel& channel, int workers) {
 
 }  // namespace
 
-Program reducing(int workers, const std::vector<int>& givers,
+Program reducing(int workers, const std::vector<int>& contributors,
                  const std::vector<int>& readers) {
   Program program = ring(workers);
   Reduction reduction;
@@ -228,15 +228,15 @@ Program reducing(int workers, const std::vector<int>& givers,
   Action action;
   action.read_set = ReadSetId(0);
   action.reduction = ReductionId(0);
-  for (const int w : givers) {
+  for (const int w : contributors) {
     action.kind = ActionKind::Reduce;
     action.stage = StageId(w);
-    program.workers[static_cast<std::size_t>(w)].body.push_back(action);
+    program.workers[w].body.push_back(action);
   }
   for (const int w : readers) {
     action.kind = ActionKind::Step;
     action.stage = StageId(w);
-    program.workers[static_cast<std::size_t>(w)].body.push_back(action);
+    program.workers[w].body.push_back(action);
   }
   return program;
 }
@@ -262,21 +262,23 @@ std::vector<ContractCase> channel_contract(int workers) {
   add("tensors with strides of their own", not_contiguous);
   for (auto& [name, worker] : flow_contract(workers)) add(name, worker);
   const auto add_reduction = [&](const std::string& name,
-                                 const std::vector<int>& givers,
+                                 const std::vector<int>& contributors,
                                  const std::vector<int>& readers) {
-    const Program program = reducing(workers, givers, readers);
+    const Program program = reducing(workers, contributors, readers);
     cases.push_back({name, program, [=](WorkerId self, Channel& channel) {
-                       reductions(self, channel, program, givers, readers);
+                       reductions(self, channel, program, contributors,
+                                  readers);
                      }});
   };
   add_reduction("sums are the same for all, in the fixed order", all, all);
-  add_reduction("one gives and does not read", all, {0});
-  add_reduction("one reads and does not give", {workers - 1}, all);
-  cases.push_back({"sums are not waited for", reducing(workers, all, all),
+  add_reduction("one contributes and does not read", all, {0});
+  add_reduction("one reads and does not contribute", {workers - 1}, all);
+  cases.push_back({"contributing does not wait for sums",
+                   reducing(workers, all, all),
                    [workers](WorkerId self, Channel& channel) {
-                     sums_are_not_waited_for(self, channel, workers);
+                     contributing_does_not_wait(self, channel, workers);
                    }});
-  cases.push_back({"a cancelled channel lets nobody wait",
+  cases.push_back({"a cancelled channel does not block",
                    reducing(workers, all, all),
                    [workers](WorkerId self, Channel& channel) {
                      cancelled(self, channel, workers);

@@ -1,5 +1,5 @@
-// Tensors that are on a CUDA device: the part of the channels' contract that
-// only a machine with one can be held to. See channel_contract.h.
+// Tensors on a CUDA device: the part of the channels' contract that needs one.
+// See channel_contract.h.
 
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@ bool have_same_bits(const at::Tensor& one, const at::Tensor& two) {
          bytes(one).equal(bytes(two));
 }
 
-// What is on a device goes to a device, what is on the host stays there.
+// Tensors on a device arrive on a device, those on the host arrive there.
 void check_same(const Values& got, const Values& wanted) {
   REQUIRE(got.size() == wanted.size());
   for (std::size_t v = 0; v < wanted.size(); ++v) {

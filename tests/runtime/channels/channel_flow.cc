@@ -1,5 +1,5 @@
-// Large tensors, many messages, bounded buffers: the part of the channels'
-// contract that is about amounts. See channel_contract.h.
+// Large tensors, many messages and bounded buffers: a part of the channels'
+// contract. See channel_contract.h.
 
 #include <doctest/doctest.h>
 #include <malloc.h>
@@ -60,8 +60,8 @@ void both_ways_at_once(WorkerId self, Channel& channel) {
         at::full({kNumbers}, key + 1 - self.value)));
 }
 
-// What was taken stays what it is while others come in, also after the sender
-// has dropped its own.
+// A tensor that was taken does not change when further messages arrive, also
+// after the sender has dropped its own.
 void taken_is_kept(WorkerId self, Channel& channel) {
   constexpr int kMessages = 40;
   std::vector<at::Tensor> kept;
@@ -81,8 +81,8 @@ void taken_is_kept(WorkerId self, Channel& channel) {
     }
 }
 
-// One sends as fast as it can, the other takes nothing for a while: no more
-// than SendCapacity::kMinimum messages have been sent by then, however small or
+// One sends as fast as it can, the other takes nothing for a while: at most
+// SendCapacity::kMinimum messages have been sent by then, however small or
 // large. (Both see one clock: they are on one host.)
 void bounded_buffers(WorkerId self, Channel& channel, std::int64_t numbers) {
   using Clock = std::chrono::steady_clock;
@@ -120,9 +120,8 @@ std::int64_t resident_bytes() {
   return resident * 4096;
 }
 
-// 800 MB go through with two of 2 MB under way: memory does not grow with what
-// has gone through. (How tightly the system's allocator packs is another
-// matter.)
+// 800 MB in messages of 2 MB, two at a time: memory does not grow with the
+// number of messages. (The system's allocator may add some.)
 void steady_memory(WorkerId self, Channel& channel) {
   if (self.value > 1) return;
   constexpr int kMessages = 400, kAhead = 2;

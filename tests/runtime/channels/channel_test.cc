@@ -1,5 +1,5 @@
-// The contract of a channel, between threads; mpi_channel_test.cc has it
-// between processes. And the order of sums.
+// The contract of a channel between threads (mpi_channel_test.cc: between
+// ranks), and the order of sums.
 
 #include "pipewright/runtime/channels/channel.h"
 
@@ -29,7 +29,7 @@ TEST_CASE("channels in a process keep the contract") {
     }
 }
 
-TEST_CASE("sums go by layer, then by worker, whoever hands in first") {
+TEST_CASE("sums are in order of layers, then of workers, whoever is first") {
   Reduction reduction;
   reduction.workers = {WorkerId(2), WorkerId(0)};
   reduction.parameters = {ParameterId(3)};

@@ -1,5 +1,5 @@
-// The contract of a channel between processes, as many as mpirun starts, with
-// and without a thread that moves messages on.
+// The contract of a channel between as many ranks as mpirun starts, with and
+// without a thread for progress.
 
 #include <doctest/doctest.h>
 
@@ -36,8 +36,8 @@ TEST_CASE("channels over MPI with a thread keep the contract") {
   keep_contract({.fast_reduce = false, .progress_thread = true});
 }
 
-// In whatever order MPI adds, whole numbers come out right, and all others the
-// same on every rank. Nobody waits for anybody when handing in.
+// In whatever order MPI adds, sums of whole numbers are exact, and all others
+// are equal on every rank. Contributing does not wait.
 TEST_CASE("MPI's own sums") {
   const int workers = session().size(), me = session().rank();
   const auto transport = session().connect({.fast_reduce = true});
@@ -56,13 +56,13 @@ TEST_CASE("MPI's own sums") {
   CHECK(whole.at(0).equal(at::full({2, 3}, sum, at::kFloat)));
   CHECK(whole.at(1).equal(at::full({1000}, 2 * sum, at::kFloat)));
   const at::Tensor broken = channels[0]->reduced(ReductionId(0), 4).at(1);
-  const auto all = transport->gathered(std::string(
+  const auto all = transport->gather(std::string(
       static_cast<const char*>(broken.const_data_ptr()), broken.nbytes()));
   for (const std::string& bytes : all) CHECK((bytes == all[0]));
 }
 
-// Reduction i is among members[i]; each worker hands in to its own in ascending
-// order or, if that is said, in descending.
+// Reduction i is among members[i]; workers contribute to their reductions in
+// ascending order, those in `descending` in descending order.
 Program summing(int workers, const std::vector<std::set<int>>& members,
                 const std::set<int>& descending) {
   Program program = reducing(workers, {}, {});
@@ -76,7 +76,7 @@ Program summing(int workers, const std::vector<std::set<int>>& members,
     else
       action.read_set = ReadSetId(reduction);
     action.stage = StageId(worker);
-    auto& body = program.workers[static_cast<std::size_t>(worker)].body;
+    auto& body = program.workers[worker].body;
     const bool in_front =
         kind == ActionKind::Reduce && descending.count(worker) > 0;
     body.insert(in_front ? body.begin() : body.end(), action);
@@ -95,8 +95,8 @@ Program summing(int workers, const std::vector<std::set<int>>& members,
   return program;
 }
 
-// Does what the program says. Powers that absorb each other show the order of
-// addition; MPI, which has its own, gets whole numbers.
+// Runs the program. Powers that absorb each other show the order of addition;
+// MPI, which has its own order, gets whole numbers.
 void sum_in_groups(const std::vector<std::set<int>>& members,
                    const std::set<int>& descending, bool fast) {
   const auto transport = session().connect({.fast_reduce = fast});
@@ -131,7 +131,7 @@ void sum_in_groups(const std::vector<std::set<int>>& members,
     }
 }
 
-TEST_CASE("sums of the same ranks, each of which has an order of its own") {
+TEST_CASE("sums of the same ranks in different orders") {
   const std::set<int> pair = {0, 1};
   for (const bool fast : {false, true}) {
     sum_in_groups({pair, pair, pair}, {}, fast);
@@ -139,7 +139,7 @@ TEST_CASE("sums of the same ranks, each of which has an order of its own") {
   }
 }
 
-TEST_CASE("groups of ranks that overlap, round the ring and all together") {
+TEST_CASE("groups of ranks that overlap") {
   const int workers = session().size();
   std::vector<std::set<int>> members(1);
   for (int w = 0; w < workers; ++w) {
@@ -152,11 +152,11 @@ TEST_CASE("groups of ranks that overlap, round the ring and all together") {
   }
 }
 
-TEST_CASE("MPI's own sums are not waited for") {
+TEST_CASE("contributing does not wait for MPI's own sums") {
   const auto transport = session().connect({.fast_reduce = true});
   int found = 0;
   for (const ContractCase& each : channel_contract(session().size())) {
-    if (each.name != "sums are not waited for") continue;
+    if (each.name != "contributing does not wait for sums") continue;
     const auto channels = transport->connect(each.program);
     each.worker(WorkerId(session().rank()), *channels[0]);
     ++found;
@@ -164,13 +164,13 @@ TEST_CASE("MPI's own sums are not waited for") {
   CHECK(found == 1);
 }
 
-TEST_CASE("what processes say between runs") {
+TEST_CASE("gather and broadcast between runs") {
   const auto transport = session().connect({});
-  const int me = transport->process();
+  const int me = transport->rank();
   for (const std::size_t size : {0UL, 1UL, 100000UL}) {
-    const auto all = transport->gathered(std::string(size, char('a' + me)));
-    CHECK(all.size() ==
-          (me == 0 ? static_cast<std::size_t>(transport->num_processes()) : 0));
+    const auto all = transport->gather(std::string(size, char('a' + me)));
+    const std::size_t num_gathered = me == 0 ? transport->num_ranks() : 0;
+    CHECK(all.size() == num_gathered);
     for (std::size_t i = 0; i < all.size(); ++i)
       CHECK((all[i] == std::string(size, static_cast<char>('a' + i))));
     CHECK((transport->broadcast(me == 0 ? std::string(size, 'x') : "") ==

@@ -1,5 +1,5 @@
-// Tensors on a CUDA device, between processes: as many as mpirun starts, which
-// may share the device.
+// Tensors on a CUDA device between as many ranks as mpirun starts, which may
+// share the device.
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // The same program over MPI and in one process: the same bits of weights,
 // statistics, optimizer state and losses, for every schedule, method, kind of
-// replicas and pair of cuts that a sample of cases has. One mpirun for all, for
-// starting it takes longer than a case; ranks without a worker look on.
+// replicas and pair of cuts that a sample of cases has. One mpirun for all,
+// because starting it takes longer than a case; some cases leave ranks idle.
 
 #include <doctest/doctest.h>
 
@@ -172,7 +172,7 @@ void check(Transport& transport, const Case& each) {
   }
   const int steps = std::max(2, program.minibatches_outside + 1);
   const Outcome ours = outcome(executor, source, steps);
-  dismiss(transport, {});
+  shut_down(transport, {});
   Executor alone(model, program, settings);
   const Outcome theirs = outcome(alone, source, steps);
   CHECK(ours.losses == theirs.losses);
@@ -210,7 +210,7 @@ TEST_CASE("fast reductions are close") {
       continue;
     }
     const Outcome ours = outcome(executor, source, 2);
-    dismiss(*transport, {});
+    shut_down(*transport, {});
     Executor alone(model, program, settings_for_tests());
     const Outcome theirs = outcome(alone, source, 2);
     for (std::size_t i = 0; i < ours.state.parameters.size(); ++i)

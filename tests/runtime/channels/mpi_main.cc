@@ -1,5 +1,5 @@
-// The main of tests that run under mpirun: every rank does all cases, in the
-// same order, and prints only what fails. A rank that hangs is ended.
+// The main of tests that run under mpirun: every rank runs all cases in the
+// same order and prints only what fails. A rank that hangs is ended.
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>

@@ -40,7 +40,7 @@ TEST_CASE("safetensors: what is written is read") {
 TEST_CASE("safetensors: the bytes are as the format says") {
   const std::string bytes =
       to_safetensors({{"w", at::full({1}, 1.0, at::kFloat)}});
-  const auto length = static_cast<std::size_t>(bytes[0]);
+  const std::size_t length = bytes[0];
   CHECK(length % 8 == 0);
   CHECK(bytes.substr(8, length).find("\"dtype\"") != std::string::npos);
   CHECK(bytes.substr(8, length).find("\"F32\"") != std::string::npos);
@@ -117,13 +117,13 @@ TEST_CASE("cut off, altered or missing files are refused by name") {
       CHECK(error.to_text().find(file.string()) != std::string::npos);
     };
     const auto refused = [&] {
-      std::vector<Error> passed_over;
+      std::vector<Error> skipped;
       const auto read =
-          read_checkpoint(folder.path(), model, kOrigin, &passed_over);
+          read_checkpoint(folder.path(), model, kOrigin, &skipped);
       REQUIRE(read.ok());
       CHECK(read->minibatches == 3);
-      REQUIRE(passed_over.size() == 1);
-      names_file(passed_over[0]);
+      REQUIRE(skipped.size() == 1);
+      names_file(skipped[0]);
       fs::rename(oldest, folder.path() / "away");
       names_file(read_checkpoint(folder.path(), model, kOrigin).error());
       fs::rename(folder.path() / "away", oldest);
@@ -143,7 +143,7 @@ TEST_CASE("cut off, altered or missing files are refused by name") {
   }
 }
 
-TEST_CASE("another model, seed, data or optimizer is refused, both named") {
+TEST_CASE("a different model, seed, data or optimizer is refused") {
   const TemporaryFolder folder("origin");
   const Model model = small_mlp();
   REQUIRE(

@@ -1,6 +1,5 @@
-// The calls with which a process changes files, made to fail on purpose: this
-// program has its own write(), fsync(), rename() and so on, which libraries
-// then use, too.
+// Makes calls that change files fail on purpose: this program has its own
+// write(), fsync(), rename() and so on, which libraries then use, too.
 
 #pragma once
 

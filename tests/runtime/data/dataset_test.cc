@@ -81,7 +81,7 @@ TEST_CASE("digits: 1797 images, every class about as often") {
   }
 }
 
-TEST_CASE("idx, packed or not, in files or in a folder") {
+TEST_CASE("idx, compressed or not, in files or in a folder") {
   const Folder folder;
   const Model model = model_of("mlp:features=6,classes=2");
   const std::string images = folder.write("a-images-idx3-ubyte", kImages);
@@ -97,7 +97,7 @@ TEST_CASE("idx, packed or not, in files or in a folder") {
   }
 }
 
-TEST_CASE("idx files that are none are refused by name") {
+TEST_CASE("files that are not IDX are refused by name") {
   const Folder folder;
   const auto refused = [&](const std::string& text) {
     const auto answer = read_idx(folder.write("bad", text));
@@ -134,7 +134,7 @@ TEST_CASE("text: the target is the next byte") {
   CHECK(target[0][3].item<std::int64_t>() == 'i');
 }
 
-TEST_CASE("data that does not fit says both shapes, or the sample") {
+TEST_CASE("an error about data names both shapes, or the sample") {
   const Folder folder;
   const auto error = [](const std::string& data, const std::string& model) {
     return open_dataset(data, model_of(model)).error();
@@ -193,7 +193,7 @@ TEST_CASE("a minibatch has the same samples however it is cut") {
   }
 }
 
-TEST_CASE("epochs follow each other: no sample is left out, none comes twice") {
+TEST_CASE("epochs follow each other: every sample once, none twice") {
   const Model model = model_of("mlp:features=2,hidden=2");
   for (const int samples : {1, 3, 50, 64}) {
     const Dataset dataset =

@@ -1,4 +1,4 @@
-// The loading thread: the same answers as without it, bounded, and ready.
+// The loader: the same microbatches as without it, bounded, and ready.
 
 #include "pipewright/runtime/data/loader.h"
 
@@ -15,13 +15,13 @@ at::Tensor tensor_of(int input, std::int64_t microbatch) {
   return at::full({2}, static_cast<double>(100 * input + microbatch));
 }
 
-// Until the loader stands still.
+// Until the loader has nothing to do.
 void wait_for(const std::atomic<int>& made, int wanted) {
   for (int i = 0; i < 2000 && made < wanted; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-TEST_CASE("what is asked for in order is ready, and never too much is held") {
+TEST_CASE("microbatches asked for in order are ready, and few are held") {
   std::atomic<int> made = 0;
   Loader loader(
       [&](int input, std::int64_t microbatch) {
@@ -40,10 +40,10 @@ TEST_CASE("what is asked for in order is ready, and never too much is held") {
     }
   CHECK(loader.count().ready + loader.count().late == 70);
   CHECK(loader.count().ready > 60);
-  CHECK(loader.most_held() <= 3 + 2 + 1);
+  CHECK(loader.max_held() <= 3 + 2 + 1);
 }
 
-TEST_CASE("any order of questions has the right answers") {
+TEST_CASE("any order of requests gets the right microbatches") {
   Loader loader(tensor_of, 1, 0, 4, 2);
   const MicrobatchSource source = loader.microbatches();
   for (const int m : {0, 1, 9, 8, 7, 0, 30, 29, 2, 31, 31, 100, 0})

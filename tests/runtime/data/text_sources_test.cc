@@ -45,7 +45,7 @@ bool has(const Error& error, const std::string& part) {
   return error.to_text().find(part) != std::string::npos;
 }
 
-TEST_CASE("characters, not bytes; broken ones stand for themselves") {
+TEST_CASE("characters, not bytes; a broken one is its bytes") {
   CHECK((characters("aäß€𝄞") ==
          std::vector<std::string>{"a", "ä", "ß", "€", "𝄞"}));
   CHECK((characters("\xc3") == std::vector<std::string>{"\xc3"}));
@@ -102,7 +102,7 @@ TEST_CASE("token files of llm.c, in both widths") {
   }
 }
 
-TEST_CASE("token files that are none are refused by name") {
+TEST_CASE("files that are not token files are refused by name") {
   const TemporaryFolder folder("no-tokens");
   const std::string good = token_file(20240520, 1, {1, 2, 3, 4}, 2);
   const auto refused = [&](const std::string& text) {
@@ -126,7 +126,7 @@ TEST_CASE("token files that are none are refused by name") {
   CHECK(read_tokens("/").error().code == ErrorCode::MissingInput);
 }
 
-TEST_CASE("pairs: a tab between, and what is too long is left out") {
+TEST_CASE("pairs: separated by a tab; too long ones are left out") {
   const TemporaryFolder folder("pairs");
   const std::string file = written(
       folder, "p", "# remark\nab\tb\n\nabcde\tx\nb\tabcd\na\tab\tnote\n");

@@ -20,7 +20,7 @@ constexpr int kMicrobatch = 4, kMicrobatches = 4, kSteps = 4;
 
 TrainingSettings clipping(double most) {
   TrainingSettings settings = settings_for_tests();
-  settings.most_norm = most;
+  settings.max_norm = most;
   return settings;
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "pipewright/runtime/layers/layer_functions.h"
 #include "pipewright/runtime/training/initial_parameters.h"
 
 namespace pipewright::testing {
@@ -118,8 +119,7 @@ void DelayModel::forward(int layer, int m, int version, double moved_back,
   for (const Source& from : model_.layer(LayerId(layer)).inputs)
     inputs_[l].push_back(from.is_model_input() ? source_(from.input, microbatch)
                                                : outputs_[from.layer.index()]);
-  ForwardContext context{settings_.seed,       microbatch, 0,
-                         pipeline_.microbatch, true,       nullptr};
+  ForwardContext context{settings_.seed, microbatch, 0, true, nullptr};
   if (!again && !trained_.statistics[l].empty())
     context.statistics = &trained_.statistics[l];
   Forwarded done = functions_[l]->forward(

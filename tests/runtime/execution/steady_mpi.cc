@@ -14,17 +14,17 @@ namespace {
 
 using namespace testing;
 
-void check(const Model& model, const Plan& plan, double most_norm = 0,
+void check(const Model& model, const Plan& plan, double max_norm = 0,
            const MpiOptions& options = {}) {
   REQUIRE(session().size() == 2);
   CAPTURE(session().rank());
-  const Program program = lowered(model, plan, most_norm);
+  const Program program = lowered(model, plan, max_norm);
   const auto transport = session().connect(options);
-  Executor executor(model, program, watching(most_norm), transport.get());
+  Executor executor(model, program, watching(max_norm), transport.get());
   const MicrobatchSource source = prepared_source(model);
   if (transport->leads()) {
     run_all(executor, source);
-    dismiss(*transport, {});
+    shut_down(*transport, {});
   } else {
     executor.follow(source);
   }

@@ -32,9 +32,9 @@ inline MicrobatchSource prepared_source(const Model& model) {
 
 // Every worker asks for the rate when it makes a step: then its watch begins
 // and ends.
-inline TrainingSettings watching(double most_norm) {
+inline TrainingSettings watching(double max_norm) {
   TrainingSettings settings = settings_for_tests();
-  settings.most_norm = most_norm;
+  settings.max_norm = max_norm;
   settings.learning_rate = [](std::int64_t step) {
     watch_this_thread(kFirst <= step + 1 && step + 1 < kEnd);
     return 0.01;
@@ -42,9 +42,9 @@ inline TrainingSettings watching(double most_norm) {
   return settings;
 }
 
-inline Program lowered(const Model& model, const Plan& plan, double most_norm) {
+inline Program lowered(const Model& model, const Plan& plan, double max_norm) {
   LowerOptions options;
-  options.global_norm = most_norm > 0;
+  options.global_norm = max_norm > 0;
   const Result<Program> program =
       lower(plan, profile_of(model, kMicrobatch), options);
   REQUIRE_MESSAGE(program.ok(),

@@ -14,9 +14,9 @@ namespace {
 
 using namespace testing;
 
-void check(const Model& model, const Plan& plan, double most_norm = 0) {
-  const Program program = lowered(model, plan, most_norm);
-  Executor executor(model, program, watching(most_norm));
+void check(const Model& model, const Plan& plan, double max_norm = 0) {
+  const Program program = lowered(model, plan, max_norm);
+  Executor executor(model, program, watching(max_norm));
   run_all(executor, prepared_source(model));
   check_nothing_is_ours();
 }

@@ -2,6 +2,8 @@
 // output and gradients against LibTorch's autograd in float32, and what it
 // keeps against what layer_cost() says, to the byte.
 
+#include "pipewright/runtime/layers/layer_functions.h"
+
 #include <c10/core/InferenceMode.h>
 #include <doctest/doctest.h>
 
@@ -11,7 +13,6 @@
 #include <set>
 
 #include "pipewright/runtime/execution/network.h"
-#include "pipewright/runtime/layers/layer_function.h"
 #include "tests/runtime/layers/layer_cases.h"
 #include "tests/runtime/test_models.h"
 
@@ -67,8 +68,8 @@ struct Bench {
   }
 
   Forwarded forward() {
-    ForwardContext context{
-        5, 2, 0, kSamples, true, statistics.empty() ? nullptr : &statistics};
+    ForwardContext context{5, 2, 0, true,
+                           statistics.empty() ? nullptr : &statistics};
     return function.forward(inputs, weights, context);
   }
   // Only what the layer is said to keep.
@@ -245,7 +246,7 @@ TEST_CASE("dropout draws the same mask in any split of the microbatch") {
   const at::Tensor ones = at::ones({8, 6});
   const auto masked = [&](std::int64_t first, std::int64_t end,
                           std::int64_t microbatch) {
-    const ForwardContext context{5, microbatch, first, 8, true, nullptr};
+    const ForwardContext context{5, microbatch, first, true, nullptr};
     return function->forward({ones.narrow(0, first, end - first)}, {}, context)
         .output;
   };
@@ -264,7 +265,7 @@ TEST_CASE(
   Tensors statistics = function->initial_statistics();
   const at::Tensor input = random({6, 4}, at::kFloat, 1);
   const Tensors weights = {at::ones({4}), at::zeros({4})};
-  ForwardContext context{5, 0, 0, 6, true, &statistics};
+  ForwardContext context{5, 0, 0, true, &statistics};
   const at::Tensor first = function->forward({input}, weights, context).output;
   CHECK(at::allclose(statistics[0], input.mean(0).mul(0.1)));
   CHECK(at::allclose(statistics[1],

@@ -25,12 +25,11 @@ std::vector<float> some_scores(std::int64_t keys) {
 
 std::vector<double> exact_row(const float* scores, std::int64_t seen,
                               std::int64_t keys, double scale) {
-  std::vector<double> row(static_cast<std::size_t>(keys), 0.0);
+  std::vector<double> row(keys, 0.0);
   const double most = *std::max_element(scores, scores + seen);
   double sum = 0;
   for (std::int64_t i = 0; i < seen; ++i)
-    sum += row[static_cast<std::size_t>(i)] =
-        std::exp(scale * (scores[i] - most));
+    sum += row[i] = std::exp(scale * (scores[i] - most));
   for (double& share : row) share /= sum;
   return row;
 }
@@ -51,9 +50,8 @@ TEST_CASE("a row of scores becomes its softmax") {
         const auto wanted =
             exact_row(scores.data() + r * keys, seen, keys, scale);
         for (std::int64_t i = 0; i < keys; ++i) {
-          const float share = made[static_cast<std::size_t>(r * keys + i)];
-          error = std::max(
-              error, std::abs(share - wanted[static_cast<std::size_t>(i)]));
+          const float share = made[r * keys + i];
+          error = std::max(error, std::abs(share - wanted[i]));
           if (i >= seen) CHECK(share == 0);
         }
       }

@@ -1,5 +1,4 @@
-// The profiler: figures where there is work, none where there is none, and
-// noise that is called noise.
+// The profiler: which times layers have, and which are named as noisy.
 
 #include "pipewright/runtime/profiling/profiler.h"
 
@@ -30,7 +29,7 @@ std::vector<LayerSizes> without_workspace(std::vector<LayerSizes> sizes) {
   return sizes;
 }
 
-TEST_CASE("every layer of every small model has the figures it needs") {
+TEST_CASE("every layer of every small model has the times it needs") {
   for (const Model& model :
        {small_mlp(), small_cnn(), small_gpt(), small_lstm()}) {
     CAPTURE(model.name());
@@ -47,8 +46,7 @@ TEST_CASE("every layer of every small model has the figures it needs") {
       for (int l = 0; l < model.num_layers(); ++l) {
         const Layer& layer = model.layer(LayerId(l));
         CAPTURE(layer.name);
-        const LayerTimes& times =
-            profile->times.at("cpu").at(size)[static_cast<std::size_t>(l)];
+        const LayerTimes& times = profile->times.at("cpu").at(size)[l];
         bool updates = false;
         for (const ParameterId id : layer.parameters)
           if (!updated[id.index()]) updated[id.index()] = updates = true;
@@ -64,15 +62,14 @@ TEST_CASE("every layer of every small model has the figures it needs") {
   }
 }
 
-TEST_CASE("layers that do the same work have the same figures") {
+TEST_CASE("layers that do the same work have the same times") {
   const Model model =
       load_model("gpt:layers=2,hidden=16,heads=2,vocab=32,seq=8").value();
   const std::vector<int> sizes = {2};
   const Profile profile = measured_profile(model, sizes, quick()).value();
   std::map<std::string, const LayerTimes*> by_name;
   for (int l = 0; l < model.num_layers(); ++l)
-    by_name[model.layer(LayerId(l)).name] =
-        &profile.times.at("cpu").at(2)[static_cast<std::size_t>(l)];
+    by_name[model.layer(LayerId(l)).name] = &profile.times.at("cpu").at(2)[l];
   for (const std::string part : {"norm1", "qkv", "attention", "fc1", "gelu"}) {
     CAPTURE(part);
     CHECK(*by_name.at("block0." + part) == *by_name.at("block1." + part));
@@ -90,7 +87,7 @@ TEST_CASE("a profile lowers like an estimated one") {
   CHECK((without_workspace(measured.sizes.at(4)) == expected.sizes.at(4)));
 }
 
-TEST_CASE("the median is the work's, and an uneven work spreads") {
+TEST_CASE("the median is that of the work, and uneven work has a spread") {
   using std::chrono::milliseconds;
   const Sample even = measured(
       [] { std::this_thread::sleep_for(milliseconds(2)); }, Seconds(0.05));
@@ -103,18 +100,17 @@ TEST_CASE("the median is the work's, and an uneven work spreads") {
   CHECK(uneven.spread > 0.5);
 }
 
-TEST_CASE("noisy figures are named in the origin") {
+TEST_CASE("noisy times are named in the origin") {
   ProfilerOptions options = quick();
-  options.most_spread = 0;  // no clock is that steady
+  options.max_spread = 0;  // no clock is that steady
   const Profile profile = measured_profile(small_mlp(), {{3}}, options).value();
   CHECK(profile.origin.description.find("NOT measured reliably") !=
         std::string::npos);
   CHECK(profile.origin.description.find(" at 3 (") != std::string::npos);
-  options.most_spread = 1e9;
+  options.max_spread = 1e9;
   CHECK(measured_profile(small_mlp(), {{3}}, options)
             .value()
-            .origin.description.find("every figure is steady") !=
-        std::string::npos);
+            .origin.description.find("no time is noisy") != std::string::npos);
 }
 
 TEST_CASE("progress ends at 1, and a size of 0 is refused") {

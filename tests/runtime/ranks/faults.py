@@ -121,7 +121,7 @@ def loop(folder):
         codes = run.codes()
         require(codes == {0: 75, 1: 75, 2: 75}, "not all have stopped", run)
         line = one_line(run, f"rank {rank} ")[0]
-        require("does not get on" in line and "forward of microbatch 1" in line,
+        require("no progress" in line and "forward of microbatch 1" in line,
                 line)
         check_report(where, rank, 75)
         nothing_left(where, run)
@@ -179,8 +179,8 @@ def start(folder):
     def set_plan(command):
         command[1] = other
 
-    differing("plans", set_plan, "another plan")
-    differing("seeds", lambda c: c.extend(["--seed", 2]), "another seed")
+    differing("plans", set_plan, "a different plan")
+    differing("seeds", lambda c: c.extend(["--seed", 2]), "a different seed")
     differing("rates", lambda c: c.extend(["--lr", 0.5]), "set of options")
     differing("nofile", lambda c: c.__setitem__(1, folder / "none.json"),
               "none.json", code=66)

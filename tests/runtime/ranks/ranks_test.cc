@@ -1,5 +1,4 @@
-// What ranks tell each other and are told: injections, packing, progress,
-// hosts, and the comparison before step 0.
+// Injections, packing, progress, hosts, and the comparison before step 0.
 
 #include <doctest/doctest.h>
 
@@ -15,7 +14,7 @@
 namespace pipewright {
 namespace {
 
-TEST_CASE("injections are read, and mistakes in them are said") {
+TEST_CASE("injections are parsed, and mistakes in them are errors") {
   const Injection kill =
       parse_injection("kill:rank=2,step=5,action=B3").value();
   CHECK(kill.kind == Injection::Kind::Kill);
@@ -53,7 +52,7 @@ TEST_CASE("what is packed is unpacked") {
   CHECK_THROWS(unpacker.number<int>());
 }
 
-TEST_CASE("the last 64 actions are remembered, and the longest step") {
+TEST_CASE("the last 64 actions are kept, and the longest step") {
   Progress progress;
   CHECK(progress.last_actions().empty());
   Action action;
@@ -88,7 +87,7 @@ TEST_CASE("a step that is a whole run counts, what comes between does not") {
   CHECK(progress.snapshot().longest_step < Seconds(0.2));
 }
 
-TEST_CASE("a rank alone agrees with itself, or says what it lacks") {
+TEST_CASE("a single rank agrees with itself, or fails with its error") {
   const auto alone = in_process_transport();
   CHECK(agree(*alone, Intentions{{"plan", "x"}}).ok());
   const Result<void> failed = agree(*alone, malformed("no plan"));
@@ -96,7 +95,7 @@ TEST_CASE("a rank alone agrees with itself, or says what it lacks") {
   CHECK(failed.error().code == ErrorCode::MalformedInput);
 }
 
-TEST_CASE("ranks are held against the hosts of the cluster") {
+TEST_CASE("ranks are compared with the hosts of the cluster") {
   Plan plan;
   for (int i = 0; i < 3; ++i) plan.devices.push_back(DeviceId(i));
   const Cluster two_hosts = load_cluster("2x2xV100@nvlink/10GbE").value();

@@ -1,4 +1,4 @@
-// Who has failed, from made-up beats and clocks.
+// Which rank has failed, from invented heartbeats and clocks.
 
 #include "pipewright/runtime/ranks/verdict.h"
 
@@ -34,7 +34,7 @@ std::optional<Verdict> at_100(const std::vector<RankView>& ranks) {
   return verdict(ranks, short_limits(), Seconds(100));
 }
 
-TEST_CASE("nobody, while all beat and get on or wait for one who does") {
+TEST_CASE("none, while all make progress or wait for one that does") {
   CHECK(
       !at_100({view(Phase::Computes, 99.9, 99.8), view(Phase::Waits, 99.9, 1),
                view(Phase::Between, 99.9, 20), view(Phase::SetUp, 99.9, 90)}));
@@ -53,33 +53,34 @@ TEST_CASE("a closed connection is a lost rank, unless it has finished") {
   CHECK(!at_100({view(Phase::Waits, 99.9, 99), gone}));
 }
 
-TEST_CASE("silence counts from the limit on, and before those who wait") {
+TEST_CASE("silence counts from the limit on, and before waiting") {
   CHECK(
       !at_100({view(Phase::Waits, 99.9, 80), view(Phase::Computes, 95.1, 95)}));
   const auto found =
       at_100({view(Phase::Waits, 99.9, 80), view(Phase::Computes, 94.9, 94)});
   REQUIRE(found);
   CHECK(found->rank == 1);
-  CHECK(has(found->text, "is silent for 5.1 s (limit 5 s)"));
+  CHECK(has(found->text, "has been silent for 5.1 s (limit 5 s)"));
 }
 
-TEST_CASE("set-up excuses silence until somebody has done a step") {
+TEST_CASE("set-up excuses silence until a rank has done a step") {
   CHECK(!at_100(
       {view(Phase::Waits, 99.9, 80, 0), view(Phase::SetUp, 80, 80, 0)}));
   const auto found = at_100(
       {view(Phase::Waits, 99.9, 99.9), view(Phase::SetUp, 94.9, 94.9, 0)});
   REQUIRE(found);
   CHECK(found->rank == 1);
-  CHECK(has(found->text, "is silent for 5.1 s (limit 5 s), last seen during"));
+  CHECK(has(found->text,
+            "has been silent for 5.1 s (limit 5 s), last seen during"));
 }
 
-TEST_CASE("a worker that does not get on is found though it beats") {
+TEST_CASE("a worker without progress is found though its rank beats") {
   const auto found =
       at_100({view(Phase::Waits, 99.9, 80), view(Phase::Between, 99.9, 80),
               view(Phase::Computes, 99.9, 80)});
   REQUIRE(found);
   CHECK(found->rank == 2);
-  CHECK(has(found->text, "does not get on for 20 s"));
+  CHECK(has(found->text, "has made no progress for 20 s"));
 }
 
 TEST_CASE("the limit grows with the step that was measured") {
@@ -99,7 +100,7 @@ TEST_CASE("set-up and checkpoints have limits of their own") {
       verdict({view(Phase::Between, 199.9, 10)}, short_limits(), Seconds(200)));
 }
 
-TEST_CASE("all wait for each other: said after twice the limit") {
+TEST_CASE("all wait for each other: reported after twice the limit") {
   CHECK(!at_100({view(Phase::Waits, 99.9, 91), view(Phase::Waits, 99.9, 91)}));
   CHECK(at_100({view(Phase::Waits, 99.9, 89), view(Phase::Waits, 99.9, 89)}));
 }

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "pipewright/runtime/layers/layer_functions.h"
 #include "pipewright/runtime/reference/sequential.h"
 #include "tests/cli/train/train_cases.h"
 
@@ -97,7 +98,7 @@ TEST_CASE("evaluation leaves training as it is") {
   CHECK(is_identical(plain.trained(), watched.trained()));
 }
 
-// A layer that makes every sample the class it is told.
+// A layer that gives every sample the class that is asked for.
 TEST_CASE("hits are counted, and samples that fill up are not") {
   Sketch sketch("one");
   const Source x = sketch.input("image", {3});

@@ -38,14 +38,14 @@ TEST_CASE("cosine starts at the rate, is half way in the middle, ends lowest") {
   CHECK(std::isfinite(rate("cosine").at(0, 0)));
 }
 
-TEST_CASE("inverse-sqrt falls with the root behind the warm-up") {
+TEST_CASE("inverse-sqrt falls with the root after the warm-up") {
   const LearningRate falling = rate("inverse-sqrt", 16);
   CHECK(falling.at(15, 100) == doctest::Approx(0.8));
   CHECK(falling.at(63, 100) == doctest::Approx(0.4));
   CHECK(rate("inverse-sqrt").at(3, 100) == doctest::Approx(0.4));
 }
 
-TEST_CASE("what is no schedule is refused, the nearest offered") {
+TEST_CASE("an unknown schedule is an error that names the nearest") {
   for (const char* text :
        {"", "step", "step:0,0.5", "step:10", "step:10,0", "step:a,b",
         "cosine:x", "cosine:1", "constant:1", "inverse-sqrt:2", "cosine:0:1"})

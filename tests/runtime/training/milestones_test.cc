@@ -1,4 +1,4 @@
-// Pieces of a run end where something is to happen, and nowhere is passed over.
+// Pieces of a run end at every checkpoint and evaluation.
 
 #include "pipewright/runtime/training/milestones.h"
 

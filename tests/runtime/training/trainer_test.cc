@@ -1,5 +1,4 @@
-// Training from outside: the run folder, going on under another plan, and what
-// is refused.
+// train(): the run folder, resuming under another plan, and errors.
 
 #include "pipewright/runtime/training/trainer.h"
 
@@ -68,8 +67,7 @@ TEST_CASE("a run leaves plan, metrics, trace, summary and checkpoint") {
   int count = 0;
   for (std::string line; std::getline(lines, line); ++count) {
     const Json json = parse_json(line, "line").value();
-    CHECK(std::get<double>(json.find("loss")->value()) ==
-          steps[static_cast<std::size_t>(count)].loss);
+    CHECK(std::get<double>(json.find("loss")->value()) == steps[count].loss);
   }
   CHECK(count == 12);
   CHECK(fs::exists(request.run / "checkpoints/step-12/manifest.json"));
@@ -153,7 +151,7 @@ TEST_CASE("a signal ends the run after the step, with a checkpoint") {
   CHECK(fs::exists(folder.path() / "checkpoints/step-1/manifest.json"));
 }
 
-TEST_CASE("a loss that is no number: exit code 79, the checkpoint is kept") {
+TEST_CASE("a loss that is NaN: exit code 79, the checkpoint is kept") {
   const TemporaryFolder folder("nan");
   const Model model = small_mlp();
   TrainRequest request = request_for(model, "1f1b", 2, 2, folder.path());
@@ -170,7 +168,7 @@ TEST_CASE("a loss that is no number: exit code 79, the checkpoint is kept") {
 }
 
 // The rate becomes too large in the middle of a piece of many steps.
-TEST_CASE("a loss that is no number: the last good step is saved") {
+TEST_CASE("a loss that is NaN: the last good step is saved") {
   const Model model = small_cnn();
   const TemporaryFolder folder("good");
   TrainRequest request =
@@ -188,8 +186,8 @@ TEST_CASE("a loss that is no number: the last good step is saved") {
   const auto place = hint.find("the weights of step ");
   REQUIRE(place != std::string::npos);
   const int last = std::stoi(hint.substr(place + 20));
-  // ... and where the weights themselves are no numbers any more, the run goes
-  // back to where its last piece began.
+  // ... and if the weights themselves are NaN, the state is that before the
+  // last piece.
   CHECK(last > 100 - 64);
   CHECK(last < 110);
   std::istringstream lines(read_file(request.run / "metrics.jsonl").value());
@@ -240,7 +238,7 @@ TEST_CASE("held-out samples are evaluated every epoch and at the end") {
   }
 }
 
-TEST_CASE("evaluating on the way changes no weight") {
+TEST_CASE("evaluating during training changes no weight") {
   const Model model = small_cnn();
   const TemporaryFolder folder("watched");
   TrainRequest plain = request_for(model, "1f1b", 2, 4, folder.path() / "a");
@@ -254,7 +252,7 @@ TEST_CASE("evaluating on the way changes no weight") {
 }
 
 // A link to a device that is always full stands for a full disk.
-TEST_CASE("metrics that cannot be written are said once, and training ends") {
+TEST_CASE("metrics that cannot be written are a warning, once") {
   const TemporaryFolder folder("full");
   const Model model = small_mlp();
   fs::create_symlink("/dev/full", folder.path() / "metrics.jsonl");
@@ -287,7 +285,7 @@ TEST_CASE("what cannot be trained is refused before the first step") {
   refused(bad, ErrorCode::CannotCreate, "file/run");
   bad = good;
   bad.data = "digits";
-  refused(bad, ErrorCode::BadConfiguration, "8x8, the model mlp wants 2x6");
+  refused(bad, ErrorCode::BadConfiguration, "8x8, the model mlp needs 2x6");
   bad = good;
   bad.optimizer.name = "adagrad";
   refused(bad, ErrorCode::BadConfiguration, "adagrad");

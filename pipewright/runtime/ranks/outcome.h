@@ -1,4 +1,4 @@
-// How training ended, as the leader tells the other processes.
+// How a training ended, as rank 0 tells the other ranks.
 
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace pipewright {
 
-struct LastWord {
+struct Outcome {
   int exit_code = 0;
   std::string text;        // why it ended early; may be empty
-  bool ended_well = true;  // between steps, so that all can end together
+  bool ended_well = true;  // between steps, so that all ranks end together
 };
 
 }  // namespace pipewright

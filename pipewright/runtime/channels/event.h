@@ -1,6 +1,6 @@
 // How a thread waits for another one that mostly answers within microseconds:
-// it looks again and again for a while, then sleeps. Waking a sleeping thread
-// takes longer than a small action.
+// it polls for a while, then sleeps. Waking a sleeping thread takes longer than
+// a small action.
 
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace pipewright {
 
-// Counts events of one kind. Whoever waits for a condition that events bring
-// about holds the event's mutex while it looks.
+// Something that happens many times and that threads wait for. All threads that
+// use an event hold the same mutex.
 class Event {
  public:
-  // Looking again and again serves only where every worker has a core.
-  explicit Event(bool spins = false) : spins_(spins) {}
+  // Polling only helps where every worker has a core of its own.
+  explicit Event(bool polls = false) : polls_(polls) {}
 
   // With the mutex held.
   void happened() {
@@ -24,16 +24,16 @@ class Event {
     if (num_asleep_ > 0) wakes_.notify_all();
   }
 
-  // Waits until is_met(), which is called with the lock held.
+  // Waits until is_met(), which is called with the lock held after each event.
   template <typename Condition>
   void wait(std::unique_lock<std::mutex>& lock, Condition is_met) {
     while (!is_met()) {
       const std::uint32_t seen = count_.load(std::memory_order_acquire);
-      if (spins_) {
+      if (polls_) {
         lock.unlock();
-        const bool came = comes_soon(seen);
+        const bool happened = happens_soon(seen);
         lock.lock();
-        if (came) continue;
+        if (happened) continue;
       }
       ++num_asleep_;
       wakes_.wait(
@@ -43,9 +43,9 @@ class Event {
   }
 
  private:
-  bool comes_soon(std::uint32_t seen) const;
+  bool happens_soon(std::uint32_t seen) const;
 
-  bool spins_;
+  bool polls_;
   std::atomic<std::uint32_t> count_ = 0;
   int num_asleep_ = 0;
   std::condition_variable wakes_;

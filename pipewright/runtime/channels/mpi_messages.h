@@ -1,0 +1,108 @@
+// Messages from one worker to one or several others that all have one layout:
+// those of a transfer, or a worker's contributions to a reduction. For
+// channels/mpi_*.cc alone.
+//
+// The layout is sent ahead as text, once per run; from then on receives are
+// posted into buffers of that layout before anything arrives. Senders and
+// receivers keep the lists that messages need, so that after the first messages
+// no memory is allocated.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pipewright/base/ids.h"
+#include "pipewright/plan/program/program.h"
+#include "pipewright/runtime/channels/message_layout.h"
+#include "pipewright/runtime/channels/mpi_engine.h"
+
+namespace pipewright {
+
+// Which gradient a tensor is.
+struct ParameterUse {
+  ParameterId parameter;
+  LayerId layer;
+  bool operator==(const ParameterUse&) const = default;
+};
+using ParameterUses = std::vector<ParameterUse>;
+
+// Where a sender's messages go, or a receiver's come from. MPI's tag is made of
+// the index of the transfer or reduction and of a message's key, so that
+// receives match their messages in whatever order keys are taken.
+struct MessageAddress {
+  const MpiGroup* group = nullptr;
+  int rank = 0;
+  std::int32_t index = 0;
+  int num_tags = 1;  // per index; keys under way at once are closer together
+  int expected = 1;  // messages under way at once
+
+  MpiEngine::Envelope envelope(std::int32_t key) const;
+};
+// `index` is that of a transfer, or of a reduction, of the program. Messages of
+// both do not mix: they use different communicators.
+MessageAddress message_address(const MpiEngine& engine, const Program& program,
+                               const MpiGroup& group, int rank,
+                               std::int32_t index);
+
+class MessageSender {
+ public:
+  // The engine must outlive it; `name` is for error messages.
+  MessageSender(MpiEngine& engine, std::vector<MessageAddress> to,
+                Priority priority, std::string name);
+
+  // Without the engine's mutex: makes ready what send() then sends.
+  void prepare(const Values& values);
+  // With the mutex. Throws if the layout differs from the first message's.
+  void send(const Values& values, std::int32_t key, const ParameterUses& uses,
+            const std::shared_ptr<int>& unreceived = nullptr);
+
+ private:
+  MpiEngine& engine_;
+  const std::vector<MessageAddress> to_;
+  const Priority priority_;
+  const std::string name_;
+  std::optional<MessageLayout> layout_;
+  ParameterUses uses_;
+  Values sent_;  // only while it is sent
+};
+
+// All calls with the engine's mutex held.
+class MessageReceiver {
+ public:
+  using Receive = MpiEngine::Receive;
+
+  MessageReceiver(MpiEngine& engine, const MessageAddress& from,
+                  Priority priority);
+  MessageReceiver(const MessageReceiver&) = delete;
+  MessageReceiver& operator=(const MessageReceiver&) = delete;
+
+  // The receive of the message with that key; posts it if nobody has.
+  Receive& post(std::int32_t key);
+  // The message has arrived and its tensors were taken.
+  void end(std::int32_t key);
+  const ParameterUses& uses() const { return uses_; }  // once one has arrived
+
+ private:
+  // Shared, for requests of a cancelled run outlive the receiver.
+  struct Slot {
+    bool is_used = false;
+    std::int32_t key = 0;
+    std::shared_ptr<Receive> receive;
+  };
+  Slot& free_slot();
+  void set_layout(const std::string& text);
+
+  MpiEngine& engine_;
+  const MessageAddress from_;
+  const Priority priority_;
+  bool is_layout_expected_ = false;
+  std::optional<MessageLayout> layout_;
+  ParameterUses uses_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace pipewright

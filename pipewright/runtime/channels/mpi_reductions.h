@@ -1,0 +1,98 @@
+// One worker's part in the reductions of a program, over MPI. For
+// channels/mpi_*.cc alone.
+//
+// In the fixed order each worker sends its gradients to all workers that read
+// the sums, and each of those adds them up in the order of reduction.h. MPI's
+// own all-reduce moves fewer bytes but adds in an order of its own. Both use a
+// communicator of the ranks that take part.
+
+#pragma once
+
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "pipewright/plan/program/program.h"
+#include "pipewright/runtime/channels/channel.h"
+#include "pipewright/runtime/channels/minibatch_slots.h"
+#include "pipewright/runtime/channels/mpi_engine.h"
+#include "pipewright/runtime/channels/mpi_messages.h"
+#include "pipewright/runtime/channels/reduction.h"
+
+namespace pipewright {
+
+// The ranks that contribute to a reduction and read its sums, as one of them
+// sees it; worker i is on rank i.
+struct ReductionRanks {
+  std::set<int> contributors, readers;
+  int num_readers_here = 0;  // stages of this rank's worker that read the sums
+  const MpiGroup* group = nullptr;  // of all; null if this rank is alone
+  bool is_fast = false;             // MPI adds up
+
+  std::vector<int> all() const;
+};
+std::vector<ReductionRanks> reduction_ranks(const Program& program, int rank);
+
+// Whether these ranks contribute to the reductions that they share in one
+// order: only then may MPI's own sums share a communicator.
+bool have_one_order(const Program& program,
+                    const std::vector<ReductionRanks>& reductions,
+                    const std::vector<int>& ranks);
+
+class MpiReductions {
+ public:
+  // The arguments must outlive it.
+  MpiReductions(MpiEngine& engine, const Program& program, WorkerId worker,
+                const std::vector<ReductionRanks>& ranks);
+
+  // As a Channel does.
+  void contribute(ReductionId reduction, std::int32_t microbatch,
+                  std::vector<Contribution>&& contributions);
+  void reduced(ReductionId reduction, std::int32_t microbatch, Tensors& sums);
+
+ private:
+  using Receive = MpiEngine::Receive;
+
+  // A reduction of one minibatch. Keeps its lists when it has ended.
+  struct Running {
+    std::int32_t microbatch = kNoMicrobatch;
+    bool is_begun = false, has_own_part = false;
+    std::vector<WorkerContributions> parts;  // own, then other contributors'
+    std::vector<Receive*> arriving;          // of the other contributors
+    Tensors sums;
+    at::Tensor flat;               // of MPI's own sums, in memory of the host
+    at::Device device = at::kCPU;  // of the gradients
+    std::shared_ptr<Receive> flat_sum;  // its request
+    int num_read = 0;
+    void end();
+  };
+  // What is kept of one reduction from minibatch to minibatch.
+  struct State {
+    std::unique_ptr<MessageSender> sender;  // to the other readers
+    // By rank of the other contributors.
+    std::vector<std::pair<int, std::unique_ptr<MessageReceiver>>> receivers;
+    MinibatchSlots<Running> running;
+    // Of the contribution in progress; kept for their memory.
+    Values gradients;
+    ParameterUses uses;
+    Tensors flattened;
+  };
+
+  State state_of(ReductionId reduction);
+  Running& running(ReductionId reduction, std::int32_t microbatch);
+  void begin(Running& running, ReductionId reduction);
+  void add_own_part(Running& running, std::vector<Contribution>& contributions);
+  void start_all_reduce(Running& running, ReductionId reduction);
+  bool is_complete(const Running& running, const ReductionRanks& ranks) const;
+  void add_up(Running& running, ReductionId reduction);
+  void end(Running& running, ReductionId reduction);
+
+  MpiEngine& engine_;
+  const Program& program_;
+  const WorkerId worker_;
+  const std::vector<ReductionRanks>& ranks_;
+  std::vector<State> states_;  // by reduction
+};
+
+}  // namespace pipewright

@@ -1,0 +1,36 @@
+// What a training reports: of each step, and at its end.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "pipewright/base/units.h"
+#include "pipewright/runtime/training/evaluation.h"
+#include "pipewright/timeline/timeline.h"
+
+namespace pipewright {
+
+struct StepReport {
+  std::int64_t step = 0, steps = 0;  // done, of
+  double loss = 0;
+  double rate = 0;
+  Seconds seconds;  // per step, at present
+  double samples_per_second = 0;
+  double bubble = 0;
+  Seconds left;
+};
+
+struct TrainReport {
+  std::int64_t first_step = 0, steps = 0;  // done before and after
+  double first_loss = 0, last_loss = 0;    // of this run's steps
+  Seconds step_seconds;                    // median
+  std::optional<Evaluation> evaluation;    // the last one
+  Timeline timeline;                       // of the last piece
+  Bytes memory;            // by how much the process grew, at its peak
+  std::string checkpoint;  // the last one written
+  int signal = 0;          // that ended it early
+};
+
+}  // namespace pipewright

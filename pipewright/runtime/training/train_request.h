@@ -1,0 +1,55 @@
+// What a training is asked to do. No LibTorch type is seen here.
+
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "pipewright/plan/plan.h"
+#include "pipewright/plan/program/program.h"
+#include "pipewright/runtime/optimizers/optimizer_choice.h"
+#include "pipewright/runtime/training/learning_rate.h"
+
+namespace pipewright {
+
+class Transport;
+
+// How weights move, beyond what the program says.
+struct MethodSettings {
+  // PipeMare's T1: steps until a delayed stage has its full rate; 0: off,
+  // negative: a quarter of the steps.
+  std::int64_t rescheduling_steps = 0;
+  // PipeMare's T2: how much of the velocity is older than the delay.
+  double correction_decay = 0.135;
+  // PipeMare's T3: steps under `warm_up`, a synchronous program of the same
+  // plan, before those under the plan's own.
+  std::int64_t warm_up_steps = 0;
+  Program warm_up;
+};
+
+struct TrainRequest {
+  Plan plan;
+  Program program;  // the plan's, validated
+  MethodSettings method;
+  std::string data;  // as open_dataset() takes it
+  std::filesystem::path run;
+  std::int64_t steps = 0;  // in all; 0: as many as the epochs take
+  std::int64_t epochs = 0;
+  // What to evaluate on: other data, or a share of `data` that is then not
+  // trained on. Neither: no evaluation.
+  std::string held_out_data;
+  double held_out_share = 0;
+  std::int64_t evaluate_every = 0;  // steps; 0: every epoch. Always at the end
+  OptimizerChoice optimizer;
+  // Above 0: clips gradients to this global norm; the program must have one
+  // (LowerOptions).
+  double max_norm = 0;
+  LearningRate rate;
+  std::uint64_t seed = 1;
+  std::int64_t checkpoint_every = 0;  // steps; 0: only at the end
+  bool resume = false;
+  Transport* transport = nullptr;  // to other ranks; null: all workers here
+};
+
+}  // namespace pipewright
