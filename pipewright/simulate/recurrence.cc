@@ -9,10 +9,10 @@ namespace pipewright {
 namespace {
 
 // The state of an engine as numbers that do not depend on when it is.
-class Moment {
+class MomentOfEngine {
  public:
-  Moment(const TimedCode& code, const EngineState& engine, int repetition,
-         std::vector<double>& state)
+  MomentOfEngine(const TimedCode& code, const EngineState& engine,
+                 int repetition, std::vector<double>& state)
       : code_(code),
         engine_(engine),
         repetition_(repetition),
@@ -109,7 +109,7 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 
 bool Recurrence::sees(const TimedCode& code, const EngineState& engine,
                       const OrderedWires& wires, int repetition) {
-  Moment(code, engine, repetition, now_).write(wires);
+  MomentOfEngine(code, engine, repetition, now_).write(wires);
   const double clock = engine.workers.front().clock;
   const double far = distance(now_, kept_);
   if (far == 0) {
