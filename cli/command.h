@@ -14,6 +14,7 @@ namespace pipewright::cli {
 // How the command ended; main() returns it.
 struct Exit {
   int code = 0;
+  char** arguments = nullptr;  // as main() was given them
 };
 
 // What every command takes.
@@ -43,5 +44,7 @@ void add_simulate(CLI::App& app, Exit& exit);
 void add_train(CLI::App& app, Exit& exit);
 void add_place(CLI::App& app, Exit& exit);
 void add_validate(CLI::App& app, Exit& exit);
+void add_completion(CLI::App& app, Exit& exit);
+void add_man_page(CLI::App& app, Exit& exit);
 
 }  // namespace pipewright::cli

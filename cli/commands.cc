@@ -22,6 +22,8 @@ void add_commands(CLI::App& app, Exit& exit) {
   add_train(app, exit);
   add_place(app, exit);
   add_validate(app, exit);
+  add_completion(app, exit);
+  add_man_page(app, exit);
 }
 
 }  // namespace
@@ -31,7 +33,8 @@ int run(int argc, char** argv) {
       "Plans, simulates and runs pipeline-parallel training of deep "
       "neural networks"};
   app.require_subcommand(1);
-  Exit exit;
+  app.set_version_flag("--version", "pipewright " PIPEWRIGHT_VERSION);
+  Exit exit{0, argv};
   add_commands(app, exit);
   try {
     app.parse(argc, argv);
