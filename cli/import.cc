@@ -182,7 +182,7 @@ std::string rate_text(const BandwidthTable& table, std::int64_t bytes) {
 
 void print_imported(const std::vector<BandwidthTable>& tables,
                     std::ostream& out, int width) {
-  constexpr std::size_t kMost = 24;
+  constexpr std::size_t kMaxRows = 24;
   using Align = TextTable::Align;
   TextTable text({{"operation", Align::Left},
                   {"from", Align::Left},
@@ -190,15 +190,15 @@ void print_imported(const std::vector<BandwidthTable>& tables,
                   {"devices", Align::Right},
                   {"1 MB", Align::Right},
                   {"100 MB", Align::Right}});
-  for (std::size_t i = 0; i < tables.size() && i < kMost; ++i) {
+  for (std::size_t i = 0; i < tables.size() && i < kMaxRows; ++i) {
     const BandwidthTable& table = tables[i];
     text.add_row({table.operation, table.from, table.to,
                   std::to_string(table.devices), rate_text(table, 1'000'000),
                   rate_text(table, 100'000'000)});
   }
   out << "\n" << text.to_text(width);
-  if (tables.size() > kMost)
-    out << "and " << tables.size() - kMost << " more (--json lists them)\n";
+  if (tables.size() > kMaxRows)
+    out << "and " << tables.size() - kMaxRows << " more (--json lists them)\n";
 }
 
 void print_imported(const PublishedPlan& plan, std::ostream& out) {
@@ -303,7 +303,7 @@ void add_import(CLI::App& app, Exit& exit) {
       ->add_option("--samples", options.samples,
                    "Samples of the microbatch the times are for, where the "
                    "source does not say")
-      ->check(CLI::Range(1, kLargestMicrobatch));
+      ->check(CLI::Range(1, kMaxMicrobatch));
   command->add_option("--device", options.device,
                       "Kind of device the times are for");
   command->add_option("--model", options.model, "Name of the model");
@@ -319,7 +319,7 @@ void add_import(CLI::App& app, Exit& exit) {
       ->add_option("--blocks", options.blocks,
                    "How often the model repeats the block that the source "
                    "gives once")
-      ->check(CLI::Range(1, kMostLayers));
+      ->check(CLI::Range(1, kMaxLayers));
   command->add_option("--note", options.note, "Added to the profile's origin");
   add_output_options(*command, settings->format);
   command->callback([settings, &exit] { run_import(*settings, exit); });

@@ -6,6 +6,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/model/cuts.h"
+#include "pipewright/model/kinds.h"
 #include "pipewright/model/model_file.h"
 #include "pipewright/model/repeats.h"
 #include "pipewright/model/zoo/zoo.h"

@@ -94,7 +94,7 @@ void print_plan(const Candidate& candidate, const LoadedProblem& loaded,
 // memory is not plenty.
 void say_if_memory_is_tight(const Planned& planned,
                             const LoadedProblem& loaded) {
-  constexpr std::size_t kMostWorkers = 128;
+  constexpr std::size_t kMaxWorkers = 128;
   bool is_plenty = true;
   std::vector<Bytes> limits;
   for (DeviceId device : planned.plan.devices) {
@@ -102,7 +102,7 @@ void say_if_memory_is_tight(const Planned& planned,
     const Bytes peak = planned.estimate.memory[limits.size() - 1];
     is_plenty = is_plenty && peak * std::int64_t{2} < limits.back();
   }
-  if (is_plenty || limits.size() > kMostWorkers) return;
+  if (is_plenty || limits.size() > kMaxWorkers) return;
   const auto program = lower(planned.plan, *loaded.profile);
   if (!program) return;
   const auto proof = memory_proof(*program, limits);

@@ -5,7 +5,7 @@
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
-#include "pipewright/cluster/link_text.h"
+#include "pipewright/base/units_text.h"
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/model/model.h"
 #include "pipewright/plan/memory/optimizer_words.h"
@@ -14,9 +14,9 @@
 namespace pipewright::cli {
 namespace {
 
-constexpr std::size_t kMostCandidates = 8;
+constexpr std::size_t kMaxCandidates = 8;
 constexpr int kManyDevices = 64;
-constexpr int kLargestMinibatch = 1 << 20;
+constexpr int kMaxMinibatch = 1 << 20;
 
 Error usage(std::string message, std::string hint) {
   return {ErrorCode::Usage, std::move(message), {}, std::move(hint), {}};
@@ -81,7 +81,7 @@ void add_problem_options(CLI::App& command, ProblemOptions& options) {
       .add_option("--minibatch", options.minibatch,
                   "Samples per optimizer step")
       ->required()
-      ->check(CLI::Range(1, kLargestMinibatch));
+      ->check(CLI::Range(1, kMaxMinibatch));
   command
       .add_option("--microbatch", options.microbatches,
                   "Microbatch sizes to try, N[,N...]; default: some divisors")
@@ -95,7 +95,7 @@ void add_problem_options(CLI::App& command, ProblemOptions& options) {
   command
       .add_option("--stages", options.stages,
                   "So many stages; without it as many as are best")
-      ->check(CLI::Range(1, kMostLayers));
+      ->check(CLI::Range(1, kMaxLayers));
   command
       .add_option("--budget", options.budget,
                   "Seconds to search for each planner and method; then the "
@@ -134,7 +134,7 @@ std::vector<int> default_microbatches(int minibatch, const Cluster& cluster) {
     std::erase_if(sizes, [&](int size) {
       return minibatch % hosts == 0 && size % hosts != 0;
     });
-  while (sizes.size() > kMostCandidates) {
+  while (sizes.size() > kMaxCandidates) {
     // Of the middle ones the one nearest to its neighbours, as ratios go.
     std::size_t nearest = 1;
     double closest = INFINITY;

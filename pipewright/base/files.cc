@@ -103,9 +103,9 @@ Result<std::string> read_file(const std::filesystem::path& path) {
     if (n < 0) return cannot_read();
     if (n == 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(n));
-    if (static_cast<std::int64_t>(text.size()) > kLargestTextFile.value())
+    if (static_cast<std::int64_t>(text.size()) > kMaxTextFile.value())
       return cannot(ErrorCode::MalformedInput, path,
-                    "is larger than " + to_text(kLargestTextFile) +
+                    "is larger than " + to_text(kMaxTextFile) +
                         ", the most that is read");
   }
 }

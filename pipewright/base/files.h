@@ -13,10 +13,10 @@
 namespace pipewright {
 
 // No reader of ours takes more than this in one file.
-inline constexpr Bytes kLargestTextFile{64LL << 20};
+inline constexpr Bytes kMaxTextFile{64LL << 20};
 
 // Fails with MissingInput (none, a folder, no permission) or MalformedInput
-// (larger than kLargestTextFile).
+// (larger than kMaxTextFile).
 Result<std::string> read_file(const std::filesystem::path& path);
 
 // Temporary beside it, fsync, rename; a device or pipe is written in place.

@@ -36,13 +36,13 @@ void JsonErrors::add(const Json* at, const std::string& path,
 
 void JsonErrors::add(int line, const std::string& path, std::string message,
                      std::string hint) {
-  constexpr std::size_t kMost = 50;
+  constexpr std::size_t kMaxErrors = 50;
   std::string where = file_;
   if (line > 0) where += ":" + std::to_string(line);
   if (!path.empty()) where += ": " + path;
   for (const Error& error : errors_)
     if (error.where == where && error.message == message) return;
-  if (errors_.size() >= kMost) {
+  if (errors_.size() >= kMaxErrors) {
     ++num_left_out_;
     return;
   }

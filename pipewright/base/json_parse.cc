@@ -15,10 +15,10 @@
 namespace pipewright {
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr int kMaxDepth = 64;
 // A value takes some 100 bytes in memory while it is read: a bound on their
 // number keeps a hostile file within a few hundred megabytes.
-constexpr int kMostValues = 1'000'000;
+constexpr int kMaxValues = 1'000'000;
 
 struct Place {
   int line = 1;
@@ -217,8 +217,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     const Place place = places_.token();
     json.line = place.line;
     json.column = place.column;
-    if (++num_values_ > kMostValues)
-      return refuse("more than " + with_thousands(kMostValues) + " values",
+    if (++num_values_ > kMaxValues)
+      return refuse("more than " + with_thousands(kMaxValues) + " values",
                     place);
     add(std::move(json));
     return true;
@@ -226,10 +226,10 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 
   bool open(Json json) {
     const Place place = places_.token();
-    if (open_.size() >= kDeepest)
-      return refuse("nested deeper than " + std::to_string(kDeepest), place);
-    if (++num_values_ > kMostValues)
-      return refuse("more than " + with_thousands(kMostValues) + " values",
+    if (open_.size() >= kMaxDepth)
+      return refuse("nested deeper than " + std::to_string(kMaxDepth), place);
+    if (++num_values_ > kMaxValues)
+      return refuse("more than " + with_thousands(kMaxValues) + " values",
                     place);
     json.line = place.line;
     json.column = place.column;

@@ -11,7 +11,7 @@ namespace pipewright {
 namespace {
 
 constexpr int kGap = 2;
-constexpr int kNarrowest = 8;  // a column is not shortened below this
+constexpr int kMinColumnWidth = 8;  // a column is not shortened below this
 
 bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
@@ -75,7 +75,7 @@ std::string TextTable::to_text(int width) const {
   };
   while (!widths.empty() && total() > width) {
     auto widest = std::max_element(widths.begin(), widths.end());
-    if (*widest <= kNarrowest) break;
+    if (*widest <= kMinColumnWidth) break;
     --*widest;
   }
 

@@ -119,7 +119,7 @@ class Cluster {
 };
 
 // More than anyone plans for at once; the table of pairs grows with its square.
-inline constexpr int kMostDevices = 4096;
+inline constexpr int kMaxDevices = 4096;
 
 // "4xV100@1GB/s", "2x8xV100@nvlink/10GbE", "4xcpu" (cluster_text.h), or the
 // path of a cluster file. Fails with BadConfiguration, MissingInput or

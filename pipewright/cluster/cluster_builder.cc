@@ -15,8 +15,8 @@ bool is_rate(double rate) { return rate > 0 && std::isfinite(rate); }
 using Faults = std::vector<Error>;
 
 void add_fault(Faults& faults, const std::string& place, std::string message) {
-  constexpr std::size_t kMost = 50;
-  if (faults.size() < kMost) faults.push_back(malformed(message, place));
+  constexpr std::size_t kMaxErrors = 50;
+  if (faults.size() < kMaxErrors) faults.push_back(malformed(message, place));
 }
 
 template <class Named>
@@ -52,11 +52,10 @@ void check_devices(const Cluster& cluster, Faults& faults) {
         static_cast<std::size_t>(device.kind) >= cluster.kinds().size())
       add_fault(faults, place,
                 "there is no kind " + std::to_string(device.kind));
-    if (device.host < 0 || device.host >= kMostDevices)
+    if (device.host < 0 || device.host >= kMaxDevices)
       add_fault(faults, place,
                 "host " + std::to_string(device.host) +
-                    " is not between 0 and " +
-                    std::to_string(kMostDevices - 1));
+                    " is not between 0 and " + std::to_string(kMaxDevices - 1));
   }
 }
 
@@ -108,7 +107,7 @@ int ClusterBuilder::add_resource(SharedResource resource) {
 
 DeviceId ClusterBuilder::add_device(Device device) {
   PIPEWRIGHT_CHECK(cluster_.link_of_.empty(), "links come after all devices");
-  PIPEWRIGHT_CHECK(cluster_.num_devices() < kMostDevices, "too many devices");
+  PIPEWRIGHT_CHECK(cluster_.num_devices() < kMaxDevices, "too many devices");
   cluster_.devices_.push_back(std::move(device));
   return DeviceId(cluster_.devices_.size() - 1);
 }

@@ -76,9 +76,9 @@ class ClusterReader {
   DeviceRow read_device(JsonCursor row) {
     DeviceRow device{row, row.at("kind").text(), 0, 1};
     if (JsonCursor host = row.find("host"); host.exists())
-      device.host = static_cast<int>(host.integer(0, kMostDevices - 1));
+      device.host = static_cast<int>(host.integer(0, kMaxDevices - 1));
     if (JsonCursor count = row.find("count"); count.exists())
-      device.count = static_cast<int>(count.integer(1, kMostDevices));
+      device.count = static_cast<int>(count.integer(1, kMaxDevices));
     if (JsonCursor name = row.find("name"); name.exists() && device.count > 1)
       name.fail("one name for " + std::to_string(device.count) + " devices",
                 "leave the name or the count out");
@@ -93,8 +93,8 @@ class ClusterReader {
       rows.push_back(read_device(row));
       count += rows.back().count;
       num_hosts_ = std::max(num_hosts_, rows.back().host + 1);
-      if (count <= kMostDevices) continue;
-      row.fail("more than " + with_thousands(kMostDevices) + " devices");
+      if (count <= kMaxDevices) continue;
+      row.fail("more than " + with_thousands(kMaxDevices) + " devices");
       return;
     }
     if (rows.empty()) at.fail("there is no device");

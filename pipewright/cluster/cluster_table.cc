@@ -12,7 +12,7 @@ namespace pipewright {
 namespace {
 
 using Align = TextTable::Align;
-constexpr int kLargestMatrix = 8;
+constexpr int kMaxMatrixDevices = 8;
 
 std::string counted(std::int64_t count, const std::string& noun) {
   return with_thousands(count) + " " + noun + (count == 1 ? "" : "s");
@@ -217,7 +217,7 @@ std::string cluster_table(const Cluster& cluster, int width) {
   if (cluster.num_devices() > 1) text += "\n" + classes_text(cluster, width);
   if (!cluster.resources().empty())
     text += "\n" + resources_text(cluster, width);
-  if (cluster.num_devices() <= kLargestMatrix &&
+  if (cluster.num_devices() <= kMaxMatrixDevices &&
       link_classes(cluster).size() > 1)
     text += "\n" + matrix_text(cluster, width);
   const std::string sources = sources_text(cluster);

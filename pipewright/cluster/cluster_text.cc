@@ -76,8 +76,8 @@ std::optional<int> take_count(std::string_view& text) {
     return std::nullopt;
   const auto count = parse_integer(text.substr(0, end));
   // What is too much for an int is refused as too many below.
-  const std::int64_t bounded = std::min<std::int64_t>(
-      count.value_or(kMostDevices + 1), kMostDevices + 1);
+  const std::int64_t bounded =
+      std::min<std::int64_t>(count.value_or(kMaxDevices + 1), kMaxDevices + 1);
   text.remove_prefix(end + 1);
   return static_cast<int>(bounded);
 }
@@ -110,9 +110,9 @@ Result<std::vector<HostGroup>> parse_groups(std::string_view text) {
   for (const HostGroup& group : groups)
     for (const Term& term : group.terms)
       devices += std::int64_t{group.hosts} * term.count;
-  if (devices > kMostDevices)
+  if (devices > kMaxDevices)
     return bad_configuration("\"" + std::string(text) + "\" has more than " +
-                             with_thousands(kMostDevices) + " devices");
+                             with_thousands(kMaxDevices) + " devices");
   return groups;
 }
 

@@ -2,19 +2,19 @@
 
 #include "pipewright/base/check.h"
 #include "pipewright/base/text.h"
-#include "pipewright/cluster/link_text.h"
+#include "pipewright/base/units_text.h"
 #include "pipewright/cluster/this_machine.h"
 
 namespace pipewright {
 namespace {
 
-constexpr double kHighestRate = 1e24;
-constexpr double kLongestLatency = 1e6;  // seconds
+constexpr double kMaxRate = 1e24;
+constexpr double kMaxLatency = 1e6;  // seconds
 
 std::map<std::string, FlopsPerSecond> read_rates(const JsonCursor& at) {
   std::map<std::string, FlopsPerSecond> rates;
   for (const auto& [type, rate] : at.members())
-    rates[type] = FlopsPerSecond(rate.real(0, kHighestRate));
+    rates[type] = FlopsPerSecond(rate.real(0, kMaxRate));
   return rates;
 }
 
@@ -161,14 +161,14 @@ BytesPerSecond read_bandwidth(const JsonCursor& at) {
       at.fail("\"" + at.text() + "\" is no bandwidth",
               "as \"12.5GB/s\", \"100Gb/s\", or a number of bytes a second");
   } else if (at.exists()) {
-    bandwidth = BytesPerSecond(at.real(0, kHighestRate));
+    bandwidth = BytesPerSecond(at.real(0, kMaxRate));
   }
   if (bandwidth.value() <= 0) at.fail("a bandwidth must be above 0");
   return bandwidth;
 }
 
 Seconds read_latency(const JsonCursor& at) {
-  if (!at.is_text()) return Seconds(at.real(0, kLongestLatency));
+  if (!at.is_text()) return Seconds(at.real(0, kMaxLatency));
   if (auto parsed = parse_duration(at.text())) return *parsed;
   at.fail("\"" + at.text() + "\" is no duration",
           "as \"5us\", \"1ms\", or a number of seconds");

@@ -11,10 +11,10 @@ namespace {
 
 // Bytes of all parameters and of one sample's tensors together stay below this,
 // so that sums over layers and microbatches cannot overflow.
-constexpr double kMostBytes = 1e15;
-constexpr std::size_t kMostDimensions = 8;
-constexpr std::size_t kMostEdges = 1'000'000;
-constexpr std::size_t kMostModelInputs = 1000;
+constexpr double kMaxBytes = 1e15;
+constexpr std::size_t kMaxDimensions = 8;
+constexpr std::size_t kMaxEdges = 1'000'000;
+constexpr std::size_t kMaxModelInputs = 1000;
 
 std::string layer_title(const LayerRequest& request) {
   return "layer \"" + request.name + "\" (" + to_text(request.kind) + ")";
@@ -27,14 +27,14 @@ Error of_layer(const LayerRequest& request, Error error) {
 }
 
 Result<void> check_shape(const Shape& shape) {
-  if (shape.size() > kMostDimensions)
+  if (shape.size() > kMaxDimensions)
     return malformed("has a shape of " + std::to_string(shape.size()) +
-                     " dimensions; at most " + std::to_string(kMostDimensions) +
+                     " dimensions; at most " + std::to_string(kMaxDimensions) +
                      " are possible");
   if (!checked_elements(shape))
     return malformed("has a tensor of shape " + to_text(shape) +
                      "; dimensions must be 1 or more, their product at most " +
-                     std::to_string(kMostElements));
+                     std::to_string(kMaxElements));
   return {};
 }
 
@@ -55,8 +55,8 @@ const Shape& ModelBuilder::shape(const Source& source) const {
 }
 
 Result<void> ModelBuilder::check_name(const std::string& name) const {
-  if (name.empty() || name.size() > kLongestName)
-    return malformed("a name must have 1 to " + std::to_string(kLongestName) +
+  if (name.empty() || name.size() > kMaxNameLength)
+    return malformed("a name must have 1 to " + std::to_string(kMaxNameLength) +
                      " characters; this has " + std::to_string(name.size()));
   for (char c : name)
     if (static_cast<unsigned char>(c) <= ' ' || c == '"' || c == '{' ||
@@ -79,8 +79,8 @@ Result<Source> ModelBuilder::add_input(ModelInput input) {
     error.message = "input \"" + input.name + "\" " + error.message;
     return error;
   }
-  if (model_.inputs_.size() >= kMostModelInputs)
-    return malformed("more than " + std::to_string(kMostModelInputs) +
+  if (model_.inputs_.size() >= kMaxModelInputs)
+    return malformed("more than " + std::to_string(kMaxModelInputs) +
                      " model inputs");
   const Source source{LayerId(), static_cast<int>(model_.inputs_.size())};
   sources_.emplace(input.name, source);
@@ -144,11 +144,11 @@ Result<std::vector<ParameterId>> ModelBuilder::shared_parameters(
 
 Result<void> ModelBuilder::check_size(const Layer& layer, const LayerForm& form,
                                       const std::vector<TensorForm>& inputs) {
-  if (model_.num_layers() >= kMostModelLayers)
+  if (model_.num_layers() >= kMaxModelLayers)
     return malformed("is one too many: a model has at most " +
-                     std::to_string(kMostModelLayers) + " layers");
-  if (num_edges_ + inputs.size() > kMostEdges)
-    return malformed("brings the model over " + std::to_string(kMostEdges) +
+                     std::to_string(kMaxModelLayers) + " layers");
+  if (num_edges_ + inputs.size() > kMaxEdges)
+    return malformed("brings the model over " + std::to_string(kMaxEdges) +
                      " connections");
   if (auto shape = check_shape(form.output); !shape) return shape;
   std::vector<Shape> shapes;
@@ -160,10 +160,10 @@ Result<void> ModelBuilder::check_size(const Layer& layer, const LayerForm& form,
       layer.kind, {layer.attributes, inputs, {layer.output, type_}, shapes});
   const Bytes bytes =
       cost.parameters + cost.output.at(1) + cost.keeps_private.at(1);
-  if (total_bytes_ + static_cast<double>(bytes.value()) > kMostBytes)
+  if (total_bytes_ + static_cast<double>(bytes.value()) > kMaxBytes)
     return malformed("with its output of shape " + to_text(form.output) +
                      " brings the model over " +
-                     to_text(Bytes(static_cast<std::int64_t>(kMostBytes))));
+                     to_text(Bytes(static_cast<std::int64_t>(kMaxBytes))));
   total_bytes_ += static_cast<double>(bytes.value());
   return {};
 }

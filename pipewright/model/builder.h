@@ -26,8 +26,8 @@
 
 namespace pipewright {
 
-inline constexpr int kMostModelLayers = 100'000;
-inline constexpr std::size_t kLongestName = 200;
+inline constexpr int kMaxModelLayers = 100'000;
+inline constexpr std::size_t kMaxNameLength = 200;
 
 // A layer before it is checked. Attributes may be left at their defaults.
 struct LayerRequest {

@@ -62,12 +62,11 @@ enum class LayerKind : std::uint8_t {
   Mse,
   Select,
 };
-std::string to_text(LayerKind kind);  // "batch_norm"
 
 // A layer's settings by name ("out_features", "kernel"); which names a kind
-// takes, with types and defaults, is in kinds.h. A Shape is a pair {height,
-// width}, as of a kernel. A layer of a Model has all attributes of its kind:
-// defaults are filled in.
+// takes, with types and defaults, is in its KindRule. A Shape is a pair
+// {height, width}, as of a kernel. A layer of a Model has all attributes of its
+// kind: defaults are filled in.
 using Attribute = std::variant<bool, std::int64_t, double, std::string, Shape>;
 using Attributes = std::map<std::string, Attribute>;
 

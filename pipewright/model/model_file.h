@@ -36,7 +36,7 @@ namespace pipewright {
 
 // A larger file is refused: no model needs it, and its text would take many
 // times as much memory.
-inline constexpr Bytes kLargestModelFile{8 << 20};
+inline constexpr Bytes kMaxModelFile{8 << 20};
 
 // Fails with MalformedInput, all errors of the file at once.
 Result<Model> parse_model(std::string_view text, const std::string& file);

@@ -96,7 +96,7 @@ void ModelReader::read_input(JsonCursor cursor) {
   input.name = name.text();
   JsonCursor shape = cursor.at("shape");
   for (const JsonCursor& extent : shape.elements())
-    input.shape.push_back(extent.integer(1, kMostElements));
+    input.shape.push_back(extent.integer(1, kMaxElements));
   input.type = number_type(cursor.find("type"), builder_.type());
   cursor.refuse_other_keys();
   if (!name.is_text() || !shape.exists()) return;
@@ -120,7 +120,7 @@ void ModelReader::read_layers(const JsonCursor& list, const Scope& scope) {
 }
 
 void ModelReader::read_block(JsonCursor cursor, const Scope& outer) {
-  const std::int64_t count = cursor.at("repeat").integer(1, kMostModelLayers);
+  const std::int64_t count = cursor.at("repeat").integer(1, kMaxModelLayers);
   JsonCursor start_at = cursor.find("start");
   const std::int64_t start =
       start_at.exists() ? start_at.integer(0, 1 << 30) : 0;
@@ -138,7 +138,7 @@ void ModelReader::read_block(JsonCursor cursor, const Scope& outer) {
     Scope scope{"", std::to_string(i), last_, &outer};
     const std::string block = outer.prefix + with_index(name, scope);
     scope.prefix = block + ".";
-    if (scope.prefix.size() > kLongestName) {
+    if (scope.prefix.size() > kMaxNameLength) {
       name_at.fail("the name \"" + shortened(block, 60) + "\" is too long");
       last_.reset();
     } else {
@@ -162,8 +162,8 @@ std::optional<Source> ModelReader::find(const std::string& full_name) const {
 }
 
 bool ModelReader::is_doubtful(const std::string& full_name) const {
-  constexpr std::size_t kMostStems = 50;  // beyond it nothing is certain
-  if (cut_short_.size() > kMostStems || failed_.count(full_name)) return true;
+  constexpr std::size_t kMaxStems = 50;  // beyond it nothing is certain
+  if (cut_short_.size() > kMaxStems || failed_.count(full_name)) return true;
   for (const std::string& stem : cut_short_)
     if (full_name.compare(0, stem.size(), stem) == 0) return true;
   return false;
@@ -250,7 +250,7 @@ void ModelReader::read_layer(JsonCursor cursor, const Scope& scope) {
     cursor.refuse_other_keys();
   }
   last_.reset();
-  if (good && request.name.size() <= kLongestName) {
+  if (good && request.name.size() <= kMaxNameLength) {
     request.kind = *kind;
     request.inputs = *std::move(sources);
     auto added = builder_.add_layer(request);
@@ -267,8 +267,8 @@ void ModelReader::read_layer(JsonCursor cursor, const Scope& scope) {
 }  // namespace
 
 Result<Model> parse_model(std::string_view text, const std::string& file) {
-  if (static_cast<std::int64_t>(text.size()) > kLargestModelFile.value())
-    return malformed("a model file has at most " + to_text(kLargestModelFile) +
+  if (static_cast<std::int64_t>(text.size()) > kMaxModelFile.value())
+    return malformed("a model file has at most " + to_text(kMaxModelFile) +
                          "; this has " +
                          to_text(Bytes(static_cast<std::int64_t>(text.size()))),
                      file, "write equal blocks once, with \"repeat\"");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pipewright/base/text.h"
+#include "pipewright/model/kinds.h"
 #include "pipewright/profile/tiers.h"
 
 namespace pipewright {
@@ -216,7 +217,7 @@ Result<Profile> analytic_profile(const Model& model,
   profile.origin.description = describe(kinds, options);
   const std::vector<Bytes> updated = updated_bytes(profile);
   for (int microbatch : microbatches) {
-    if (microbatch < 1 || microbatch > kLargestMicrobatch)
+    if (microbatch < 1 || microbatch > kMaxMicrobatch)
       return bad_configuration("a microbatch of " + std::to_string(microbatch) +
                                " samples cannot be");
     profile.sizes[microbatch] = model_sizes(model, microbatch);

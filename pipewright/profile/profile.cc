@@ -17,8 +17,8 @@ class Faults {
   explicit Faults(std::string where) : where_(std::move(where)) {}
 
   void add(const std::string& place, std::string message) {
-    constexpr std::size_t kMost = 50;
-    if (faults_.size() >= kMost) return;
+    constexpr std::size_t kMaxErrors = 50;
+    if (faults_.size() >= kMaxErrors) return;
     std::string where = where_.empty() || place.empty() ? where_ + place
                                                         : where_ + ": " + place;
     faults_.push_back(malformed(std::move(message), std::move(where)));
@@ -39,9 +39,9 @@ class Faults {
 template <class Named>
 void check_names(const std::vector<Named>& things, const std::string& what,
                  Faults& faults) {
-  if (things.size() > static_cast<std::size_t>(kMostLayers))
+  if (things.size() > static_cast<std::size_t>(kMaxLayers))
     faults.add("", std::to_string(things.size()) + " " + what + "s; at most " +
-                       std::to_string(kMostLayers) + " are read");
+                       std::to_string(kMaxLayers) + " are read");
   std::set<std::string_view> seen;
   for (const Named& thing : things) {
     if (thing.name.empty()) faults.add("", "a " + what + " without a name");
@@ -50,10 +50,10 @@ void check_names(const std::vector<Named>& things, const std::string& what,
   }
 }
 
-bool is_size(Bytes bytes) { return bytes >= Bytes(0) && bytes <= kLargestSize; }
+bool is_size(Bytes bytes) { return bytes >= Bytes(0) && bytes <= kMaxSize; }
 
 bool is_time(Seconds time) {  // false for NaN
-  return time >= Seconds(0) && time <= kLongestTime;
+  return time >= Seconds(0) && time <= kMaxTime;
 }
 
 void check_layer(const Profile& profile, std::size_t index, Faults& faults) {
@@ -81,9 +81,9 @@ template <class Row>
 bool check_table(const Profile& profile, int microbatch,
                  const std::vector<Row>& rows, const std::string& place,
                  Faults& faults) {
-  if (microbatch < 1 || microbatch > kLargestMicrobatch)
+  if (microbatch < 1 || microbatch > kMaxMicrobatch)
     faults.add(place, "the microbatch size is not between 1 and " +
-                          std::to_string(kLargestMicrobatch));
+                          std::to_string(kMaxMicrobatch));
   if (rows.size() == profile.layers.size()) return true;
   faults.add(place, std::to_string(rows.size()) + " rows for " +
                         std::to_string(profile.layers.size()) + " layers");
@@ -103,7 +103,7 @@ void check_sizes(const Profile& profile, Faults& faults) {
       if (!is_size(rows[i].output) || !is_size(rows[i].keeps_private) ||
           !is_size(rows[i].workspace))
         faults.add(place + ", layer " + profile.layers[i].name,
-                   "a size is negative or over " + to_text(kLargestSize));
+                   "a size is negative or over " + to_text(kMaxSize));
   }
 }
 
@@ -118,9 +118,9 @@ void check_times(const Profile& profile, Faults& faults) {
       for (std::size_t i = 0; i < rows.size(); ++i)
         if (!is_time(rows[i].forward) || !is_time(rows[i].backward_input) ||
             !is_time(rows[i].backward_weight) || !is_time(rows[i].update))
-          faults.add(place + ", layer " + profile.layers[i].name,
-                     "a time is negative, not finite or over " +
-                         to_text(kLongestTime));
+          faults.add(
+              place + ", layer " + profile.layers[i].name,
+              "a time is negative, not finite or over " + to_text(kMaxTime));
     }
   }
 }
@@ -145,7 +145,7 @@ Result<Place<Row>> find_place(const std::map<int, std::vector<Row>>& tables,
                               const std::string& what, int microbatch,
                               Outside outside) {
   if (tables.empty()) return bad_configuration("the profile has no " + what);
-  if (microbatch < 1 || microbatch > kLargestMicrobatch)
+  if (microbatch < 1 || microbatch > kMaxMicrobatch)
     return bad_configuration("a microbatch of " + std::to_string(microbatch) +
                              " samples cannot be");
   auto high = tables.lower_bound(microbatch);
@@ -183,13 +183,13 @@ double mixed(double low, double high, double between, double scale) {
 
 Seconds mixed(Seconds low, Seconds high, double between, double scale) {
   return Seconds(std::min(mixed(low.value(), high.value(), between, scale),
-                          kLongestTime.value()));
+                          kMaxTime.value()));
 }
 
 Bytes mixed(Bytes low, Bytes high, double between, double scale) {
   const double bytes = mixed(static_cast<double>(low.value()),
                              static_cast<double>(high.value()), between, scale);
-  const auto most = static_cast<double>(kLargestSize.value());
+  const auto most = static_cast<double>(kMaxSize.value());
   return Bytes(static_cast<std::int64_t>(std::llround(std::min(bytes, most))));
 }
 
@@ -226,7 +226,7 @@ Result<void> Profile::check(const std::string& where) const {
   for (const ProfileParameter& parameter : parameters)
     if (!is_size(parameter.bytes))
       faults.add("parameter " + parameter.name,
-                 "its size is negative or over " + to_text(kLargestSize));
+                 "its size is negative or over " + to_text(kMaxSize));
   for (std::size_t i = 0; i < layers.size(); ++i) check_layer(*this, i, faults);
   check_sizes(*this, faults);
   check_times(*this, faults);

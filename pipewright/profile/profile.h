@@ -95,10 +95,10 @@ class Profile {
 };
 
 // Beyond any real model, and small enough that no sum of figures overflows.
-inline constexpr int kMostLayers = 1 << 16;  // and parameters
-inline constexpr int kLargestMicrobatch = 1 << 30;
-inline constexpr Bytes kLargestSize{1LL << 46};
-inline constexpr Seconds kLongestTime{1e9};
+inline constexpr int kMaxLayers = 1 << 16;  // and parameters
+inline constexpr int kMaxMicrobatch = 1 << 30;
+inline constexpr Bytes kMaxSize{1LL << 46};
+inline constexpr Seconds kMaxTime{1e9};
 
 // Where a source gives backward as one number, its split into halves is a
 // guess (origin.split_is_estimated): all to the weights where no input needs a

@@ -38,8 +38,8 @@ class Names {
  private:
   // Looking through all names is dear; a person reads only the first few hints.
   std::string nearest(const std::string& name) const {
-    constexpr int kMostHints = 10;
-    if (++num_hints_ > kMostHints) return {};
+    constexpr int kMaxHints = 10;
+    if (++num_hints_ > kMaxHints) return {};
     std::vector<std::string> known;
     for (const auto& [known_name, position] : positions_)
       known.push_back(known_name);
@@ -56,7 +56,7 @@ bool flag(JsonCursor& object, std::string_view key) {
 }
 
 Bytes read_size(const JsonCursor& at) {
-  return Bytes(at.integer(0, kLargestSize.value()));
+  return Bytes(at.integer(0, kMaxSize.value()));
 }
 
 ProfileOrigin read_origin(JsonCursor at) {
@@ -117,8 +117,7 @@ ProfileLayer read_layer(JsonCursor row, Names& layers,
 }
 
 int read_microbatch(JsonCursor& table) {
-  return static_cast<int>(
-      table.at("microbatch").integer(1, kLargestMicrobatch));
+  return static_cast<int>(table.at("microbatch").integer(1, kMaxMicrobatch));
 }
 
 // One figure per layer into `field` of each row.
@@ -148,7 +147,7 @@ void read_sizes(JsonCursor table, Profile& profile) {
 }
 
 Seconds read_time(const JsonCursor& at) {
-  return Seconds(at.real(0, kLongestTime.value()));
+  return Seconds(at.real(0, kMaxTime.value()));
 }
 
 // Backward as two halves, or as one number that is then split by rule.

@@ -24,7 +24,7 @@ struct Cell {
 using Row = std::vector<Cell>;
 
 constexpr int kPercent = 6;  // columns of " 100 %"
-constexpr int kMostBands = 4;
+constexpr int kMaxBands = 4;
 // Columns of an action in the mean: enough for one piece, or for one in which
 // forwards need their letter; in bands no less than kNarrow, no more than
 // kWide.
@@ -105,9 +105,9 @@ Layout layout_of(const Timeline& timeline, int room) {
                                  static_cast<double>(room));
   double per_band = std::floor(room / each);
   const double bands = std::ceil(units / per_band);
-  if (bands <= kMostBands) per_band = std::ceil(units / bands);
+  if (bands <= kMaxBands) per_band = std::ceil(units / bands);
   return {static_cast<int>(per_band * each),
-          bands <= kMostBands ? static_cast<int>(bands) : 1,
+          bands <= kMaxBands ? static_cast<int>(bands) : 1,
           run * (per_band / units)};
 }
 

@@ -39,9 +39,9 @@ std::vector<Sample> samples() {
 // Reads, and fails the test if the answer is not one a user can work with.
 // Far more than any reader takes; sanitizers are several times slower.
 #if defined(__SANITIZE_ADDRESS__)
-constexpr double kMostSeconds = 30;
+constexpr double kMaxSeconds = 30;
 #else
-constexpr double kMostSeconds = 5;
+constexpr double kMaxSeconds = 5;
 #endif
 
 bool reads_well(const Reader& reader, const std::string& text) {
@@ -49,7 +49,7 @@ bool reads_well(const Reader& reader, const std::string& text) {
   const auto answer = reader.read(text, "the file");
   const double seconds =
       static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-  bool good = seconds < kMostSeconds;
+  bool good = seconds < kMaxSeconds;
   if (!answer) {
     const Error& error = answer.error();
     good = good && error.to_text().find("the file") != std::string::npos;

@@ -6,7 +6,7 @@
 namespace pipewright {
 namespace {
 
-constexpr int kMostInputs = 1000;
+constexpr int kMaxInputs = 1000;
 
 Result<LayerForm> flatten_form(const Attributes&, const Inputs& inputs) {
   return LayerForm{{num_elements(inputs[0].shape)}, {}};
@@ -88,7 +88,7 @@ KindRule add_kind() {
   return {.kind = LayerKind::Add,
           .name = "add",
           .inputs = {InputType::Floating},
-          .max_inputs = kMostInputs,
+          .max_inputs = kMaxInputs,
           .min_inputs = 2,
           .attributes = {},
           .form = add_form,
@@ -101,7 +101,7 @@ KindRule concat_kind() {
       .kind = LayerKind::Concat,
       .name = "concat",
       .inputs = {InputType::Floating},
-      .max_inputs = kMostInputs,
+      .max_inputs = kMaxInputs,
       .min_inputs = 2,
       .attributes = {{.name = "axis", .fallback = std::int64_t{0}, .max = 7}},
       .form = concat_form,

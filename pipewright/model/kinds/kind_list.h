@@ -1,13 +1,13 @@
-// Every kind's rule, by the file that holds it. For kinds.cc, which lists them,
-// and those files.
+// The rules of the built-in kinds, by the file that defines each. For kinds.cc,
+// which lists them, and for those files.
 
 #pragma once
 
-#include "pipewright/model/kinds.h"
+#include "pipewright/model/kind_rule.h"
 
 namespace pipewright {
 
-using Inputs = std::vector<TensorForm>;  // what a layer is given
+using Inputs = std::vector<TensorForm>;  // of a layer
 
 // tables.cc: products with a weight, and look-ups
 KindRule linear_kind();

@@ -60,7 +60,7 @@ Result<LayerForm> attention_form(const Attributes& attributes,
   if (!checked_elements({heads, sizes.queries, sizes.keys}))
     return malformed("has scores of shape " +
                      to_text(Shape{heads, sizes.queries, sizes.keys}) +
-                     ", more than " + std::to_string(kMostElements));
+                     ", more than " + std::to_string(kMaxElements));
   return LayerForm{{sizes.queries, sizes.value_features}, {}};
 }
 

@@ -28,7 +28,6 @@ constexpr std::string_view kOperators =
     "activations,fwd_reserved,bwd_reserved";
 constexpr std::string_view kCollective = "data_size(MB),time(ms)";
 constexpr std::size_t kColumns = 9;
-constexpr double kMostMegabytes = kLargestImportedBytes / kMebibyte;
 
 std::string_view first_line(std::string_view text) {
   return trim(text.substr(0, text.find('\n')));
@@ -92,7 +91,8 @@ Result<Operator> parse_operator(const SourceFile& file, std::size_t line,
   op.name = std::string(trim(cells[0]));
   if (op.name.empty()) return at_line(file, line, "an operator has no name");
   for (std::size_t i = 1; i < kColumns; ++i) {
-    const double most = i <= 2 ? kLargestImportedSeconds * 1e6 : kMostMegabytes;
+    const double most =
+        i <= 2 ? kMaxImportedSeconds * 1e6 : kMaxImportedMegabytes;
     auto number = parse_real(trim(cells[i]));
     if (!number || !(*number >= 0) || *number > most)
       return at_line(file, line,
@@ -186,9 +186,9 @@ class AcesoProfile {
     facts_ = facts;
     PIPEWRIGHT_TRY(std::vector<Operator> once, parse_operators(file));
     if (static_cast<std::size_t>(std::max(1, options_.blocks)) * once.size() >
-        static_cast<std::size_t>(kMostLayers))
+        static_cast<std::size_t>(kMaxLayers))
       return bad_configuration("so many blocks make more than " +
-                               std::to_string(kMostLayers) + " layers");
+                               std::to_string(kMaxLayers) + " layers");
     Result<void> done = add(file, repeated(once, options_.blocks));
     if (!done) return done;
     has_blocks_ = std::any_of(once.begin(), once.end(), is_block);
@@ -296,7 +296,7 @@ Result<BandwidthTable> parse_collective(const SourceFile& file) {
   for (std::size_t i = 1; i < lines.size(); ++i) {
     if (trim(lines[i]).empty()) continue;
     const auto cells = split(lines[i], ',');
-    auto size = positive(cells[0], kMostMegabytes);
+    auto size = positive(cells[0], kMaxImportedMegabytes);
     auto time = cells.size() == 2 ? positive(cells[1], 1e12) : std::nullopt;
     if (!size || !time)
       return at_line(file, i + 1,
@@ -333,7 +333,7 @@ Result<BandwidthTable> parse_point_to_point(const SourceFile& file) {
                    "expected " + std::to_string(sizes.size()) +
                        " rates, found " + std::to_string(rates.size()));
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    auto size = positive(sizes[i], kMostMegabytes);
+    auto size = positive(sizes[i], kMaxImportedMegabytes);
     auto rate = positive(rates[i], 1e9);
     if (!size) return at_line(file, 1, "expected sizes in MB above 0");
     if (!rate)

@@ -17,11 +17,15 @@
 
 namespace pipewright {
 
-// No single figure of an imported file may be larger: sums then stay exact in
+// Upper limits of a single figure in an imported file: sums then stay exact in
 // 64 bits however many lines there are.
-inline constexpr double kLargestImportedBytes = 1e12;
-inline constexpr double kLargestImportedSeconds = 1e9;
+inline constexpr double kMaxImportedBytes = 1e12;
+inline constexpr double kMaxImportedSeconds = 1e9;
+inline constexpr double kMaxImportedMs = kMaxImportedSeconds * 1e3;
 inline constexpr double kMebibyte = 1024.0 * 1024.0;
+inline constexpr double kMaxImportedMegabytes = kMaxImportedBytes / kMebibyte;
+inline constexpr int kMaxImportedCount = 1 << 20;     // replicas, samples
+inline constexpr int kMaxImportedNodes = 10'000'000;  // nodes, devices, ids
 
 // Nodes 0..n-1, each after all its sources; among those that could stand next,
 // the smallest first. Empty when there is a cycle.

@@ -287,9 +287,9 @@ Result<Imported> read_galvatron(std::span<const SourceFile> files,
   if (options.tensor_parallel > 1)
     return bad_configuration(
         "Galvatron measures layer times at tensor-parallel degree 1 alone");
-  if (options.blocks > kMostLayers - 2)
+  if (options.blocks > kMaxLayers - 2)
     return bad_configuration("--blocks is over " +
-                             std::to_string(kMostLayers - 2));
+                             std::to_string(kMaxLayers - 2));
   Imported imported;
   Parts parts;
   for (const SourceFile& file : files) {

@@ -9,10 +9,6 @@
 namespace pipewright {
 namespace {
 
-constexpr double kMostMegabytes = kLargestImportedBytes / kMebibyte;
-constexpr double kMostMs = kLargestImportedSeconds * 1e3;
-constexpr int kMostCount = 1 << 20;
-
 // One key of the computation file; false when it is of no known form.
 bool take_time(const std::string& key, double ms, GalvatronTimes& times) {
   if (auto n = numbers_in(key, "layernum[#]_bsz#"))
@@ -34,7 +30,9 @@ bool take_time(const std::string& key, double ms, GalvatronTimes& times) {
   return true;
 }
 
-double megabytes(const JsonCursor& at) { return at.real(0, kMostMegabytes); }
+double megabytes(const JsonCursor& at) {
+  return at.real(0, kMaxImportedMegabytes);
+}
 
 void read_layer(JsonCursor layer, GalvatronMemory& memory) {
   memory.is_given = true;
@@ -119,7 +117,7 @@ std::vector<int> list_of(const JsonCursor& at) {
   if (!at.is_text()) return numbers;
   for (std::string_view part : split(text, ',')) {
     auto number = parse_integer(trim(part));
-    if (!number || *number < 0 || *number > kMostCount) {
+    if (!number || *number < 0 || *number > kMaxImportedCount) {
       at.fail("expected numbers set apart by commas");
       return {};
     }
@@ -185,7 +183,7 @@ std::optional<std::vector<int>> numbers_in(std::string_view text,
     const std::size_t length =
         std::min(text.find_first_not_of("0123456789"), text.size());
     auto number = parse_integer(text.substr(0, length));
-    if (!number || *number > kMostCount) return std::nullopt;
+    if (!number || *number > kMaxImportedCount) return std::nullopt;
     numbers.push_back(static_cast<int>(*number));
     text.remove_prefix(length);
   }
@@ -198,7 +196,7 @@ Result<GalvatronTimes> parse_galvatron_times(std::string_view text,
   return read_json(text, file, [&](JsonCursor& root) {
     GalvatronTimes times;
     for (const auto& [key, value] : root.members())
-      if (!take_time(key, value.real(-kMostMs, kMostMs), times))
+      if (!take_time(key, value.real(-kMaxImportedMs, kMaxImportedMs), times))
         value.fail("unknown key \"" + key + "\"",
                    "known: layernum[N]_bszN, layertype_0, layertype_0_bszN, "
                    "layertype_other_0_bszN, each also with _seqN");
@@ -255,15 +253,15 @@ Result<PublishedPlan> parse_galvatron_plan(std::string_view text,
     lists.recompute = list_of(root.find("checkpoint"));
     check_lists(lists, root);
     JsonCursor stages = root.at("pp_deg");
-    const std::int64_t num_stages = stages.integer(1, kMostCount);
+    const std::int64_t num_stages = stages.integer(1, kMaxImportedCount);
     if (stages.exists() &&
         num_stages != static_cast<std::int64_t>(lists.division.size()))
       stages.fail("expected " + std::to_string(lists.division.size()) +
                   " stages, as many as pp_division has");
     plan.minibatch =
-        static_cast<int>(root.at("global_bsz").integer(1, kMostCount));
+        static_cast<int>(root.at("global_bsz").integer(1, kMaxImportedCount));
     plan.microbatches =
-        static_cast<int>(root.at("chunks").integer(1, kMostCount));
+        static_cast<int>(root.at("chunks").integer(1, kMaxImportedCount));
     plan.schedule = root.at("pipeline_type").text();
     for (const char* other :
          {"tp_consecutive_flags", "default_dp_type", "use_sp", "vsp", "vtp"})

@@ -244,7 +244,7 @@ Result<Imported> read_pipedream(std::span<const SourceFile> files,
 
 Result<PublishedPlan> parse_pipedream_plan(std::string_view text,
                                            const std::string& file) {
-  constexpr int kMost = 1'000'000;
+  constexpr int kMaxWorkers = 1'000'000;
   PIPEWRIGHT_TRY(Json json, parse_json(text, file));
   JsonErrors errors(file);
   JsonCursor root(json, errors);
@@ -264,7 +264,7 @@ Result<PublishedPlan> parse_pipedream_plan(std::string_view text,
     }
     PublishedStage& stage = plan.stages[static_cast<std::size_t>(*id)];
     for (const JsonCursor& rank : list.elements())
-      stage.ranks.push_back(static_cast<int>(rank.integer(0, kMost)));
+      stage.ranks.push_back(static_cast<int>(rank.integer(0, kMaxWorkers)));
     stage.replicas = static_cast<int>(stage.ranks.size());
     if (stage.replicas == 0) list.fail("expected at least one rank");
   }
@@ -283,7 +283,7 @@ Result<PublishedPlan> parse_pipedream_plan(std::string_view text,
         depth.fail("there is no stage \"" + key + "\"");
       else
         plan.depths[static_cast<std::size_t>(*id)] =
-            static_cast<int>(depth.integer(0, kMost));
+            static_cast<int>(depth.integer(0, kMaxWorkers));
     }
   }
   root.refuse_other_keys();

@@ -13,8 +13,6 @@
 namespace pipewright {
 namespace {
 
-constexpr double kLargestMs = kLargestImportedSeconds * 1e3;
-
 // Splits at " -- ". Runs of spaces in between belong to the parts.
 std::vector<std::string_view> at_dashes(std::string_view line) {
   constexpr std::string_view kDashes = " -- ";
@@ -37,15 +35,15 @@ std::optional<double> figure(std::string_view text, double most) {
 std::optional<double> activation(std::string_view text) {
   text = trim(text);
   if (text.empty() || text.front() != '[')
-    return figure(text, kLargestImportedBytes);
+    return figure(text, kMaxImportedBytes);
   if (text.back() != ']' || text.size() < 2) return std::nullopt;
   double sum = 0;
   for (std::string_view part : split(text.substr(1, text.size() - 2), ';')) {
-    auto number = figure(part, kLargestImportedBytes);
+    auto number = figure(part, kMaxImportedBytes);
     if (!number) return std::nullopt;
     sum += *number;
   }
-  if (sum > kLargestImportedBytes) return std::nullopt;
+  if (sum > kMaxImportedBytes) return std::nullopt;
   return sum;
 }
 
@@ -123,10 +121,10 @@ class Reader {
       double most;
     };
     const std::array<Field, 4> fields = {
-        {{"forward_compute_time=", &node.forward_ms, kLargestMs},
-         {"backward_compute_time=", &node.backward_ms, kLargestMs},
-         {"activation_size=", &node.activation_bytes, kLargestImportedBytes},
-         {"parameter_size=", &node.parameter_bytes, kLargestImportedBytes}}};
+        {{"forward_compute_time=", &node.forward_ms, kMaxImportedMs},
+         {"backward_compute_time=", &node.backward_ms, kMaxImportedMs},
+         {"activation_size=", &node.activation_bytes, kMaxImportedBytes},
+         {"parameter_size=", &node.parameter_bytes, kMaxImportedBytes}}};
     auto parts = split(text, ',');
     for (std::size_t i = 0; i < fields.size(); ++i) {
       const auto& [name, value, most] = fields[i];
@@ -183,9 +181,9 @@ class Reader {
   }
 
   static std::string shortened_line(std::string_view text) {
-    constexpr std::size_t kMost = 60;
-    if (text.size() <= kMost) return std::string(text);
-    return std::string(text.substr(0, kMost)) + "...";
+    constexpr std::size_t kMaxShown = 60;
+    if (text.size() <= kMaxShown) return std::string(text);
+    return std::string(text.substr(0, kMaxShown)) + "...";
   }
 
   Result<PipeDreamGraph> sorted() {

@@ -17,8 +17,6 @@
 namespace pipewright {
 namespace {
 
-constexpr int kMostNodes = 10'000'000;  // nodes, devices, ids
-
 bool recognises_piper(const SourceFile& file) {
   return contains(file.text, "\"TMPCs\"") ||
          contains(file.text, "\"mbsInBatch\"");
@@ -28,10 +26,10 @@ std::map<int, double> sync_times(const JsonCursor& object, int num_nodes) {
   std::map<int, double> times;
   for (const auto& [key, value] : object.members()) {
     auto id = parse_integer(key);
-    if (!id || *id < 0 || *id > kMostNodes || num_nodes == 0)
+    if (!id || *id < 0 || *id > kMaxImportedNodes || num_nodes == 0)
       value.fail("expected the id of a node as key, found \"" + key + "\"");
     else
-      times[static_cast<int>(*id)] = value.real(0, kLargestImportedBytes);
+      times[static_cast<int>(*id)] = value.real(0, kMaxImportedBytes);
   }
   return times;
 }
@@ -43,11 +41,11 @@ class PiperReader {
 
   Result<PiperInstance> read() {
     instance_.max_devices =
-        static_cast<int>(root_.at("maxDevices").integer(1, kMostNodes));
+        static_cast<int>(root_.at("maxDevices").integer(1, kMaxImportedNodes));
     instance_.max_memory_bytes = root_.at("maxMemoryPerDevice").real(0, 1e18);
     instance_.bandwidth = root_.at("bandwidth").real(0, 1e18);
     instance_.microbatches =
-        static_cast<int>(root_.at("mbsInBatch").integer(1, kMostNodes));
+        static_cast<int>(root_.at("mbsInBatch").integer(1, kMaxImportedNodes));
     read_nodes();
     if (errors_.empty()) read_edges();
     root_.refuse_other_keys();
@@ -60,11 +58,10 @@ class PiperReader {
     PiperAlternative way;
     way.id = cursor.at("id").text();
     way.time_per_sample =
-        cursor.at("timePerSample").real(0, kLargestImportedSeconds);
-    way.parameter_bytes =
-        cursor.at("parameterSize").real(0, kLargestImportedBytes);
-    way.memory_a = cursor.at("memoryUsageA").real(0, kLargestImportedBytes);
-    way.memory_b = cursor.at("memoryUsageB").real(0, kLargestImportedBytes);
+        cursor.at("timePerSample").real(0, kMaxImportedSeconds);
+    way.parameter_bytes = cursor.at("parameterSize").real(0, kMaxImportedBytes);
+    way.memory_a = cursor.at("memoryUsageA").real(0, kMaxImportedBytes);
+    way.memory_b = cursor.at("memoryUsageB").real(0, kMaxImportedBytes);
     way.sync_forward = sync_times(cursor.at("syncTimeFw"), num_nodes);
     way.sync_backward = sync_times(cursor.at("syncTimeBw"), num_nodes);
     cursor.refuse_other_keys();
@@ -76,11 +73,11 @@ class PiperReader {
     const int num_nodes = static_cast<int>(cursors.size());
     for (JsonCursor& cursor : cursors) {
       PiperNode node;
-      node.id = static_cast<int>(cursor.at("id").integer(0, kMostNodes));
+      node.id = static_cast<int>(cursor.at("id").integer(0, kMaxImportedNodes));
       node.name = cursor.at("name").text();
       for (const auto& [degree, ways] : cursor.at("TMPCs").members()) {
         auto number = parse_integer(degree);
-        if (!number || *number < 1 || *number > kMostNodes) {
+        if (!number || *number < 1 || *number > kMaxImportedNodes) {
           ways.fail("expected a tensor-parallel degree as key, found \"" +
                     degree + "\"");
           continue;
@@ -98,7 +95,8 @@ class PiperReader {
   }
 
   int end_of(const JsonCursor& id) {
-    auto found = index_of_.find(static_cast<int>(id.integer(0, kMostNodes)));
+    auto found =
+        index_of_.find(static_cast<int>(id.integer(0, kMaxImportedNodes)));
     if (id.exists() && found == index_of_.end())
       id.fail("there is no node of this id");
     return found == index_of_.end() ? 0 : static_cast<int>(found->second);
@@ -109,8 +107,7 @@ class PiperReader {
       PiperEdge edge;
       edge.source = end_of(cursor.at("sourceId"));
       edge.dest = end_of(cursor.at("destId"));
-      edge.bytes =
-          cursor.at("communicationCost").real(0, kLargestImportedBytes);
+      edge.bytes = cursor.at("communicationCost").real(0, kMaxImportedBytes);
       cursor.refuse_other_keys();
       instance_.edges.push_back(edge);
     }

@@ -11,8 +11,6 @@
 namespace pipewright {
 namespace {
 
-constexpr int kMost = 10'000'000;  // nodes, devices, ids
-
 // true, false, 0 or 1.
 bool truth(const JsonCursor& value) {
   if (value.json() && std::holds_alternative<bool>(value.json()->value()))
@@ -21,16 +19,16 @@ bool truth(const JsonCursor& value) {
 }
 
 double latency(const JsonCursor& value) {
-  return value.real(0, kLargestImportedSeconds);
+  return value.real(0, kMaxImportedSeconds);
 }
 
 double size(const JsonCursor& value) {
-  return value.real(0, kLargestImportedBytes);
+  return value.real(0, kMaxImportedBytes);
 }
 
 PlacementNode node_of(JsonCursor& cursor) {
   PlacementNode node;
-  node.id = static_cast<int>(cursor.at("id").integer(0, kMost));
+  node.id = static_cast<int>(cursor.at("id").integer(0, kMaxImportedNodes));
   JsonCursor name = cursor.find("name");
   node.name = name.exists() ? name.text() : "node" + std::to_string(node.id);
   node.runs_on_accelerator = truth(cursor.at("supportedOnFpga"));
@@ -38,9 +36,9 @@ PlacementNode node_of(JsonCursor& cursor) {
   node.accelerator_latency = latency(cursor.at("fpgaLatency"));
   node.is_backward = truth(cursor.at("isBackwardNode"));
   if (JsonCursor color = cursor.find("colorClass"); color.exists())
-    node.color_class = static_cast<int>(color.integer(0, kMost));
+    node.color_class = static_cast<int>(color.integer(0, kMaxImportedNodes));
   if (JsonCursor layer = cursor.find("layerId"); layer.exists())
-    node.layer_id = static_cast<int>(layer.integer(0, kMost));
+    node.layer_id = static_cast<int>(layer.integer(0, kMaxImportedNodes));
   node.size = size(cursor.at("size"));
   cursor.refuse_other_keys();
   return node;
@@ -54,9 +52,9 @@ class InstanceReader {
   Result<PlacementInstance> read() {
     instance_.max_size = root_.at("maxSizePerFPGA").real(0, 1e18);
     instance_.max_accelerators =
-        static_cast<int>(root_.at("maxFPGAs").integer(0, kMost));
+        static_cast<int>(root_.at("maxFPGAs").integer(0, kMaxImportedNodes));
     instance_.max_cpus =
-        static_cast<int>(root_.at("maxCPUs").integer(0, kMost));
+        static_cast<int>(root_.at("maxCPUs").integer(0, kMaxImportedNodes));
     read_nodes();
     if (errors_.empty()) read_edges();
     root_.refuse_other_keys();
@@ -82,7 +80,8 @@ class InstanceReader {
   }
 
   int end_of(const JsonCursor& id) {
-    auto found = index_of_.find(static_cast<int>(id.integer(0, kMost)));
+    auto found =
+        index_of_.find(static_cast<int>(id.integer(0, kMaxImportedNodes)));
     if (id.exists() && found == index_of_.end())
       id.fail("there is no node of this id");
     return found == index_of_.end() ? 0 : static_cast<int>(found->second);
@@ -167,9 +166,10 @@ std::vector<PlacementPart> parts_of(const JsonCursor& list) {
   std::vector<PlacementPart> parts;
   for (JsonCursor& cursor : list.elements()) {
     PlacementPart part;
-    part.load = cursor.at("load").real(-1, kLargestImportedSeconds);
+    part.load = cursor.at("load").real(-1, kMaxImportedSeconds);
     for (const JsonCursor& id : cursor.at("nodes").elements())
-      part.node_ids.push_back(static_cast<int>(id.integer(0, kMost)));
+      part.node_ids.push_back(
+          static_cast<int>(id.integer(0, kMaxImportedNodes)));
     cursor.refuse_other_keys();
     parts.push_back(std::move(part));
   }
@@ -193,7 +193,7 @@ Result<PlacementSplit> parse_split(std::string_view text,
   split.source = file;
   split.cpus = parts_of(root.at("cpus"));
   split.accelerators = parts_of(root.at("fpgas"));
-  split.max_load = root.at("maxLoad").real(-1, kLargestImportedSeconds);
+  split.max_load = root.at("maxLoad").real(-1, kMaxImportedSeconds);
   root.refuse_other_keys();
   if (!errors.empty()) return errors.error();
   return split;

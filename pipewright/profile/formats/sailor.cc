@@ -70,7 +70,7 @@ LayerTimes row_of(const JsonCursor& cursor) {
     return {};
   }
   auto seconds = [&](std::size_t i) {
-    return Seconds(fields[i].real(0, kLargestImportedSeconds));
+    return Seconds(fields[i].real(0, kMaxImportedSeconds));
   };
   LayerTimes times = times_of(seconds(0), seconds(1), true, true);
   times.update = seconds(2);

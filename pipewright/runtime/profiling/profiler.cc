@@ -201,7 +201,7 @@ Result<Profile> measured_profile(const Model& model,
         std::to_string(options.workers) + " workers cannot measure anything",
         "1 and up");
   for (const int size : microbatches)
-    if (size < 1 || size > kLargestMicrobatch)
+    if (size < 1 || size > kMaxMicrobatch)
       return bad_configuration("a microbatch of " + std::to_string(size) +
                                    " samples cannot be measured",
                                "sizes are 1 and up");
