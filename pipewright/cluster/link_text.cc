@@ -10,20 +10,18 @@ namespace {
 Error unknown_link(std::string_view text) {
   std::vector<std::string> names{"nvlink", "pcie"};
   for (const LinkPreset& preset : link_presets()) names.push_back(preset.name);
-  const std::string near = nearest_name(text, names);
   return bad_configuration(
-      "\"" + std::string(text) + "\" is no link",
-      (near.empty() ? "known: " + join(names, ", ")
-                    : "did you mean \"" + near + "\"?") +
-          "; a rate is written 1GB/s, 10Gb/s or 1GB/s+5us");
+      "unknown link \"" + std::string(text) + "\"",
+      suggestion(text, names,
+                 "or a bandwidth: 1GB/s, 10Gb/s, 1GB/s+5us with latency"));
 }
 
 Result<Link> parse_rate_or_name(
     std::string_view text, const std::map<std::string, std::string>& aliases) {
   if (auto bandwidth = parse_bandwidth(text)) {
     if (bandwidth->value() <= 0)
-      return bad_configuration("a link of " + std::string(text) +
-                               " moves nothing");
+      return bad_configuration(
+          "the bandwidth of a link must be positive, not " + std::string(text));
     return Link{*bandwidth, Seconds(0), Duplex::Full, {}};
   }
   std::string name = lower_case(text);
@@ -47,10 +45,10 @@ Result<Link> parse_link(std::string_view text,
     } else if (auto latency = parse_duration(part)) {
       link.latency = *latency;
     } else {
-      return bad_configuration("\"" + std::string(part) + "\" in the link \"" +
-                                   std::string(text) +
-                                   "\" is neither a latency nor \"half\"",
-                               "write 1GB/s+5us, 1GB/s+half or both");
+      return bad_configuration("expected a latency or \"half\" in the link \"" +
+                                   std::string(text) + "\", found \"" +
+                                   std::string(part) + "\"",
+                               "for example 1GB/s+5us or 1GB/s+5us+half");
     }
   }
   return link;

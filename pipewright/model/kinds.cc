@@ -1,5 +1,5 @@
-// The list of kinds: a new one is a rule in a file under kinds/, a line in
-// kind_list.h and one here.
+// The list of kinds. A new kind is a rule in a file under kinds/, one line in
+// kind_list.h and one line here.
 
 #include "pipewright/model/kinds.h"
 
@@ -46,12 +46,13 @@ Result<LayerKind> add_kind(KindRule rule) {
   constexpr std::size_t kMaxKinds = 256;
   if (rule.name.empty() || parse_layer_kind(rule.name))
     return bad_configuration(
-        "a kind of layer cannot be called \"" + rule.name + "\": " +
-            (rule.name.empty() ? "it needs a name" : "there is one already"),
+        rule.name.empty()
+            ? "a kind of layer needs a name"
+            : "there is already a kind of layer \"" + rule.name + "\"",
         "choose another name");
   if (all_rules().size() == kMaxKinds)
-    return bad_configuration("there are " + std::to_string(kMaxKinds) +
-                             " kinds of layers already");
+    return bad_configuration("there are already " + std::to_string(kMaxKinds) +
+                             " kinds of layers, the limit");
   rule.kind = static_cast<LayerKind>(all_rules().size());
   all_rules().push_back(std::move(rule));
   return all_rules().back().kind;

@@ -9,7 +9,7 @@ namespace pipewright {
 
 using Inputs = std::vector<TensorForm>;  // of a layer
 
-// tables.cc: products with a weight, and look-ups
+// tables.cc: linear layers and lookups
 KindRule linear_kind();
 KindRule embedding_kind();
 KindRule positional_kind();
@@ -24,7 +24,7 @@ KindRule adaptive_avg_pool_kind();
 KindRule batch_norm_kind();
 KindRule layer_norm_kind();
 
-// activations.cc: element by element, and softmax
+// activations.cc: elementwise, and softmax
 KindRule relu_kind();
 KindRule gelu_kind();
 KindRule tanh_kind();
@@ -32,7 +32,7 @@ KindRule sigmoid_kind();
 KindRule softmax_kind();
 KindRule dropout_kind();
 
-// joints.cc: nothing learned, nothing kept
+// joints.cc: no parameters
 KindRule flatten_kind();
 KindRule add_kind();
 KindRule concat_kind();

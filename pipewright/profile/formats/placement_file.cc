@@ -1,4 +1,4 @@
-// The files of dnn-partitioning, read into the types of placement.h.
+// Reads the files of dnn-partitioning into the types of placement.h.
 
 #include <algorithm>
 #include <unordered_map>
@@ -67,12 +67,12 @@ class InstanceReader {
     for (JsonCursor& cursor : root_.at("nodes").elements()) {
       PlacementNode node = node_of(cursor);
       if (!index_of_.emplace(node.id, instance_.nodes.size()).second)
-        cursor.fail("the id " + std::to_string(node.id) + " stands twice");
+        cursor.fail("duplicate id " + std::to_string(node.id));
       instance_.nodes.push_back(std::move(node));
     }
-    if (instance_.nodes.empty()) root_.fail("there is no node");
-    // By id, so that ties in the topological order fall the same way in
-    // whichever order the file lists its nodes.
+    if (instance_.nodes.empty()) root_.fail("the instance has no nodes");
+    // By id, so that the topological order does not depend on the order of the
+    // nodes in the file.
     std::sort(instance_.nodes.begin(), instance_.nodes.end(),
               [](const auto& a, const auto& b) { return a.id < b.id; });
     for (std::size_t i = 0; i < instance_.nodes.size(); ++i)
@@ -82,8 +82,7 @@ class InstanceReader {
   int end_of(const JsonCursor& id) {
     auto found =
         index_of_.find(static_cast<int>(id.integer(0, kMaxImportedNodes)));
-    if (id.exists() && found == index_of_.end())
-      id.fail("there is no node of this id");
+    if (id.exists() && found == index_of_.end()) id.fail("no node has this id");
     return found == index_of_.end() ? 0 : static_cast<int>(found->second);
   }
 
@@ -97,7 +96,7 @@ class InstanceReader {
       if (JsonCursor bytes = cursor.find("size"); bytes.exists())
         edge.size = size(bytes);
       cursor.refuse_other_keys();
-      double& known = cost[static_cast<std::size_t>(edge.source)];
+      double& known = cost[edge.source];
       if (known >= 0 && known != time)
         cursor.fail("the cost " + exact_text(time) +
                     " differs from that of another edge of the same source, " +
@@ -118,21 +117,18 @@ class InstanceReader {
     if (order.empty())
       return malformed(
           "the edges form a cycle through the node " +
-              std::to_string(instance_
-                                 .nodes[static_cast<std::size_t>(
-                                     node_on_cycle(num_nodes, pairs))]
-                                 .id),
+              std::to_string(
+                  instance_.nodes[node_on_cycle(num_nodes, pairs)].id),
           file_);
     PlacementInstance sorted = instance_;
     std::vector<int> place(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) {
-      const auto from = static_cast<std::size_t>(order[i]);
-      place[from] = static_cast<int>(i);
-      sorted.nodes[i] = instance_.nodes[from];
+      place[order[i]] = static_cast<int>(i);
+      sorted.nodes[i] = instance_.nodes[order[i]];
     }
     for (PlacementEdge& edge : sorted.edges) {
-      edge.source = place[static_cast<std::size_t>(edge.source)];
-      edge.dest = place[static_cast<std::size_t>(edge.dest)];
+      edge.source = place[edge.source];
+      edge.dest = place[edge.dest];
     }
     return without_repeats(std::move(sorted));
   }
@@ -147,12 +143,10 @@ class InstanceReader {
         sorted.edges.begin(), sorted.edges.end(),
         [&](const auto& a, const auto& b) { return key(a) == key(b); });
     if (twice == sorted.edges.end()) return sorted;
-    auto id = [&](int i) {
-      return std::to_string(sorted.nodes[static_cast<std::size_t>(i)].id);
-    };
-    return malformed("the edge from " + id(twice->source) + " to " +
-                         id(twice->dest) + " stands twice",
-                     file_);
+    auto id = [&](int i) { return std::to_string(sorted.nodes[i].id); };
+    return malformed(
+        "duplicate edge from " + id(twice->source) + " to " + id(twice->dest),
+        file_);
   }
 
   std::string file_;
@@ -181,6 +175,9 @@ std::vector<PlacementPart> parts_of(const JsonCursor& list) {
 Result<PlacementInstance> parse_placement(std::string_view text,
                                           const std::string& file) {
   PIPEWRIGHT_TRY(Json json, parse_json(text, file));
+  if (!json.find("nodes") && !json.find("maxFPGAs"))
+    return malformed("not a placement instance: missing key \"nodes\"", file,
+                     "docs/place.md shows an instance");
   return InstanceReader(json, file).read();
 }
 

@@ -110,8 +110,8 @@ void add_replica(const JsonCursor& cursor, PublishedStage& stage) {
 }
 
 void read_pipeline(JsonCursor pipeline, PublishedPlan& plan) {
-  const auto num_stages = static_cast<std::size_t>(
-      pipeline.at("num_stages").integer(1, kMaxImportedCount));
+  const std::size_t num_stages =
+      pipeline.at("num_stages").integer(1, kMaxImportedCount);
   const auto layers = pipeline.at("layers_per_stage").elements();
   const auto replicas = pipeline.at("tmp_per_stage").elements();
   const auto counts = pipeline.at("dp").elements();
@@ -130,15 +130,15 @@ void read_pipeline(JsonCursor pipeline, PublishedPlan& plan) {
     for (const JsonCursor& replica : replicas[i].elements())
       add_replica(replica, stage);
     stage.replicas = static_cast<int>(counts[i].integer(1, kMaxImportedCount));
-    if (stage.devices.size() != static_cast<std::size_t>(stage.replicas))
+    if (std::ssize(stage.devices) != stage.replicas)
       replicas[i].fail("expected " + std::to_string(stage.replicas) +
-                       " replicas as dp says, found " +
+                       " replicas, as in dp, found " +
                        std::to_string(stage.devices.size()));
     plan.stages.push_back(std::move(stage));
   }
 }
 
-// Microbatches a replica works through, where every stage has as many replicas.
+// Microbatches per replica, if all stages have the same number of replicas.
 int microbatches_of(const PublishedPlan& plan) {
   if (plan.stages.empty()) return 0;
   const std::int64_t replicas = plan.stages.front().replicas;
@@ -158,12 +158,12 @@ std::vector<JsonCursor> numbered_members(const JsonCursor& object) {
     auto number = parse_integer(key);
     if (!number || *number < 0 ||
         *number >= static_cast<std::int64_t>(members.size()) ||
-        found[static_cast<std::size_t>(*number)]) {
+        found[*number]) {
       value.fail("expected layers 0 to " + std::to_string(members.size() - 1) +
                  ", each once, found \"" + key + "\"");
       return {};
     }
-    found[static_cast<std::size_t>(*number)] = &value;
+    found[*number] = &value;
   }
   std::vector<JsonCursor> ordered;
   for (const JsonCursor* value : found) ordered.push_back(*value);
@@ -203,7 +203,7 @@ Result<std::vector<BandwidthTable>> parse_sailor_network(
         return reader.tables;
       });
   if (tables && tables->empty())
-    return malformed("there is no curve [[c2, c1, c0], peak] in it", file);
+    return malformed("the file has no curve [[c2, c1, c0], peak]", file);
   return tables;
 }
 

@@ -34,7 +34,7 @@ bool are_alike(const Model& model, LayerId a, LayerId b) {
   const auto work = [&](LayerId layer) {
     const LayerCost cost = layer_cost(model, layer);
     return std::tuple(cost.forward, cost.backward_input, cost.backward_weight,
-                      cost.traffic, cost.parameters, cost.keeps_input);
+                      cost.memory_traffic, cost.parameters, cost.keeps_input);
   };
   return one.kind == other.kind && one.attributes == other.attributes &&
          one.output == other.output && one.output_type == other.output_type &&

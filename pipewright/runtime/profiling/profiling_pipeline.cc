@@ -20,7 +20,7 @@ double work_of(const Model& model, LayerId layer, int samples) {
   const LayerCost cost = layer_cost(model, layer);
   return (cost.forward + cost.backward_input + cost.backward_weight).value() *
              samples +
-         30 * static_cast<double>(cost.traffic.at(samples).value());
+         30 * static_cast<double>(cost.memory_traffic.at(samples).value());
 }
 
 // The layers before each cut: a new stage begins where its share of the work

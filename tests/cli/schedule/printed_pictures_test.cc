@@ -1,5 +1,5 @@
 // What the documents show is what the commands print: every "$ pipewright
-// schedule ..." in a code block, with all that stands below it.
+// schedule ..." in a code block, with everything below it.
 
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@ struct Shown {
   std::string text;
 };
 
-// Up to the next command or the end of the block, less blank lines at the end.
+// Up to the next command or the end of the block, without trailing blank lines.
 std::vector<Shown> shown_in(const std::string& file) {
   const std::string text = read_file(PIPEWRIGHT_SOURCE_DIR "/" + file).value();
   std::vector<Shown> all;
