@@ -241,7 +241,7 @@ Result<std::vector<Candidate>> compared(const CompareOptions& options,
                    candidates(loaded, only_best ? "auto" : "", method, watch));
     for (Candidate& candidate : some) all.push_back(std::move(candidate));
   }
-  rank(all);
+  sort_by_step(all);
   return all;
 }
 

@@ -34,7 +34,7 @@ Result<Candidate> best_candidate(const PlanOptions& options,
                    candidates(loaded, planner, method, watch));
     for (Candidate& candidate : some) all.push_back(std::move(candidate));
   }
-  rank(all);
+  sort_by_step(all);
   if (all.front().planned) return std::move(all.front());
   Error error = bad_configuration(all.front().refusal);
   for (std::size_t i = 1; i < all.size(); ++i)

@@ -115,7 +115,7 @@ Result<std::vector<Candidate>> candidates(const LoadedProblem& loaded,
   return std::vector<Candidate>{candidate_of(*found, watch.watched(problem))};
 }
 
-void rank(std::vector<Candidate>& candidates) {
+void sort_by_step(std::vector<Candidate>& candidates) {
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) {
                      if (!a.planned || !b.planned)

@@ -27,7 +27,7 @@ Result<std::vector<Candidate>> candidates(const LoadedProblem& loaded,
                                           const std::string& planner,
                                           Method method, Watch& watch);
 // Candidates with a plan first, the fastest first; ties as in planners().
-void rank(std::vector<Candidate>& candidates);
+void sort_by_step(std::vector<Candidate>& candidates);
 
 // Names of methods, or "all". Fails with BadConfiguration.
 Result<std::vector<Method>> parse_methods(
