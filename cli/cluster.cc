@@ -1,4 +1,4 @@
-// pipewright cluster CLUSTER: devices and links, as a table or as the file.
+// pipewright cluster: the devices and links of a cluster, as a table or a file.
 
 #include "pipewright/cluster/cluster.h"
 
@@ -21,9 +21,9 @@ void show_cluster(const ClusterOptions& options, Exit& exit) {
   if (options.cluster.empty()) {
     if (options.output.json || !options.file.empty())
       return report({ErrorCode::Usage,
-                     "which cluster?",
+                     "no cluster given",
                      {},
-                     "as 2x4xV100@nvlink/10GbE, or a file",
+                     "for example 2x4xV100@nvlink/10GbE, or a cluster file",
                      {}},
                     exit);
     std::cout << presets_table(options.output.width);
@@ -45,14 +45,15 @@ void show_cluster(const ClusterOptions& options, Exit& exit) {
 
 void add_cluster(CLI::App& app, Exit& exit) {
   CLI::App* command =
-      app.add_subcommand("cluster", "Devices, links and memory of a cluster");
+      app.add_subcommand("cluster", "Show the devices and links of a cluster");
   auto options = std::make_shared<ClusterOptions>();
-  command->add_option("CLUSTER", options->cluster,
-                      "[HOSTSx]COUNTxKIND[+COUNTxKIND...][@LINK][/LINK], as "
-                      "4xcpu or 2x8xV100@nvlink/10GbE, or a cluster file; "
-                      "without it, the known kinds and links");
+  command->add_option(
+      "CLUSTER", options->cluster,
+      "[HOSTSx]COUNTxKIND[+COUNTxKIND...][@LINK][/LINK], for "
+      "example 4xcpu or 2x8xV100@nvlink/10GbE, or a cluster "
+      "file. Without it, list the known device kinds and links");
   command->add_option("-o,--output", options->file,
-                      "Writes the cluster file, too");
+                      "Write the cluster to this file");
   add_output_options(*command, options->output);
   command->callback([options, &exit] { show_cluster(*options, exit); });
 }

@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 
@@ -26,7 +27,12 @@ int terminal_width() {
 
 void add_output_options(CLI::App& command, Output& output) {
   output.width = terminal_width();
-  command.add_flag("--json", output.json, "One JSON object on standard output");
+  command.add_flag("--json", output.json,
+                   "Print one JSON object on standard output");
+}
+
+std::string percent(double share) {
+  return to_text(std::round(share * 1000) / 10) + " %";
 }
 
 void say(const std::string& line) { std::cerr << line + "\n"; }

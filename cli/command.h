@@ -1,5 +1,5 @@
-// One command of the command line. Each lives in a file of its own, which
-// defines `void add_NAME(CLI::App&, Exit&)`; commands.cc lists them.
+// What all commands share. Each command is in a file of its own that defines
+// `void add_NAME(CLI::App&, Exit&)`; commands.cc lists them.
 
 #pragma once
 
@@ -11,25 +11,29 @@
 
 namespace pipewright::cli {
 
-// How the command ended; main() returns it.
+// The exit code of the program.
 struct Exit {
   int code = 0;
   char** arguments = nullptr;  // as main() was given them
 };
 
-// What every command takes.
+// Output options of every command.
 struct Output {
   bool json = false;
   int width = 100;  // of the terminal
 };
 
-// Adds --json; the width comes from the terminal or $COLUMNS.
+// Adds --json. The width comes from the terminal or $COLUMNS.
 void add_output_options(CLI::App& command, Output& output);
 
-// A line on stderr, in one write: many ranks may share it.
+// A share as "12.3 %", with at most one decimal place: in tables more digits of
+// a share near 0 would only look exact.
+std::string percent(double share);
+
+// Prints a line on stderr, in one write, because several workers may share it.
 void say(const std::string& line);
 
-// The error goes to stderr as one line ("pipewright: ..."), its code to exit.
+// Prints the error on stderr ("pipewright: ...") and sets the exit code.
 void report(const Error& error, Exit& exit);
 
 void add_schedule(CLI::App& app, Exit& exit);

@@ -1,5 +1,5 @@
-// pipewright import: others' profiles, instances, network measurements and
-// plans, read, summed up and written as a profile of our own.
+// pipewright import: reads profiles, placement instances, network measurements
+// and plans of other systems, prints a summary, and writes a profile.
 
 #include <iostream>
 
@@ -24,9 +24,9 @@ struct ImportSettings {
 std::vector<std::string> estimates(const Profile& profile) {
   std::vector<std::string> list;
   if (profile.origin.split_is_estimated)
-    list.push_back("how backward divides into input and weight gradients");
+    list.push_back("the split of backward into input and weight gradients");
   if (profile.origin.keeps_is_estimated)
-    list.push_back("what a layer keeps for backward");
+    list.push_back("what layers keep for backward");
   return list;
 }
 
@@ -146,10 +146,10 @@ void print_imported(const Profile& profile, const SourceTotals& source,
                     std::ostream& out, int width) {
   const int edges = totals_of(profile, "", 0).edges;
   out << "model: " << profile.model << "\n";
-  out << "layers: " << with_thousands(profile.num_layers()) << " with "
-      << with_thousands(edges) << " edges";
+  out << "layers: " << with_thousands(profile.num_layers())
+      << ", edges: " << with_thousands(edges);
   if (source.nodes != profile.num_layers() || source.edges != edges)
-    out << " (in the source " << with_thousands(source.nodes) << " nodes and "
+    out << " (in the source: " << with_thousands(source.nodes) << " nodes, "
         << with_thousands(source.edges) << " edges)";
   out << "\nparameters: " << to_text(profile.parameter_bytes()) << "\n\n";
   using Align = TextTable::Align;
@@ -182,7 +182,7 @@ std::string rate_text(const BandwidthTable& table, std::int64_t bytes) {
 
 void print_imported(const std::vector<BandwidthTable>& tables,
                     std::ostream& out, int width) {
-  constexpr std::size_t kMost = 24;
+  constexpr std::size_t kMaxRows = 24;
   using Align = TextTable::Align;
   TextTable text({{"operation", Align::Left},
                   {"from", Align::Left},
@@ -190,15 +190,15 @@ void print_imported(const std::vector<BandwidthTable>& tables,
                   {"devices", Align::Right},
                   {"1 MB", Align::Right},
                   {"100 MB", Align::Right}});
-  for (std::size_t i = 0; i < tables.size() && i < kMost; ++i) {
+  for (std::size_t i = 0; i < tables.size() && i < kMaxRows; ++i) {
     const BandwidthTable& table = tables[i];
     text.add_row({table.operation, table.from, table.to,
                   std::to_string(table.devices), rate_text(table, 1'000'000),
                   rate_text(table, 100'000'000)});
   }
   out << "\n" << text.to_text(width);
-  if (tables.size() > kMost)
-    out << "and " << tables.size() - kMost << " more (--json lists them)\n";
+  if (tables.size() > kMaxRows)
+    out << "and " << tables.size() - kMaxRows << " more (--json lists them)\n";
 }
 
 void print_imported(const PublishedPlan& plan, std::ostream& out) {
@@ -210,10 +210,10 @@ void print_imported(const PublishedPlan& plan, std::ostream& out) {
   if (!replicas.empty()) out << ", replicas " << join(replicas, "-");
   if (plan.minibatch > 0) out << ", minibatch " << plan.minibatch;
   if (plan.measured_step)
-    out << ", measured " << to_text(*plan.measured_step) << " a step";
+    out << ", measured " << to_text(*plan.measured_step) << " per step";
   if (plan.measured_memory)
     out << " and " << to_text(*plan.measured_memory)
-        << " on the fullest device";
+        << " on the device with the most memory in use";
   out << "\n";
 }
 
@@ -225,16 +225,16 @@ void print_imported(const Imported& imported, std::size_t num_files,
     print_imported(*imported.profile, imported.totals, out, width);
   } else {
     if (imported.totals.nodes > 0)
-      out << "nodes: " << with_thousands(imported.totals.nodes) << " with "
-          << with_thousands(imported.totals.edges) << " edges\n";
+      out << "nodes: " << with_thousands(imported.totals.nodes)
+          << ", edges: " << with_thousands(imported.totals.edges) << "\n";
     out << "no profile: " << imported.no_profile << "\n";
   }
   for (const ImportedDevices& device : imported.devices) {
-    out << "devices: " << device.count << " " << device.kind;
+    out << "devices: " << device.count << " x " << device.kind;
     if (device.memory > Bytes(0))
-      out << " of " << to_text(device.memory) << " each";
+      out << " with " << to_text(device.memory) << " each";
     if (device.bandwidth > BytesPerSecond(0))
-      out << ", " << to_text(device.bandwidth) << " between two";
+      out << ", " << to_text(device.bandwidth) << " between each pair";
     out << "\n";
   }
   if (!imported.bandwidths.empty())
@@ -255,8 +255,8 @@ Result<Imported> imported_from(const ImportSettings& settings) {
 Result<void> write_profile(const Imported& imported, const std::string& path) {
   if (!imported.profile)
     return bad_configuration(
-        "there is no profile to write to " + path + ": " + imported.no_profile,
-        "without -o, import prints what there is");
+        "no profile to write to " + path + ": " + imported.no_profile,
+        "without -o, import prints what the files contain");
   return write_file(path, to_text(*imported.profile));
 }
 
@@ -275,13 +275,13 @@ void run_import(const ImportSettings& settings, Exit& exit) {
   print_imported(*imported, settings.files.size(), std::cout,
                  settings.format.width);
   if (!settings.output.empty())
-    std::cout << "written: " << settings.output << "\n";
+    std::cout << "wrote " << settings.output << "\n";
   else if (imported->profile)
-    std::cout << "not written: -o FILE writes the profile\n";
+    std::cout << "nothing written; use -o FILE to write the profile\n";
 }
 
-std::string kinds_help() {
-  std::string text = "Read as this kind instead of choosing by content:";
+std::string formats_help() {
+  std::string text = "Format of the files (default: recognised by content):";
   for (const Importer& importer : importers())
     text += "\n" + importer.name + ": " + importer.reads;
   return text;
@@ -291,36 +291,39 @@ std::string kinds_help() {
 
 void add_import(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand(
-      "import", "Others' profiles, plans and instances, as a profile of ours");
+      "import",
+      "Import profiles, plans and placement instances of other systems");
   auto settings = std::make_shared<ImportSettings>();
   ImportOptions& options = settings->options;
-  command->add_option("FILE", settings->files, "One or more files of one kind")
+  command
+      ->add_option("FILE", settings->files, "One or more files of one format")
       ->required();
   command->add_option("-o,--output", settings->output,
-                      "Where the profile is written");
-  command->add_option("--from", settings->from, kinds_help());
+                      "Write the profile to this file");
+  command->add_option("--from", settings->from, formats_help());
   command
       ->add_option("--samples", options.samples,
-                   "Samples of the microbatch the times are for, where the "
+                   "Samples of the microbatch that the times are for, if the "
                    "source does not say")
-      ->check(CLI::Range(1, kLargestMicrobatch));
+      ->check(CLI::Range(1, kMaxMicrobatch));
   command->add_option("--device", options.device,
-                      "Kind of device the times are for");
+                      "Kind of device that the times are for");
   command->add_option("--model", options.model, "Name of the model");
   command
       ->add_option("--tensor-parallel", options.tensor_parallel,
-                   "Which degree, where the source has several")
+                   "Tensor-parallel degree, if the source has several")
       ->check(CLI::Range(1, 1 << 20));
   command
       ->add_option("--sequence", options.sequence,
-                   "Which sequence length, where the source has several")
+                   "Sequence length, if the source has several")
       ->check(CLI::Range(1, 1 << 20));
   command
       ->add_option("--blocks", options.blocks,
                    "How often the model repeats the block that the source "
-                   "gives once")
-      ->check(CLI::Range(1, kMostLayers));
-  command->add_option("--note", options.note, "Added to the profile's origin");
+                   "lists once")
+      ->check(CLI::Range(1, kMaxLayers));
+  command->add_option("--note", options.note,
+                      "Text to add to the profile's origin");
   add_output_options(*command, settings->format);
   command->callback([settings, &exit] { run_import(*settings, exit); });
 }

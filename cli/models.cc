@@ -1,4 +1,4 @@
-// pipewright models [MODEL]: the zoo, or one model layer by layer.
+// pipewright models: lists the zoo, or the layers of one model.
 
 #include <iostream>
 
@@ -6,6 +6,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/model/cuts.h"
+#include "pipewright/model/kinds.h"
 #include "pipewright/model/model_file.h"
 #include "pipewright/model/repeats.h"
 #include "pipewright/model/zoo/zoo.h"
@@ -23,7 +24,7 @@ Flops forward_flops(const Model& model) {
   return total;
 }
 
-// "image=224"; just "image" where the entries' defaults differ.
+// "image=224", or only "image" if the entries have different defaults.
 std::string settings_text(const std::vector<const ZooEntry*>& entries) {
   std::string text;
   for (const SettingRule& rule : entries.front()->settings) {
@@ -38,7 +39,7 @@ std::string settings_text(const std::vector<const ZooEntry*>& entries) {
   return text;
 }
 
-// One line for the neighbours that take the same settings.
+// One line for consecutive entries that have the same settings.
 void print_settings(std::ostream& out) {
   std::vector<const ZooEntry*> group;
   const auto flush = [&] {
@@ -60,7 +61,7 @@ void print_settings(std::ostream& out) {
 
 Result<void> print_zoo(const Output& output) {
   TextTable table({{"model"},
-                   {"what"},
+                   {"description"},
                    {"layers", kRight},
                    {"parameters", kRight},
                    {"forward/sample", kRight}});
@@ -86,16 +87,16 @@ Result<void> print_zoo(const Output& output) {
     return {};
   }
   std::cout << table.to_text(output.width)
-            << "\nSettings and their defaults, as in "
+            << "\nSettings with defaults, used as in "
                "gpt:layers=24,hidden=1024:\n";
   print_settings(std::cout);
-  std::cout << "  all: type=float32\n"
-               "MODEL may also be a file; `pipewright models MODEL --json` "
-               "writes one.\n";
+  std::cout << "  all models:\n      type=float32\n\n"
+               "A model can also be a file: `pipewright models MODEL --json` "
+               "prints one to start from.\n";
   return {};
 }
 
-// Rows of one model's table, with what a row says of a layer at hand.
+// The table of one model's layers.
 class LayerTable {
  public:
   explicit LayerTable(const Model& model)
@@ -112,7 +113,6 @@ class LayerTable {
 
   void add(int index, const std::string& indent = "") {
     const Layer& layer = model_.layer(LayerId(index));
-    const auto at = static_cast<std::size_t>(index);
     const LayerCost cost = layer_cost(model_, LayerId(index));
     std::int64_t parameters = 0;
     bool shares = false;
@@ -120,13 +120,14 @@ class LayerTable {
       parameters += num_elements(model_.parameter(layer.parameters[p]).shape);
       shares = shares || !owns_parameter(model_, layer, p);
     }
-    table_.add_row({indent + (indent.empty() ? layer.name : local_name(layer)),
-                    to_text(layer.kind), to_text(layer.output),
-                    parameters == 0 ? ""
-                                    : (shares ? "(shared) " : "") +
-                                          with_thousands(parameters),
-                    cost.forward.value() == 0 ? "" : to_text(cost.forward),
-                    bytes_text(kept_[at]), bytes_text(cuts_[at + 1].forward)});
+    table_.add_row(
+        {indent + (indent.empty() ? layer.name : local_name(layer)),
+         to_text(layer.kind), to_text(layer.output),
+         parameters == 0
+             ? ""
+             : (shares ? "(shared) " : "") + with_thousands(parameters),
+         cost.forward.value() == 0 ? "" : to_text(cost.forward),
+         bytes_text(kept_[index]), bytes_text(cuts_[index + 1].forward)});
   }
 
   void add_blocks(const BlockRun& run) {
@@ -159,7 +160,7 @@ class LayerTable {
 void print_model(const Model& model, bool all, const Output& output) {
   std::cout << model.name() << "\n";
   for (const ModelInput& input : model.inputs())
-    std::cout << "  takes " << input.name << ": " << to_text(input.shape) << " "
+    std::cout << "  input " << input.name << ": " << to_text(input.shape) << " "
               << to_text(input.type) << "\n";
   LayerTable table(model);
   std::vector<BlockRun> runs;
@@ -174,10 +175,11 @@ void print_model(const Model& model, bool all, const Output& output) {
     }
   }
   std::cout << "\n" << table.to_text_with_total(output.width);
-  std::cout << "\nFor one sample. kept: for backward, beyond what layers above "
-               "keep; cut after: what\ncrosses a cut behind the layer.";
+  std::cout << "\nFor one sample. kept: for backward, in addition to what the "
+               "layers above keep;\ncut after: what a cut after the layer "
+               "sends to the next stage.";
   if (!runs.empty())
-    std::cout << " Of equal blocks the first is shown; --all lists each.";
+    std::cout << "\nEqual blocks are shown once; --all shows each.";
   std::cout << "\n";
 }
 
@@ -185,7 +187,7 @@ void print_model(const Model& model, bool all, const Output& output) {
 
 void add_models(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand(
-      "models", "The zoo; or one model: layers, shapes, costs, cut sizes");
+      "models", "List the model zoo, or the layers of one model");
   struct Options {
     Output output;
     std::string model;
@@ -193,8 +195,10 @@ void add_models(CLI::App& app, Exit& exit) {
   };
   auto options = std::make_shared<Options>();
   command->add_option("MODEL", options->model,
-                      "A zoo name with settings, or a model file");
-  command->add_flag("--all", options->all, "Every layer of repeated blocks");
+                      "Model of the zoo with settings, such as gpt:layers=12, "
+                      "or a model file. Without it, list the zoo");
+  command->add_flag("--all", options->all,
+                    "Show every layer of repeated blocks");
   add_output_options(*command, options->output);
   command->callback([options, &exit, command] {
     if (command->count("MODEL") == 0) {

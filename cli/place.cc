@@ -1,5 +1,6 @@
-// pipewright place: a placement instance that brings its own devices, solved
-// exactly over chains of downsets, or better still over any sets of nodes.
+// pipewright place: solves a placement instance (docs/place.md). The split into
+// stages of a pipeline is exact; --any-set improves it with other sets of
+// nodes.
 
 #include <algorithm>
 #include <chrono>
@@ -30,23 +31,23 @@ struct Placed {
   double seconds = 0;  // of both searches
 };
 
-Result<Placed> placed(const Settings& settings) {
+Result<Placed> solve(const Settings& settings) {
   PIPEWRIGHT_TRY(const std::string text, read_file(settings.file));
-  Placed made;
-  PIPEWRIGHT_TRY(made.instance, parse_placement(text, settings.file));
+  Placed placed;
+  PIPEWRIGHT_TRY(placed.instance, parse_placement(text, settings.file));
   const auto start = std::chrono::steady_clock::now();
-  const GroupedInstance groups = grouped(made.instance);
-  made.groups = groups.groups.size();
-  PIPEWRIGHT_TRY(made.chain, best_chain(groups.problem));
-  made.split = split_of(made.instance, groups, made.chain.parts);
+  const GroupedInstance groups = grouped(placed.instance);
+  placed.groups = groups.groups.size();
+  PIPEWRIGHT_TRY(placed.chain, best_chain(groups.problem));
+  placed.split = split_of(placed.instance, groups, placed.chain.parts);
   if (settings.any_set) {
-    PIPEWRIGHT_TRY(made.any, any_set(made.instance, made.split));
-    made.split = made.any->split;
+    PIPEWRIGHT_TRY(placed.any, any_set(placed.instance, placed.split));
+    placed.split = placed.any->split;
   }
-  made.seconds =
+  placed.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();
-  return made;
+  return placed;
 }
 
 double load_of(const Placed& placed) {
@@ -128,43 +129,44 @@ void print_placement(const Placed& placed, int width) {
             << " edges; accelerators: " << instance.max_accelerators
             << ", CPUs: " << instance.max_cpus << "\n\n";
   print_parts(placed, width);
-  std::cout << "\nlargest load over chains of downsets: "
+  std::cout << "\nmaximum load as a pipeline: "
             << to_text(placed.chain.load, 10)
-            << (placed.chain.proven ? ", the least there is (proven)"
-                                    : ", not proven; none is below " +
-                                          to_text(placed.chain.lower_bound, 10))
+            << (placed.chain.proven
+                    ? " (proven optimal)"
+                    : " (not proven; lower bound " +
+                          to_text(placed.chain.lower_bound, 10) + ")")
             << "\n";
   if (placed.any)
-    std::cout << "largest load over any sets: " << to_text(placed.any->load, 10)
-              << ", within " << to_text(100 * gap_of(placed))
-              << " % of a bound of " << to_text(placed.any->lower_bound, 10)
-              << "\n";
+    std::cout << "maximum load with any sets of nodes: "
+              << to_text(placed.any->load, 10) << ", at most "
+              << to_text(100 * gap_of(placed)) << " % above the optimum (lower "
+              << "bound " << to_text(placed.any->lower_bound, 10) << ")\n";
   std::cout << "time: " << to_text(Seconds(placed.seconds)) << ", "
-            << with_thousands(placed.chain.downsets) << " downsets looked at\n";
+            << with_thousands(placed.chain.downsets) << " downsets searched\n";
 }
 
 void run_place(const Settings& settings, Exit& exit) {
-  Result<Placed> made = placed(settings);
-  if (!made) return report(made.error(), exit);
+  const Result<Placed> placed = solve(settings);
+  if (!placed) return report(placed.error(), exit);
   if (settings.format.json)
-    std::cout << json_of(*made).to_text();
+    std::cout << json_of(*placed).to_text();
   else
-    print_placement(*made, settings.format.width);
+    print_placement(*placed, settings.format.width);
 }
 
 }  // namespace
 
 void add_place(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand(
-      "place", "A placement instance with its own devices, solved exactly");
+      "place", "Solve a device placement instance of dnn-partitioning exactly");
   auto settings = std::make_shared<Settings>();
   command
       ->add_option("--instance,INSTANCE", settings->file,
-                   "File of a dnn-partitioning instance")
+                   "Instance file of dnn-partitioning (docs/place.md)")
       ->required();
   command->add_flag("--any-set", settings->any_set,
-                    "Improve further over sets that form no chain (heuristic, "
-                    "with its gap to a bound)");
+                    "Also try sets of nodes that do not form a pipeline (a "
+                    "heuristic; prints its distance to a lower bound)");
   add_output_options(*command, settings->format);
   command->callback([settings, &exit] { run_place(*settings, exit); });
 }

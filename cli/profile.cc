@@ -1,5 +1,5 @@
-// pipewright profile MODEL: what each layer costs, measured here, estimated for
-// a device kind, or shown from a file.
+// pipewright profile: what each layer of a model costs, measured on this
+// machine, estimated for a device kind, or read from a profile file.
 
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ struct ProfileOptions {
   int workers = 1;
   bool analytic = false;
   std::vector<std::string> devices;
-  std::string numbers;
+  std::string number_type;
   std::string file;
   std::string shown;
   Output output;
@@ -32,7 +32,7 @@ Error profile_usage(std::string message, std::string hint) {
   return {ErrorCode::Usage, std::move(message), {}, std::move(hint), {}};
 }
 
-// On a terminal one line that fills up; elsewhere nothing.
+// A progress bar, if stderr is a terminal.
 void show_progress(double share) {
   if (!::isatty(STDERR_FILENO)) return;
   constexpr int kCells = 30;
@@ -46,8 +46,9 @@ void show_progress(double share) {
 Result<Profile> measure(const ProfileOptions& options, const Exit& exit) {
   if (!options.devices.empty() &&
       options.devices != std::vector<std::string>{"cpu"})
-    return profile_usage("only the device \"cpu\" of this machine is measured",
-                         "estimate others with --analytic --device KIND");
+    return profile_usage(
+        "only the device \"cpu\" can be measured",
+        "estimate other devices with --analytic --device KIND");
   PIPEWRIGHT_TRY(const Model model, load_model(options.model));
   enter_runtime(exit.arguments);
   PIPEWRIGHT_TRY(Profile profile,
@@ -60,14 +61,15 @@ Result<Profile> measure(const ProfileOptions& options, const Exit& exit) {
 Result<Profile> estimated_profile(const ProfileOptions& options,
                                   const Exit& exit) {
   if (options.model.empty())
-    return profile_usage("which model?",
-                         "as pipewright profile vgg16 --microbatch 32 "
+    return profile_usage("no model given",
+                         "for example pipewright profile vgg16 --microbatch 32 "
                          "--analytic --device V100; or --show FILE");
   if (options.microbatches.empty())
-    return profile_usage("which microbatch sizes?", "as --microbatch 8,16,32");
+    return profile_usage("no microbatch sizes given",
+                         "for example --microbatch 8,16,32");
   if (!options.analytic) return measure(options, exit);
   if (options.devices.empty())
-    return profile_usage("on which device?", "as --device V100");
+    return profile_usage("no device given", "for example --device V100");
   PIPEWRIGHT_TRY(Model model, load_model(options.model));
   std::vector<DeviceKind> kinds;
   for (const std::string& name : options.devices) {
@@ -76,7 +78,7 @@ Result<Profile> estimated_profile(const ProfileOptions& options,
   }
   PIPEWRIGHT_TRY(Profile profile,
                  analytic_profile(model, kinds, options.microbatches,
-                                  {options.numbers, 0.8}));
+                                  {options.number_type, 0.8}));
   profile.model = options.model;
   return profile;
 }
@@ -86,7 +88,7 @@ Result<Profile> shown_profile(const ProfileOptions& options) {
   return parse_profile(text, options.shown);
 }
 
-// Every device of the profile at every size of it, unless some are named.
+// Every device kind and microbatch size of the profile, unless some are chosen.
 Result<std::string> tables(const Profile& profile,
                            const ProfileOptions& options) {
   std::string text;
@@ -102,7 +104,7 @@ Result<std::string> tables(const Profile& profile,
     if (auto known = profile.times.find(kind);
         sizes.empty() && known != profile.times.end())
       for (const auto& [size, rows] : known->second) sizes.push_back(size);
-    if (sizes.empty()) sizes.push_back(1);  // so that times_at() may explain
+    if (sizes.empty()) sizes.push_back(1);  // times_at() then explains
     for (int size : sizes) {
       PIPEWRIGHT_TRY(std::string table,
                      profile_table(profile, kind, size, options.output.width));
@@ -135,27 +137,33 @@ void show_profile(const ProfileOptions& options, Exit& exit) {
 
 void add_profile(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand(
-      "profile", "What each layer of a model costs on a device");
+      "profile", "Measure or estimate what each layer of a model costs");
   auto options = std::make_shared<ProfileOptions>();
   command->add_option("MODEL", options->model,
-                      "A zoo name with settings, or a model file");
+                      "Model of the zoo with settings, such as gpt:layers=12, "
+                      "or a model file");
   command
       ->add_option("--microbatch", options->microbatches,
                    "Microbatch sizes, N[,N...]")
       ->delimiter(',');
   command->add_option("--workers", options->workers,
-                      "Workers that compute at once while measuring");
+                      "Number of workers that compute at the same time while "
+                      "measuring");
   command->add_flag("--analytic", options->analytic,
-                    "Estimate from the device's figures; run nothing");
+                    "Estimate from the data sheet of the device instead of "
+                    "measuring");
   command
       ->add_option("--device", options->devices,
-                   "Device kinds, KIND[,KIND...], as V100")
+                   "Device kinds, KIND[,KIND...], for example V100")
       ->delimiter(',');
-  command->add_option("--numbers", options->numbers,
-                      "Compute in this number type, as float16 or int16");
+  command->add_option(
+      "--number-type,--numbers", options->number_type,
+      "Number type to compute in, for example float16; default: "
+      "the model's");
   command->add_option("--show", options->shown,
-                      "Shows this profile file instead");
-  command->add_option("-o,--output", options->file, "Writes the profile file");
+                      "Show this profile file instead");
+  command->add_option("-o,--output", options->file,
+                      "Write the profile to this file");
   add_output_options(*command, options->output);
   command->callback([options, &exit] { show_profile(*options, exit); });
 }

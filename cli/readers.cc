@@ -73,7 +73,7 @@ Result<std::string> read_schedule_csv(std::string_view text,
   return "schedule: " + summary(schedule);
 }
 
-// One file by itself. What it may leave out is named, so that reading goes on.
+// Reads one file alone, with options for what the format may leave out.
 template <Importer (*importer)()>
 Result<std::string> read_import(std::string_view text,
                                 const std::string& file) {
@@ -88,10 +88,11 @@ Result<std::string> read_import(std::string_view text,
   return imported.from + ": " + imported.what;
 }
 
-bool opens_like_json(std::string_view text) {
+bool starts_like_json(std::string_view text) {
   text = trim(text);
-  constexpr std::string_view kMark = "\xEF\xBB\xBF";
-  if (text.substr(0, kMark.size()) == kMark) text.remove_prefix(kMark.size());
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.substr(0, kByteOrderMark.size()) == kByteOrderMark)
+    text.remove_prefix(kByteOrderMark.size());
   return text.empty() || text[0] == '{' || text[0] == '[' || text[0] == '/';
 }
 
@@ -108,9 +109,9 @@ Result<const Reader*> reader_of_json(std::string_view text,
   const Json* format = json.find("format");
   const std::string* name = format ? format->if_string() : nullptr;
   if (!name)
-    return malformed("there is no text under the key \"format\"",
+    return malformed("missing key \"format\"",
                      file + ":" + std::to_string(json.line),
-                     "known: " + join(formats(), ", "));
+                     "one of " + join(formats(), ", "));
   for (const Reader& reader : readers())
     if (reader.format == *name) return &reader;
   return malformed("unknown format \"" + shortened(*name, 60) + "\"",
@@ -147,8 +148,8 @@ const Reader* reader_named(std::string_view name) {
 
 Result<const Reader*> reader_of(std::string_view text,
                                 const std::string& file) {
-  if (opens_like_json(text)) return reader_of_json(text, file);
-  // Both forms of a schedule are lines of actions; ours opens with its name.
+  if (starts_like_json(text)) return reader_of_json(text, file);
+  // Both forms of a schedule are lines of actions; ours starts with "schedule".
   const bool is_ours = trim(text).substr(0, 8) == "schedule";
   return reader_named(is_ours ? "schedule" : "schedule-csv");
 }

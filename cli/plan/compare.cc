@@ -1,5 +1,5 @@
-// pipewright compare: every planner on the same problem, ranked by the
-// simulator.
+// pipewright compare: runs every planner on the same problem and ranks the
+// plans by their simulated step.
 
 #include <algorithm>
 #include <iostream>
@@ -14,7 +14,7 @@ namespace {
 
 struct CompareOptions {
   ProblemOptions problem;
-  std::vector<std::string> methods;  // empty: sync, and the others' best
+  std::vector<std::string> methods;  // empty: sync, and the best of the others
   Output output;
 };
 
@@ -26,7 +26,11 @@ const Candidate* data_parallel(const std::vector<Candidate>& ranked) {
   return nullptr;
 }
 
-std::string percent(double share) { return to_text(share * 100) + " %"; }
+constexpr const char* kLegend =
+    "samples: per microbatch; speedup: over data-parallel; memory: of the "
+    "device "
+    "that uses the\nmost; sent: per step; gap: above the lower bound; +R: with "
+    "recompute\n";
 
 std::string schedule_text(const Plan& plan) {
   for (const Stage& stage : plan.stages)
@@ -44,7 +48,7 @@ Part part_of(const std::vector<Candidate>& ranked, bool asynchronous) {
   return part;
 }
 
-// Then to name it in every row tells nobody anything.
+// A column that is equal in all rows is left out.
 bool has_one_planner(const Part& part) {
   return part.size() > 1 &&
          std::all_of(part.begin(), part.end(), [&](const Candidate* candidate) {
@@ -52,53 +56,70 @@ bool has_one_planner(const Part& part) {
          });
 }
 
-std::string ranking(const Part& part, const Candidate* yardstick, int width) {
-  using Align = TextTable::Align;
-  const bool stale = is_asynchronous(part.front()->method);
-  const bool alone = has_one_planner(part);
-  std::vector<TextTable::Column> columns = {
-      {"planner", Align::Left},   {"method", Align::Left},
-      {"schedule", Align::Left},  {"stages", Align::Left},
-      {"mb", Align::Right},       {"step", Align::Right},
-      {"speed-up", Align::Right}, {"bubble", Align::Right},
-      {"memory", Align::Right},   {"traffic", Align::Right},
-      {"gap", Align::Right}};
-  if (stale) columns.push_back({"stale", Align::Right});
-  if (alone) columns.erase(columns.begin());
+bool has_one_method(const Part& part) {
+  return std::all_of(part.begin(), part.end(), [&](const Candidate* candidate) {
+    return candidate->method == part.front()->method;
+  });
+}
+
+struct Cell {
+  std::string title;
+  TextTable::Align align;
+  std::string text;
+};
+
+std::vector<Cell> cells_of(const Candidate& candidate, const Part& part,
+                           const Candidate* baseline) {
+  constexpr auto kLeft = TextTable::Align::Left;
+  constexpr auto kRight = TextTable::Align::Right;
+  const Planned& planned = *candidate.planned;
+  const Estimate& estimate = planned.estimate;
+  std::vector<Cell> cells;
+  if (!has_one_planner(part))
+    cells.push_back({"planner", kLeft, candidate.planner});
+  if (!has_one_method(part))
+    cells.push_back({"method", kLeft, to_text(candidate.method)});
+  cells.push_back({"schedule", kLeft, schedule_text(planned.plan)});
+  cells.push_back({"stages", kLeft, replicas_text(planned.plan)});
+  cells.push_back({"samples", kRight, std::to_string(planned.plan.microbatch)});
+  cells.push_back({"step", kRight, to_text(estimate.step)});
+  if (baseline)
+    cells.push_back(
+        {"speedup", kRight,
+         to_text(baseline->planned->estimate.step / estimate.step)});
+  cells.push_back({"bubble", kRight, percent(estimate.bubble)});
+  cells.push_back({"memory", kRight, to_text(largest_memory(planned))});
+  cells.push_back({"sent", kRight, to_text(estimate.traffic)});
+  cells.push_back({"gap", kRight, percent(gap(planned))});
+  if (is_asynchronous(candidate.method))
+    cells.push_back({"stale", kRight, to_text(estimate.staleness)});
+  return cells;
+}
+
+std::string ranking(const Part& part, const Candidate* baseline, int width) {
+  std::vector<TextTable::Column> columns;
+  for (const Cell& cell : cells_of(*part.front(), part, baseline))
+    columns.push_back({cell.title, cell.align});
   TextTable table(columns);
   for (const Candidate* candidate : part) {
-    const Planned& planned = *candidate->planned;
-    const Estimate& estimate = planned.estimate;
-    std::vector<std::string> row = {
-        candidate->planner,
-        to_text(candidate->method),
-        schedule_text(planned.plan),
-        replicas_text(planned.plan),
-        std::to_string(planned.plan.microbatch),
-        to_text(estimate.step),
-        yardstick ? to_text(yardstick->planned->estimate.step / estimate.step)
-                  : "-",
-        percent(estimate.bubble),
-        to_text(largest_memory(planned)),
-        to_text(estimate.traffic),
-        percent(gap(planned))};
-    if (stale) row.push_back(to_text(estimate.staleness));
-    if (alone) row.erase(row.begin());
+    std::vector<std::string> row;
+    for (const Cell& cell : cells_of(*candidate, part, baseline))
+      row.push_back(cell.text);
     table.add_row(row);
   }
   return table.to_text(width);
 }
 
-// What sets the first apart from the second that is really slower.
+// Why the first plan is faster than the second.
 std::string reason(const Planned& first, const Planned& second) {
   std::vector<std::string> reasons;
   const auto devices = [](const Planned& p) { return p.plan.devices.size(); };
   if (first.estimate.bubble < second.estimate.bubble - 0.005)
-    reasons.push_back("its devices wait " + percent(first.estimate.bubble) +
-                      " of the time, not " + percent(second.estimate.bubble));
+    reasons.push_back("its bubble is " + percent(first.estimate.bubble) +
+                      ", not " + percent(second.estimate.bubble));
   if (first.estimate.traffic < second.estimate.traffic)
-    reasons.push_back("it moves " + to_text(first.estimate.traffic) +
-                      " a step, not " + to_text(second.estimate.traffic));
+    reasons.push_back("it sends " + to_text(first.estimate.traffic) +
+                      " per step, not " + to_text(second.estimate.traffic));
   if (devices(first) > devices(second))
     reasons.push_back("it uses " + std::to_string(devices(first)) +
                       " devices, not " + std::to_string(devices(second)));
@@ -111,7 +132,7 @@ std::string reason(const Planned& first, const Planned& second) {
                       std::to_string(first.plan.microbatch) + ", not " +
                       std::to_string(second.plan.microbatch) +
                       "), so the pipeline fills sooner");
-  if (reasons.empty()) reasons.push_back("its slowest stage has less to do");
+  if (reasons.empty()) reasons.push_back("its slowest stage is faster");
   return join(reasons, "; ");
 }
 
@@ -127,47 +148,54 @@ std::string explanation(const Part& part) {
              other->planner + ", because " + reason(first, *other->planned) +
              ".";
   }
-  return name + " is first; the others that found a plan are as fast.";
+  return name + " is first; the other plans are as fast.";
 }
 
-// What is won without waiting for each other, and what it costs.
-std::string trade(const Part& drained, const Part& stale) {
-  if (drained.empty() || stale.empty()) return "";
+// What asynchronous plans gain, and what they cost.
+std::string trade_off(const Part& synchronous, const Part& stale) {
+  if (synchronous.empty() || stale.empty()) return "";
   const Planned& first = *stale[0]->planned;
-  const double ratio = drained[0]->planned->estimate.step / first.estimate.step;
+  const double ratio =
+      synchronous[0]->planned->estimate.step / first.estimate.step;
   if (ratio < 1.005)
     return "None of them is faster than the best synchronous plan.\n";
-  return "Without draining, " + to_text(stale[0]->method) + " makes " +
-         to_text(ratio, 3) +
-         " times the steps of the best synchronous plan, with weights up to " +
-         to_text(first.estimate.staleness) + " steps old.\n";
+  const double age = first.estimate.staleness;
+  return to_text(stale[0]->method) + " makes " + to_text(ratio, 3) +
+         " times as many steps per second as the best synchronous plan, with "
+         "weights up to " +
+         to_text(age) + (age == 1 ? " step old.\n" : " steps old.\n");
 }
 
 void print_ranked(const std::vector<Candidate>& ranked,
                   const CompareOptions& options) {
-  const Part drained = part_of(ranked, false), stale = part_of(ranked, true);
-  const Candidate* yardstick = data_parallel(ranked);
-  if (!drained.empty()) {
-    std::cout << ranking(drained, yardstick, options.output.width) << "\n"
-              << explanation(drained) << "\n";
-    const Planned& first = *drained[0]->planned;
+  const Part synchronous = part_of(ranked, false),
+             stale = part_of(ranked, true);
+  const Candidate* baseline = data_parallel(ranked);
+  if (!synchronous.empty()) {
+    std::cout << ranking(synchronous, baseline, options.output.width) << "\n"
+              << explanation(synchronous) << "\n";
+    const Planned& first = *synchronous[0]->planned;
     if (first.lower_bound > Seconds(0))
       std::cout << "No plan can be faster than " << to_text(first.lower_bound)
-                << "; the first is within " << percent(gap(first))
-                << " of that.\n";
+                << "; the first takes " << percent(gap(first))
+                << " longer than that.\n";
   }
   if (!stale.empty())
-    std::cout << (drained.empty() ? "" : "\n")
-              << "Asynchronous: no drain between steps; \"stale\" is how many "
-                 "steps old weights may be\nwhen read, which changes training. "
-                 "The step is that of the steady state.\n"
-              << (has_one_planner(stale) ? "The best plan of each method, by " +
-                                               stale.front()->planner + ":\n"
-                                         : "")
-              << ranking(stale, yardstick, options.output.width) << "\n"
-              << (drained.empty() ? explanation(stale) + "\n"
-                                  : trade(drained, stale));
-  if (drained.empty() && stale.empty()) std::cout << explanation({}) << "\n";
+    std::cout
+        << (synchronous.empty() ? "" : "\n")
+        << "Asynchronous plans do not drain the pipeline between steps. "
+           "Weights may be up to \"stale\"\nsteps old when they are read, "
+           "which changes training. Steps are in steady state.\n"
+        << (has_one_planner(stale) ? "The best plan of each method, from " +
+                                         stale.front()->planner + ":\n"
+                                   : "")
+        << ranking(stale, baseline, options.output.width) << "\n"
+        << (synchronous.empty() ? explanation(stale) + "\n"
+                                : trade_off(synchronous, stale));
+  if (synchronous.empty() && stale.empty())
+    std::cout << explanation({}) << "\n";
+  else
+    std::cout << kLegend;
   for (const Candidate& candidate : ranked)
     if (!candidate.planned)
       std::cout << candidate.planner << " (" << to_text(candidate.method)
@@ -177,25 +205,25 @@ void print_ranked(const std::vector<Candidate>& ranked,
 void print_json(const std::vector<Candidate>& ranked,
                 const LoadedProblem& loaded) {
   Json rows = Json::array();
-  const Candidate* yardstick = data_parallel(ranked);
+  const Candidate* baseline = data_parallel(ranked);
   for (const Candidate& candidate : ranked) {
     Json row = to_json(candidate, loaded);
-    if (candidate.planned && yardstick)
-      row.set("speedup", yardstick->planned->estimate.step /
+    if (candidate.planned && baseline)
+      row.set("speedup", baseline->planned->estimate.step /
                              candidate.planned->estimate.step);
     rows.push(std::move(row));
   }
   Json json = Json::object();
   json.set("plans", std::move(rows));
-  const Part drained = part_of(ranked, false);
-  json.set("why",
-           explanation(drained.empty() ? part_of(ranked, true) : drained));
+  const Part synchronous = part_of(ranked, false);
+  json.set("why", explanation(synchronous.empty() ? part_of(ranked, true)
+                                                  : synchronous));
   json.set("interrupted", Watch::was_interrupted());
   std::cout << json.to_text();
 }
 
-// Where no method is asked for: all planners synchronously, and beside them the
-// best plan of each method that does not drain.
+// By default: all planners with the synchronous method, and the best plan of
+// each asynchronous method.
 Result<std::vector<Candidate>> compared(const CompareOptions& options,
                                         const LoadedProblem& loaded) {
   const bool asked = !options.methods.empty();
@@ -213,7 +241,7 @@ Result<std::vector<Candidate>> compared(const CompareOptions& options,
                    candidates(loaded, only_best ? "auto" : "", method, watch));
     for (Candidate& candidate : some) all.push_back(std::move(candidate));
   }
-  rank(all);
+  sort_by_step(all);
   return all;
 }
 
@@ -223,7 +251,7 @@ void run_compare(const CompareOptions& options, Exit& exit) {
   const auto ranked = compared(options, *loaded);
   if (!ranked) return report(ranked.error(), exit);
   if (Watch::was_interrupted())
-    std::cerr << "interrupted: these are the best so far\n";
+    std::cerr << "interrupted: these are the best plans so far\n";
   if (options.output.json)
     print_json(*ranked, *loaded);
   else
@@ -236,15 +264,15 @@ void run_compare(const CompareOptions& options, Exit& exit) {
 }  // namespace
 
 void add_compare(CLI::App& app, Exit& exit) {
-  CLI::App* command =
-      app.add_subcommand("compare", "Every planner on one problem, ranked");
+  CLI::App* command = app.add_subcommand(
+      "compare", "Run every planner on one problem and rank the plans");
   auto options = std::make_shared<CompareOptions>();
   add_problem_options(*command, options->problem);
   command
       ->add_option("--method", options->methods,
-                   "How weights move, NAME[,NAME...] or all: every planner "
-                   "for each; default: sync, and the best of stash, 2bw and "
-                   "pipemare")
+                   "Training methods, NAME[,NAME...] or all: sync, stash, "
+                   "2bw, pipemare, ... Default: sync with every planner, and "
+                   "the best plan of stash, 2bw and pipemare")
       ->delimiter(',');
   add_output_options(*command, options->output);
   command->callback([options, &exit] { run_compare(*options, exit); });

@@ -1,11 +1,12 @@
-// pipewright plan: where to cut, on which device what goes, in which order.
+// pipewright plan: where to cut a model, which device gets which stage, and the
+// order of the microbatches.
 
 #include "pipewright/plan/plan.h"
 
 #include <iostream>
 
 #include "cli/plan/planning.h"
-#include "cli/simulate/memory_proof.h"
+#include "cli/validate/memory_proof.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
@@ -33,7 +34,7 @@ Result<Candidate> best_candidate(const PlanOptions& options,
                    candidates(loaded, planner, method, watch));
     for (Candidate& candidate : some) all.push_back(std::move(candidate));
   }
-  rank(all);
+  sort_by_step(all);
   if (all.front().planned) return std::move(all.front());
   Error error = bad_configuration(all.front().refusal);
   for (std::size_t i = 1; i < all.size(); ++i)
@@ -82,19 +83,19 @@ void print_plan(const Candidate& candidate, const LoadedProblem& loaded,
             << plan.schedule_name << ": " << plan.num_microbatches()
             << " microbatches of " << plan.microbatch << " samples\n"
             << "step " << to_text(planned.estimate.step) << ", bubble "
-            << to_text(planned.estimate.bubble * 100) << " %, traffic "
-            << to_text(planned.estimate.traffic) << ", planned in "
+            << percent(planned.estimate.bubble) << ", sent "
+            << to_text(planned.estimate.traffic) << " per step, planned in "
             << to_text(candidate.planning) << "\n";
   if (planned.lower_bound > Seconds(0)) std::cout << gap_text(planned) << "\n";
   if (!planned.why.empty()) std::cout << planned.why << "\n";
 }
 
-// What was simulated fits; only a proof does not depend on how fast things are.
-// It takes the square of the workers, so it is made where they are few, and
-// memory is not plenty.
-void say_if_memory_is_tight(const Planned& planned,
-                            const LoadedProblem& loaded) {
-  constexpr std::size_t kMostWorkers = 128;
+// The simulated peak fits, but it depends on timing; only the memory bound does
+// not. Computing the bound takes time proportional to the square of the
+// workers, so it is skipped for many workers and if there is plenty of memory.
+void warn_if_memory_is_tight(const Planned& planned,
+                             const LoadedProblem& loaded) {
+  constexpr std::size_t kMaxWorkers = 128;
   bool is_plenty = true;
   std::vector<Bytes> limits;
   for (DeviceId device : planned.plan.devices) {
@@ -102,13 +103,14 @@ void say_if_memory_is_tight(const Planned& planned,
     const Bytes peak = planned.estimate.memory[limits.size() - 1];
     is_plenty = is_plenty && peak * std::int64_t{2} < limits.back();
   }
-  if (is_plenty || limits.size() > kMostWorkers) return;
+  if (is_plenty || limits.size() > kMaxWorkers) return;
   const auto program = lower(planned.plan, *loaded.profile);
   if (!program) return;
   const auto proof = memory_proof(*program, limits);
   if (proof) return;
-  const std::string& why = proof.error().message;  // and a drawing
-  std::cerr << "it fits as simulated; if transfers are late it may not: "
+  const std::string& why = proof.error().message;  // ends with a drawing
+  std::cerr << "warning: the plan fits in the simulation, but may not fit if "
+               "transfers are late: "
             << proof.error().where << ": " << why.substr(0, why.find('\n'))
             << "\n";
 }
@@ -121,14 +123,14 @@ void run_plan(const PlanOptions& options, Exit& exit) {
   if (Watch::was_interrupted()) exit.code = kInterruptedExit;
   if (!best) return;
   if (Watch::was_interrupted())
-    std::cerr << "interrupted: this is the best so far\n";
+    std::cerr << "interrupted: this is the best plan so far\n";
   if (!options.file.empty()) {
     const Json json = to_json(best->planned->plan);
     if (auto written = write_file(options.file, json.to_text()); !written)
       return report(written.error(), exit);
     std::cerr << "wrote " << options.file << "\n";
   }
-  say_if_memory_is_tight(*best->planned, *loaded);
+  warn_if_memory_is_tight(*best->planned, *loaded);
   if (options.output.json)
     std::cout << to_json(*best, *loaded).to_text();
   else
@@ -150,17 +152,19 @@ std::string planner_list() {
 
 void add_plan(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand(
-      "plan", "Where to cut a model, what goes where, in which order");
+      "plan", "Plan the stages, devices and schedule for a model on a cluster");
   auto options = std::make_shared<PlanOptions>();
   add_problem_options(*command, options->problem);
   command->add_option("--planner", options->planner,
-                      "Who plans; default: auto, the best of all");
+                      "Planner, see below; default: auto");
   command->footer(planner_list());
   command
       ->add_option("--method", options->method,
-                   "How weights move: sync, stash, 2bw, pipemare, ...")
+                   "Training method: sync, stash, vertical-sync, 2bw, pipemare "
+                   "or naive")
       ->capture_default_str();
-  command->add_option("-o,--output", options->file, "Writes the plan file");
+  command->add_option("-o,--output", options->file,
+                      "Write the plan to this file");
   add_output_options(*command, options->output);
   command->callback([options, &exit] { run_plan(*options, exit); });
 }

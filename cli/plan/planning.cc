@@ -12,11 +12,11 @@
 namespace pipewright::cli {
 namespace {
 
-Error other_number(const Plan& plan, const Problem& problem) {
+Error wrong_number_of_stages(const Plan& plan, const Problem& problem) {
   return bad_configuration(
-      plan.planner + " plans " + std::to_string(plan.stages.size()) +
-          " stages, not the " + std::to_string(problem.stages) + " asked for",
-      "auto and pipemare keep to --stages");
+      plan.planner + " made " + std::to_string(plan.stages.size()) +
+          " stages instead of " + std::to_string(problem.stages),
+      "the planners auto and pipemare support --stages");
 }
 
 Candidate candidate_of(const Planner& planner, const Problem& problem,
@@ -33,16 +33,17 @@ Candidate candidate_of(const Planner& planner, const Problem& problem,
     return candidate;
   }
   if (!problem.has_required_stages(planned->plan)) {
-    candidate.refusal = other_number(planned->plan, problem).to_text();
+    candidate.refusal =
+        wrong_number_of_stages(planned->plan, problem).to_text();
     return candidate;
   }
   candidate.planned = *std::move(planned);
-  // One yardstick for all: a planner's own bound may hold for its kind of plan.
+  // The same bound for all: a planner's own bound may hold only for its plans.
   candidate.planned->lower_bound = lower_bound(problem);
   return candidate;
 }
 
-// All planners but auto, which then begins where they ended.
+// All planners, then auto, which starts from their plans.
 std::vector<Candidate> all_candidates(const Problem& problem, Watch& watch) {
   std::vector<const Planner*> singles;
   const Planner* last = nullptr;
@@ -54,14 +55,14 @@ std::vector<Candidate> all_candidates(const Problem& problem, Watch& watch) {
   std::vector<Candidate> all(singles.size());
   Problem single = problem;
   single.threads = 1;
-  std::atomic<std::size_t> asked = 0;
+  std::atomic<std::size_t> started = 0;
   in_parallel(singles.size(), problem.threads, [&](std::size_t i) {
-    watch.doing(to_text(problem.method) + ", planner " +
-                std::to_string(++asked) + " of " +
-                std::to_string(singles.size() + 1));
+    watch.set_task(to_text(problem.method) + ", planner " +
+                   std::to_string(++started) + " of " +
+                   std::to_string(singles.size() + 1));
     all[i] = candidate_of(*singles[i], watch.watched(single));
   });
-  watch.doing(to_text(problem.method) + ", auto");
+  watch.set_task(to_text(problem.method) + ", auto");
   std::vector<Planned> starts;
   for (const Candidate& candidate : all)
     if (candidate.planned && candidate.planned->estimate.fits)
@@ -110,11 +111,11 @@ Result<std::vector<Candidate>> candidates(const LoadedProblem& loaded,
   problem.method = method;
   if (planner.empty()) return all_candidates(problem, watch);
   PIPEWRIGHT_TRY(const Planner* found, find_planner(planner));
-  watch.doing(to_text(method) + ", " + planner);
+  watch.set_task(to_text(method) + ", " + planner);
   return std::vector<Candidate>{candidate_of(*found, watch.watched(problem))};
 }
 
-void rank(std::vector<Candidate>& candidates) {
+void sort_by_step(std::vector<Candidate>& candidates) {
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) {
                      if (!a.planned || !b.planned)
@@ -133,7 +134,7 @@ Result<std::vector<Method>> parse_methods(
     if (!method) {
       std::vector<std::string> known = {"all"};
       for (Method each : kMethods) known.push_back(to_text(each));
-      return bad_configuration("there is no method \"" + name + "\"",
+      return bad_configuration("unknown method \"" + name + "\"",
                                suggestion(name, known));
     }
     methods.push_back(*method);
@@ -142,9 +143,10 @@ Result<std::vector<Method>> parse_methods(
 }
 
 Bytes largest_memory(const Planned& planned) {
-  Bytes most;
-  for (Bytes bytes : planned.estimate.memory) most = std::max(most, bytes);
-  return most;
+  Bytes largest;
+  for (Bytes bytes : planned.estimate.memory)
+    largest = std::max(largest, bytes);
+  return largest;
 }
 
 double gap(const Planned& planned) {
@@ -155,8 +157,9 @@ double gap(const Planned& planned) {
 
 std::string gap_text(const Planned& planned) {
   if (planned.lower_bound <= Seconds(0)) return "";
-  return "within " + to_text(gap(planned) * 100) + " % of the best possible, " +
-         to_text(planned.lower_bound);
+  return "at most " + percent(gap(planned)) +
+         " slower than the best possible plan (lower bound " +
+         to_text(planned.lower_bound) + ")";
 }
 
 std::string layers_text(const std::vector<LayerId>& layers,

@@ -1,4 +1,4 @@
-// Running planners for a command, and what is said of their plans.
+// Runs planners for `plan` and `compare`, and describes their plans.
 
 #pragma once
 
@@ -12,30 +12,31 @@
 
 namespace pipewright::cli {
 
-// One planner's answer for one method.
+// One planner's result for one method.
 struct Candidate {
   std::string planner;
   Method method = Method::Sync;
   std::optional<Planned> planned;
-  std::string refusal;  // why there is none
+  std::string refusal;  // why there is no plan
   Seconds planning;
 };
 
-// Every planner (or the one named) for a method, several at once. Fails with
-// BadConfiguration for an unknown name.
+// Runs every planner, or the one named, for a method; several run in parallel.
+// Fails with BadConfiguration for an unknown name.
 Result<std::vector<Candidate>> candidates(const LoadedProblem& loaded,
                                           const std::string& planner,
                                           Method method, Watch& watch);
-// Those with a plan first, fastest first; ties as in planners().
-void rank(std::vector<Candidate>& candidates);
+// Candidates with a plan first, the fastest first; ties as in planners().
+void sort_by_step(std::vector<Candidate>& candidates);
 
-// "sync,2bw"; "all". Fails with BadConfiguration, the nearest name offered.
+// Names of methods, or "all". Fails with BadConfiguration.
 Result<std::vector<Method>> parse_methods(
     const std::vector<std::string>& names);
 
 Bytes largest_memory(const Planned& planned);
 double gap(const Planned& planned);  // 0.041: 4.1 % above the lower bound
-// "within 4.1 % of the best possible, 179 ms"; "" where nothing is known.
+// "at most 4.1 % slower than the best possible plan (lower bound 179 ms)"; ""
+// without a bound.
 std::string gap_text(const Planned& planned);
 std::string layers_text(const std::vector<LayerId>& layers,
                         const Profile& profile);  // "conv1 .. fc6 (38)"

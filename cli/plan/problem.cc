@@ -3,34 +3,21 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pipewright/base/files.h"
+#include "cli/load_profile.h"
 #include "pipewright/base/text.h"
-#include "pipewright/cluster/link_text.h"
+#include "pipewright/base/units_text.h"
 #include "pipewright/estimate/estimator.h"
-#include "pipewright/model/model.h"
 #include "pipewright/plan/memory/optimizer_words.h"
-#include "pipewright/profile/analytic.h"
 
 namespace pipewright::cli {
 namespace {
 
-constexpr std::size_t kMostCandidates = 8;
+constexpr std::size_t kMaxMicrobatchSizes = 8;
 constexpr int kManyDevices = 64;
-constexpr int kLargestMinibatch = 1 << 20;
+constexpr int kMaxMinibatch = 1 << 20;
 
 Error usage(std::string message, std::string hint) {
   return {ErrorCode::Usage, std::move(message), {}, std::move(hint), {}};
-}
-
-std::vector<int> divisors(int number) {
-  std::vector<int> low, high;
-  for (int d = 1; d <= number / d; ++d)
-    if (number % d == 0) {
-      low.push_back(d);
-      if (d != number / d) high.insert(high.begin(), number / d);
-    }
-  low.insert(low.end(), high.begin(), high.end());
-  return low;
 }
 
 Result<int> optimizer_words(const std::string& name) {
@@ -38,16 +25,17 @@ Result<int> optimizer_words(const std::string& name) {
   if (name == names[0]) return kSgdWords;
   if (name == names[1]) return kMomentumWords;
   if (name == names[2]) return kAdamWords;
-  return bad_configuration("there is no optimizer \"" + name + "\"",
+  return bad_configuration("unknown optimizer \"" + name + "\"",
                            suggestion(name, names));
 }
 
-// "16GB", "512MB", "40 GiB" or plain bytes.
+// "16GB", "512MB", "40 GiB" or a number of bytes.
 Result<Bytes> memory_of(const std::string& text) {
   std::optional<Bytes> bytes = parse_bytes(text);
   if (const auto plain = parse_integer(text)) bytes = Bytes(*plain);
   if (bytes && *bytes > Bytes(0)) return *bytes;
-  return usage("\"" + text + "\" is no amount of memory", "as --memory 16GB");
+  return usage("expected a size for --memory, found \"" + text + "\"",
+               "for example --memory 16GB");
 }
 
 Result<std::vector<int>> microbatches_of(const ProblemOptions& options,
@@ -57,71 +45,58 @@ Result<std::vector<int>> microbatches_of(const ProblemOptions& options,
   for (int size : options.microbatches)
     if (size < 1 || options.minibatch % size != 0)
       return bad_configuration(
-          "microbatches of " + std::to_string(size) +
-              " samples do not divide a minibatch of " +
+          "a microbatch of " + std::to_string(size) +
+              " samples does not divide a minibatch of " +
               std::to_string(options.minibatch),
-          "take one of its divisors, or leave --microbatch out");
+          "use a divisor of the minibatch, or omit --microbatch");
   return options.microbatches;
 }
 
 }  // namespace
 
 void add_problem_options(CLI::App& command, ProblemOptions& options) {
-  auto* model =
-      command.add_option("--model", options.model,
-                         "A zoo name with settings, or a model file: its "
-                         "layers' costs are estimated");
-  command.add_option("--profile", options.profile, "Profile file")
+  auto* model = command.add_option(
+      "--model", options.model,
+      "Model of the zoo with settings, such as gpt:layers=12, "
+      "or a model file; its costs are estimated");
+  command
+      .add_option("--profile", options.profile,
+                  "Profile file with the costs, instead of --model")
       ->excludes(model);
   command
       .add_option("--cluster", options.cluster,
-                  "As 4xV100@1GB/s, or a cluster file")
+                  "Cluster, for example 4xV100@1GB/s, or a cluster file")
       ->required();
   command
       .add_option("--minibatch", options.minibatch,
                   "Samples per optimizer step")
       ->required()
-      ->check(CLI::Range(1, kLargestMinibatch));
+      ->check(CLI::Range(1, kMaxMinibatch));
   command
       .add_option("--microbatch", options.microbatches,
-                  "Microbatch sizes to try, N[,N...]; default: some divisors")
+                  "Microbatch sizes to try, N[,N...]; default: up to eight "
+                  "divisors of the minibatch")
       ->delimiter(',');
   command
       .add_option("--optimizer", options.optimizer,
-                  "sgd, momentum or adam: for memory")
+                  "sgd, momentum or adam; determines the memory of its state")
       ->capture_default_str();
   command.add_option("--memory", options.memory,
-                     "Use at most so much of each device, as 16GB");
+                     "Limit for the memory of each device, for example 16GB");
   command
       .add_option("--stages", options.stages,
-                  "So many stages; without it as many as are best")
-      ->check(CLI::Range(1, kMostLayers));
+                  "Number of stages; default: the planner chooses")
+      ->check(CLI::Range(1, kMaxLayers));
   command
       .add_option("--budget", options.budget,
-                  "Seconds to search for each planner and method; then the "
-                  "best so far")
+                  "Time limit in seconds for each planner and method")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
   command
       .add_option("--threads", options.threads,
-                  "To search on; the plan is the same for any number. "
+                  "Threads for the search; does not change the plan. "
                   "Default: one per core")
       ->check(CLI::Range(1, 1024));
-}
-
-Result<Profile> load_profile(const std::string& file, const std::string& model,
-                             const Cluster& cluster, int minibatch) {
-  if (!file.empty()) {
-    PIPEWRIGHT_TRY(const std::string text, read_file(file));
-    return parse_profile(text, file);
-  }
-  if (model.empty())
-    return usage("which model?", "give --model MODEL or --profile FILE");
-  PIPEWRIGHT_TRY(const Model loaded, load_model(model));
-  PIPEWRIGHT_TRY(Profile profile, analytic_profile(loaded, cluster.kinds(),
-                                                   divisors(minibatch)));
-  profile.model = model;
-  return profile;
 }
 
 std::vector<int> default_microbatches(int minibatch, const Cluster& cluster) {
@@ -129,13 +104,13 @@ std::vector<int> default_microbatches(int minibatch, const Cluster& cluster) {
   std::vector<int> sizes;
   for (int size : divisors(minibatch))
     if (minibatch / size <= std::max(8, 8 * devices)) sizes.push_back(size);
-  // Where hosts are many, whole pipelines are copied to them.
+  // On many hosts, planners replicate whole pipelines.
   if (devices > kManyDevices)
     std::erase_if(sizes, [&](int size) {
       return minibatch % hosts == 0 && size % hosts != 0;
     });
-  while (sizes.size() > kMostCandidates) {
-    // Of the middle ones the one nearest to its neighbours, as ratios go.
+  while (sizes.size() > kMaxMicrobatchSizes) {
+    // Remove the size whose neighbours have the smallest ratio.
     std::size_t nearest = 1;
     double closest = INFINITY;
     for (std::size_t i = 1; i + 1 < sizes.size(); ++i)

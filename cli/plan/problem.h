@@ -1,5 +1,5 @@
-// What `plan`, `compare` and `simulate` are asked: a model or a profile, a
-// cluster, and sizes, from the command line to a Problem.
+// The planning problem of `plan` and `compare`: from command-line options (a
+// model or a profile, a cluster, sizes) to a Problem.
 
 #pragma once
 
@@ -15,30 +15,25 @@ namespace pipewright::cli {
 struct ProblemOptions {
   std::string model, profile, cluster;
   int minibatch = 0;
-  std::vector<int> microbatches;  // empty: chosen
+  std::vector<int> microbatches;  // empty: default_microbatches()
   std::string optimizer = "momentum";
-  std::string memory;  // "16GB"; empty: the devices' own
-  int stages = 0;      // 0: the planner's choice
+  std::string memory;  // "16GB"; empty: no limit but the device's
+  int stages = 0;      // 0: the planner chooses
   double budget = 5;   // seconds for each planner
   int threads = 0;     // 0: one per core
 };
 void add_problem_options(CLI::App& command, ProblemOptions& options);
 
-// The profile file, or the analytic profile of a model on the cluster's kinds
-// at every size that divides the minibatch (what replicas split lies between).
-Result<Profile> load_profile(const std::string& file, const std::string& model,
-                             const Cluster& cluster, int minibatch);
-
 struct LoadedProblem {
   std::unique_ptr<const Profile> profile;
   std::unique_ptr<const Cluster> cluster;
-  Problem problem;  // its estimator simulates
+  Problem problem;  // its estimator is the simulator
 };
 Result<LoadedProblem> load_problem(const ProblemOptions& options);
 
-// Divisors of the minibatch, at most eight, from one microbatch a minibatch to
-// many more than there are devices; of those, on many hosts, the ones that
-// every host gets an equal part of.
+// At most eight divisors of the minibatch, from one microbatch per minibatch to
+// many more microbatches than devices. On many hosts, only those that divide
+// evenly among the hosts.
 std::vector<int> default_microbatches(int minibatch, const Cluster& cluster);
 
 }  // namespace pipewright::cli

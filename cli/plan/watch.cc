@@ -41,32 +41,32 @@ Watch::~Watch() {
 
 bool Watch::was_interrupted() { return interrupted != 0; }
 
-void Watch::doing(std::string what) {
+void Watch::set_task(std::string what) {
   const std::lock_guard lock(mutex_);
   what_ = std::move(what);
 }
 
 Problem Watch::watched(const Problem& problem) {
-  Problem made = problem;
-  made.estimate = [this, estimate = problem.estimate](
-                      const Plan& plan) -> Result<Estimate> {
+  Problem watched = problem;
+  watched.estimate = [this, estimate = problem.estimate](
+                         const Plan& plan) -> Result<Estimate> {
     if (auto counted = count(); !counted) return counted.error();
     return estimate(plan);
   };
   if (problem.estimate_copies)
-    made.estimate_copies = [this, estimate = problem.estimate_copies](
-                               const Plan& plan,
-                               int copies) -> Result<Estimate> {
+    watched.estimate_copies = [this, estimate = problem.estimate_copies](
+                                  const Plan& plan,
+                                  int copies) -> Result<Estimate> {
       if (auto counted = count(); !counted) return counted.error();
       return estimate(plan, copies);
     };
   const double end = now_seconds() + problem.budget.value();
   const bool has_budget = problem.budget > Seconds(0);
-  made.is_over_ = [this, end, has_budget] {
+  watched.is_over_ = [this, end, has_budget] {
     show();
     return was_interrupted() || (has_budget && now_seconds() > end);
   };
-  return made;
+  return watched;
 }
 
 Result<void> Watch::count() {
@@ -85,7 +85,7 @@ void Watch::show() {
   shown_ = now;
   std::cerr << "\r\033[K" << what_ << ": " << with_thousands(estimates_)
             << " plans simulated, " << to_text(Seconds(now - started_))
-            << "; Ctrl-C takes the best so far" << std::flush;
+            << "; Ctrl-C stops with the best plan so far" << std::flush;
 }
 
 }  // namespace pipewright::cli

@@ -1,5 +1,5 @@
-// What a command shows and obeys while planners search: a line of progress, the
-// end of the budget, and Ctrl-C.
+// Watches planners while they search: shows progress, and stops them at the
+// time limit or on Ctrl-C.
 
 #pragma once
 
@@ -15,9 +15,10 @@ namespace pipewright::cli {
 
 double now_seconds();
 
-// While it lives, Ctrl-C does not end the program but makes every estimate
-// fail, so that planners return the best they have; a second Ctrl-C ends it.
-// Shows on stderr, if that is a terminal, what is being done after a second.
+// While a Watch exists, Ctrl-C does not end the program but makes every
+// estimate fail, so that planners return their best plan so far; a second
+// Ctrl-C ends the program. After one second it shows progress on stderr, if
+// that is a terminal.
 class Watch {
  public:
   Watch();
@@ -25,24 +26,24 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  // The problem with estimators that are watched, and a clock that runs out
-  // after its budget, counted from now, or on Ctrl-C.
+  // The problem with estimators that count and can be interrupted, and with a
+  // time limit that starts now.
   Problem watched(const Problem& problem);
-  void doing(std::string what);
+  void set_task(std::string what);
   static bool was_interrupted();
 
  private:
   Result<void> count();
   void show();
 
-  std::mutex mutex_;  // of what_ and of the terminal
+  std::mutex mutex_;  // for what_ and the terminal
   std::string what_;
   std::atomic<std::int64_t> estimates_ = 0;
   double started_ = 0, shown_ = 0;
   bool terminal_ = false;
 };
 
-// What a shell answers for a program that Ctrl-C ended.
+// The exit code that a shell reports for a program ended by Ctrl-C.
 inline constexpr int kInterruptedExit = 130;
 
 }  // namespace pipewright::cli

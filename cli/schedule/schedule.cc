@@ -1,5 +1,5 @@
-// pipewright schedule: a schedule by name and numbers, or from a file; checked,
-// timed and drawn.
+// pipewright schedule: generates a schedule or reads one from a file, checks
+// it, and draws its timeline.
 
 #include <algorithm>
 #include <filesystem>
@@ -40,15 +40,17 @@ Result<ScheduleRequest::StageTimes> parse_times(const std::string& text) {
     const auto number = parse_real(trim(parts[i]));
     if (!number || !(*number >= 0))
       return bad_configuration(
-          "--times has \"" + std::string(parts[i]) + "\" for a time",
-          "three seconds: forward, input and weight "
-          "gradient, as in 1,1,1");
+          "expected a time in --times, found \"" + std::string(parts[i]) + "\"",
+          "seconds of forward, input gradient and weight gradient, for example "
+          "1,1,1");
     numbers[i] = *number;
   }
   if (parts.size() != 3)
     return bad_configuration(
-        "--times has " + std::to_string(parts.size()) + " numbers",
-        "three: forward, input and weight gradient, as in 1,1,1");
+        "expected three numbers in --times, found " +
+            std::to_string(parts.size()),
+        "seconds of forward, input gradient and weight gradient, for example "
+        "1,1,1");
   return ScheduleRequest::StageTimes{Seconds(numbers[0]), Seconds(numbers[1]),
                                      Seconds(numbers[2])};
 }
@@ -76,21 +78,21 @@ Result<Schedule> read_schedule(const std::string& file) {
   return schedule_of(grid, file);
 }
 
-// Not every generator uses the number.
+// Some generators ignore the requested number.
 Result<void> check_stages_per_worker(const ScheduleOptions& options,
                                      const Schedule& schedule) {
-  const int stages = schedule.num_stages() / schedule.num_workers();
-  if (!options.stages_per_worker || *options.stages_per_worker == stages)
+  const int number = schedule.num_stages() / schedule.num_workers();
+  if (!options.stages_per_worker || *options.stages_per_worker == number)
     return {};
-  return bad_configuration(options.name + " has " + std::to_string(stages) +
-                               (stages == 1 ? " stage" : " stages") +
+  return bad_configuration(options.name + " has " + std::to_string(number) +
+                               (number == 1 ? " stage" : " stages") +
                                " per worker, not " +
                                std::to_string(*options.stages_per_worker),
-                           "leave --stages-per-worker out");
+                           "omit --stages-per-worker");
 }
 
-// Times are alike for every stage. How many stages there are is known only when
-// the schedule is there, so a generator that looks at times is asked twice.
+// All stages have equal times. The number of stages is known only when the
+// schedule exists, so a generator that uses times is called twice.
 Result<Schedule> schedule_for(const ScheduleOptions& options,
                               ScheduleRequest& request) {
   ScheduleRequest::StageTimes times;
@@ -103,7 +105,7 @@ Result<Schedule> schedule_for(const ScheduleOptions& options,
   if (!schedule) return schedule;
   if (auto fine = check_stages_per_worker(options, *schedule); !fine)
     return fine.error();
-  request.times.assign(static_cast<std::size_t>(schedule->num_stages()), times);
+  request.times.assign(schedule->num_stages(), times);
   if (is_file(options.name) || options.times.empty()) return schedule;
   return generate_schedule(options.name, request);
 }
@@ -123,7 +125,7 @@ void list_generators(const ScheduleOptions& options) {
     std::cout << object.to_text();
     return;
   }
-  TextTable table({{"name"}, {"good for"}});
+  TextTable table({{"name"}, {"description"}});
   for (const ScheduleGenerator& g : schedule_generators())
     table.add_row({g.name, g.summary});
   std::cout << table.to_text(options.output.width);
@@ -134,8 +136,8 @@ Result<void> write_csv(const Schedule& schedule, const std::string& file) {
   return write_file(file, to_csv(grid));
 }
 
-// Of a schedule that does not drain as much as shows filling, the steady state
-// and draining.
+// An asynchronous schedule runs for as many minibatches as it takes to show
+// filling, steady state and draining.
 Timeline timeline_of(const Schedule& schedule, const TimedSchedule& timed) {
   SimulateOptions how;
   if (schedule.is_asynchronous())
@@ -161,7 +163,7 @@ std::string peaks_text(const Schedule& schedule) {
   for (int w = 0; w < schedule.num_workers(); ++w)
     peaks.push_back(std::to_string(peak_activations(schedule, WorkerId(w))));
   const auto same = std::count(peaks.begin(), peaks.end(), peaks.front());
-  if (same == schedule.num_workers()) return peaks.front() + " a worker";
+  if (same == schedule.num_workers()) return peaks.front() + " each";
   return join(peaks, " ");
 }
 
@@ -172,9 +174,9 @@ void print_schedule(const ScheduleOptions& options, const Schedule& schedule,
             << schedule.num_microbatches() << " microbatches\n"
             << drawn(timeline, options.output) << "step "
             << to_text(timeline.step_seconds)
-            << (schedule.is_asynchronous() ? " when full" : "") << ", bubble "
-            << to_text(100 * std::max(0.0, timeline.bubble))
-            << " %, activations held at most: " << peaks_text(schedule) << "\n";
+            << (schedule.is_asynchronous() ? " in steady state" : "")
+            << ", bubble " << percent(std::max(0.0, timeline.bubble))
+            << ", peak activations: " << peaks_text(schedule) << "\n";
 }
 
 Result<void> show_schedule(const ScheduleOptions& options) {
@@ -200,9 +202,9 @@ Result<void> show_schedule(const ScheduleOptions& options) {
 Result<void> run_schedule(const ScheduleOptions& options) {
   if (!options.list && options.name.empty())
     return Error{ErrorCode::Usage,
-                 "which schedule?",
+                 "no schedule given",
                  {},
-                 "a NAME, a file, or --list",
+                 "use a name, a file, or --list",
                  {}};
   if (!options.list) return show_schedule(options);
   list_generators(options);
@@ -213,31 +215,37 @@ Result<void> run_schedule(const ScheduleOptions& options) {
 
 void add_schedule(CLI::App& app, Exit& exit) {
   CLI::App* command =
-      app.add_subcommand("schedule", "A schedule: generated, checked, drawn");
+      app.add_subcommand("schedule", "Generate, check and draw a schedule");
   auto options = std::make_shared<ScheduleOptions>();
   ScheduleOptions& o = *options;
   command->add_option("NAME", o.name,
-                      "A name of --list, or a file: .csv as of "
-                      "torch.distributed.pipelining, else our text form");
-  command->add_flag("--list", o.list, "All names, and what each is good for");
+                      "A name from --list, or a file: CSV as in "
+                      "torch.distributed.pipelining (.csv), otherwise our text "
+                      "form");
+  command->add_flag("--list", o.list, "List all names with a description");
   command
       ->add_option("--stages,--workers", o.stages,
-                   "Workers; with one stage per worker also the stages")
+                   "Number of workers; each has one stage by default")
       ->capture_default_str();
-  command->add_option("--microbatches", o.microbatches, "Per minibatch")
+  command
+      ->add_option("--microbatches", o.microbatches,
+                   "Number of microbatches per minibatch")
       ->capture_default_str();
   command->add_option("--stages-per-worker,--chunks", o.stages_per_worker,
-                      "For schedules with several stages per worker (2)");
+                      "Number of stages per worker, for schedules that support "
+                      "it; default: 2");
   command->add_option("--times", o.times,
                       "F,I,W: seconds of a stage's forward, input gradient and "
-                      "weight gradient (1,1,1)");
+                      "weight gradient; default: 1,1,1");
   command->add_option("--transfer", o.transfer,
-                      "Seconds from one stage to the next");
+                      "Seconds of a transfer from one stage to the next; "
+                      "default: 0");
   command->add_option("--memory", o.memory,
-                      "Microbatch activations of a stage that a worker may "
-                      "hold");
-  command->add_option("--csv", o.csv, "Writes the order to this file");
-  command->add_flag("--text", o.text, "Prints the order instead of a picture");
+                      "Limit for the microbatch activations that a worker "
+                      "holds");
+  command->add_option("--csv", o.csv, "Write the schedule to this CSV file");
+  command->add_flag("--text", o.text,
+                    "Print the schedule as text instead of drawing it");
   add_picture_options(*command, o.pictures);
   add_output_options(*command, o.output);
   command->callback([options, &exit] {

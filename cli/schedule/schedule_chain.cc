@@ -27,7 +27,7 @@ Profile chain_profile(int num_stages) {
   return profile;
 }
 
-// Bytes so that a whole microbatch is one, however many replicas split it.
+// A whole microbatch is one byte, however many replicas split it.
 void add_sizes(Profile& profile, int samples) {
   auto& sizes = profile.sizes[samples];
   for (std::size_t s = 0; s < profile.layers.size(); ++s)
@@ -35,7 +35,7 @@ void add_sizes(Profile& profile, int samples) {
 }
 
 std::vector<Stage> stages_of(const Schedule& schedule) {
-  std::vector<Stage> stages(static_cast<std::size_t>(schedule.num_stages()));
+  std::vector<Stage> stages(schedule.num_stages());
   for (std::size_t s = 0; s < stages.size(); ++s)
     stages[s].forward = stages[s].backward = {LayerId(s)};
   const Orders& body = schedule.sections().body;
@@ -49,15 +49,15 @@ std::vector<Stage> stages_of(const Schedule& schedule) {
   return stages;
 }
 
-// Whether replicas split microbatches: then an action stands on all of them.
+// If replicas split microbatches, each action is on all of them.
 Replication replication_of(const Schedule& schedule) {
-  std::vector<int> forwards(static_cast<std::size_t>(schedule.num_stages()));
+  std::vector<int> forwards(schedule.num_stages());
   for (const auto& order : schedule.sections().body)
     for (const ComputeAction& action : order)
       forwards[action.stage.index()] += action.kind == ComputeKind::Forward;
-  const int most = *std::max_element(forwards.begin(), forwards.end());
-  return most > schedule.num_microbatches() ? Replication::Split
-                                            : Replication::Rotate;
+  const int max = *std::max_element(forwards.begin(), forwards.end());
+  return max > schedule.num_microbatches() ? Replication::Split
+                                           : Replication::Rotate;
 }
 
 Plan chain_plan(const Schedule& schedule) {
@@ -69,7 +69,7 @@ Plan chain_plan(const Schedule& schedule) {
   std::size_t replicas = 1;
   for (const Stage& stage : plan.stages)
     replicas = std::max(replicas, stage.workers.size());
-  plan.microbatch = static_cast<int>(replicas);  // a sample for each
+  plan.microbatch = static_cast<int>(replicas);  // one sample per replica
   plan.minibatch = plan.microbatch * schedule.num_microbatches();
   for (int w = 0; w < schedule.num_workers(); ++w)
     plan.devices.push_back(DeviceId(w));
@@ -97,7 +97,7 @@ Result<TimedSchedule> timed_schedule(const Schedule& schedule,
   const Plan plan = chain_plan(schedule);
   Profile profile = chain_profile(schedule.num_stages());
   add_sizes(profile, plan.microbatch);
-  // No transfer waits for its receive: times are those of the order alone.
+  // No transfer waits for its receive: times depend on the schedule alone.
   LowerOptions options;
   options.window = schedule.num_microbatches() * schedule.num_stages();
   PIPEWRIGHT_TRY(Program program, lower(plan, profile, options));

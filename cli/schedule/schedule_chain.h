@@ -1,7 +1,7 @@
-// A schedule as a program on the clock, for `pipewright schedule`, where there
-// is no model and no cluster: one made-up layer a stage, whose activation is
-// one byte, so that bytes of memory count activations; no weights; links that
-// carry anything at once and a fixed time late.
+// A schedule as a program with costs, for `pipewright schedule`, which has no
+// model and no cluster. Each stage is one artificial layer whose activation is
+// one byte, so that bytes of memory count activations; there are no weights;
+// every transfer takes the same time.
 
 #pragma once
 
@@ -16,8 +16,8 @@ struct TimedSchedule {
   Costs costs;
 };
 
-// request.times has one entry per stage. A schedule that is valid may still be
-// refused: replicas that take turns unevenly in an asynchronous one.
+// request.times has one entry per stage. Fails for some valid schedules: if
+// replicas take turns unevenly in an asynchronous one.
 Result<TimedSchedule> timed_schedule(const Schedule& schedule,
                                      const ScheduleRequest& request);
 

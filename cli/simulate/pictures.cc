@@ -28,8 +28,8 @@ Result<void> write(const std::string& file, const std::string& text) {
 
 void add_picture_options(CLI::App& command, Pictures& pictures) {
   command.add_option("--trace", pictures.trace,
-                     "Writes a trace that Perfetto opens");
-  command.add_option("--svg", pictures.svg, "Writes a picture");
+                     "Write a trace for Perfetto to this file");
+  command.add_option("--svg", pictures.svg, "Write a picture to this file");
 }
 
 Result<void> write_pictures(const Pictures& pictures, const Program& program,

@@ -1,4 +1,5 @@
-// Pictures of a timeline that commands write to files or to the terminal.
+// Pictures of a timeline for `simulate` and `schedule`: files, or a drawing for
+// the terminal.
 
 #pragma once
 
@@ -17,11 +18,11 @@ struct Pictures {
 // Adds --trace and --svg.
 void add_picture_options(CLI::App& command, Pictures& pictures);
 
-// Says on stderr what it wrote. Needs spans.
+// Reports written files on stderr. Needs spans.
 Result<void> write_pictures(const Pictures& pictures, const Program& program,
                             const Timeline& timeline);
 
-// The drawing for this terminal, in colour unless NO_COLOR is set.
+// A drawing for this terminal, in colour unless NO_COLOR is set.
 std::string drawn(const Timeline& timeline, const Output& output);
 
 }  // namespace pipewright::cli

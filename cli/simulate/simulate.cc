@@ -1,4 +1,4 @@
-// pipewright simulate PLAN: the timeline that a plan predicts.
+// pipewright simulate: predicts the timeline of a plan.
 
 #include "pipewright/simulate/simulate.h"
 
@@ -6,18 +6,18 @@
 #include <iostream>
 
 #include "cli/command.h"
+#include "cli/simulate/lowered_plan.h"
 #include "cli/simulate/pictures.h"
-#include "cli/simulate/simulate_inputs.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/plan/lowering/versions_text.h"
-#include "pipewright/timeline/critical_path.h"
+#include "pipewright/timeline/bottleneck.h"
 #include "pipewright/timeline/timeline_json.h"
 
 namespace pipewright::cli {
 namespace {
 
-// A timeline holds about a hundred bytes per action.
+// A timeline takes about a hundred bytes per action.
 constexpr std::int64_t kMaxActions = 10'000'000;
 
 struct SimulationOptions {
@@ -35,7 +35,7 @@ struct Simulated {
   std::vector<StageDelay> staleness;
 };
 
-// The timeline keeps a span of every action.
+// The timeline has one span per action.
 Result<void> check_length(const Program& program, int minibatches) {
   std::int64_t outside = 0, body = 0;
   for (const WorkerProgram& worker : program.workers) {
@@ -47,14 +47,13 @@ Result<void> check_length(const Program& program, int minibatches) {
       std::max(1, program.repetitions(minibatches));
   if (outside + body * repetitions <= kMaxActions) return {};
   return bad_configuration(
-      with_thousands(minibatches) + " minibatches are " +
+      with_thousands(minibatches) + " minibatches have " +
           with_thousands(outside + body * repetitions) +
-          " actions, more than the " + with_thousands(kMaxActions) +
-          " that a timeline can hold",
-      "--minibatches " +
+          " actions; the limit is " + with_thousands(kMaxActions),
+      "use at most --minibatches " +
           std::to_string(std::max<std::int64_t>(
               1, (kMaxActions - outside) / std::max<std::int64_t>(1, body))) +
-          "; a step takes as long in a shorter run");
+          "; the step is the same in a shorter run");
 }
 
 Result<Simulated> simulate_plan(const SimulationOptions& options) {
@@ -95,7 +94,7 @@ void print_simulated(const SimulationOptions& options, const Simulated& done) {
   if (options.draw) std::cout << drawn(timeline, options.output) << "\n";
   std::cout << workers_text(timeline, options.output.width) << "\n"
             << "step " << to_text(timeline.step_seconds) << ", bubble "
-            << to_text(timeline.bubble * 100) << " %\n"
+            << percent(timeline.bubble) << "\n"
             << bound << "\n";
   if (const std::string stale = staleness_text(done.staleness); !stale.empty())
     std::cout << stale << "\n";
@@ -114,24 +113,25 @@ void run_simulation(const SimulationOptions& options, Exit& exit) {
 
 void add_simulate(CLI::App& app, Exit& exit) {
   CLI::App* command =
-      app.add_subcommand("simulate", "The timeline that a plan predicts");
+      app.add_subcommand("simulate", "Predict the timeline of a plan");
   auto options = std::make_shared<SimulationOptions>();
   command->add_option("PLAN", options->plan, "Plan file")->required();
-  CLI::Option* profile =
-      command->add_option("--profile", options->inputs.profile, "Profile file");
+  CLI::Option* profile = command->add_option(
+      "--profile", options->inputs.profile, "Profile file with the costs");
   command
       ->add_option("--model", options->inputs.model,
-                   "Estimates the costs of this model; default: the plan's")
+                   "Model whose costs are estimated; default: the plan's")
       ->excludes(profile);
   command
       ->add_option("--cluster", options->inputs.cluster,
-                   "As 4xV100@1GB/s, or a cluster file")
+                   "Cluster, for example 4xV100@1GB/s, or a cluster file")
       ->required();
-  command->add_flag("--draw", options->draw, "Draws the timeline");
+  command->add_flag("--draw", options->draw, "Draw the timeline");
   add_picture_options(*command, options->pictures);
   command
       ->add_option("--minibatches", options->minibatches,
-                   "Minibatches to run; default: one, or until steady")
+                   "Number of minibatches to simulate; default: one, or until "
+                   "the steady state")
       ->check(CLI::Range(1, 1000000));
   add_output_options(*command, options->output);
   command->callback([options, &exit] { run_simulation(*options, exit); });

@@ -1,5 +1,5 @@
-// A check whose failure is our bug: it throws Bug with its place, and the
-// program ends with exit code 70.
+// A check that can only fail if the program has a bug. It throws Bug with file
+// and line, and the program exits with code 70.
 
 #pragma once
 

@@ -1,7 +1,7 @@
-// What went wrong, where, and the way out.
+// What went wrong, where, and how to fix it.
 //
-// An Error is an answer one may expect: a bad file, a plan that does not fit.
-// A bug is not an Error but a failed PIPEWRIGHT_CHECK (check.h).
+// An Error is a failure that can be expected: a bad file, a plan that does not
+// fit. A bug is not an Error but a failed PIPEWRIGHT_CHECK (check.h).
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace pipewright {
 
-// The value is the exit code of the program that gives up with it.
+// The value is the exit code of the program.
 enum class ErrorCode : int {
   Usage = 2,
   MalformedInput = 65,
@@ -26,12 +26,13 @@ enum class ErrorCode : int {
 
 struct Error {
   ErrorCode code = ErrorCode::Bug;
-  std::string message;        // what, with the numbers
+  std::string message;        // what is wrong, with the numbers
   std::string where;          // file:line and key path, or stage and worker
-  std::string hint;           // the way out; may be empty
+  std::string hint;           // how to fix it; may be empty
   std::vector<Error> others;  // further errors found in the same input
 
-  // "where: message (hint)", one line for this error and each of the others.
+  // "where: message (hint)": one line for this error and one for each of the
+  // others.
   std::string to_text() const;
 };
 

@@ -22,7 +22,7 @@ Error cannot(ErrorCode code, const std::filesystem::path& path,
 
 std::string reason() { return std::strerror(errno); }
 
-// Closes on every way out.
+// Closes the file when it goes out of scope.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -43,12 +43,12 @@ bool write_all(int fd, std::string_view text) {
     ssize_t n = ::write(fd, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(n));
+    text.remove_prefix(n);
   }
   return true;
 }
 
-// A pipe or a device has nothing to sync, and says so.
+// A pipe or a device has nothing to sync: fsync() then fails, which is fine.
 bool sync(int fd) {
   return ::fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP ||
          errno == EROFS;
@@ -57,16 +57,16 @@ bool sync(int fd) {
 Error cannot_write(const std::filesystem::path& path) {
   const bool full = errno == ENOSPC || errno == EDQUOT;
   return cannot(ErrorCode::CannotWrite, path, "cannot be written: " + reason(),
-                full ? "make room on the disk" : "");
+                full ? "free some disk space" : "");
 }
 
 Error cannot_create(const std::filesystem::path& path) {
   return cannot(ErrorCode::CannotCreate, path, "cannot be created: " + reason(),
-                "does the folder exist, and may you write there?");
+                "check that the folder exists and is writable");
 }
 
-// A pipe, a terminal, /dev/null: written in place, for there is no old content
-// to protect, and a rename would put a plain file where the device was.
+// A pipe, a terminal, /dev/null: written in place. There is no old content to
+// protect, and a rename would replace the device by a plain file.
 Result<void> write_in_place(const std::filesystem::path& path,
                             std::string_view text) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
@@ -76,7 +76,7 @@ Result<void> write_in_place(const std::filesystem::path& path,
   return {};
 }
 
-// Unique in this process and among processes.
+// Unique within this process and across processes.
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   static std::atomic<int> count{0};
   return path.string() + ".tmp." + std::to_string(::getpid()) + "." +
@@ -102,18 +102,17 @@ Result<std::string> read_file(const std::filesystem::path& path) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return cannot_read();
     if (n == 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(n));
-    if (static_cast<std::int64_t>(text.size()) > kLargestTextFile.value())
+    text.append(buffer.data(), n);
+    if (static_cast<std::int64_t>(text.size()) > kMaxTextFile.value())
       return cannot(ErrorCode::MalformedInput, path,
-                    "is larger than " + to_text(kLargestTextFile) +
-                        ", the most that is read");
+                    "is larger than " + to_text(kMaxTextFile) + ", the limit");
   }
 }
 
 Result<void> write_file(const std::filesystem::path& path,
                         std::string_view text) {
   if (!path.has_filename())
-    return cannot(ErrorCode::CannotCreate, path, "names no file");
+    return cannot(ErrorCode::CannotCreate, path, "is not the name of a file");
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
   if (std::filesystem::is_directory(status))
@@ -121,7 +120,7 @@ Result<void> write_file(const std::filesystem::path& path,
   if (std::filesystem::exists(status) &&
       !std::filesystem::is_regular_file(status))
     return write_in_place(path, text);
-  // Behind a symbolic link it is the file that changes, not the link.
+  // A symbolic link stays; the file that it points to is replaced.
   std::filesystem::path target =
       std::filesystem::weakly_canonical(path, ignored);
   if (ignored || target.empty()) target = path;

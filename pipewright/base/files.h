@@ -1,5 +1,5 @@
-// Whole files in and out. A write is atomic: a reader sees the old file or the
-// new one, never a part, and a failed write leaves nothing behind.
+// Reads and writes whole files. A write is atomic: a reader sees the old file
+// or the new one, never a part of it, and a failed write leaves no file.
 
 #pragma once
 
@@ -12,15 +12,15 @@
 
 namespace pipewright {
 
-// No reader of ours takes more than this in one file.
-inline constexpr Bytes kLargestTextFile{64LL << 20};
+// The largest file that is read.
+inline constexpr Bytes kMaxTextFile{64LL << 20};
 
-// Fails with MissingInput (none, a folder, no permission) or MalformedInput
-// (larger than kLargestTextFile).
+// Fails with MissingInput (not found, a folder, no permission) or
+// MalformedInput (larger than kMaxTextFile).
 Result<std::string> read_file(const std::filesystem::path& path);
 
-// Temporary beside it, fsync, rename; a device or pipe is written in place.
-// Fails with CannotCreate or CannotWrite.
+// Writes a temporary file in the same folder, syncs and renames it; a device or
+// pipe is written in place. Fails with CannotCreate or CannotWrite.
 Result<void> write_file(const std::filesystem::path& path,
                         std::string_view text);
 

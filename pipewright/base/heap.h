@@ -1,14 +1,13 @@
-// How the process keeps its memory. For main programs that make and throw away
-// the same large things thousands of times, as planners do; libraries do not
-// decide this.
+// A setting of the C library's heap, for programs that allocate and free the
+// same large objects thousands of times, as planners do. Only a main program
+// should call it.
 
 #pragma once
 
 namespace pipewright {
 
-// What is freed stays with the process instead of going back to the system,
-// which would hand it out again page by page: that takes a simulation longer
-// than most of what it computes.
+// Keeps freed memory in the process instead of returning it to the system. The
+// page faults of getting it back would take longer than most of a simulation.
 void keep_freed_memory();
 
 }  // namespace pipewright

@@ -1,5 +1,5 @@
-// A number known not to be negative, as an index: vectors count in size_t, the
-// algorithms over them in int.
+// An int that is not negative, as an index into a vector: algorithms count in
+// int, vectors in size_t.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// What is worse than any number.
+// Infinity, for searches for a minimum.
 
 #pragma once
 

@@ -30,7 +30,7 @@ void write_string(std::string& out, const std::string& s) {
     } else if (u < 0x80) {
       out += c;
     } else {
-      // A name from a file of others may be in any encoding; ours are UTF-8.
+      // Names from imported files may be in any encoding; our files are UTF-8.
       const std::size_t length = utf8_length(std::string_view(s).substr(i));
       out += length == 0 ? "\uFFFD" : std::string_view(s).substr(i, length);
       i += std::max<std::size_t>(1, length) - 1;
@@ -59,11 +59,10 @@ void write_items(std::string& out, const Items& items, char open, char close,
   for (const auto& item : items) {
     if (!first) out += lines || indent < 0 ? "," : ", ";
     first = false;
-    if (lines)
-      out += "\n" + std::string(static_cast<std::size_t>(indent) + 2, ' ');
+    if (lines) out += "\n" + std::string(indent + 2, ' ');
     write_item(item);
   }
-  if (lines) out += "\n" + std::string(static_cast<std::size_t>(indent), ' ');
+  if (lines) out += "\n" + std::string(indent, ' ');
   out += close;
 }
 
@@ -77,7 +76,7 @@ void write(std::string& out, const Json& json, int indent) {
   } else if (const std::int64_t* n = std::get_if<std::int64_t>(&value)) {
     out += std::to_string(*n);
   } else if (const double* x = std::get_if<double>(&value)) {
-    PIPEWRIGHT_CHECK(std::isfinite(*x), "JSON has no infinity and no NaN");
+    PIPEWRIGHT_CHECK(std::isfinite(*x), "JSON cannot hold infinity or NaN");
     out += exact_text(*x);
   } else if (const std::string* s = json.if_string()) {
     write_string(out, *s);
@@ -106,14 +105,14 @@ const Json* Json::find(std::string_view key) const {
 
 Json& Json::set(std::string key, Json value) {
   auto* members = std::get_if<Object>(&value_);
-  PIPEWRIGHT_CHECK(members, "set() on a value that is no object");
+  PIPEWRIGHT_CHECK(members, "set() on a value that is not an object");
   members->emplace_back(std::move(key), std::move(value));
   return *this;
 }
 
 Json& Json::push(Json element) {
   auto* elements = std::get_if<Array>(&value_);
-  PIPEWRIGHT_CHECK(elements, "push() on a value that is no array");
+  PIPEWRIGHT_CHECK(elements, "push() on a value that is not an array");
   elements->push_back(std::move(element));
   return *this;
 }

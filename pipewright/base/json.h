@@ -1,10 +1,10 @@
-// A JSON value that remembers where in its file it stood.
+// A JSON value that knows its line and column in the file.
 //
-// Reading refuses what JSON leaves open: duplicate keys, nesting deeper than
-// 64, more than a million values, numbers that do not fit a double, text that
-// is not UTF-8, anything after the value. // and /* */ comments are allowed.
-// Writing keeps the order of keys and round-trips every number. How a value is
-// read with checks is in json_cursor.h.
+// Reading rejects what JSON leaves open: duplicate keys, nesting deeper than
+// 64, more than a million values, numbers outside the range of a double, text
+// that is not UTF-8, anything after the value. // and /* */ comments are
+// allowed. Writing keeps the order of keys and round-trips every number.
+// json_cursor.h reads values with checks.
 
 #pragma once
 
@@ -49,21 +49,21 @@ class Json {
   }
   const Array* if_array() const { return std::get_if<Array>(&value_); }
   const Object* if_object() const { return std::get_if<Object>(&value_); }
-  const Json* find(std::string_view key) const;  // null unless a member
+  const Json* find(std::string_view key) const;  // null if there is none
 
-  // For writing: adds a member, or an element.
+  // For writing: add a member or an element.
   Json& set(std::string key, Json value);
   Json& push(Json element);
 
-  // Two spaces an indent; arrays of plain values stay on one line.
+  // Indented by two spaces; arrays of plain values stay on one line.
   std::string to_text() const;
   // On one line, as in a metrics file.
   std::string to_line() const;
 
-  // Where it was read; 0 when made here.
+  // Position in the file; 0 if it was not read from one.
   int line = 0;
   int column = 0;    // of its first character, counted in characters
-  int key_line = 0;  // of its key; 0 unless it is a member
+  int key_line = 0;  // of its key, if it is a member; otherwise 0
 
  private:
   Value value_;

@@ -18,8 +18,8 @@ std::string type_name(const Json& json) {
   return kNames[json.value().index()];
 }
 
-// " is below 1", " is above 8" where the range is open on the other side,
-// " is not between 1 and 8" where it is not.
+// " is below 1" or " is above 8" if the range is open on the other side,
+// otherwise " is not between 1 and 8".
 std::string outside(bool is_below, const std::string& min,
                     const std::string& max, bool no_min, bool no_max) {
   if (is_below && no_max) return " is below " + min;
@@ -36,13 +36,14 @@ void JsonErrors::add(const Json* at, const std::string& path,
 
 void JsonErrors::add(int line, const std::string& path, std::string message,
                      std::string hint) {
-  constexpr std::size_t kMost = 50;
+  constexpr std::size_t kMaxErrors = 50;
+  if (ignores_further_) return;
   std::string where = file_;
   if (line > 0) where += ":" + std::to_string(line);
   if (!path.empty()) where += ": " + path;
   for (const Error& error : errors_)
     if (error.where == where && error.message == message) return;
-  if (errors_.size() >= kMost) {
+  if (errors_.size() >= kMaxErrors) {
     ++num_left_out_;
     return;
   }
@@ -89,8 +90,8 @@ JsonCursor JsonCursor::at(std::string_view key) {
       if (std::find(asked_.begin(), asked_.end(), name) == asked_.end())
         present.push_back(name);
     std::string near = nearest_name(key, present);
-    fail("the key \"" + std::string(key) + "\" is missing",
-         near.empty() ? "" : "there is \"" + near + "\"");
+    fail("missing key \"" + std::string(key) + "\"",
+         near.empty() ? "" : "found \"" + near + "\"");
   }
   return member;
 }
@@ -109,18 +110,19 @@ void JsonCursor::refuse_other_keys() {
 
 void JsonCursor::require_format(std::string_view format, int version) {
   JsonCursor name = at("format");
-  if (name.exists() && name.is_text() && name.text() != format)
+  if (name.exists() && name.is_text() && name.text() != format) {
     name.fail("expected \"" + std::string(format) + "\", found \"" +
               shortened(name.text(), 60) + "\"");
-  else
-    name.text();
+    errors_->ignore_further();
+    return;
+  }
+  name.text();
   JsonCursor number = at("version");
   std::int64_t found = number.integer();
   if (number.is_number() && found != version)
-    number.fail("version " + std::to_string(found) +
-                    " cannot be read; this program reads version " +
-                    std::to_string(version),
-                "write the file anew with this version of pipewright");
+    number.fail("unsupported version " + std::to_string(found) +
+                    "; this program reads version " + std::to_string(version),
+                "write the file again with this version of pipewright");
 }
 
 std::vector<JsonCursor> JsonCursor::elements() const {
@@ -146,7 +148,7 @@ std::vector<std::pair<std::string, JsonCursor>> JsonCursor::members() const {
 std::int64_t JsonCursor::integer(std::int64_t min, std::int64_t max) const {
   const auto* n =
       value_ ? std::get_if<std::int64_t>(&value_->value()) : nullptr;
-  // 3.0 is an integer too: some writers know only doubles.
+  // 3.0 is an integer too: some programs write only doubles.
   std::int64_t number = 0;
   const auto* x = value_ ? std::get_if<double>(&value_->value()) : nullptr;
   bool whole = x && std::abs(*x) < 9e15 && std::floor(*x) == *x;

@@ -1,4 +1,4 @@
-// Reading a Json value with checks, one line a key:
+// Reads a Json value with checks, one line per key:
 //
 //   return read_json(text, "plan.json", [](JsonCursor& root) {
 //     Plan plan;
@@ -8,9 +8,9 @@
 //     return plan;
 //   });
 //
-// A cursor of a missing or wrong value records the error once, with file, line
-// and key path, and then answers with a harmless value, so that one pass over a
-// file reports all that is wrong with it.
+// A missing or wrong value is recorded as an error once, with file, line and
+// key path; the cursor then returns a harmless default, so that one pass over a
+// file reports everything that is wrong with it.
 
 #pragma once
 
@@ -35,13 +35,17 @@ class JsonErrors {
            std::string hint = {});
   void add(int line, const std::string& path, std::string message,
            std::string hint = {});
+  // Drops all errors that are added later: they would only follow from an
+  // earlier one.
+  void ignore_further() { ignores_further_ = true; }
   bool empty() const { return errors_.empty(); }
-  Error error() const;  // the first with the others in it; not when empty
+  Error error() const;  // the first one, holding the others; not if empty
 
  private:
   std::string file_;
   std::vector<Error> errors_;
-  int num_left_out_ = 0;  // beyond what a person would read
+  int num_left_out_ = 0;  // not stored: too many to read
+  bool ignores_further_ = false;
 };
 
 class JsonCursor {
@@ -50,16 +54,17 @@ class JsonCursor {
       : value_(&value), errors_(&errors) {}
 
   bool exists() const { return value_ != nullptr; }
-  const Json* json() const { return value_; }  // null if absent
+  const Json* json() const { return value_; }  // null if missing
   const std::string& path() const { return path_; }
 
-  // A member that must be there / may be there.
+  // A member that must exist, and one that may.
   JsonCursor at(std::string_view key);
   JsonCursor find(std::string_view key);
-  // Every key not asked for with at() or find() until now is an error that
-  // offers the nearest key that was.
+  // Records an error for every key that at() and find() have not been asked
+  // for, with the nearest one that they have.
   void refuse_other_keys();
-  // Checks "format" and "version" of one of our files.
+  // Checks "format" and "version" of one of our files. After a wrong format no
+  // further errors are recorded.
   void require_format(std::string_view format, int version);
 
   std::vector<JsonCursor> elements() const;  // of an array
@@ -90,8 +95,8 @@ class JsonCursor {
   std::vector<std::string> asked_;
 };
 
-// Parses the text and answers with what `read` makes of its root; fails with
-// all the errors that were recorded meanwhile.
+// Parses the text and returns what `read` makes of its root, or all errors that
+// were recorded while reading.
 template <typename Read>
 auto read_json(std::string_view text, const std::string& file, Read read)
     -> Result<decltype(read(std::declval<JsonCursor&>()))> {

@@ -1,5 +1,5 @@
-// The grammar is nlohmann's SAX parser; this file adds what it leaves out:
-// positions, duplicate keys, limits on depth and number.
+// Parsing is done by nlohmann's SAX parser; this file adds what it lacks:
+// positions, the check for duplicate keys, limits on depth and size.
 
 #include <algorithm>
 #include <cmath>
@@ -15,17 +15,17 @@
 namespace pipewright {
 namespace {
 
-constexpr int kDeepest = 64;
-// A value takes some 100 bytes in memory while it is read: a bound on their
-// number keeps a hostile file within a few hundred megabytes.
-constexpr int kMostValues = 1'000'000;
+constexpr int kMaxDepth = 64;
+// A value takes about 100 bytes of memory while it is read: this limit keeps a
+// hostile file within a few hundred megabytes.
+constexpr int kMaxValues = 1'000'000;
 
 struct Place {
   int line = 1;
   int column = 1;
 };
 
-// Hands characters to the parser and knows how far it has come.
+// Passes characters to the parser and knows how far it has read.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -54,9 +54,9 @@ class CountingIterator {
   const char** reached_;
 };
 
-// Where the tokens of a text begin. The parser reports a token when it has
-// read its last character (for a number, the one behind it), so the start is
-// found by walking on from the end of the token before.
+// Where the tokens of a text begin. The parser reports a token after it has
+// read the token's last character (for a number, the next one), so the start is
+// found by going on from the end of the previous token.
 class Places {
  public:
   Places(std::string_view text, const char* const* reached)
@@ -65,7 +65,7 @@ class Places {
         end_(text.data() + text.size()),
         reached_(reached) {}
 
-  // Of the token just reported; the next call answers for the one after it.
+  // Of the token just reported. Must be called once for every token.
   Place token() {
     skip_separators();
     Place start = place_;
@@ -73,14 +73,14 @@ class Places {
     return start;
   }
 
-  // Of the last character read: where the grammar broke.
+  // Of the last character read: where the syntax error is.
   Place last_read() {
     advance_to(*reached_ > at_ ? *reached_ - 1 : *reached_);
     return place_;
   }
 
  private:
-  // A column is a character, not a byte.
+  // Columns count characters, not bytes.
   void advance_to(const char* to) {
     for (; at_ < to; ++at_) {
       if (*at_ == '\n')
@@ -90,7 +90,7 @@ class Places {
     }
   }
 
-  // What may stand between two tokens of a text the parser has accepted.
+  // Skips what may lie between two tokens of text that the parser accepted.
   void skip_separators() {
     while (at_ < *reached_) {
       if (*at_ == '/') {
@@ -105,9 +105,9 @@ class Places {
     }
   }
 
-  // The parser ends a line comment at a carriage return, too.
+  // The parser ends a line comment at a carriage return as well.
   const char* comment_end() const {
-    const std::string_view rest(at_, static_cast<std::size_t>(end_ - at_));
+    const std::string_view rest(at_, end_ - at_);
     const bool is_block = rest.substr(0, 2) == "/*";
     const std::size_t found =
         is_block ? rest.find("*/", 2) : rest.find_first_of("\r\n");
@@ -149,12 +149,12 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
   bool number_float(number_float_t x, const string_t&) override {
     if (!std::isfinite(x))
-      return refuse("a number that fits no double", places_.token());
+      return refuse("a number outside the range of a double", places_.token());
     return put(Json(x));
   }
   bool string(string_t& s) override { return put(Json(std::move(s))); }
   bool binary(binary_t&) override {
-    return refuse("binary data", places_.token());
+    return refuse("binary data is not supported", places_.token());
   }
 
   bool start_object(std::size_t) override { return open(Json(Json::Object{})); }
@@ -163,9 +163,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     Open& parent = open_.back();
     const auto [first, is_new] = parent.keys.emplace(name, place.line);
     if (!is_new)
-      return refuse("the key \"" + shortened(name, 60) +
-                        "\" stands twice; first on line " +
-                        std::to_string(first->second),
+      return refuse("duplicate key \"" + shortened(name, 60) +
+                        "\", first on line " + std::to_string(first->second),
                     place);
     parent.key = std::move(name);
     parent.key_line = place.line;
@@ -195,7 +194,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   };
 
   // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax
-  // error while parsing ..." without what the place says already.
+  // error while parsing ..." without the position, which is given already.
   static std::string plain_reason(std::string_view what) {
     for (std::string_view mark : {"] ", "parse error at ", ": "})
       if (std::size_t at = what.find(mark); at != std::string_view::npos)
@@ -217,20 +216,23 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     const Place place = places_.token();
     json.line = place.line;
     json.column = place.column;
-    if (++num_values_ > kMostValues)
-      return refuse("more than " + with_thousands(kMostValues) + " values",
-                    place);
+    if (++num_values_ > kMaxValues)
+      return refuse(
+          "the file has more than " + with_thousands(kMaxValues) + " values",
+          place);
     add(std::move(json));
     return true;
   }
 
   bool open(Json json) {
     const Place place = places_.token();
-    if (open_.size() >= kDeepest)
-      return refuse("nested deeper than " + std::to_string(kDeepest), place);
-    if (++num_values_ > kMostValues)
-      return refuse("more than " + with_thousands(kMostValues) + " values",
-                    place);
+    if (open_.size() >= kMaxDepth)
+      return refuse(
+          "nested deeper than " + std::to_string(kMaxDepth) + " levels", place);
+    if (++num_values_ > kMaxValues)
+      return refuse(
+          "the file has more than " + with_thousands(kMaxValues) + " values",
+          place);
     json.line = place.line;
     json.column = place.column;
     open_.push_back({std::move(json), {}, 0, {}});
@@ -274,10 +276,10 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 Result<Json> parse_json(std::string_view text, std::string_view file) {
   if (trim(text).empty())
     return malformed("the file is empty", std::string(file) + ":1:1");
-  // To the parser a NUL is the end, whatever stands behind it.
+  // The parser takes a NUL for the end of the text.
   if (const std::size_t at = text.find('\0'); at != std::string_view::npos) {
     const auto line = std::count(text.begin(), text.begin() + at, '\n') + 1;
-    return malformed("a NUL byte",
+    return malformed("the file contains a NUL byte",
                      std::string(file) + ":" + std::to_string(line),
                      "is this a text file?");
   }

@@ -1,4 +1,4 @@
-// Result<T>: a T or the Error that explains why there is none.
+// Result<T>: a value, or the Error that explains why there is none.
 //
 //   Result<Plan> plan = read_plan(path);
 //   if (!plan) return plan.error();
@@ -38,7 +38,7 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &value(); }
 
   const Error& error() const {
-    PIPEWRIGHT_CHECK(!ok(), "error() of a result that is fine");
+    PIPEWRIGHT_CHECK(!ok(), "error() of a result that has a value");
     return std::get<1>(state_);
   }
 
@@ -52,7 +52,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-// The answer of an effect: done, or why not.
+// The result of an action without a value: done, or the error.
 template <>
 class [[nodiscard]] Result<void> {
  public:
@@ -62,7 +62,7 @@ class [[nodiscard]] Result<void> {
   bool ok() const { return !error_; }
   explicit operator bool() const { return ok(); }
   const Error& error() const {
-    PIPEWRIGHT_CHECK(!ok(), "error() of a result that is fine");
+    PIPEWRIGHT_CHECK(!ok(), "error() of a result that has a value");
     return *error_;
   }
 
@@ -78,7 +78,7 @@ class [[nodiscard]] Result<void> {
   auto name = (__VA_ARGS__);                      \
   if (!name.ok()) return std::move(name).error(); \
   declaration = *std::move(name)
-// Declares `declaration` from the value, or returns the error.
+// Initialises `declaration` with the value, or returns the error.
 #define PIPEWRIGHT_TRY(declaration, ...)                                   \
   PIPEWRIGHT_TRY_(PIPEWRIGHT_JOIN(pipewright_try_, __LINE__), declaration, \
                   __VA_ARGS__)

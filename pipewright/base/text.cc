@@ -70,11 +70,14 @@ std::string nearest_name(std::string_view name,
 }
 
 std::string suggestion(std::string_view name,
-                       std::span<const std::string> candidates) {
+                       std::span<const std::string> candidates,
+                       std::string_view more) {
   std::string near = nearest_name(name, candidates);
   if (!near.empty()) return "did you mean \"" + near + "\"?";
   if (candidates.empty()) return {};
-  return "known: " + join(candidates, ", ");
+  std::string known = "known: " + join(candidates, ", ");
+  if (!more.empty()) known.append("; ").append(more);
+  return known;
 }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -122,7 +125,7 @@ std::size_t utf8_length(std::string_view text) {
   if (first < 0xC2 || first > 0xF4) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((byte(i) & 0xC0) != 0x80) return 0;
-  // Overlong forms, surrogates, beyond U+10FFFF.
+  // Overlong encodings, surrogates, code points above U+10FFFF.
   if (first == 0xE0 && byte(1) < 0xA0) return 0;
   if (first == 0xED && byte(1) > 0x9F) return 0;
   if (first == 0xF0 && byte(1) < 0x90) return 0;

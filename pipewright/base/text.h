@@ -1,4 +1,4 @@
-// On text: nearest names, numbers for people, numbers from text.
+// Text helpers: nearest names, splitting, numbers to text and back.
 
 #pragma once
 
@@ -13,13 +13,14 @@
 
 namespace pipewright {
 
-// The candidate with the smallest edit distance, or "" if none is near.
+// The candidate with the smallest edit distance, or "" if none is close.
 std::string nearest_name(std::string_view name,
                          std::span<const std::string> candidates);
-// "did you mean NAME?" or, with none near, "known: a, b, c"; "" if there are no
+// "did you mean NAME?" or, if none is close, "known: a, b, c; MORE"; "" without
 // candidates.
 std::string suggestion(std::string_view name,
-                       std::span<const std::string> candidates);
+                       std::span<const std::string> candidates,
+                       std::string_view more = {});
 
 std::vector<std::string_view> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
@@ -29,11 +30,12 @@ std::string lower_case(std::string_view text);
 
 // Bytes of the UTF-8 character that `text` begins with; 0 if it is not one.
 std::size_t utf8_length(std::string_view text);
-// Safe on a terminal: control characters (but newlines and tabs) and bytes that
-// are not UTF-8 become '?'.
+// Safe to print: control characters (except newline and tab) and bytes that are
+// not UTF-8 become '?'.
 std::string printable(std::string_view text);
 
-// The whole text is a number, or nothing. No locale, no leading '+' or space.
+// Nothing unless the whole text is a number. No locale, no leading '+' or
+// space.
 std::optional<std::int64_t> parse_integer(std::string_view text);
 std::optional<double> parse_real(std::string_view text);
 
@@ -44,7 +46,7 @@ std::string to_text(Seconds seconds);
 std::string to_text(Flops flops);
 std::string to_text(FlopsPerSecond rate);
 std::string with_thousands(std::int64_t number);
-// Three significant digits unless told otherwise: "0.0312", "41.7", "1.2e+09".
+// Three significant digits by default: "0.0312", "41.7", "1.2e+09".
 std::string to_text(double number, int significant = 3);
 // The shortest text that reads back as the same double.
 std::string exact_text(double number);

@@ -11,7 +11,7 @@ namespace pipewright {
 namespace {
 
 constexpr int kGap = 2;
-constexpr int kNarrowest = 8;  // a column is not shortened below this
+constexpr int kMinColumnWidth = 8;  // a column is not shortened below this
 
 bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
@@ -75,7 +75,7 @@ std::string TextTable::to_text(int width) const {
   };
   while (!widths.empty() && total() > width) {
     auto widest = std::max_element(widths.begin(), widths.end());
-    if (*widest <= kNarrowest) break;
+    if (*widest <= kMinColumnWidth) break;
     --*widest;
   }
 
@@ -85,8 +85,7 @@ std::string TextTable::to_text(int width) const {
     for (std::size_t c = 0; c < columns_.size(); ++c) {
       if (c > 0) line.append(kGap, ' ');
       std::string cell = shortened(cells[c], widths[c]);
-      const auto padding =
-          static_cast<std::size_t>(widths[c] - display_width(cell));
+      const int padding = widths[c] - display_width(cell);
       if (columns_[c].align == Align::Right) line.append(padding, ' ');
       line += cell;
       if (columns_[c].align == Align::Left) line.append(padding, ' ');
@@ -99,7 +98,7 @@ std::string TextTable::to_text(int width) const {
   add_line(titles);
   for (const Row& row : rows_) {
     if (row.rule)
-      text += std::string(static_cast<std::size_t>(total()), '-') + "\n";
+      text += std::string(total(), '-') + "\n";
     else
       add_line(row.cells);
   }

@@ -1,5 +1,5 @@
-// A table for the terminal: columns align, numbers to the right, long cells are
-// shortened in the middle to fit a width.
+// A table for the terminal: columns are aligned, numbers to the right; long
+// cells are shortened in the middle to fit the width.
 //
 //   layer        output       parameters
 //   conv1        64x112x112        9,408
@@ -25,12 +25,12 @@ class TextTable {
 
   explicit TextTable(std::vector<Column> columns);
 
-  // At most as many cells as columns; missing ones are empty. A line break or
-  // control character inside a cell does not reach the terminal.
+  // At most as many cells as columns; missing ones are empty. Line breaks and
+  // control characters in cells are replaced.
   void add_row(std::vector<std::string> cells);
-  void add_rule();  // a line across, as before a total
+  void add_rule();  // a horizontal line, as before a total
 
-  // Every line at most `width` wide where shortening can achieve it.
+  // Lines are at most `width` wide if shortening cells can achieve that.
   std::string to_text(int width = 100) const;
 
  private:

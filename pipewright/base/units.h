@@ -9,8 +9,8 @@
 
 namespace pipewright {
 
-// Whole numbers stop at their limits instead of wrapping round: sizes come from
-// files, and a sum of absurd ones must stay absurd.
+// Integers saturate instead of wrapping around: sizes come from files, and a
+// sum of absurdly large ones must stay large.
 template <class Number>
 constexpr Number saturated_sum(Number a, Number b) {
   if constexpr (std::is_integral_v<Number>) {

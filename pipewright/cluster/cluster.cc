@@ -26,7 +26,7 @@ const Link* Cluster::link(DeviceId from, DeviceId to) const {
       {}};
   if (from == to) return &kSelf;
   const int index = link_index(from, to);
-  return index < 0 ? nullptr : &links_[static_cast<std::size_t>(index)];
+  return index < 0 ? nullptr : &links_[index];
 }
 
 }  // namespace pipewright

@@ -1,8 +1,8 @@
-// What there is to run on: devices, and what connects each pair of them.
+// The hardware: devices, and the links that connect pairs of them.
 //
-// A transfer between two devices takes the latency of their link, then its
-// bytes at the link's bandwidth, less where other transfers use the same shared
-// resource (a host's network card, a PCIe switch) at the same time.
+// A transfer between two devices takes the latency of their link plus its bytes
+// divided by the bandwidth. The bandwidth is lower while other transfers use
+// the same shared resource (a host's network card, a PCIe switch).
 
 #pragma once
 
@@ -17,25 +17,24 @@
 
 namespace pipewright {
 
-// Whether a device computes and communicates at the same time on its own
-// (streaming FPGAs: Async) or by overlapping separate transfers (GPUs, CPUs:
-// Sync), as in BaPipe.
+// As in BaPipe: an Async device (a streaming FPGA) communicates while it
+// computes; a Sync device (GPU, CPU) can only overlap separate transfers.
 enum class ExecutionClass {
   Sync,
   Async
 };
 
-// A kind of device. Kinds are data (presets_text.cc), each with its source.
+// A kind of device. The known ones are data with sources (presets_text.cc).
 struct DeviceKind {
   std::string name;                            // "V100"
   std::map<std::string, FlopsPerSecond> peak;  // by number type, "float32"
   std::map<std::string, FlopsPerSecond> achievable;  // what real kernels reach
-  Bytes memory;  // off-chip where both exist
+  Bytes memory;  // off-chip, if there are both
   BytesPerSecond memory_bandwidth;
-  Bytes on_chip_memory;  // 0 but for FPGAs
+  Bytes on_chip_memory;  // FPGAs only, otherwise 0
   ExecutionClass execution = ExecutionClass::Sync;
-  bool overlaps_communication = true;  // transfers run beside compute
-  bool splits_layers = false;          // one layer over two devices (FPGA)
+  bool overlaps_communication = true;  // transfers run during compute
+  bool splits_layers = false;          // one layer on two devices (FPGA)
   std::string source;
 
   bool operator==(const DeviceKind&) const = default;
@@ -54,8 +53,8 @@ enum class Duplex {
   Half
 };
 
-// Something several links share. Each direction has the whole bandwidth when
-// full duplex, both together when half.
+// A piece of hardware that several links share. Full duplex: each direction has
+// the whole bandwidth. Half duplex: both directions share it.
 struct SharedResource {
   std::string name;  // "host0 network card"
   BytesPerSecond bandwidth;
@@ -64,12 +63,12 @@ struct SharedResource {
   bool operator==(const SharedResource&) const = default;
 };
 
-// The way from one device to another (directed; both directions exist or
-// neither). No link: the pair cannot talk.
+// The connection from one device to another. Links are directed, but always
+// exist in both directions. Devices without a link cannot communicate.
 struct Link {
   BytesPerSecond bandwidth;
   Seconds latency;
-  Duplex duplex = Duplex::Full;  // of the pair's own wire
+  Duplex duplex = Duplex::Full;  // of the link itself
   struct Use {
     int resource;   // index into Cluster::resources
     bool upstream;  // which of its two directions
@@ -79,7 +78,7 @@ struct Link {
 
   auto operator<=>(const Link&) const = default;
 };
-// The same link in the other direction: every use turned round.
+// The same link in the opposite direction.
 Link mirrored(Link link);
 
 class Cluster {
@@ -90,13 +89,14 @@ class Cluster {
   const std::vector<SharedResource>& resources() const { return resources_; }
   int num_devices() const { return static_cast<int>(devices_.size()); }
   const DeviceKind& kind_of(DeviceId device) const {
-    return kinds_[static_cast<std::size_t>(devices_[device.index()].kind)];
+    return kinds_[devices_[device.index()].kind];
   }
-  int num_hosts() const;  // the highest host and all before it
-  // Null when the two cannot talk. A device talks to itself in no time.
+  int num_hosts() const;  // 1 + the highest host number
+  // Null if the devices cannot communicate. From a device to itself: infinite
+  // bandwidth.
   const Link* link(DeviceId from, DeviceId to) const;
-  // The distinct links, and which of them a pair has: -1 for none and for a
-  // device with itself.
+  // The distinct links, and the index of a pair's link: -1 for none and from a
+  // device to itself.
   const std::vector<Link>& links() const { return links_; }
   int link_index(DeviceId from, DeviceId to) const {
     return link_of_[from.index() * devices_.size() + to.index()];
@@ -112,22 +112,22 @@ class Cluster {
   std::vector<DeviceKind> kinds_;
   std::vector<Device> devices_;
   std::vector<SharedResource> resources_;
-  // Links repeat a lot (all pairs inside a host are alike): a table of distinct
-  // ones, and for each ordered pair of devices an index into it, -1 for none.
+  // Many pairs have equal links (all pairs within a host): a table of distinct
+  // links, and for each ordered pair of devices an index into it, -1 for none.
   std::vector<Link> links_;
   std::vector<int> link_of_;
 };
 
-// More than anyone plans for at once; the table of pairs grows with its square.
-inline constexpr int kMostDevices = 4096;
+// The table of pairs grows with the square of this.
+inline constexpr int kMaxDevices = 4096;
 
-// "4xV100@1GB/s", "2x8xV100@nvlink/10GbE", "4xcpu" (cluster_text.h), or the
-// path of a cluster file. Fails with BadConfiguration, MissingInput or
+// Reads "4xV100@1GB/s", "2x8xV100@nvlink/10GbE", "4xcpu" (cluster_text.h), or a
+// cluster file. Fails with BadConfiguration, MissingInput or
 // MalformedInput.
 Result<Cluster> load_cluster(const std::string& text_or_file);
 
-// File "pipewright/cluster", version 1; cluster_file.cc shows one. Fails with
-// MalformedInput.
+// The file "pipewright/cluster", version 1; cluster_file.cc shows an example.
+// Fails with MalformedInput.
 Result<Cluster> parse_cluster(std::string_view text, const std::string& file);
 std::string to_text(const Cluster& cluster);
 

@@ -12,68 +12,66 @@ namespace {
 
 bool is_rate(double rate) { return rate > 0 && std::isfinite(rate); }
 
-using Faults = std::vector<Error>;
+using Errors = std::vector<Error>;
 
-void add_fault(Faults& faults, const std::string& place, std::string message) {
-  constexpr std::size_t kMost = 50;
-  if (faults.size() < kMost) faults.push_back(malformed(message, place));
+void add_error(Errors& errors, const std::string& place, std::string message) {
+  constexpr std::size_t kMaxErrors = 50;
+  if (errors.size() < kMaxErrors) errors.push_back(malformed(message, place));
 }
 
 template <class Named>
 void check_names(const std::vector<Named>& things, const std::string& what,
-                 Faults& faults) {
+                 Errors& errors) {
   std::set<std::string_view> seen;
   for (const Named& thing : things) {
-    if (thing.name.empty())
-      add_fault(faults, "", "a " + what + " without a name");
+    if (thing.name.empty()) add_error(errors, "", "a " + what + " has no name");
     if (!seen.insert(thing.name).second)
-      add_fault(faults, what + " " + thing.name, "the name is used twice");
+      add_error(errors, what + " " + thing.name, "duplicate name");
   }
 }
 
-void check_kind(const DeviceKind& kind, Faults& faults) {
+void check_kind(const DeviceKind& kind, Errors& errors) {
   const std::string place = "kind " + kind.name;
   for (const auto* rates : {&kind.peak, &kind.achievable})
     for (const auto& [type, rate] : *rates)
       if (!is_rate(rate.value()))
-        add_fault(faults, place,
-                  "its compute rate in " + type + " is not above 0");
+        add_error(errors, place,
+                  "the compute rate in " + type + " must be positive");
   if (kind.memory < Bytes(0) || kind.on_chip_memory < Bytes(0))
-    add_fault(faults, place, "its memory is negative");
+    add_error(errors, place, "the memory must not be negative");
   if (!is_rate(kind.memory_bandwidth.value()))
-    add_fault(faults, place, "its memory bandwidth is not above 0");
+    add_error(errors, place, "the memory bandwidth must be positive");
 }
 
-void check_devices(const Cluster& cluster, Faults& faults) {
-  if (cluster.devices().empty()) add_fault(faults, "", "there is no device");
+void check_devices(const Cluster& cluster, Errors& errors) {
+  if (cluster.devices().empty())
+    add_error(errors, "", "the cluster has no devices");
   for (const Device& device : cluster.devices()) {
     const std::string place = "device " + device.name;
     if (device.kind < 0 ||
-        static_cast<std::size_t>(device.kind) >= cluster.kinds().size())
-      add_fault(faults, place,
-                "there is no kind " + std::to_string(device.kind));
-    if (device.host < 0 || device.host >= kMostDevices)
-      add_fault(faults, place,
+        device.kind >= static_cast<int>(cluster.kinds().size()))
+      add_error(errors, place, "unknown kind " + std::to_string(device.kind));
+    if (device.host < 0 || device.host >= kMaxDevices)
+      add_error(errors, place,
                 "host " + std::to_string(device.host) +
-                    " is not between 0 and " +
-                    std::to_string(kMostDevices - 1));
+                    " is not between 0 and " + std::to_string(kMaxDevices - 1));
   }
 }
 
-void check_link(const Link& link, std::size_t num_resources, Faults& faults) {
+void check_link(const Link& link, int num_resources, Errors& errors) {
   if (!is_rate(link.bandwidth.value()))
-    add_fault(faults, "a link", "its bandwidth is not above 0");
+    add_error(errors, "a link", "the bandwidth must be positive");
   if (!(link.latency.value() >= 0) || !std::isfinite(link.latency.value()))
-    add_fault(faults, "a link", "its latency is negative or not finite");
+    add_error(errors, "a link", "the latency must be finite and not negative");
   for (const Link::Use& use : link.uses)
-    if (use.resource < 0 ||
-        static_cast<std::size_t>(use.resource) >= num_resources)
-      add_fault(faults, "a link",
-                "there is no resource " + std::to_string(use.resource));
+    if (use.resource < 0 || use.resource >= num_resources)
+      add_error(errors, "a link",
+                "unknown resource " + std::to_string(use.resource));
 }
 
-// In tiles: a column of a large table lies in as many cache lines.
-void check_ways_back(const Cluster& cluster, Faults& faults) {
+// In tiles: every element of a column of a large table is in another cache
+// line.
+void check_both_directions(const Cluster& cluster, Errors& errors) {
   constexpr std::size_t kTile = 64;
   const std::size_t count = cluster.devices().size();
   const auto has_way = [&](std::size_t from, std::size_t to) {
@@ -83,10 +81,10 @@ void check_ways_back(const Cluster& cluster, Faults& faults) {
     const bool there = has_way(a, b);
     if (there == has_way(b, a)) [[likely]]
       return;
-    add_fault(faults,
+    add_error(errors,
               "link from " + cluster.devices()[there ? a : b].name + " to " +
                   cluster.devices()[there ? b : a].name,
-              "there is no way back");
+              "there is no link in the opposite direction");
   };
   for (std::size_t i = 0; i < count; i += kTile)
     for (std::size_t j = 0; j <= i; j += kTile)
@@ -108,7 +106,7 @@ int ClusterBuilder::add_resource(SharedResource resource) {
 
 DeviceId ClusterBuilder::add_device(Device device) {
   PIPEWRIGHT_CHECK(cluster_.link_of_.empty(), "links come after all devices");
-  PIPEWRIGHT_CHECK(cluster_.num_devices() < kMostDevices, "too many devices");
+  PIPEWRIGHT_CHECK(cluster_.num_devices() < kMaxDevices, "too many devices");
   cluster_.devices_.push_back(std::move(device));
   return DeviceId(cluster_.devices_.size() - 1);
 }
@@ -126,8 +124,7 @@ std::size_t ClusterBuilder::LinkHash::operator()(const Link& link) const {
   const auto mix = [&](std::size_t more) { hash = hash * 1000003 ^ more; };
   mix(std::hash<double>()(link.latency.value()));
   mix(link.duplex == Duplex::Half);
-  for (const Link::Use& use : link.uses)
-    mix(static_cast<std::size_t>(use.resource) * 2 + use.upstream);
+  for (const Link::Use& use : link.uses) mix(2 * use.resource + use.upstream);
   return hash;
 }
 
@@ -169,18 +166,17 @@ void ClusterBuilder::disconnect(DeviceId from, DeviceId to) {
   slot(to, from) = -1;
 }
 
-// Links in the order of their first pair, unused ones dropped, so that equal
-// clusters have equal tables however they were made.
+// Sorts links by their first pair and drops unused ones, so that equal clusters
+// have equal tables however they were built.
 void ClusterBuilder::sort_links() {
   std::vector<int> position(cluster_.links_.size(), -1);
   std::vector<Link> ordered;
   for (int& index : cluster_.link_of_) {
     if (index < 0) continue;
-    int& place = position[static_cast<std::size_t>(index)];
+    int& place = position[index];
     if (place < 0) {
       place = static_cast<int>(ordered.size());
-      ordered.push_back(
-          std::move(cluster_.links_[static_cast<std::size_t>(index)]));
+      ordered.push_back(std::move(cluster_.links_[index]));
     }
     index = place;
   }
@@ -190,22 +186,22 @@ void ClusterBuilder::sort_links() {
 Result<Cluster> ClusterBuilder::build() {
   const std::size_t count = cluster_.devices_.size();
   if (cluster_.link_of_.empty()) cluster_.link_of_.assign(count * count, -1);
-  Faults faults;
-  check_names(cluster_.kinds_, "kind", faults);
-  check_names(cluster_.devices_, "device", faults);
-  check_names(cluster_.resources_, "resource", faults);
-  for (const DeviceKind& kind : cluster_.kinds_) check_kind(kind, faults);
+  Errors errors;
+  check_names(cluster_.kinds_, "kind", errors);
+  check_names(cluster_.devices_, "device", errors);
+  check_names(cluster_.resources_, "resource", errors);
+  for (const DeviceKind& kind : cluster_.kinds_) check_kind(kind, errors);
   for (const SharedResource& resource : cluster_.resources_)
     if (!is_rate(resource.bandwidth.value()))
-      add_fault(faults, "resource " + resource.name,
-                "its bandwidth is not above 0");
-  check_devices(cluster_, faults);
+      add_error(errors, "resource " + resource.name,
+                "the bandwidth must be positive");
+  check_devices(cluster_, errors);
   for (const Link& link : cluster_.links_)
-    check_link(link, cluster_.resources_.size(), faults);
-  check_ways_back(cluster_, faults);
-  if (!faults.empty()) {
-    Error first = faults.front();
-    first.others.assign(faults.begin() + 1, faults.end());
+    check_link(link, cluster_.resources_.size(), errors);
+  check_both_directions(cluster_, errors);
+  if (!errors.empty()) {
+    Error first = errors.front();
+    first.others.assign(errors.begin() + 1, errors.end());
     return first;
   }
   sort_links();

@@ -1,4 +1,4 @@
-// Makes a Cluster, piece by piece, and checks it as a whole.
+// Builds a Cluster from its parts and checks the result.
 //
 //   ClusterBuilder builder("pair");
 //   const int kind = builder.add_kind(v100);
@@ -26,22 +26,21 @@ class ClusterBuilder {
   int add_kind(DeviceKind kind);  // its index
   int add_resource(SharedResource resource);
   DeviceId add_device(Device device);
-  // All devices must be there before the first of these. A later link between
-  // the same two replaces the earlier; connect_both gives the way back the
-  // mirrored link.
+  // Add all devices before the first link. A later link between the same two
+  // devices replaces the earlier one; connect_both() also adds the mirrored
+  // link in the other direction.
   void connect(DeviceId from, DeviceId to, const Link& link);
-  // Each of the first to each of the second; a device's way to itself is left
-  // out.
+  // Connects each device of `from` with each of `to`, except with itself.
   void connect(std::span<const DeviceId> from, std::span<const DeviceId> to,
                const Link& link);
   void connect_both(DeviceId from, DeviceId to, const Link& link);
-  void disconnect(DeviceId from, DeviceId to);  // both ways
+  void disconnect(DeviceId from, DeviceId to);  // both directions
 
   const std::vector<Device>& devices() const { return cluster_.devices_; }
 
-  // Fails with MalformedInput, naming all that is wrong: no device, a name used
-  // twice, an index out of range, a bandwidth that is not above 0, a way there
-  // without a way back. The builder is empty afterwards.
+  // Fails with MalformedInput and lists everything that is wrong: no devices, a
+  // duplicate name, an index out of range, a bandwidth that is not positive, a
+  // link in one direction only. The builder is empty afterwards.
   Result<Cluster> build();
 
  private:

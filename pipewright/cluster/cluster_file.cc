@@ -2,7 +2,7 @@
 //
 //   {
 //     "format": "pipewright/cluster", "version": 1, "name": "two hosts",
-//     "kinds": [],                         // own kinds; the presets are known
+//     "kinds": [],                         // own kinds; presets need no entry
 //     "devices": [
 //       {"kind": "V100", "host": 0, "count": 8},  // named host0/V100.0 to .7
 //       {"kind": "T4", "host": 1, "name": "old"}
@@ -19,9 +19,10 @@
 //     ]
 //   }
 //
-// within_hosts and between_hosts join all pairs; links come after them and win.
-// A link goes both ways, back over the same resources the other way, unless it
-// is "one_way". This file reads; write is in cluster_file_writer.cc.
+// within_hosts and between_hosts connect all pairs; "links" override them. A
+// link exists in both directions, using the same resources in the opposite
+// direction, unless it is "one_way". This file reads; cluster_file_writer.cc
+// writes.
 
 #include <algorithm>
 #include <unordered_map>
@@ -69,19 +70,19 @@ class ClusterReader {
       DeviceKind kind = read_kind(row);
       const int index = builder_.add_kind(kind);
       if (!kinds_.emplace(kind.name, index).second)
-        row.fail("the kind \"" + kind.name + "\" is given twice");
+        row.fail("duplicate kind \"" + kind.name + "\"");
     }
   }
 
   DeviceRow read_device(JsonCursor row) {
     DeviceRow device{row, row.at("kind").text(), 0, 1};
     if (JsonCursor host = row.find("host"); host.exists())
-      device.host = static_cast<int>(host.integer(0, kMostDevices - 1));
+      device.host = static_cast<int>(host.integer(0, kMaxDevices - 1));
     if (JsonCursor count = row.find("count"); count.exists())
-      device.count = static_cast<int>(count.integer(1, kMostDevices));
+      device.count = static_cast<int>(count.integer(1, kMaxDevices));
     if (JsonCursor name = row.find("name"); name.exists() && device.count > 1)
       name.fail("one name for " + std::to_string(device.count) + " devices",
-                "leave the name or the count out");
+                "omit \"name\" or \"count\"");
     row.refuse_other_keys();
     return device;
   }
@@ -93,12 +94,12 @@ class ClusterReader {
       rows.push_back(read_device(row));
       count += rows.back().count;
       num_hosts_ = std::max(num_hosts_, rows.back().host + 1);
-      if (count <= kMostDevices) continue;
-      row.fail("more than " + with_thousands(kMostDevices) + " devices");
+      if (count <= kMaxDevices) continue;
+      row.fail("more than " + with_thousands(kMaxDevices) + " devices");
       return;
     }
-    if (rows.empty()) at.fail("there is no device");
-    hosts_.resize(static_cast<std::size_t>(num_hosts_));
+    if (rows.empty()) at.fail("the cluster has no devices");
+    hosts_.resize(num_hosts_);
     for (DeviceRow& row : rows) add_devices(row, count);
   }
 
@@ -112,9 +113,9 @@ class ClusterReader {
           given.exists() ? given.text()
                          : device_name(row.kind, index, row.host, num_hosts_);
       const DeviceId device = builder_.add_device({name, kind, row.host});
-      hosts_[static_cast<std::size_t>(row.host)].push_back(device);
+      hosts_[row.host].push_back(device);
       if (!devices_.emplace(name, device.value).second)
-        row.at.fail("the name \"" + name + "\" is used twice");
+        row.at.fail("duplicate name \"" + name + "\"");
     }
   }
 
@@ -142,28 +143,28 @@ class ClusterReader {
       row.refuse_other_keys();
       const int index = builder_.add_resource(resource);
       if (!resources_.emplace(resource.name, index).second)
-        row.fail("the name \"" + resource.name + "\" is used twice");
+        row.fail("duplicate name \"" + resource.name + "\"");
     }
   }
 
-  // The place of a name, or -1 and an error.
+  // The index of a name, or -1 and an error.
   int find_name(const Names& names, const JsonCursor& at, const char* what) {
     const std::string name = at.text();
     if (!at.is_text()) return -1;
     if (auto found = names.find(name); found != names.end())
       return found->second;
     std::string near;
-    if (++num_hints_ <= 10) {  // a person reads only the first few
+    if (++num_hints_ <= 10) {  // nobody reads more
       std::vector<std::string> known;
       for (const auto& [known_name, index] : names) known.push_back(known_name);
       near = nearest_name(name, known);
     }
-    at.fail("there is no " + std::string(what) + " \"" + name + "\"",
+    at.fail("unknown " + std::string(what) + " \"" + name + "\"",
             near.empty() ? "" : "did you mean \"" + near + "\"?");
     return -1;
   }
 
-  Link read_wire(JsonCursor& at) {
+  Link read_link_keys(JsonCursor& at) {
     Link link;
     link.bandwidth = read_bandwidth(at.at("bandwidth"));
     if (JsonCursor latency = at.find("latency"); latency.exists())
@@ -180,7 +181,7 @@ class ClusterReader {
       JsonCursor direction = row.at("direction");
       const std::string word = direction.text();
       if (direction.is_text() && word != "up" && word != "down")
-        direction.fail("\"" + word + "\" is neither \"up\" nor \"down\"");
+        direction.fail("expected \"up\" or \"down\", found \"" + word + "\"");
       row.refuse_other_keys();
       if (resource >= 0) link.uses.push_back({resource, word == "up"});
     }
@@ -189,7 +190,7 @@ class ClusterReader {
 
   void read_within(JsonCursor at) {
     if (!at.exists()) return;
-    Link link = read_wire(at);
+    Link link = read_link_keys(at);
     at.refuse_other_keys();
     for (const auto& host : hosts_)
       if (host.size() > 1) builder_.connect(host, host, link);
@@ -202,7 +203,7 @@ class ClusterReader {
     if (rows.size() != hosts_.size())
       at.fail(std::to_string(rows.size()) + " cards for " +
                   std::to_string(hosts_.size()) + " hosts",
-              "null stands for a host without one");
+              "write null for a host without a card");
     for (std::size_t h = 0; h < rows.size() && h < cards.size(); ++h)
       if (!rows[h].json()->is_null())
         cards[h] = find_name(resources_, rows[h], "resource");
@@ -211,13 +212,13 @@ class ClusterReader {
 
   void read_between(JsonCursor at) {
     if (!at.exists()) return;
-    const Link wire = read_wire(at);
+    const Link plain = read_link_keys(at);
     const std::vector<int> cards = read_cards(at.find("cards"));
     at.refuse_other_keys();
     for (std::size_t a = 0; a < hosts_.size(); ++a)
       for (std::size_t b = 0; b < hosts_.size(); ++b) {
         if (a == b || hosts_[a].empty() || hosts_[b].empty()) continue;
-        Link link = wire;
+        Link link = plain;
         if (cards[a] >= 0) link.uses.push_back({cards[a], true});
         if (cards[b] >= 0) link.uses.push_back({cards[b], false});
         std::sort(link.uses.begin(), link.uses.end());
@@ -231,7 +232,7 @@ class ClusterReader {
     for (const JsonCursor& to : at.at("to").elements()) {
       const int other = find_name(devices_, to, "device");
       if (other >= 0 && other == from)
-        to.fail("a link from a device to itself");
+        to.fail("a link cannot connect a device to itself");
       if (other >= 0 && other != from) others.push_back(DeviceId(other));
     }
     JsonCursor missing = at.find("missing");
@@ -239,7 +240,7 @@ class ClusterReader {
     Link link;
     bool one_way = false;
     if (!is_missing) {
-      link = read_wire(at);
+      link = read_link_keys(at);
       read_uses(at.find("uses"), link);
       if (JsonCursor way = at.find("one_way"); way.exists())
         one_way = way.boolean();

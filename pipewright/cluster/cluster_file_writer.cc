@@ -1,6 +1,6 @@
-// Writes the cluster file that cluster_file.cc reads, short where many devices
-// and links are alike: 1,024 devices with a network card a host take kilobytes,
-// not the million lines of their pairs.
+// Writes the cluster file that cluster_file.cc reads. Equal devices and links
+// are written once: 1,024 devices with one network card per host take
+// kilobytes, not a million lines of pairs.
 
 #include <algorithm>
 #include <map>
@@ -14,7 +14,7 @@
 namespace pipewright {
 namespace {
 
-// Alike neighbours with the names that count gives them become one row.
+// Consecutive equal devices with default names become one row with a count.
 Json devices_json(const Cluster& cluster) {
   struct Row {
     int kind, host, count;
@@ -23,7 +23,7 @@ Json devices_json(const Cluster& cluster) {
   std::vector<Row> rows;
   std::map<std::pair<int, int>, int> next;
   for (const Device& device : cluster.devices()) {
-    const auto& kind = cluster.kinds()[static_cast<std::size_t>(device.kind)];
+    const auto& kind = cluster.kinds()[device.kind];
     const int index = next[{device.host, device.kind}]++;
     const bool is_counted =
         device.name ==
@@ -39,8 +39,7 @@ Json devices_json(const Cluster& cluster) {
   Json json = Json::array();
   for (const Row& row : rows) {
     Json object = Json::object();
-    object.set("kind",
-               cluster.kinds()[static_cast<std::size_t>(row.kind)].name);
+    object.set("kind", cluster.kinds()[row.kind].name);
     object.set("host", row.host);
     if (!row.own_name.empty())
       object.set("name", row.own_name);
@@ -51,22 +50,22 @@ Json devices_json(const Cluster& cluster) {
   return json;
 }
 
-void set_wire(Json& json, const Link& link) {
+void set_link(Json& json, const Link& link) {
   json.set("bandwidth", link.bandwidth.value());
   json.set("latency", link.latency.value());
   if (link.duplex == Duplex::Half) json.set("duplex", "half");
 }
 
-// What all pairs on a host, or of two hosts, have unless `links` says other.
+// The link of all pairs within hosts, or between hosts, unless "links" differs.
 struct Rule {
-  Link wire;               // without uses
-  std::vector<int> cards;  // a resource per host, or -1; empty within a host
+  Link plain;              // without uses
+  std::vector<int> cards;  // one resource per host, or -1; empty within hosts
 
   Link link(int from_host, int to_host) const {
-    Link link = wire;
+    Link link = plain;
     if (cards.empty()) return link;
-    const int from = cards[static_cast<std::size_t>(from_host)];
-    const int to = cards[static_cast<std::size_t>(to_host)];
+    const int from = cards[from_host];
+    const int to = cards[to_host];
     if (from >= 0) link.uses.push_back({from, true});
     if (to >= 0) link.uses.push_back({to, false});
     std::sort(link.uses.begin(), link.uses.end());
@@ -88,31 +87,30 @@ void for_each_pair(const Cluster& cluster, Visit visit) {
               cluster.devices()[b].host);
 }
 
-// The wire that most pairs on a host have without shared resources.
+// The most frequent link without shared resources within hosts.
 std::optional<Rule> rule_within(const Cluster& cluster) {
   std::vector<int> counts(cluster.links().size() + 1, 0);
   for_each_pair(cluster, [&](DeviceId a, DeviceId b, int host, int other) {
     const int index = cluster.link_index(a, b);
     if (host == other && index >= 0 && cluster.link(a, b)->uses.empty())
-      ++counts[static_cast<std::size_t>(index)];
+      ++counts[index];
   });
   const auto most = std::max_element(counts.begin(), counts.end());
   if (*most == 0) return std::nullopt;
-  return Rule{cluster.links()[static_cast<std::size_t>(most - counts.begin())],
-              {}};
+  return Rule{cluster.links()[most - counts.begin()], {}};
 }
 
-// A host's card is the one resource that a link from it uses upstream.
+// A host's network card is the resource that links from it use upstream.
 std::optional<Rule> rule_between(const Cluster& cluster) {
   Rule rule;
-  rule.cards.assign(static_cast<std::size_t>(cluster.num_hosts()), -1);
+  rule.cards.assign(cluster.num_hosts(), -1);
   bool found = false;
   for_each_pair(cluster, [&](DeviceId a, DeviceId b, int host, int other) {
     const Link* link = cluster.link(a, b);
     if (host == other || !link) return;
-    if (!found) rule.wire = without_uses(*link);
+    if (!found) rule.plain = without_uses(*link);
     found = true;
-    int& card = rule.cards[static_cast<std::size_t>(host)];
+    int& card = rule.cards[host];
     for (const Link::Use& use : link->uses)
       if (use.upstream && card < 0) card = use.resource;
   });
@@ -120,8 +118,8 @@ std::optional<Rule> rule_between(const Cluster& cluster) {
   return rule;
 }
 
-// Which link the rules give each pair, to compare with what it has. There may
-// be a million pairs of few links, so each comparison is remembered.
+// Compares each pair's link with the link that the rules give it. There may be
+// a million pairs with few different links, so results are cached.
 class Rules {
  public:
   explicit Rules(const Cluster& cluster)
@@ -144,18 +142,18 @@ class Rules {
     const int index = cluster_.link_index(a, b);
     if (!rule) return index < 0;
     if (index < 0) return false;
-    Explained& known = explained_[static_cast<std::size_t>(index)];
+    Explained& known = explained_[index];
     if (known.host != host || known.other != other)
       known = {host, other, rule->link(host, other) == *cluster_.link(a, b)};
     return known.yes;
   }
 
-  // Whether the way back is the way there turned round.
+  // Whether the link in the opposite direction is the mirrored one.
   bool is_mirrored(DeviceId a, DeviceId b) const {
     const int there = cluster_.link_index(a, b);
     const int back = cluster_.link_index(b, a);
     if (there < 0) return true;
-    int& known = mirror_[static_cast<std::size_t>(there)];
+    int& known = mirror_[there];
     if (known != back && *cluster_.link(b, a) == mirrored(*cluster_.link(a, b)))
       known = back;
     return known == back;
@@ -184,15 +182,14 @@ Json uses_json(const Cluster& cluster, const Link& link) {
   Json uses = Json::array();
   for (const Link::Use& use : link.uses) {
     Json row = Json::object();
-    row.set("resource",
-            cluster.resources()[static_cast<std::size_t>(use.resource)].name);
+    row.set("resource", cluster.resources()[use.resource].name);
     row.set("direction", use.upstream ? "up" : "down");
     uses.push(std::move(row));
   }
   return uses;
 }
 
-// The links of one device that the rules do not explain, alike ones together.
+// The links of one device that the rules do not give, grouped if equal.
 void add_links_of(const Cluster& cluster, const Rules& rules, DeviceId from,
                   Json& json) {
   std::map<std::pair<int, bool>, Json> groups;  // by link and one_way
@@ -201,7 +198,7 @@ void add_links_of(const Cluster& cluster, const Rules& rules, DeviceId from,
     if (to == from) continue;
     const bool is_first = from < to;
     const bool one_way = !rules.is_mirrored(from, to);
-    if (!one_way && !is_first) continue;  // told with the other device
+    if (!one_way && !is_first) continue;  // written with the other device
     const bool explained =
         rules.explain(from, to) && (one_way || rules.explain(to, from));
     if (explained) continue;
@@ -216,8 +213,8 @@ void add_links_of(const Cluster& cluster, const Rules& rules, DeviceId from,
     if (key.first < 0) {
       row.set("missing", true);
     } else {
-      const Link& link = cluster.links()[static_cast<std::size_t>(key.first)];
-      set_wire(row, link);
+      const Link& link = cluster.links()[key.first];
+      set_link(row, link);
       if (!link.uses.empty()) row.set("uses", uses_json(cluster, link));
       if (key.second) row.set("one_way", true);
     }
@@ -239,16 +236,13 @@ Json resources_json(const Cluster& cluster) {
 
 Json between_json(const Cluster& cluster, const Rule& rule) {
   Json json = Json::object();
-  set_wire(json, rule.wire);
+  set_link(json, rule.plain);
   const bool has_cards = std::any_of(rule.cards.begin(), rule.cards.end(),
                                      [](int card) { return card >= 0; });
   if (!has_cards) return json;
   Json cards = Json::array();
   for (int card : rule.cards)
-    cards.push(
-        card < 0
-            ? Json()
-            : Json(cluster.resources()[static_cast<std::size_t>(card)].name));
+    cards.push(card < 0 ? Json() : Json(cluster.resources()[card].name));
   json.set("cards", std::move(cards));
   return json;
 }
@@ -268,7 +262,7 @@ std::string to_text(const Cluster& cluster) {
   const Rules rules(cluster);
   if (rules.within()) {
     Json within = Json::object();
-    set_wire(within, rules.within()->wire);
+    set_link(within, rules.within()->plain);
     json.set("within_hosts", std::move(within));
   }
   if (rules.between())

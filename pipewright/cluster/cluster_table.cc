@@ -12,7 +12,7 @@ namespace pipewright {
 namespace {
 
 using Align = TextTable::Align;
-constexpr int kLargestMatrix = 8;
+constexpr int kMaxMatrixDevices = 8;
 
 std::string counted(std::int64_t count, const std::string& noun) {
   return with_thousands(count) + " " + noun + (count == 1 ? "" : "s");
@@ -46,13 +46,13 @@ std::string on_chip_text(const DeviceKind& kind) {
   return kind.on_chip_memory > Bytes(0) ? to_text(kind.on_chip_memory) : "";
 }
 
-// Hosts by what they hold: kind and count, in the order of the devices.
+// Hosts grouped by their devices: kind and count, in the order of the devices.
 using Holding = std::vector<std::pair<int, int>>;
 
 std::map<Holding, std::vector<int>> hosts_by_holding(const Cluster& cluster) {
-  std::vector<Holding> holdings(static_cast<std::size_t>(cluster.num_hosts()));
+  std::vector<Holding> holdings(cluster.num_hosts());
   for (const Device& device : cluster.devices()) {
-    Holding& holding = holdings[static_cast<std::size_t>(device.host)];
+    Holding& holding = holdings[device.host];
     if (holding.empty() || holding.back().first != device.kind)
       holding.emplace_back(device.kind, 0);
     ++holding.back().second;
@@ -71,8 +71,8 @@ std::string devices_text(const Cluster& cluster, int width) {
                    {"memory", Align::Right},
                    {"bandwidth", Align::Right},
                    {"on chip", Align::Right},
-                   {"runs"}});
-  // Hosts in order of their first.
+                   {"execution"}});
+  // Groups in the order of their first host.
   std::map<std::vector<int>, Holding> in_order;
   for (const auto& [holding, hosts] : hosts_by_holding(cluster))
     in_order[hosts] = holding;
@@ -80,7 +80,7 @@ std::string devices_text(const Cluster& cluster, int width) {
     std::string host = ranges(hosts);
     const bool several = hosts.size() > 1;
     for (const auto& [index, count] : holding) {
-      const DeviceKind& kind = cluster.kinds()[static_cast<std::size_t>(index)];
+      const DeviceKind& kind = cluster.kinds()[index];
       table.add_row({std::exchange(host, ""),
                      std::to_string(count) + " x " + kind.name +
                          (several ? " per host" : ""),
@@ -92,7 +92,7 @@ std::string devices_text(const Cluster& cluster, int width) {
   return table.to_text(width);
 }
 
-// Pairs that look alike to a person, whichever card they go through.
+// Links that are equal except for which network cards they use.
 struct LinkClass {
   bool same_host = true;
   bool exists = true;
@@ -105,7 +105,7 @@ struct LinkClass {
 };
 
 std::map<LinkClass, std::int64_t> link_classes(const Cluster& cluster) {
-  // A million pairs share few links: count those first, none at place 0.
+  // A million pairs share few links: count per link index first, none at 0.
   std::vector<std::int64_t> counts[2];
   for (auto& count : counts) count.assign(cluster.links().size() + 1, 0);
   for (std::size_t a = 0; a < cluster.devices().size(); ++a)
@@ -114,7 +114,7 @@ std::map<LinkClass, std::int64_t> link_classes(const Cluster& cluster) {
       const int index = cluster.link_index(DeviceId(a), DeviceId(b));
       const bool same_host =
           cluster.devices()[a].host == cluster.devices()[b].host;
-      ++counts[same_host][static_cast<std::size_t>(index + 1)];
+      ++counts[same_host][index + 1];
     }
   std::map<LinkClass, std::int64_t> classes;
   for (const bool same_host : {false, true})
@@ -133,13 +133,13 @@ std::map<LinkClass, std::int64_t> link_classes(const Cluster& cluster) {
 
 std::string classes_text(const Cluster& cluster, int width) {
   TextTable table({{"links"},
-                   {"ways", Align::Right},
+                   {"count", Align::Right},
                    {"bandwidth", Align::Right},
                    {"latency", Align::Right},
                    {"duplex"},
                    {"through"}});
   const auto classes = link_classes(cluster);
-  // Within a host first, fast ones first.
+  // Links within hosts first, then by bandwidth.
   for (auto it = classes.rbegin(); it != classes.rend(); ++it) {
     const auto& [link, count] = *it;
     const std::string where =
@@ -158,7 +158,7 @@ std::string classes_text(const Cluster& cluster, int width) {
   return table.to_text(width);
 }
 
-// Alike resources in a row fold into the first and the last.
+// Consecutive equal resources become one row: "first to last (count)".
 std::string resources_text(const Cluster& cluster, int width) {
   TextTable table(
       {{"shared resources"}, {"bandwidth", Align::Right}, {"duplex"}});
@@ -217,7 +217,7 @@ std::string cluster_table(const Cluster& cluster, int width) {
   if (cluster.num_devices() > 1) text += "\n" + classes_text(cluster, width);
   if (!cluster.resources().empty())
     text += "\n" + resources_text(cluster, width);
-  if (cluster.num_devices() <= kLargestMatrix &&
+  if (cluster.num_devices() <= kMaxMatrixDevices &&
       link_classes(cluster).size() > 1)
     text += "\n" + matrix_text(cluster, width);
   const std::string sources = sources_text(cluster);
@@ -229,14 +229,14 @@ std::string presets_table(int width) {
                    {"peak", Align::Right},
                    {"achievable", Align::Right},
                    {"memory", Align::Right},
-                   {"bandwidth", Align::Right},
+                   {"memory bandwidth", Align::Right},
                    {"on chip", Align::Right},
-                   {"runs"},
-                   {"link"}});
+                   {"execution"},
+                   {"default link"}});
   for (const KindPreset& preset : kind_presets()) {
     if (preset.is_this_machine) {
-      kinds.add_row({preset.kind.name, "this machine's cores, measured", "", "",
-                     "", "", execution_text(preset.kind), preset.default_link});
+      kinds.add_row({preset.kind.name, "measured here", "", "", "", "",
+                     execution_text(preset.kind), preset.default_link});
       continue;
     }
     const DeviceKind& kind = preset.kind;

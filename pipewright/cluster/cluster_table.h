@@ -1,5 +1,5 @@
-// A cluster for people: hosts that are alike in one line, links as a matrix
-// where that can be read and as classes where it cannot.
+// A cluster as a table: one line for equal hosts, one for equal links, and for
+// few devices the matrix of bandwidths.
 
 #pragma once
 
@@ -11,7 +11,7 @@ namespace pipewright {
 
 std::string cluster_table(const Cluster& cluster, int width = 100);
 
-// The kinds and links that are known by name, with their sources.
+// The device kinds and links that are known by name, with sources.
 std::string presets_table(int width = 100);
 
 }  // namespace pipewright

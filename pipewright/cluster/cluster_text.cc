@@ -14,7 +14,8 @@ namespace pipewright {
 namespace {
 
 constexpr const char* kExamples =
-    "as 4xV100@1GB/s, 2x8xV100@nvlink/10GbE or 2xVCU118+2xVCU129@10GB/s";
+    "for example 4xV100@1GB/s, 2x8xV100@nvlink/10GbE or "
+    "2xVCU118+2xVCU129@10GB/s";
 
 struct Term {  // COUNTxKIND, with HOSTS where the term has them
   std::optional<int> hosts;
@@ -22,7 +23,7 @@ struct Term {  // COUNTxKIND, with HOSTS where the term has them
   std::string kind;
 };
 
-struct HostGroup {  // hosts that are alike
+struct HostGroup {  // equal hosts
   int hosts = 1;
   std::vector<Term> terms;
 };
@@ -33,7 +34,7 @@ struct Parts {
   std::string_view between;  // empty: the default
 };
 
-// The '/' of "GB/s" is not the one before the link between hosts.
+// Finds the '/' before the link between hosts, not the one in "GB/s".
 std::size_t find_slash(std::string_view text) {
   for (std::size_t at = text.find('/'); at != std::string_view::npos;
        at = text.find('/', at + 1)) {
@@ -54,30 +55,28 @@ Result<Parts> split_parts(std::string_view text) {
     parts.between = text.substr(slash + 1);
     if (parts.between.empty())
       return bad_configuration(
-          "there is no link after the '/' of \"" + std::string(text) + "\"",
-          kExamples);
+          "\"" + std::string(text) + "\" has no link after '/'", kExamples);
     text = text.substr(0, slash);
   }
   if (at < text.size()) {
     parts.within = text.substr(at + 1);
     if (parts.within.empty())
       return bad_configuration(
-          "there is no link after the '@' of \"" + std::string(text) + "\"",
-          kExamples);
+          "\"" + std::string(text) + "\" has no link after '@'", kExamples);
   }
   return parts;
 }
 
-// Takes "8x" from the front.
+// Removes "8x" from the front.
 std::optional<int> take_count(std::string_view& text) {
   const std::size_t end = text.find_first_not_of("0123456789");
   if (end == 0 || end == std::string_view::npos ||
       (text[end] != 'x' && text[end] != 'X'))
     return std::nullopt;
   const auto count = parse_integer(text.substr(0, end));
-  // What is too much for an int is refused as too many below.
-  const std::int64_t bounded = std::min<std::int64_t>(
-      count.value_or(kMostDevices + 1), kMostDevices + 1);
+  // A count that does not fit an int is rejected as too many devices.
+  const std::int64_t bounded =
+      std::min<std::int64_t>(count.value_or(kMaxDevices + 1), kMaxDevices + 1);
   text.remove_prefix(end + 1);
   return static_cast<int>(bounded);
 }
@@ -88,13 +87,13 @@ Result<Term> parse_term(std::string_view text) {
   const auto first = take_count(rest);
   const auto second = first ? take_count(rest) : std::nullopt;
   if (!first || rest.empty())
-    return bad_configuration("\"" + std::string(text) + "\" is not COUNTxKIND",
-                             kExamples);
+    return bad_configuration(
+        "expected COUNTxKIND, found \"" + std::string(text) + "\"", kExamples);
   if (second) term.hosts = first;
   term.count = second.value_or(*first);
   term.kind = rest;
   if (term.count < 1 || term.hosts.value_or(1) < 1)
-    return bad_configuration("\"" + std::string(text) + "\" has no device");
+    return bad_configuration("\"" + std::string(text) + "\" has no devices");
   return term;
 }
 
@@ -110,13 +109,13 @@ Result<std::vector<HostGroup>> parse_groups(std::string_view text) {
   for (const HostGroup& group : groups)
     for (const Term& term : group.terms)
       devices += std::int64_t{group.hosts} * term.count;
-  if (devices > kMostDevices)
+  if (devices > kMaxDevices)
     return bad_configuration("\"" + std::string(text) + "\" has more than " +
-                             with_thousands(kMostDevices) + " devices");
+                             with_thousands(kMaxDevices) + " devices");
   return groups;
 }
 
-// The kinds that are named, each once, in order.
+// The kinds in the text, each once, in order.
 Result<std::vector<KindPreset>> find_kinds(std::vector<HostGroup>& groups) {
   int most_on_a_host = 0;
   for (const HostGroup& group : groups) {
@@ -128,7 +127,7 @@ Result<std::vector<KindPreset>> find_kinds(std::vector<HostGroup>& groups) {
   for (HostGroup& group : groups)
     for (Term& term : group.terms) {
       PIPEWRIGHT_TRY(KindPreset kind, find_kind(term.kind, most_on_a_host));
-      term.kind = kind.kind.name;  // as we spell it
+      term.kind = kind.kind.name;  // with our spelling
       const bool known = std::any_of(
           kinds.begin(), kinds.end(),
           [&](const KindPreset& k) { return k.kind.name == term.kind; });
@@ -145,7 +144,8 @@ Link slower(const Link& a, const Link& b) {
   return link;
 }
 
-// How the link between two kinds on one host is called by each of them.
+// The link between two kinds on one host: the slower of what the text means for
+// each of them.
 Result<Link> link_on_host(const KindPreset& a, const KindPreset& b,
                           std::string_view text) {
   const auto of = [&](const KindPreset& kind) -> Result<Link> {
@@ -154,8 +154,9 @@ Result<Link> link_on_host(const KindPreset& a, const KindPreset& b,
     const std::string name = lower_case(split(text, '+')[0]);
     if (link || (name != "nvlink" && name != "pcie")) return link;
     return bad_configuration(
-        "a " + kind.kind.name + " has no " + name,
-        "its own link is " + kind.default_link + "; or give a rate, as 10GB/s");
+        kind.kind.name + " has no " + name,
+        "its default link is " + kind.default_link +
+            "; a bandwidth such as 10GB/s is also possible");
   };
   PIPEWRIGHT_TRY(Link first, of(a));
   PIPEWRIGHT_TRY(Link second, of(b));
@@ -189,16 +190,14 @@ Hosts add_devices(ClusterBuilder& builder, const std::vector<HostGroup>& groups,
 Result<void> connect_on_hosts(ClusterBuilder& builder, const Hosts& hosts,
                               const std::vector<KindPreset>& kinds,
                               std::string_view text) {
-  // Pairs of kinds that share no host need no link.
+  // Only for pairs of kinds that share a host.
   std::vector<std::optional<Link>> links(kinds.size() * kinds.size());
   for (const auto& host : hosts)
     for (DeviceId a : host)
       for (DeviceId b : host) {
         if (a == b) continue;
-        const auto kind_a =
-            static_cast<std::size_t>(builder.devices()[a.index()].kind);
-        const auto kind_b =
-            static_cast<std::size_t>(builder.devices()[b.index()].kind);
+        const int kind_a = builder.devices()[a.index()].kind;
+        const int kind_b = builder.devices()[b.index()].kind;
         auto& link = links[kind_a * kinds.size() + kind_b];
         if (!link) {
           auto found = link_on_host(kinds[kind_a], kinds[kind_b], text);
@@ -242,7 +241,7 @@ Result<Cluster> parse_cluster_text(std::string_view text) {
   const std::string_view between_text =
       parts.between.empty() ? "10GbE" : parts.between;
   PIPEWRIGHT_TRY(Link between, parse_link(between_text));
-  if (!parts.within.empty())  // also where no host has two devices
+  if (!parts.within.empty())  // check it even if no host has two devices
     for (const KindPreset& kind : kinds) {
       auto within = link_on_host(kind, kind, parts.within);
       if (!within) return within.error();
@@ -257,7 +256,7 @@ Result<Cluster> parse_cluster_text(std::string_view text) {
 }
 
 Result<Cluster> load_cluster(const std::string& text_or_file) {
-  std::error_code ignored;  // a text that cannot be a path is no file
+  std::error_code ignored;  // text that cannot be a path is not a file
   const bool is_file = text_or_file.ends_with(".json") ||
                        std::filesystem::is_regular_file(text_or_file, ignored);
   if (!is_file) return parse_cluster_text(text_or_file);

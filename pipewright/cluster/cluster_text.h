@@ -1,4 +1,4 @@
-// A cluster in one word, as on the command line:
+// A cluster as text, as on the command line:
 //
 //   [HOSTSx]COUNTxKIND[+COUNTxKIND...][@LINK][/LINK]
 //
@@ -6,12 +6,12 @@
 //   4xV100@1GB/s              one host, every pair linked by 1 GB/s
 //   2x8xV100@nvlink/10GbE     two hosts of eight, one network card each
 //   2xVCU118+2xVCU129@10GB/s  mixed kinds on one host
-//   1x8xV100+1x4xT4/25GbE     a term with HOSTS of its own starts further hosts
+//   1x8xV100+1x4xT4/25GbE     a term with HOSTS adds more hosts
 //
-// The first LINK joins devices of one host; without it each pair takes the
-// slower of its kinds' default links. The second joins hosts (10GbE without
-// it): its bandwidth is also that of each host's network card, which all the
-// host's devices share. What a LINK may be is in link_text.h.
+// The first LINK connects devices of one host; by default each pair has the
+// slower of its kinds' default links. The second LINK connects hosts (default:
+// 10GbE); each host has one network card of that bandwidth, shared by all its
+// devices. link_text.h says what a LINK may be.
 
 #pragma once
 
@@ -25,7 +25,7 @@ namespace pipewright {
 // Fails with BadConfiguration.
 Result<Cluster> parse_cluster_text(std::string_view text);
 
-// "host0/V100.3", or "V100.3" where there is one host only.
+// "host0/V100.3", or "V100.3" if there is only one host.
 std::string device_name(const std::string& kind, int index, int host,
                         int num_hosts);
 

@@ -1,14 +1,13 @@
-// What people write for a link: a name or a rate, and more after a plus sign.
+// A link as people write it: a name or a bandwidth, then optionally a latency
+// and "half" (duplex), each after a plus sign.
 //
 //   nvlink   10GbE   1GB/s   10Gb/s   1GB/s+5us   10GbE+half   ib-hdr+2us
 //
-// B is bytes, b is bits; k, M, G and T are powers of 1000. A plain rate has no
-// latency and full duplex unless it says so.
+// A plain bandwidth means latency 0 and full duplex.
 
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,13 +15,8 @@
 
 namespace pipewright {
 
-// The whole text is the quantity, or nothing. Negative ones are nothing, too.
-std::optional<BytesPerSecond> parse_bandwidth(std::string_view text);
-std::optional<Seconds> parse_duration(std::string_view text);
-std::optional<Bytes> parse_bytes(std::string_view text);  // "16GB", "32MiB"
-
 // `aliases` are looked up first: a V100's "nvlink" is "nvlink2". Fails with
-// BadConfiguration that offers the nearest known name.
+// BadConfiguration and offers the nearest known name.
 Result<Link> parse_link(std::string_view text,
                         const std::map<std::string, std::string>& aliases = {});
 

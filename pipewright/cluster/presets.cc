@@ -2,19 +2,19 @@
 
 #include "pipewright/base/check.h"
 #include "pipewright/base/text.h"
-#include "pipewright/cluster/link_text.h"
+#include "pipewright/base/units_text.h"
 #include "pipewright/cluster/this_machine.h"
 
 namespace pipewright {
 namespace {
 
-constexpr double kHighestRate = 1e24;
-constexpr double kLongestLatency = 1e6;  // seconds
+constexpr double kMaxRate = 1e24;
+constexpr double kMaxLatency = 1e6;  // seconds
 
 std::map<std::string, FlopsPerSecond> read_rates(const JsonCursor& at) {
   std::map<std::string, FlopsPerSecond> rates;
   for (const auto& [type, rate] : at.members())
-    rates[type] = FlopsPerSecond(rate.real(0, kHighestRate));
+    rates[type] = FlopsPerSecond(rate.real(0, kMaxRate));
   return rates;
 }
 
@@ -24,7 +24,7 @@ Json to_json(const std::map<std::string, FlopsPerSecond>& rates) {
   return json;
 }
 
-// The keys of a kind; the caller refuses the others.
+// Reads the keys of a kind; the caller rejects other keys.
 DeviceKind read_kind_keys(JsonCursor& at) {
   DeviceKind kind;
   kind.name = at.at("name").text();
@@ -40,7 +40,7 @@ DeviceKind read_kind_keys(JsonCursor& at) {
   if (word == "async")
     kind.execution = ExecutionClass::Async;
   else if (word != "sync")
-    execution.fail("\"" + word + "\" is neither \"sync\" nor \"async\"");
+    execution.fail("expected \"sync\" or \"async\", found \"" + word + "\"");
   if (JsonCursor overlaps = at.find("overlaps_communication");
       overlaps.exists())
     kind.overlaps_communication = overlaps.boolean();
@@ -116,8 +116,8 @@ Result<KindPreset> find_kind(std::string_view name, int num_devices) {
     return found;
   }
   return bad_configuration(
-      "there is no device kind \"" + std::string(name) + "\"",
-      suggestion(name, known) + "; a cluster file can bring its own kinds");
+      "unknown device kind \"" + std::string(name) + "\"",
+      suggestion(name, known, "a cluster file can define other kinds"));
 }
 
 DeviceKind read_kind(JsonCursor at) {
@@ -144,7 +144,7 @@ Duplex read_duplex(const JsonCursor& at) {
   if (!at.exists()) return Duplex::Full;
   const std::string word = at.text();
   if (at.is_text() && word != "full" && word != "half")
-    at.fail("\"" + word + "\" is neither \"full\" nor \"half\"");
+    at.fail("expected \"full\" or \"half\", found \"" + word + "\"");
   return word == "half" ? Duplex::Half : Duplex::Full;
 }
 
@@ -158,28 +158,29 @@ BytesPerSecond read_bandwidth(const JsonCursor& at) {
     if (auto parsed = parse_bandwidth(at.text()))
       bandwidth = *parsed;
     else
-      at.fail("\"" + at.text() + "\" is no bandwidth",
-              "as \"12.5GB/s\", \"100Gb/s\", or a number of bytes a second");
+      at.fail("expected a bandwidth, found \"" + at.text() + "\"",
+              "for example \"12.5GB/s\", \"100Gb/s\", or a number of bytes per "
+              "second");
   } else if (at.exists()) {
-    bandwidth = BytesPerSecond(at.real(0, kHighestRate));
+    bandwidth = BytesPerSecond(at.real(0, kMaxRate));
   }
-  if (bandwidth.value() <= 0) at.fail("a bandwidth must be above 0");
+  if (bandwidth.value() <= 0) at.fail("the bandwidth must be positive");
   return bandwidth;
 }
 
 Seconds read_latency(const JsonCursor& at) {
-  if (!at.is_text()) return Seconds(at.real(0, kLongestLatency));
+  if (!at.is_text()) return Seconds(at.real(0, kMaxLatency));
   if (auto parsed = parse_duration(at.text())) return *parsed;
-  at.fail("\"" + at.text() + "\" is no duration",
-          "as \"5us\", \"1ms\", or a number of seconds");
+  at.fail("expected a duration, found \"" + at.text() + "\"",
+          "for example \"5us\", \"1ms\", or a number of seconds");
   return Seconds(0);
 }
 
 Bytes read_memory(const JsonCursor& at) {
   if (!at.is_text()) return Bytes(at.integer(0, std::int64_t{1} << 53));
   if (auto parsed = parse_bytes(at.text())) return *parsed;
-  at.fail("\"" + at.text() + "\" is no size",
-          "as \"16GB\", \"32MiB\", or a number of bytes");
+  at.fail("expected a size, found \"" + at.text() + "\"",
+          "for example \"16GB\", \"32MiB\", or a number of bytes");
   return Bytes(0);
 }
 

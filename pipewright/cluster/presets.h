@@ -1,5 +1,5 @@
 // The kinds of devices and links that Pipewright knows by name. They are data
-// (presets_text.cc), read once; a cluster file can bring its own.
+// (presets_text.cc), read once; a cluster file can define others.
 
 #pragma once
 
@@ -15,7 +15,7 @@ namespace pipewright {
 
 struct KindPreset {
   DeviceKind kind;
-  bool is_this_machine = false;  // figures come from this_machine.h
+  bool is_this_machine = false;  // its numbers come from this_machine.h
   std::string default_link;      // between two of them on one host
   std::map<std::string, std::string> link_aliases;  // "nvlink" -> "nvlink2"
 };
@@ -29,16 +29,16 @@ struct LinkPreset {
 const std::vector<KindPreset>& kind_presets();
 const std::vector<LinkPreset>& link_presets();
 
-// Any spelling of the case. Fails with BadConfiguration and the nearest name.
-// `num_devices` matters for cpu only: they share the machine's memory.
+// Ignores case. Fails with BadConfiguration and offers the nearest name.
+// `num_devices` matters only for cpu: its devices share the machine's memory.
 Result<KindPreset> find_kind(std::string_view name, int num_devices = 1);
 
-// A kind as it stands in a file, ours or a cluster's.
+// A kind in a file: in the presets or in a cluster file.
 DeviceKind read_kind(JsonCursor at);
 Json to_json(const DeviceKind& kind);
-Duplex read_duplex(const JsonCursor& at);  // Full where it is not given
+Duplex read_duplex(const JsonCursor& at);  // default: Full
 const char* to_text(Duplex duplex);
-// Numbers in bytes, bytes per second, seconds; or text as in link_text.h.
+// A number of bytes, bytes per second or seconds, or text as in units_text.h.
 BytesPerSecond read_bandwidth(const JsonCursor& at);
 Seconds read_latency(const JsonCursor& at);
 Bytes read_memory(const JsonCursor& at);

@@ -1,15 +1,14 @@
-// The presets as data. Rates are FLOP/s and bytes/s, memory is bytes, latency
-// seconds. Memory is as sold, in powers of 1000: what the binary prefix would
-// add is left to the driver and the framework.
+// The presets as data. Memory is as advertised, in powers of 1000; the
+// difference to powers of 1024 is left for the driver and the framework.
 //
 // "achievable" is what matrix kernels of usual sizes reach. On NVIDIA devices
 // it is 0.8 of peak in float32 and 0.5 in float16 and bfloat16: linear layers
 // of VGG-16 in float32 reach 0.68 of a V100's peak and its 3x3 convolutions
-// pass it (Winograd), as PipeDream's published profile of batch 128 shows. On
+// exceed it (Winograd), as PipeDream's published profile of batch 128 shows. On
 // FPGAs it is 0.8 of peak: a streaming design keeps most of its DSPs busy.
 //
-// Bandwidths are nominal, each way; latencies are round figures of ours for a
-// message between two programs.
+// Bandwidths are nominal, in each direction. Latencies are our round figures
+// for a message between two programs.
 
 #include "pipewright/cluster/presets.h"
 
@@ -106,26 +105,26 @@ const char* const kPresetsText = R"json({
    "memory": "8GB", "memory_bandwidth": "38.4GB/s",
    "on_chip_memory": "43.2MB", "execution": "async", "splits_layers": true,
    "default_link": "qsfp28",
-   "source": "Xilinx DS890 (VU9P: 6840 DSPs, 75.9 Mb block RAM, 270 Mb UltraRAM) and the VCU118 board (two DDR4-2400 banks of 64 data bits); assumed: 200 MHz, one DSP a multiply-add in 16 bits, five in float32"},
+   "source": "Xilinx DS890 (VU9P: 6840 DSPs, 75.9 Mb block RAM, 270 Mb UltraRAM) and the VCU118 board (two DDR4-2400 banks of 64 data bits); assumed: 200 MHz, one DSP per multiply-add in 16 bits, five in float32"},
   {"name": "VCU129",
    "peak": {"int16": 4.92e12, "float32": 0.983e12},
    "achievable": {"int16": 3.93e12, "float32": 0.786e12},
    "memory": "8GB", "memory_bandwidth": "38.4GB/s",
    "on_chip_memory": "56.8MB", "execution": "async", "splits_layers": true,
    "default_link": "qsfp28",
-   "source": "Xilinx DS890 (VU29P: 12288 DSPs, 94.5 Mb block RAM, 360 Mb UltraRAM); assumed: 200 MHz, one DSP a multiply-add in 16 bits, five in float32, DDR4 as on the VCU118"}
+   "source": "Xilinx DS890 (VU29P: 12288 DSPs, 94.5 Mb block RAM, 360 Mb UltraRAM); assumed: 200 MHz, one DSP per multiply-add in 16 bits, five in float32, DDR4 as on the VCU118"}
 ],
 "links": [
   {"name": "memory", "bandwidth": "6GB/s", "latency": "1us",
    "source": "Open MPI 4.1 in shared memory, 1 to 16 MB messages, measured on a 2-core Arm Neoverse N1"},
   {"name": "nvlink1", "bandwidth": "20GB/s", "latency": "3us",
-   "source": "one NVLink 1 a pair, as in a DGX-1 with P100"},
+   "source": "one NVLink 1 per pair, as in a DGX-1 with P100"},
   {"name": "nvlink2", "bandwidth": "50GB/s", "latency": "3us",
-   "source": "two NVLinks 2 a pair, as between ring neighbours in a DGX-1 with V100"},
+   "source": "two NVLink 2 per pair, as between ring neighbours in a DGX-1 with V100"},
   {"name": "nvlink3", "bandwidth": "300GB/s", "latency": "3us",
-   "source": "twelve NVLinks 3 through NVSwitch, as in a DGX A100"},
+   "source": "twelve NVLink 3 through NVSwitch, as in a DGX A100"},
   {"name": "nvlink4", "bandwidth": "450GB/s", "latency": "3us",
-   "source": "eighteen NVLinks 4 through NVSwitch, as in a DGX H100"},
+   "source": "eighteen NVLink 4 through NVSwitch, as in a DGX H100"},
   {"name": "pcie3", "bandwidth": "15.75GB/s", "latency": "5us",
    "source": "PCI Express 3.0, 16 lanes of 8 GT/s, 128b/130b"},
   {"name": "pcie4", "bandwidth": "31.5GB/s", "latency": "5us",

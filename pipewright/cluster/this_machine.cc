@@ -25,13 +25,13 @@ double seconds_now() {
 constexpr int kSums = 12;
 constexpr int kRounds = 20000;
 
-// Keeps the compiler from doing the work beforehand or not at all.
+// Keeps the compiler from removing or precomputing the work.
 template <class Value>
 void use(Value& value) {
   asm volatile("" : "+m"(value));
 }
 
-// The same for a value that should stay in a vector register.
+// The same for a value that is to stay in a vector register.
 template <class Vector>
 [[gnu::always_inline]] inline void use_in_register(Vector& value) {
 #if defined(__x86_64__)
@@ -47,14 +47,15 @@ template <class Vector>
 [[gnu::always_inline]] inline void multiply_add_rounds() {
   Vector sums[kSums];
   std::memset(sums, 0, sizeof sums);
-  for (Vector& sum : sums) use(sum);  // or all would be known to be equal
+  for (Vector& sum : sums)
+    use(sum);  // otherwise the compiler knows they are equal
   Vector factor, term;
   for (std::size_t i = 0; i < sizeof(Vector) / sizeof(factor[0]); ++i) {
     factor[i] = 0.5F;
     term[i] = 1.0F;
   }
   for (int round = 0; round < kRounds; ++round) {
-    use_in_register(factor);  // or the product would be taken once for all
+    use_in_register(factor);  // otherwise the product is computed once
 #pragma GCC unroll 12
     for (int i = 0; i < kSums; ++i) sums[i] += factor * term;
   }
@@ -122,7 +123,7 @@ FlopsPerSecond measured_rate(Burst burst) {
       two_digits(burst.flops / shortest_seconds(10, burst.run)));
 }
 
-// Bytes read and written by a copy too large for the nearer caches.
+// Bytes read and written by a copy that is too large for the first caches.
 BytesPerSecond measured_memory_bandwidth() {
   constexpr std::size_t kBytes = 4 << 20;
   std::vector<char> from(kBytes, 1), to(kBytes, 2);
@@ -144,8 +145,8 @@ DeviceKind measured_core() {
   kind.memory = Bytes(static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) *
                       static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE)));
   kind.memory_bandwidth = measured_memory_bandwidth();
-  kind.source = "measured on this machine's cores (" +
-                std::to_string(num_cores()) + " there are)";
+  kind.source =
+      "measured on this machine (" + std::to_string(num_cores()) + " cores)";
   return kind;
 }
 

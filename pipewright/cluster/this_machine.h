@@ -1,7 +1,7 @@
-// The cores of the machine this runs on, as a device kind named "cpu".
+// A core of this machine, as the device kind "cpu".
 //
-// Its figures are measured once, in a few milliseconds, and rounded to two
-// digits so that two runs on a quiet machine agree.
+// Its numbers are measured once, in a few milliseconds, and rounded to two
+// digits so that two runs on an idle machine agree.
 
 #pragma once
 
@@ -11,9 +11,9 @@ namespace pipewright {
 
 int num_cores();
 
-// One core of several: peak is what independent multiply-adds in registers
-// reach, achievable 0.7 of it (what blocked matrix kernels reach of that), and
-// its memory an equal share of the machine's among `num_devices`.
+// Peak is the measured rate of independent multiply-adds in registers;
+// achievable is 0.7 of it, as blocked matrix kernels reach; memory is the
+// machine's divided by `num_devices`.
 DeviceKind this_machine_core(int num_devices);
 
 }  // namespace pipewright

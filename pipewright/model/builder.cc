@@ -9,32 +9,32 @@
 namespace pipewright {
 namespace {
 
-// Bytes of all parameters and of one sample's tensors together stay below this,
-// so that sums over layers and microbatches cannot overflow.
-constexpr double kMostBytes = 1e15;
-constexpr std::size_t kMostDimensions = 8;
-constexpr std::size_t kMostEdges = 1'000'000;
-constexpr std::size_t kMostModelInputs = 1000;
+// The limit for the bytes of all parameters and of one sample's tensors: sums
+// over layers and microbatches then cannot overflow.
+constexpr double kMaxBytes = 1e15;
+constexpr std::size_t kMaxDimensions = 8;
+constexpr std::size_t kMaxEdges = 1'000'000;
+constexpr std::size_t kMaxModelInputs = 1000;
 
 std::string layer_title(const LayerRequest& request) {
   return "layer \"" + request.name + "\" (" + to_text(request.kind) + ")";
 }
 
-// "layer "fc1" (linear) wants ...": the kind's message with its subject.
+// "layer "fc1" (linear) needs ...": the kind's message with its subject.
 Error of_layer(const LayerRequest& request, Error error) {
   error.message = layer_title(request) + " " + error.message;
   return error;
 }
 
 Result<void> check_shape(const Shape& shape) {
-  if (shape.size() > kMostDimensions)
-    return malformed("has a shape of " + std::to_string(shape.size()) +
-                     " dimensions; at most " + std::to_string(kMostDimensions) +
-                     " are possible");
+  if (shape.size() > kMaxDimensions)
+    return malformed("has a shape with " + std::to_string(shape.size()) +
+                     " dimensions; the limit is " +
+                     std::to_string(kMaxDimensions));
   if (!checked_elements(shape))
     return malformed("has a tensor of shape " + to_text(shape) +
-                     "; dimensions must be 1 or more, their product at most " +
-                     std::to_string(kMostElements));
+                     "; dimensions must be at least 1, their product at most " +
+                     std::to_string(kMaxElements));
   return {};
 }
 
@@ -55,20 +55,21 @@ const Shape& ModelBuilder::shape(const Source& source) const {
 }
 
 Result<void> ModelBuilder::check_name(const std::string& name) const {
-  if (name.empty() || name.size() > kLongestName)
-    return malformed("a name must have 1 to " + std::to_string(kLongestName) +
-                     " characters; this has " + std::to_string(name.size()));
+  if (name.empty() || name.size() > kMaxNameLength)
+    return malformed("a name must have 1 to " + std::to_string(kMaxNameLength) +
+                     " characters, not " + std::to_string(name.size()));
   for (char c : name)
     if (static_cast<unsigned char>(c) <= ' ' || c == '"' || c == '{' ||
         c == '}')
-      return malformed("the name \"" + name +
-                       "\" holds a space, quote, brace or control character");
-  // In a model file "in" is what entered the block.
+      return malformed(
+          "the name \"" + name +
+          "\" contains a space, quote, brace or control character");
+  // In a model file "in" is the input of the block.
   if (name.substr(name.rfind('.') + 1) == "in")
     return malformed("the name \"" + name + "\" is reserved");
   if (sources_.count(name))
-    return malformed("the name \"" + name + "\" stands twice", "",
-                     "names of layers and inputs must differ");
+    return malformed("duplicate name \"" + name + "\"", "",
+                     "layers and inputs must have different names");
   return {};
 }
 
@@ -79,8 +80,8 @@ Result<Source> ModelBuilder::add_input(ModelInput input) {
     error.message = "input \"" + input.name + "\" " + error.message;
     return error;
   }
-  if (model_.inputs_.size() >= kMostModelInputs)
-    return malformed("more than " + std::to_string(kMostModelInputs) +
+  if (model_.inputs_.size() >= kMaxModelInputs)
+    return malformed("more than " + std::to_string(kMaxModelInputs) +
                      " model inputs");
   const Source source{LayerId(), static_cast<int>(model_.inputs_.size())};
   sources_.emplace(input.name, source);
@@ -105,9 +106,9 @@ Result<std::vector<TensorForm>> ModelBuilder::input_forms(
     const NumberType wanted =
         rule.inputs[at] == InputType::Index ? NumberType::Int64 : type_;
     if (forms.back().type != wanted)
-      return malformed("wants " + to_text(wanted) + " numbers in input " +
+      return malformed("needs " + to_text(wanted) + " numbers in input " +
                        std::to_string(forms.size() - 1) + ", which has " +
-                       to_text(forms.back().type) + " in shape " +
+                       to_text(forms.back().type) + " of shape " +
                        to_text(forms.back().shape));
   }
   return forms;
@@ -129,9 +130,10 @@ Result<std::vector<ParameterId>> ModelBuilder::shared_parameters(
     if (share == request.shares.end()) continue;
     auto found = parameters_.find(share->second);
     if (found == parameters_.end())
-      return malformed("shares the parameter \"" + share->second +
-                           "\", which no layer before it has",
-                       "", "a parameter is named LAYER.ROLE, as fc1.weight");
+      return malformed(
+          "shares the parameter \"" + share->second +
+              "\", which no earlier layer has",
+          "", "parameters are named LAYER.ROLE, for example fc1.weight");
     const Shape& shape = model_.parameter(found->second).shape;
     if (shape != parameter.shape)
       return malformed("needs a " + parameter.role + " of shape " +
@@ -144,12 +146,12 @@ Result<std::vector<ParameterId>> ModelBuilder::shared_parameters(
 
 Result<void> ModelBuilder::check_size(const Layer& layer, const LayerForm& form,
                                       const std::vector<TensorForm>& inputs) {
-  if (model_.num_layers() >= kMostModelLayers)
-    return malformed("is one too many: a model has at most " +
-                     std::to_string(kMostModelLayers) + " layers");
-  if (num_edges_ + inputs.size() > kMostEdges)
-    return malformed("brings the model over " + std::to_string(kMostEdges) +
-                     " connections");
+  if (model_.num_layers() >= kMaxModelLayers)
+    return malformed("exceeds the limit of " + std::to_string(kMaxModelLayers) +
+                     " layers");
+  if (num_edges_ + inputs.size() > kMaxEdges)
+    return malformed("exceeds the limit of " + std::to_string(kMaxEdges) +
+                     " connections between layers");
   if (auto shape = check_shape(form.output); !shape) return shape;
   std::vector<Shape> shapes;
   for (const ParameterForm& parameter : form.parameters) {
@@ -160,10 +162,10 @@ Result<void> ModelBuilder::check_size(const Layer& layer, const LayerForm& form,
       layer.kind, {layer.attributes, inputs, {layer.output, type_}, shapes});
   const Bytes bytes =
       cost.parameters + cost.output.at(1) + cost.keeps_private.at(1);
-  if (total_bytes_ + static_cast<double>(bytes.value()) > kMostBytes)
+  if (total_bytes_ + static_cast<double>(bytes.value()) > kMaxBytes)
     return malformed("with its output of shape " + to_text(form.output) +
-                     " brings the model over " +
-                     to_text(Bytes(static_cast<std::int64_t>(kMostBytes))));
+                     " makes the model larger than " +
+                     to_text(Bytes(static_cast<std::int64_t>(kMaxBytes))));
   total_bytes_ += static_cast<double>(bytes.value());
   return {};
 }
@@ -182,7 +184,7 @@ void ModelBuilder::append(Layer layer, const LayerForm& form) {
   for (const Source& source : layer.inputs) {
     gradient = gradient || model_.needs_gradient(source);
     if (source.is_model_input())
-      input_used_[static_cast<std::size_t>(source.input)] = true;
+      input_used_[source.input] = true;
     else
       layer_used_[source.layer.index()] = true;
   }
@@ -223,12 +225,12 @@ Result<Model> ModelBuilder::build() && {
   for (std::size_t i = 0; i < input_used_.size(); ++i)
     if (!input_used_[i])
       return malformed("input \"" + model_.inputs_[i].name +
-                       "\" is used by no layer");
+                       "\" is not used by any layer");
   for (std::size_t l = 0; l + 1 < layer_used_.size(); ++l)
     if (!layer_used_[l])
       return malformed("the output of layer \"" + model_.layers_[l].name +
-                           "\" is used by no layer",
-                       "", "only the last layer's output leaves the model");
+                           "\" is not used by any layer",
+                       "", "only the output of the last layer may be unused");
   return std::move(model_);
 }
 

@@ -1,6 +1,5 @@
-// How a Model is made: inputs and layers one after the other, each checked as
-// it is added. The zoo and the model file both build through this; what it
-// accepts is a Model.
+// Builds a Model: inputs and layers one after the other, each checked when it
+// is added. The zoo and the model file both use it.
 //
 //   ModelBuilder builder("tiny");
 //   Source image = *builder.add_input({"image", {784}});
@@ -26,28 +25,28 @@
 
 namespace pipewright {
 
-inline constexpr int kMostModelLayers = 100'000;
-inline constexpr std::size_t kLongestName = 200;
+inline constexpr int kMaxModelLayers = 100'000;
+inline constexpr std::size_t kMaxNameLength = 200;
 
-// A layer before it is checked. Attributes may be left at their defaults.
+// A layer to be added. Attributes with default values may be omitted.
 struct LayerRequest {
   std::string name = {};
   LayerKind kind = LayerKind::Linear;
   std::vector<Source> inputs = {};
   Attributes attributes = {};
-  // Parameters taken from an earlier layer, by role:
+  // Parameters shared with an earlier layer, by role:
   // {"weight", "embedding.weight"}.
   std::map<std::string, std::string> shares = {};
 };
 
 class ModelBuilder {
  public:
-  // `type` is that of parameters and of all floating outputs.
+  // `type` is the type of parameters and of all floating-point outputs.
   explicit ModelBuilder(std::string name,
                         NumberType type = NumberType::Float32);
 
-  // Both fail with MalformedInput, naming the layer or input and the shapes;
-  // the builder is then as before.
+  // Both fail with MalformedInput, naming the layer or input and the shapes,
+  // and then leave the builder unchanged.
   Result<Source> add_input(ModelInput input);
   Result<Source> add_layer(const LayerRequest& request);
 
@@ -57,15 +56,15 @@ class ModelBuilder {
   // The layer or model input of that name.
   std::optional<Source> find(const std::string& name) const;
 
-  // Fails with MalformedInput when there is no layer, or an input or an output
-  // other than the last is used by nobody.
+  // Fails with MalformedInput if there are no layers, or if an input or an
+  // output other than the last one is not used.
   Result<Model> build() &&;
 
  private:
   Result<void> check_name(const std::string& name) const;
   Result<std::vector<TensorForm>> input_forms(const LayerRequest& request,
                                               const KindRule& rule) const;
-  // The parameters that the layer takes over, by role; none for its own.
+  // By role, the parameters that the layer shares; none for its own.
   Result<std::vector<ParameterId>> shared_parameters(
       const LayerRequest& request, const LayerForm& form) const;
   Result<void> check_size(const Layer& layer, const LayerForm& form,

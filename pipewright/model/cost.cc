@@ -22,9 +22,9 @@ LayerCost full_cost(LayerKind kind, const LayerFacts& facts) {
   cost.output.per_sample = tensor_bytes(facts.output.shape, facts.output.type);
   for (const Shape& parameter : facts.parameters)
     cost.parameters += tensor_bytes(parameter, facts.output.type);
-  cost.traffic = {cost.parameters, cost.output.per_sample};
+  cost.memory_traffic = {cost.parameters, cost.output.per_sample};
   for (const TensorForm& input : facts.inputs)
-    cost.traffic.per_sample += tensor_bytes(input.shape, input.type);
+    cost.memory_traffic.per_sample += tensor_bytes(input.shape, input.type);
   cost.keeps_input.assign(facts.inputs.size(), false);
   kind_rule(kind).cost(facts, cost);
   return cost;

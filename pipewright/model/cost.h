@@ -1,5 +1,5 @@
-// The cost of a layer from its kind's rule, before it is known which inputs
-// need a gradient. layer_cost() (model.h) is what everybody else asks.
+// The cost of a layer by its kind's rule, as if every input needed a gradient.
+// For the builder; everything else calls layer_cost() (model.h).
 
 #pragma once
 

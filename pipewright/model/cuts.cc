@@ -8,10 +8,10 @@
 namespace pipewright {
 namespace {
 
-// The positions of an order at which each storage is made and last used.
-struct Lives {
-  std::vector<int> made;       // position behind the owner; -1 for a view
-  std::vector<int> last_used;  // position of the last user, or `made`
+// The positions of an order at which each storage is created and last used.
+struct Lifetimes {
+  std::vector<int> created;    // position after the owner; -1 for a view
+  std::vector<int> last_used;  // position of the last user, or `created`
 };
 
 std::vector<int> positions(const Model& model, std::span<const LayerId> order) {
@@ -20,25 +20,24 @@ std::vector<int> positions(const Model& model, std::span<const LayerId> order) {
                    "an order lists every layer once");
   for (std::size_t p = 0; p < order.size(); ++p)
     position.at(order[p].index()) = static_cast<int>(p);
-  for (const Layer& layer : model.layers()) {
-    const auto user = static_cast<std::size_t>(&layer - model.layers().data());
+  for (std::size_t user = 0; user < position.size(); ++user) {
     PIPEWRIGHT_CHECK(position[user] >= 0, "an order lists every layer once");
-    for (const Source& source : layer.inputs)
+    for (const Source& source : model.layers()[user].inputs)
       PIPEWRIGHT_CHECK(source.is_model_input() ||
                            position[source.layer.index()] < position[user],
-                       "an order has every layer behind its inputs");
+                       "an order lists every layer after its inputs");
   }
   return position;
 }
 
-Lives lives(const Model& model, std::span<const LayerId> order) {
+Lifetimes lifetimes(const Model& model, std::span<const LayerId> order) {
   const std::vector<int> position = positions(model, order);
   const std::vector<LayerId> storage = storages(model);
-  Lives result{std::vector<int>(storage.size(), -1),
-               std::vector<int>(storage.size(), -1)};
+  Lifetimes result{std::vector<int>(storage.size(), -1),
+                   std::vector<int>(storage.size(), -1)};
   for (std::size_t l = 0; l < storage.size(); ++l)
     if (storage[l].index() == l)
-      result.made[l] = result.last_used[l] = position[l] + 1;
+      result.created[l] = result.last_used[l] = position[l] + 1;
   for (std::size_t l = 0; l < storage.size(); ++l)
     for (const Source& source : model.layers()[l].inputs) {
       if (source.is_model_input()) continue;
@@ -55,7 +54,7 @@ Size& operator-=(Size& a, const Size& b) {
 }
 
 Size input_size(const Model& model, int input) {
-  const ModelInput& given = model.inputs()[static_cast<std::size_t>(input)];
+  const ModelInput& given = model.inputs()[input];
   return {Bytes(0), num_elements(given.shape) * size_of(given.type)};
 }
 
@@ -80,14 +79,14 @@ std::vector<LayerId> model_order(const Model& model) {
 
 std::vector<Crossing> cut_sizes(const Model& model,
                                 std::span<const LayerId> order) {
-  const Lives life = lives(model, order);
-  // Storage s crosses the positions made[s] <= p < last_used[s].
+  const Lifetimes lifetime = lifetimes(model, order);
+  // Storage s crosses the positions created[s] <= p < last_used[s].
   std::vector<Crossing> begins(order.size() + 2), ends(order.size() + 2);
-  for (std::size_t l = 0; l < life.made.size(); ++l) {
-    if (life.made[l] < 0) continue;
+  for (std::size_t l = 0; l < lifetime.created.size(); ++l) {
+    if (lifetime.created[l] < 0) continue;
     const Size size = layer_cost(model, LayerId(l)).output;
-    auto& begin = begins[static_cast<std::size_t>(life.made[l])];
-    auto& end = ends[static_cast<std::size_t>(life.last_used[l])];
+    auto& begin = begins[lifetime.created[l]];
+    auto& end = ends[lifetime.last_used[l]];
     begin.forward += size;
     end.forward += size;
     if (!model.needs_gradient(LayerId(l))) continue;
@@ -108,18 +107,6 @@ std::vector<Crossing> cut_sizes(const Model& model,
 
 std::vector<Crossing> cut_sizes(const Model& model) {
   return cut_sizes(model, model_order(model));
-}
-
-std::vector<LayerId> crossing_storages(const Model& model,
-                                       std::span<const LayerId> order,
-                                       int position) {
-  const Lives life = lives(model, order);
-  std::vector<LayerId> crossing;
-  for (std::size_t l = 0; l < life.made.size(); ++l)
-    if (life.made[l] >= 0 && life.made[l] <= position &&
-        position < life.last_used[l])
-      crossing.emplace_back(l);
-  return crossing;
 }
 
 std::vector<Size> added_kept_sizes(const Model& model,
@@ -144,12 +131,6 @@ std::vector<Size> added_kept_sizes(const Model& model,
     added.push_back(size);
   }
   return added;
-}
-
-Size kept_size(const Model& model, std::span<const LayerId> layers) {
-  Size total;
-  for (const Size& size : added_kept_sizes(model, layers)) total += size;
-  return total;
 }
 
 }  // namespace pipewright

@@ -1,10 +1,10 @@
-// What crosses a cut, and what backward keeps: the bytes that decide where a
-// model is cut. Both count storages, so a view costs nothing and a tensor that
-// several layers use or keep counts once.
+// The bytes that cross a cut, and the bytes that are kept for backward. Both
+// count storages: a view costs nothing, and a tensor that several layers use or
+// keep counts once.
 //
-// An order is any topological order of all layers; position p lies before its
-// p-th layer, so there are num_layers + 1 positions, of which nothing crosses
-// the first and the last.
+// An order is a topological order of all layers. Position p is before its
+// p-th layer, so there are num_layers + 1 positions; nothing crosses the first
+// and the last one.
 
 #pragma once
 
@@ -16,35 +16,26 @@
 namespace pipewright {
 
 struct Crossing {
-  Size forward;   // outputs made before the position and used at or after it
-  Size backward;  // gradients of those of them that need one
+  Size forward;   // outputs created before the position and used at or after it
+  Size backward;  // their gradients, if they need one
 
   auto operator<=>(const Crossing&) const = default;
 };
 
-// The layer whose output's storage each layer's output lies in: itself, or for
-// a view the layer it is a view of.
+// For each layer, the layer that owns the storage of its output: itself, or for
+// a view the layer that it is a view of.
 std::vector<LayerId> storages(const Model& model);
 
 // The layers' own order.
 std::vector<LayerId> model_order(const Model& model);
 
-// One entry a position. An order that is none is a bug of the caller.
+// One entry per position. The order must be topological (checked).
 std::vector<Crossing> cut_sizes(const Model& model,
                                 std::span<const LayerId> order);
 std::vector<Crossing> cut_sizes(const Model& model);
 
-// The storages that cross one position, by the layer that owns each, ascending.
-std::vector<LayerId> crossing_storages(const Model& model,
-                                       std::span<const LayerId> order,
-                                       int position);
-
-// What backward of these layers keeps, each storage once. Model inputs that are
-// kept count too.
-Size kept_size(const Model& model, std::span<const LayerId> layers);
-
-// Per layer what it adds to that of the layers listed before it; sums to
-// kept_size().
+// Per layer, what it keeps for backward in addition to the layers listed before
+// it: each storage counts once. Model inputs that are kept count as well.
 std::vector<Size> added_kept_sizes(const Model& model,
                                    std::span<const LayerId> layers);
 

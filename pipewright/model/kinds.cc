@@ -1,5 +1,5 @@
-// The list of kinds: a new one is a rule in a file under kinds/, a line in
-// kind_list.h and one here.
+// The list of kinds. A new kind is a rule in a file under kinds/, one line in
+// kind_list.h and one line here.
 
 #include "pipewright/model/kinds.h"
 
@@ -43,15 +43,16 @@ std::vector<KindRule>& all_rules() {
 const std::vector<KindRule>& kind_rules() { return all_rules(); }
 
 Result<LayerKind> add_kind(KindRule rule) {
-  constexpr std::size_t kMostKinds = 256;
+  constexpr std::size_t kMaxKinds = 256;
   if (rule.name.empty() || parse_layer_kind(rule.name))
     return bad_configuration(
-        "a kind of layer cannot be called \"" + rule.name + "\": " +
-            (rule.name.empty() ? "it needs a name" : "there is one already"),
+        rule.name.empty()
+            ? "a kind of layer needs a name"
+            : "there is already a kind of layer \"" + rule.name + "\"",
         "choose another name");
-  if (all_rules().size() == kMostKinds)
-    return bad_configuration("there are " + std::to_string(kMostKinds) +
-                             " kinds of layers already");
+  if (all_rules().size() == kMaxKinds)
+    return bad_configuration("there are already " + std::to_string(kMaxKinds) +
+                             " kinds of layers, the limit");
   rule.kind = static_cast<LayerKind>(all_rules().size());
   all_rules().push_back(std::move(rule));
   return all_rules().back().kind;
@@ -63,6 +64,8 @@ const KindRule& kind_rule(LayerKind kind) {
   return rule;
 }
 
+std::string to_text(LayerKind kind) { return kind_rule(kind).name; }
+
 std::optional<LayerKind> parse_layer_kind(std::string_view name) {
   for (const KindRule& rule : kind_rules())
     if (rule.name == name) return rule.kind;
@@ -73,16 +76,6 @@ std::vector<std::string> kind_names() {
   std::vector<std::string> names;
   for (const KindRule& rule : kind_rules()) names.push_back(rule.name);
   return names;
-}
-
-std::optional<std::int64_t> checked_elements(const Shape& shape) {
-  std::int64_t product = 1;
-  for (std::int64_t extent : shape) {
-    if (extent < 1 || extent > kMostElements) return std::nullopt;
-    if (product > kMostElements / extent) return std::nullopt;
-    product *= extent;
-  }
-  return product;
 }
 
 }  // namespace pipewright

@@ -3,7 +3,6 @@
 #include <array>
 
 #include "pipewright/base/check.h"
-#include "pipewright/model/kinds.h"
 
 namespace pipewright {
 namespace {
@@ -61,8 +60,6 @@ std::string to_text(const Shape& shape) {
     text += (text.empty() ? "" : "x") + std::to_string(extent);
   return text.empty() ? "1" : text;
 }
-
-std::string to_text(LayerKind kind) { return kind_rule(kind).name; }
 
 bool flag(const Attributes& attributes, const std::string& name) {
   return attribute<bool>(attributes, name);

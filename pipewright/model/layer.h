@@ -1,5 +1,5 @@
-// A layer: the smallest unit that can be cut apart, described well enough to be
-// planned, simulated and trained, without any tensor in sight.
+// A layer: the smallest unit that can be put on its own stage. Described well
+// enough to be planned, simulated and trained, but without tensors.
 //
 // Shapes leave out the batch dimension: a microbatch of 32 images of shape
 // {3, 224, 224} is 32 samples.
@@ -62,16 +62,15 @@ enum class LayerKind : std::uint8_t {
   Mse,
   Select,
 };
-std::string to_text(LayerKind kind);  // "batch_norm"
 
 // A layer's settings by name ("out_features", "kernel"); which names a kind
-// takes, with types and defaults, is in kinds.h. A Shape is a pair {height,
-// width}, as of a kernel. A layer of a Model has all attributes of its kind:
-// defaults are filled in.
+// takes, with types and defaults, is in its KindRule. A Shape is a pair
+// {height, width}, as of a kernel. A layer of a Model has all attributes of its
+// kind: defaults are filled in.
 using Attribute = std::variant<bool, std::int64_t, double, std::string, Shape>;
 using Attributes = std::map<std::string, Attribute>;
 
-// A checked attribute by name; that it is missing or of another type is a bug.
+// The value of an attribute. It must exist and have this type (checked).
 bool flag(const Attributes& attributes, const std::string& name);
 std::int64_t integer(const Attributes& attributes, const std::string& name);
 double real(const Attributes& attributes, const std::string& name);
@@ -79,10 +78,10 @@ const std::string& text(const Attributes& attributes, const std::string& name);
 const Shape& pair(const Attributes& attributes, const std::string& name);
 
 // Where an input of a layer comes from: another layer's output, or one of the
-// model's own inputs (which every worker can load for itself, so it never
-// crosses a cut).
+// model's inputs (which every worker can load itself, so that they never cross
+// a cut).
 struct Source {
-  LayerId layer;   // none when it is a model input
+  LayerId layer;   // none if it is a model input
   int input = -1;  // index of the model input, or -1
 
   bool is_model_input() const { return layer.is_none(); }
@@ -110,7 +109,7 @@ struct Parameter {
   bool operator==(const Parameter&) const = default;
 };
 
-// Bytes that partly grow with the microbatch: fixed + per_sample * samples.
+// Bytes that depend on the microbatch: fixed + per_sample * samples.
 struct Size {
   Bytes fixed;
   Bytes per_sample;
@@ -124,23 +123,23 @@ struct Size {
   auto operator<=>(const Size&) const = default;
 };
 
-// What a layer costs for one sample (a multiply and an add are 2 FLOP), and
-// what its backward keeps. A storage is kept once however many layers keep it:
-// a layer keeps its inputs' storages, its output's storage, and private bytes
-// of its own (masks, indices, statistics).
+// What a layer costs (a multiply and an add are 2 FLOP), and what it keeps for
+// backward: storages of its inputs, the storage of its output, and private
+// bytes (masks, indices, statistics). A storage is kept once, however many
+// layers keep it.
 struct LayerCost {
   Flops forward;          // per sample
-  Flops backward_input;   // per sample; 0 where no input needs a gradient
+  Flops backward_input;   // per sample; 0 if no input needs a gradient
   Flops backward_weight;  // per sample; 0 without parameters
-  Size traffic;           // bytes moved to and from memory by one forward
+  Size memory_traffic;  // bytes read from and written to memory by one forward
   Size output;
-  Bytes parameters;  // shared ones counted in each layer that uses them
+  Bytes parameters;  // shared ones count in each layer that uses them
   std::vector<bool> keeps_input;  // one per input
   bool keeps_output = false;
   Size keeps_private;
-  // The output is the storage of its first input, which is another layer's.
+  // The output is a view of the first input, which is another layer's output.
   bool output_is_view = false;
-  // The gradient of its output is that of its inputs: backward makes none.
+  // The gradient of the inputs is the gradient of the output: no new tensor.
   bool passes_gradient = false;
 };
 

@@ -1,4 +1,4 @@
-// MODEL of the command line: a zoo name or a file.
+// Reads MODEL of the command line: a zoo name or a file.
 
 #include <filesystem>
 
@@ -10,7 +10,7 @@
 namespace pipewright {
 namespace {
 
-// A slash or a .json is meant as a file even where none is.
+// Text with a slash or .json means a file, even if there is none.
 bool looks_like_file(const std::string& text) {
   const bool is_json =
       text.size() > 5 && text.substr(text.size() - 5) == ".json";

@@ -10,14 +10,12 @@ std::int64_t Model::num_parameters() const {
 }
 
 const Shape& shape_of(const Model& model, const Source& source) {
-  if (source.is_model_input())
-    return model.inputs().at(static_cast<std::size_t>(source.input)).shape;
+  if (source.is_model_input()) return model.inputs().at(source.input).shape;
   return model.layers().at(source.layer.index()).output;
 }
 
 NumberType type_of(const Model& model, const Source& source) {
-  if (source.is_model_input())
-    return model.inputs().at(static_cast<std::size_t>(source.input)).type;
+  if (source.is_model_input()) return model.inputs().at(source.input).type;
   return model.layers().at(source.layer.index()).output_type;
 }
 

@@ -1,8 +1,8 @@
 // A model: layers in topological order and the tensors between them.
 //
-// A Model is checked when it is made: names are unique, inputs come before
-// their users, shapes fit, tied parameters agree, nothing is computed in vain.
-// Code that holds one need not ask again. How one is made is in builder.h.
+// A Model is checked when it is built (builder.h): names are unique, inputs
+// come before their users, shapes fit, tied parameters have equal shapes, every
+// output is used. Code that has a Model need not check again.
 
 #pragma once
 
@@ -35,10 +35,10 @@ class Model {
   }
   int num_layers() const { return static_cast<int>(layers_.size()); }
 
-  // Trainable numbers; a tied parameter counts once.
+  // The number of trainable elements; a tied parameter counts once.
   std::int64_t num_parameters() const;
-  // Whether backward makes a gradient for the layer's output: some parameter
-  // lies at or before it.
+  // Whether backward computes a gradient of the layer's output: the layer or
+  // one before it has parameters.
   bool needs_gradient(LayerId id) const { return needs_gradient_[id.index()]; }
   bool needs_gradient(const Source& source) const {
     return !source.is_model_input() && needs_gradient(source.layer);
@@ -57,16 +57,16 @@ class Model {
   std::vector<bool> needs_gradient_;  // one per layer
 };
 
-// Shape and number type of a layer's output or a model input.
+// The shape and number type of a layer's output or a model input.
 const Shape& shape_of(const Model& model, const Source& source);
 NumberType type_of(const Model& model, const Source& source);
 
-// What the layer's kind (kinds/) says of it, less what needs no gradient.
+// The cost by the layer's kind (kinds/), without gradients that are not needed.
 LayerCost layer_cost(const Model& model, LayerId layer);
 
-// A zoo name with settings ("gpt:layers=12,hidden=768") or the path of a model
-// file. Fails with BadConfiguration (unknown name or setting, nearest offered),
-// MissingInput or MalformedInput.
+// Loads a zoo name with settings ("gpt:layers=12,hidden=768") or a model file.
+// Fails with BadConfiguration (unknown name or setting), MissingInput or
+// MalformedInput.
 Result<Model> load_model(const std::string& name_or_file);
 
 }  // namespace pipewright

@@ -1,4 +1,4 @@
-// The file "pipewright/model", version 1: how a person writes an own network.
+// The file "pipewright/model", version 1: a network that a user writes.
 //
 //   {
 //     "format": "pipewright/model", "version": 1, "name": "tiny",
@@ -14,14 +14,14 @@
 //   }
 //
 // - A layer's keys are name, kind, from, share and the attributes of its kind
-//   (kinds/); "type" of the file is that of all floating numbers (float32).
-// - Without "from" a layer takes the output of the layer before it, the first
-//   layer the first input.
+//   (kinds/); "type" of the file is the floating-point type (default: float32).
+// - Without "from", a layer takes the output of the previous layer; the first
+//   layer takes the first input.
 // - A block's layers are named block0.fc, block0.relu, ...; {i} counts from
-//   "start" (0). Blocks may hold blocks. Names in "from" are looked up in the
-//   block, then outside it; a block's own name is its last layer's output, and
-//   "in" is what entered the block.
-// - "share": {"weight": "embedding.weight"} takes over a parameter.
+//   "start" (0). Blocks may contain blocks. Names in "from" are looked up in
+//   the block, then outside it; a block's name means its last layer's output,
+//   and "in" means the block's input.
+// - "share": {"weight": "embedding.weight"} shares a parameter.
 
 #pragma once
 
@@ -34,14 +34,14 @@
 
 namespace pipewright {
 
-// A larger file is refused: no model needs it, and its text would take many
-// times as much memory.
-inline constexpr Bytes kLargestModelFile{8 << 20};
+// A larger file is rejected: no model needs it, and reading takes many times
+// its size in memory.
+inline constexpr Bytes kMaxModelFile{8 << 20};
 
 // Fails with MalformedInput, all errors of the file at once.
 Result<Model> parse_model(std::string_view text, const std::string& file);
 
-// Reading it gives an equal model.
+// Parsing the text gives an equal model.
 std::string to_text(const Model& model);
 
 }  // namespace pipewright

@@ -1,5 +1,5 @@
-// Reading the model file: names and blocks are resolved here, everything about
-// layers is checked by their kinds and the builder.
+// Reads the model file: resolves names and blocks. Layers are checked by their
+// kinds and by the builder.
 
 #include <unordered_map>
 #include <unordered_set>
@@ -13,8 +13,8 @@
 namespace pipewright {
 namespace {
 
-// What "in", {i} and short names mean at one place of the file. An empty
-// source is one that an earlier error left unknown.
+// What "in", {i} and short names mean at one place in the file. An empty source
+// is unknown because of an earlier error.
 struct Scope {
   std::string prefix;  // "block3."
   std::string index;   // "3"
@@ -55,7 +55,7 @@ NumberType number_type(JsonCursor at, NumberType fallback) {
   const std::string name = at.text();
   if (auto type = parse_number_type(name)) return *type;
   if (at.is_text())
-    at.fail("there is no number type \"" + name + "\"",
+    at.fail("unknown number type \"" + name + "\"",
             "known: float64, float32, float16, bfloat16, int64, int32, uint8");
   return fallback;
 }
@@ -78,16 +78,17 @@ class ModelReader {
                                                const Scope& scope);
   std::optional<Source> resolve(const JsonCursor& at, const Scope& scope);
   std::optional<Source> find(const std::string& full_name) const;
-  bool is_doubtful(const std::string& full_name) const;
+  bool may_have_failed(const std::string& full_name) const;
   bool read_attributes(JsonCursor& cursor, const KindRule& rule,
                        Attributes& attributes);
 
   ModelBuilder& builder_;
   JsonErrors& errors_;
-  std::optional<Source> last_;  // none when the layer before failed
+  std::optional<Source> last_;  // none if the previous layer failed
   std::unordered_map<std::string, Source> block_outputs_;
-  std::unordered_set<std::string> failed_;  // names that an error left out
-  std::vector<std::string> cut_short_;      // stems of blocks with an error
+  std::unordered_set<std::string> failed_;  // names that failed
+  std::vector<std::string>
+      unfinished_blocks_;  // name stems of blocks with an error
 };
 
 void ModelReader::read_input(JsonCursor cursor) {
@@ -96,7 +97,7 @@ void ModelReader::read_input(JsonCursor cursor) {
   input.name = name.text();
   JsonCursor shape = cursor.at("shape");
   for (const JsonCursor& extent : shape.elements())
-    input.shape.push_back(extent.integer(1, kMostElements));
+    input.shape.push_back(extent.integer(1, kMaxElements));
   input.type = number_type(cursor.find("type"), builder_.type());
   cursor.refuse_other_keys();
   if (!name.is_text() || !shape.exists()) return;
@@ -109,7 +110,7 @@ void ModelReader::read_input(JsonCursor cursor) {
 void ModelReader::read_layers(const JsonCursor& list, const Scope& scope) {
   for (JsonCursor& element : list.elements()) {
     if (!element.json()->if_object()) {
-      element.fail("a layer is an object with a name and a kind");
+      element.fail("expected a layer: an object with \"name\" and \"kind\"");
       last_.reset();
     } else if (element.json()->find("repeat")) {
       read_block(element, scope);
@@ -120,7 +121,7 @@ void ModelReader::read_layers(const JsonCursor& list, const Scope& scope) {
 }
 
 void ModelReader::read_block(JsonCursor cursor, const Scope& outer) {
-  const std::int64_t count = cursor.at("repeat").integer(1, kMostModelLayers);
+  const std::int64_t count = cursor.at("repeat").integer(1, kMaxModelLayers);
   JsonCursor start_at = cursor.find("start");
   const std::int64_t start =
       start_at.exists() ? start_at.integer(0, 1 << 30) : 0;
@@ -129,26 +130,29 @@ void ModelReader::read_block(JsonCursor cursor, const Scope& outer) {
   JsonCursor layers = cursor.at("layers");
   cursor.refuse_other_keys();
   if (name_at.is_text() && count > 1 && name.find("{i}") == std::string::npos)
-    name_at.fail("the name \"" + name + "\" of a repeated block lacks {i}",
-                 "as in \"block{i}\"");
+    name_at.fail(
+        "the name \"" + name + "\" of a repeated block must contain {i}",
+        "for example \"block{i}\"");
   if (layers.exists() && layers.json()->if_array() &&
       layers.json()->if_array()->empty())
-    layers.fail("a block must have layers");
+    layers.fail("a block needs at least one layer");
   for (std::int64_t i = start; i < start + count; ++i) {
     Scope scope{"", std::to_string(i), last_, &outer};
     const std::string block = outer.prefix + with_index(name, scope);
     scope.prefix = block + ".";
-    if (scope.prefix.size() > kLongestName) {
+    if (scope.prefix.size() > kMaxNameLength) {
       name_at.fail("the name \"" + shortened(block, 60) + "\" is too long");
       last_.reset();
     } else {
       read_layers(layers, scope);
     }
     if (last_ && !block_outputs_.emplace(block, *last_).second)
-      name_at.fail("the block \"" + block + "\" stands twice");
+      name_at.fail("duplicate block \"" + block + "\"");
     if (errors_.empty()) continue;
-    // One round shows what is wrong; the other rounds' names stay unknown.
-    cut_short_.push_back(outer.prefix + name.substr(0, name.find("{i}")));
+    // Reports the errors of the first repetition only; the names of the others
+    // stay unknown.
+    unfinished_blocks_.push_back(outer.prefix +
+                                 name.substr(0, name.find("{i}")));
     last_.reset();
     return;
   }
@@ -161,10 +165,11 @@ std::optional<Source> ModelReader::find(const std::string& full_name) const {
   return block->second;
 }
 
-bool ModelReader::is_doubtful(const std::string& full_name) const {
-  constexpr std::size_t kMostStems = 50;  // beyond it nothing is certain
-  if (cut_short_.size() > kMostStems || failed_.count(full_name)) return true;
-  for (const std::string& stem : cut_short_)
+bool ModelReader::may_have_failed(const std::string& full_name) const {
+  constexpr std::size_t kMaxStems = 50;  // with more, any name may have failed
+  if (unfinished_blocks_.size() > kMaxStems || failed_.count(full_name))
+    return true;
+  for (const std::string& stem : unfinished_blocks_)
     if (full_name.compare(0, stem.size(), stem) == 0) return true;
   return false;
 }
@@ -176,10 +181,10 @@ std::optional<Source> ModelReader::resolve(const JsonCursor& at,
   if (name == "in") return scope.in;
   for (const Scope* s = &scope; s; s = s->outer) {
     if (auto source = find(s->prefix + name)) return source;
-    if (is_doubtful(s->prefix + name)) return std::nullopt;
+    if (may_have_failed(s->prefix + name)) return std::nullopt;
   }
-  at.fail("there is no layer, block or input \"" + name + "\" before this",
-          "a layer can use only what stands before it");
+  at.fail("unknown layer, block or input \"" + name + "\"",
+          "a layer can only use what is defined before it");
   return std::nullopt;
 }
 
@@ -203,7 +208,7 @@ std::optional<std::vector<Source>> ModelReader::read_from(
   return sources;
 }
 
-// All wrong attributes of a layer are reported, not only the first.
+// Reports all wrong attributes of a layer, not only the first.
 bool ModelReader::read_attributes(JsonCursor& cursor, const KindRule& rule,
                                   Attributes& attributes) {
   bool good = true;
@@ -215,10 +220,10 @@ bool ModelReader::read_attributes(JsonCursor& cursor, const KindRule& rule,
       continue;
     }
     auto value = attribute_of(*at.json());
-    auto checked =
-        value ? checked_setting(setting, *value)
-              : Result<Attribute>(malformed("\"" + setting.name +
-                                            "\" cannot be read from this"));
+    auto checked = value
+                       ? checked_setting(setting, *value)
+                       : Result<Attribute>(malformed("unexpected value for \"" +
+                                                     setting.name + "\""));
     if (checked)
       attributes[setting.name] = *checked;
     else
@@ -236,7 +241,7 @@ void ModelReader::read_layer(JsonCursor cursor, const Scope& scope) {
   const std::string kind_name = kind_at.text();
   const auto kind = parse_layer_kind(kind_name);
   if (kind_at.is_text() && !kind)
-    kind_at.fail("there is no kind \"" + kind_name + "\"",
+    kind_at.fail("unknown kind \"" + kind_name + "\"",
                  suggestion(kind_name, kind_names()));
   auto sources = read_from(cursor.find("from"), scope);
   JsonCursor share = cursor.find("share");
@@ -250,7 +255,7 @@ void ModelReader::read_layer(JsonCursor cursor, const Scope& scope) {
     cursor.refuse_other_keys();
   }
   last_.reset();
-  if (good && request.name.size() <= kLongestName) {
+  if (good && request.name.size() <= kMaxNameLength) {
     request.kind = *kind;
     request.inputs = *std::move(sources);
     auto added = builder_.add_layer(request);
@@ -267,11 +272,12 @@ void ModelReader::read_layer(JsonCursor cursor, const Scope& scope) {
 }  // namespace
 
 Result<Model> parse_model(std::string_view text, const std::string& file) {
-  if (static_cast<std::int64_t>(text.size()) > kLargestModelFile.value())
-    return malformed("a model file has at most " + to_text(kLargestModelFile) +
-                         "; this has " +
-                         to_text(Bytes(static_cast<std::int64_t>(text.size()))),
-                     file, "write equal blocks once, with \"repeat\"");
+  if (static_cast<std::int64_t>(text.size()) > kMaxModelFile.value())
+    return malformed(
+        "the file has " +
+            to_text(Bytes(static_cast<std::int64_t>(text.size()))) +
+            "; the limit for a model file is " + to_text(kMaxModelFile),
+        file, "write repeated blocks once, with \"repeat\"");
   PIPEWRIGHT_TRY(Json json, parse_json(text, file));
   JsonErrors errors(file);
   JsonCursor root(json, errors);
@@ -279,7 +285,7 @@ Result<Model> parse_model(std::string_view text, const std::string& file) {
   JsonCursor name = root.at("name");
   const NumberType type = number_type(root.find("type"), NumberType::Float32);
   if (!is_floating(type))
-    root.find("type").fail("a model's numbers must be floating, not " +
+    root.find("type").fail("the type of a model must be floating-point, not " +
                            to_text(type));
   ModelBuilder builder(name.text(), type);
   ModelReader reader(builder, errors);

@@ -22,8 +22,8 @@ std::string parent_name(const Layer& layer) {
   return dot == std::string::npos ? "" : layer.name.substr(0, dot);
 }
 
-// The block of a parent "stem12"; nothing where the number is none that
-// counting gives ("01").
+// The block of a parent "stem12"; nothing if the number has leading zeros
+// ("01").
 std::optional<Block> block_of(const std::string& parent, int first) {
   const std::size_t end = parent.find_last_not_of("0123456789") + 1;
   const std::string_view digits = std::string_view(parent).substr(end);
@@ -63,7 +63,7 @@ bool parameters_match(const Model& model, const Layer& a, const Layer& b) {
   return true;
 }
 
-// What a run's inputs can be, narrowed block by block.
+// Extends a run of blocks while the next one is equal.
 class RunGrower {
  public:
   RunGrower(const Model& model, const std::unordered_set<std::string>& names,
@@ -105,18 +105,17 @@ class RunGrower {
   }
 
   const std::string& source_name(const Source& source) const {
-    if (source.is_model_input())
-      return model_.inputs()[static_cast<std::size_t>(source.input)].name;
+    if (source.is_model_input()) return model_.inputs()[source.input].name;
     return model_.layer(source.layer).name;
   }
 
-  // A fixed source is written by its full name, so no layer of the block may
-  // hide that name.
+  // A fixed source is written with its full name, so no layer of the block may
+  // have that name.
   void narrow_fixed(const Block& block) {
     const std::string prefix = block.stem + std::to_string(block.number) + ".";
     for (int l = 0; l < run_.length; ++l) {
       const Layer& layer = model_.layer(LayerId(block.first + l));
-      auto& fixed = fixed_[static_cast<std::size_t>(l)];
+      auto& fixed = fixed_[l];
       for (std::size_t i = 0; i < std::min(fixed.size(), layer.inputs.size());
            ++i)
         if (names_.count(prefix + source_name(layer.inputs[i])))
@@ -132,8 +131,7 @@ class RunGrower {
         a.inputs.size() != b.inputs.size() || !parameters_match(model_, a, b))
       return false;
     for (std::size_t i = 0; i < a.inputs.size(); ++i)
-      if (!input_matches(block, static_cast<std::size_t>(offset), i,
-                         a.inputs[i], b.inputs[i]))
+      if (!input_matches(block, offset, i, a.inputs[i], b.inputs[i]))
         return false;
     return true;
   }

@@ -1,6 +1,6 @@
 // Runs of equal blocks in a model: layers "block0.norm", "block0.fc",
-// "block1.norm", ... that differ in nothing but the number. The model file
-// writes such a run once, and a table shows it once.
+// "block1.norm", ... that differ only in the number. The model file and the
+// table of `pipewright models` show such a block once.
 
 #pragma once
 
@@ -18,20 +18,20 @@ struct BlockRun {
   std::string stem;        // "block": the name before the number
   std::int64_t start = 0;  // the first block's number
 
-  // Per layer of a block and input: whether it takes what enters the block
-  // (the output of the layer before it).
+  // Per layer of a block and input: whether it takes the block's input (the
+  // output of the layer before the block).
   std::vector<std::vector<bool>> takes_in;
 
   int end() const { return first + length * count; }
 };
 
-// Runs of at least two blocks, in order, none overlapping another.
+// Runs of at least two blocks, in order, without overlap.
 std::vector<BlockRun> repeated_blocks(const Model& model);
 
 // The layer's name within its block: "norm" of "block0.norm".
 std::string local_name(const Layer& layer);
 
-// Whether the layer brought in the parameter, rather than sharing it.
+// Whether the parameter is the layer's own, not shared from an earlier one.
 bool owns_parameter(const Model& model, const Layer& layer, std::size_t index);
 
 }  // namespace pipewright

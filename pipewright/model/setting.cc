@@ -29,7 +29,7 @@ Error wrong_type(const SettingRule& rule, const std::string& found) {
                    ", not " + found);
 }
 
-// A bound as a person writes it: 1073741824, not 1.1e+09.
+// 1073741824, not 1.1e+09.
 std::string bound_text(double bound) {
   if (std::floor(bound) == bound && std::abs(bound) < 9e15)
     return std::to_string(static_cast<std::int64_t>(bound));
@@ -39,7 +39,7 @@ std::string bound_text(double bound) {
 Result<void> check_bounds(const SettingRule& rule, double number) {
   if (number >= rule.min && number <= rule.max) return {};
   return malformed("\"" + rule.name + "\" is " + bound_text(number) +
-                   ", not between " + bound_text(rule.min) + " and " +
+                   "; it must be between " + bound_text(rule.min) + " and " +
                    bound_text(rule.max));
 }
 
@@ -63,7 +63,7 @@ Result<Attribute> checked_text(const SettingRule& rule,
   if (!choices.empty() &&
       std::find(choices.begin(), choices.end(), value) == choices.end())
     return malformed("\"" + rule.name + "\" cannot be \"" + value + "\"", "",
-                     "it is one of " + join(choices, ", "));
+                     "choose one of " + join(choices, ", "));
   return Attribute(value);
 }
 
@@ -121,8 +121,8 @@ Result<Attributes> completed_settings(std::span<const SettingRule> rules,
   for (const auto& [name, value] : given) {
     const SettingRule* rule = find_rule(rules, name);
     if (!rule)
-      return malformed("there is no setting \"" + name + "\"", "",
-                       rules.empty() ? "it takes none"
+      return malformed("unknown setting \"" + name + "\"", "",
+                       rules.empty() ? "it has no settings"
                                      : suggestion(name, rule_names(rules)));
     PIPEWRIGHT_TRY(complete[name], checked_setting(*rule, value));
   }
@@ -131,8 +131,8 @@ Result<Attributes> completed_settings(std::span<const SettingRule> rules,
     if (rule.fallback)
       complete[rule.name] = *rule.fallback;
     else if (rule.is_required())
-      return malformed("\"" + rule.name + "\" is missing");
-    else  // a rule follows the one it refers to
+      return malformed("missing setting \"" + rule.name + "\"");
+    else  // the rule it refers to comes before it
       complete[rule.name] = complete.at(rule.same_as);
   }
   return complete;

@@ -1,6 +1,5 @@
-// A named setting with type, default and bounds: the attributes of a kind of
-// layer and the settings of a zoo model are lists of these, so that both are
-// checked, defaulted and explained by the same few lines.
+// A named setting with type, default and bounds. The attributes of a kind of
+// layer and the settings of a zoo model are lists of these.
 //
 //   {.name = "kernel", .type = SettingType::Pair, .min = 1}
 
@@ -28,7 +27,7 @@ enum class SettingType : std::uint8_t {
 struct SettingRule {
   std::string name = {};
   SettingType type = SettingType::Integer;
-  // With neither of these two the setting must be given.
+  // Without either of these two, the setting must be given.
   std::optional<Attribute> fallback = {};
   std::string same_as = {};  // the value of another setting
   // Bounds of a number, or of each number of a pair.
@@ -39,21 +38,20 @@ struct SettingRule {
   bool is_required() const { return !fallback && same_as.empty(); }
 };
 
-// The value as the rule wants it (a 3 becomes {3, 3} for a pair, 3.0 for a
+// The value in the type of the rule (3 becomes {3, 3} for a pair, 3.0 for a
 // real). Fails with MalformedInput, naming the setting.
 Result<Attribute> checked_setting(const SettingRule& rule,
                                   const Attribute& value);
 
-// Reads "12", "0.1", "true", "3x5", a choice.
+// Parses "12", "0.1", "true", "3x5", or a choice.
 Result<Attribute> parse_setting(const SettingRule& rule, std::string_view text);
 
-// All settings: those given, checked, and the defaults of the others. Fails
-// with MalformedInput for an unknown name (nearest offered), a value that does
-// not fit and a setting that must be given but is not.
+// The given settings, checked, and the defaults of the others. Fails with
+// MalformedInput for an unknown name, a wrong value or a missing setting.
 Result<Attributes> completed_settings(std::span<const SettingRule> rules,
                                       const Attributes& given);
 
-// Those that differ from their default: what has to be written down.
+// The settings that differ from their default.
 Attributes written_settings(std::span<const SettingRule> rules,
                             const Attributes& complete);
 

@@ -1,4 +1,4 @@
-// Writing the model file: one line a layer, runs of equal blocks written once.
+// Writes the model file: one line per layer, runs of equal blocks once.
 
 #include "pipewright/base/json.h"
 #include "pipewright/model/kinds.h"
@@ -22,7 +22,7 @@ class ModelWriter {
  public:
   explicit ModelWriter(const Model& model) : model_(model) {}
 
-  // `run` is the run that the layer lies in, or null.
+  // `run` is the run that contains the layer, or null.
   Json layer(int index, const BlockRun* run) const {
     const Layer& layer = model_.layer(LayerId(index));
     const KindRule& rule = kind_rule(layer.kind);
@@ -49,8 +49,7 @@ class ModelWriter {
   }
 
   std::string source_name(const Source& source) const {
-    if (source.is_model_input())
-      return model_.inputs()[static_cast<std::size_t>(source.input)].name;
+    if (source.is_model_input()) return model_.inputs()[source.input].name;
     return model_.layer(source.layer).name;
   }
 
@@ -63,8 +62,7 @@ class ModelWriter {
                          source.layer.value < run->first + run->length;
       if (local)
         names.push(local_name(model_.layer(source.layer)));
-      else if (run &&
-               run->takes_in[static_cast<std::size_t>(index - run->first)][i])
+      else if (run && run->takes_in[index - run->first][i])
         names.push("in");
       else
         names.push(source_name(source));
@@ -81,7 +79,7 @@ class ModelWriter {
     return json;
   }
 
-  // The kind's own name for it; the parameter's name holds the owner's.
+  // The kind's name for the parameter, not that of the layer that owns it.
   std::string parameter_role(const Layer& layer, std::size_t index) const {
     std::vector<TensorForm> inputs;
     for (const Source& source : layer.inputs)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pipewright/base/text.h"
+#include "pipewright/model/kinds.h"
 #include "pipewright/profile/tiers.h"
 
 namespace pipewright {
@@ -10,14 +11,14 @@ namespace {
 
 constexpr double kUpdatePasses = 5;  // over the parameter bytes
 
-// What starting one layer's kernels costs. A streaming design starts nothing;
-// a core calls a function, about 2 us with LibTorch; a GPU launches a kernel.
+// The overhead of one layer: none in a streaming design; about 2 us for a
+// function call of LibTorch on a CPU core; a kernel launch on a GPU.
 Seconds start_overhead(const DeviceKind& kind) {
   if (kind.execution == ExecutionClass::Async) return Seconds(0);
   return kind.name == "cpu" ? Seconds(2e-6) : Seconds(5e-6);
 }
 
-// A device as the roofline sees it.
+// A device in the roofline model.
 struct Roof {
   FlopsPerSecond rate;
   BytesPerSecond bandwidth;  // 0: bytes cost nothing (on chip)
@@ -30,7 +31,7 @@ struct Roof {
   }
 };
 
-// The kind's rate in the layer's number type; float32 where it has none.
+// The kind's rate in the layer's number type, or in float32 if it has none.
 Result<FlopsPerSecond> rate_of(const DeviceKind& kind,
                                const std::string& type) {
   for (const std::string& wanted : {type, std::string("float32")})
@@ -55,7 +56,7 @@ bool any_input_needs_gradient(const Model& model, const Layer& layer) {
       [&](const Source& source) { return model.needs_gradient(source); });
 }
 
-// For each layer the bytes it updates: every parameter at its first user.
+// Per layer, the bytes it updates: every parameter at its first user.
 std::vector<Bytes> updated_bytes(const Profile& graph) {
   std::vector<Bytes> bytes(graph.layers.size());
   std::vector<bool> seen(graph.parameters.size(), false);
@@ -73,9 +74,9 @@ LayerTimes layer_times(const Model& model, LayerId id, int microbatch,
   const Layer& layer = model.layer(id);
   const LayerCost cost = layer_cost(model, id);
   const auto samples = static_cast<double>(microbatch);
-  const Bytes moved = cost.traffic.at(microbatch);
+  const Bytes moved = cost.memory_traffic.at(microbatch);
   LayerTimes times;
-  // A view computes nothing, either way.
+  // A view computes nothing, in either direction.
   if (cost.output_is_view && cost.forward.value() == 0) return times;
   times.forward = roof.time(cost.forward * samples, moved);
   if (any_input_needs_gradient(model, layer))
@@ -112,7 +113,7 @@ std::string describe(const DeviceKind& kind) {
   for (const auto& [type, rate] : kind.achievable)
     text += " " + type + " " + to_text(rate);
   text += ", memory " + to_text(kind.memory_bandwidth);
-  text += ", " + to_text(start_overhead(kind)) + " a layer to start";
+  text += ", " + to_text(start_overhead(kind)) + " of overhead per layer";
   if (kind.on_chip_memory > Bytes(0))
     text += ", a second table for stages within " +
             to_text(kind.on_chip_memory) + " on chip";
@@ -126,11 +127,10 @@ std::string describe(std::span<const DeviceKind> kinds,
       "takes the longer of its FLOPs at the achievable rate and forward's "
       "memory traffic at " +
       to_text(options.bandwidth_share) +
-      " of the memory bandwidth, plus a start; update moves " +
+      " of the memory bandwidth, plus a fixed overhead; update moves " +
       to_text(kUpdatePasses) +
       " times the parameter bytes; views are free; no workspace; numbers in " +
-      (options.number_type.empty() ? "the model's own type"
-                                   : options.number_type);
+      (options.number_type.empty() ? "the model's type" : options.number_type);
   for (const DeviceKind& kind : kinds) text += "; " + describe(kind);
   return text;
 }
@@ -156,7 +156,7 @@ ProfileLayer profile_layer(const Model& model, LayerId id) {
   return row;
 }
 
-// Of model inputs that backward keeps, for one sample.
+// The bytes of model inputs that are kept for backward, for one sample.
 Bytes kept_model_input(const Model& model, const Layer& layer,
                        const LayerCost& cost) {
   Bytes bytes;
@@ -210,15 +210,17 @@ Result<Profile> analytic_profile(const Model& model,
                                  std::span<const int> microbatches,
                                  const AnalyticOptions& options) {
   if (kinds.empty() || microbatches.empty())
-    return bad_configuration("an estimate needs a device kind and a size");
+    return bad_configuration(
+        "an estimate needs a device kind and a microbatch size");
   Profile profile = profile_graph(model);
   profile.origin.source = "analytic";
   profile.origin.description = describe(kinds, options);
   const std::vector<Bytes> updated = updated_bytes(profile);
   for (int microbatch : microbatches) {
-    if (microbatch < 1 || microbatch > kLargestMicrobatch)
-      return bad_configuration("a microbatch of " + std::to_string(microbatch) +
-                               " samples cannot be");
+    if (microbatch < 1 || microbatch > kMaxMicrobatch)
+      return bad_configuration(
+          "the microbatch size is " + std::to_string(microbatch) +
+          "; it must be between 1 and " + with_thousands(kMaxMicrobatch));
     profile.sizes[microbatch] = model_sizes(model, microbatch);
     for (const DeviceKind& kind : kinds)
       for (const bool on_chip : {false, true}) {
@@ -230,10 +232,10 @@ Result<Profile> analytic_profile(const Model& model,
             std::move(rows);
       }
   }
-  auto checked = profile.check("the estimate for " + model.name());
+  auto checked = profile.check("the estimate of " + model.name());
   if (!checked)
     return bad_configuration(checked.error().to_text(),
-                             "a smaller microbatch or model");
+                             "try a smaller microbatch or model");
   return profile;
 }
 

@@ -1,4 +1,4 @@
-// The rules a profile keeps, and its figures at a microbatch size.
+// The checks of a profile, and its numbers at a microbatch size.
 
 #include "pipewright/profile/profile.h"
 
@@ -11,81 +11,79 @@
 namespace pipewright {
 namespace {
 
-// Collects what is wrong, up to as many as a person would read.
-class Faults {
+// Collects errors, up to as many as a person would read.
+class Errors {
  public:
-  explicit Faults(std::string where) : where_(std::move(where)) {}
+  explicit Errors(std::string where) : where_(std::move(where)) {}
 
   void add(const std::string& place, std::string message) {
-    constexpr std::size_t kMost = 50;
-    if (faults_.size() >= kMost) return;
+    constexpr std::size_t kMaxErrors = 50;
+    if (errors_.size() >= kMaxErrors) return;
     std::string where = where_.empty() || place.empty() ? where_ + place
                                                         : where_ + ": " + place;
-    faults_.push_back(malformed(std::move(message), std::move(where)));
+    errors_.push_back(malformed(std::move(message), std::move(where)));
   }
 
   Result<void> result() const {
-    if (faults_.empty()) return {};
-    Error first = faults_.front();
-    first.others.assign(faults_.begin() + 1, faults_.end());
+    if (errors_.empty()) return {};
+    Error first = errors_.front();
+    first.others.assign(errors_.begin() + 1, errors_.end());
     return first;
   }
 
  private:
   std::string where_;
-  std::vector<Error> faults_;
+  std::vector<Error> errors_;
 };
 
 template <class Named>
 void check_names(const std::vector<Named>& things, const std::string& what,
-                 Faults& faults) {
-  if (things.size() > static_cast<std::size_t>(kMostLayers))
-    faults.add("", std::to_string(things.size()) + " " + what + "s; at most " +
-                       std::to_string(kMostLayers) + " are read");
+                 Errors& errors) {
+  if (std::ssize(things) > kMaxLayers)
+    errors.add("", std::to_string(things.size()) + " " + what +
+                       "s; the limit is " + std::to_string(kMaxLayers));
   std::set<std::string_view> seen;
   for (const Named& thing : things) {
-    if (thing.name.empty()) faults.add("", "a " + what + " without a name");
+    if (thing.name.empty()) errors.add("", "a " + what + " has no name");
     if (!seen.insert(thing.name).second)
-      faults.add(what + " " + thing.name, "the name is used twice");
+      errors.add(what + " " + thing.name, "duplicate name");
   }
 }
 
-bool is_size(Bytes bytes) { return bytes >= Bytes(0) && bytes <= kLargestSize; }
+bool is_size(Bytes bytes) { return bytes >= Bytes(0) && bytes <= kMaxSize; }
 
 bool is_time(Seconds time) {  // false for NaN
-  return time >= Seconds(0) && time <= kLongestTime;
+  return time >= Seconds(0) && time <= kMaxTime;
 }
 
-void check_layer(const Profile& profile, std::size_t index, Faults& faults) {
+void check_layer(const Profile& profile, std::size_t index, Errors& errors) {
   const ProfileLayer& layer = profile.layers[index];
   const std::string place = "layer " + layer.name;
   for (LayerId input : layer.inputs)
     if (input.is_none() || input.index() >= index)
-      faults.add(place, "input " + std::to_string(input.value) +
-                            " does not come before layer " +
-                            std::to_string(index));
+      errors.add(place, "input " + std::to_string(input.value) +
+                            " is not before layer " + std::to_string(index));
   if (layer.keeps_input.size() != layer.inputs.size())
-    faults.add(place, std::to_string(layer.keeps_input.size()) +
+    errors.add(place, std::to_string(layer.keeps_input.size()) +
                           " entries of keeps_input for " +
                           std::to_string(layer.inputs.size()) + " inputs");
   if (layer.output_is_view && layer.inputs.empty())
-    faults.add(place, "its output is a view, but it has no input");
+    errors.add(place, "the output is a view, but the layer has no input");
   for (ParameterId parameter : layer.parameters)
     if (parameter.is_none() || parameter.index() >= profile.parameters.size())
-      faults.add(place,
-                 "there is no parameter " + std::to_string(parameter.value));
+      errors.add(place, "unknown parameter " + std::to_string(parameter.value));
 }
 
-// One row per layer, at a microbatch size that can be.
+// One row per layer, at a valid microbatch size.
 template <class Row>
 bool check_table(const Profile& profile, int microbatch,
                  const std::vector<Row>& rows, const std::string& place,
-                 Faults& faults) {
-  if (microbatch < 1 || microbatch > kLargestMicrobatch)
-    faults.add(place, "the microbatch size is not between 1 and " +
-                          std::to_string(kLargestMicrobatch));
+                 Errors& errors) {
+  if (microbatch < 1 || microbatch > kMaxMicrobatch)
+    errors.add(place, "the microbatch size must be between 1 and " +
+                          std::to_string(kMaxMicrobatch));
   if (rows.size() == profile.layers.size()) return true;
-  faults.add(place, std::to_string(rows.size()) + " rows for " +
+  errors.add(place, std::to_string(rows.size()) + " rows for " +
                         std::to_string(profile.layers.size()) + " layers");
   return false;
 }
@@ -94,39 +92,38 @@ std::string table_name(const std::string& what, int microbatch) {
   return what + " at microbatch " + std::to_string(microbatch);
 }
 
-void check_sizes(const Profile& profile, Faults& faults) {
-  if (profile.sizes.empty()) faults.add("sizes", "there is no microbatch size");
+void check_sizes(const Profile& profile, Errors& errors) {
+  if (profile.sizes.empty()) errors.add("sizes", "no microbatch size");
   for (const auto& [microbatch, rows] : profile.sizes) {
     const std::string place = table_name("sizes", microbatch);
-    if (!check_table(profile, microbatch, rows, place, faults)) continue;
+    if (!check_table(profile, microbatch, rows, place, errors)) continue;
     for (std::size_t i = 0; i < rows.size(); ++i)
       if (!is_size(rows[i].output) || !is_size(rows[i].keeps_private) ||
           !is_size(rows[i].workspace))
-        faults.add(place + ", layer " + profile.layers[i].name,
-                   "a size is negative or over " + to_text(kLargestSize));
+        errors.add(place + ", layer " + profile.layers[i].name,
+                   "a size is negative or above " + to_text(kMaxSize));
   }
 }
 
-void check_times(const Profile& profile, Faults& faults) {
+void check_times(const Profile& profile, Errors& errors) {
   for (const auto& [kind, tables] : profile.times) {
-    if (kind.empty()) faults.add("times", "a device kind without a name");
-    if (tables.empty())
-      faults.add("times on " + kind, "there is no microbatch size");
+    if (kind.empty()) errors.add("times", "a device kind has no name");
+    if (tables.empty()) errors.add("times on " + kind, "no microbatch size");
     for (const auto& [microbatch, rows] : tables) {
       const std::string place = table_name("times on " + kind, microbatch);
-      if (!check_table(profile, microbatch, rows, place, faults)) continue;
+      if (!check_table(profile, microbatch, rows, place, errors)) continue;
       for (std::size_t i = 0; i < rows.size(); ++i)
         if (!is_time(rows[i].forward) || !is_time(rows[i].backward_input) ||
             !is_time(rows[i].backward_weight) || !is_time(rows[i].update))
-          faults.add(place + ", layer " + profile.layers[i].name,
-                     "a time is negative, not finite or over " +
-                         to_text(kLongestTime));
+          errors.add(
+              place + ", layer " + profile.layers[i].name,
+              "a time is negative, not finite or above " + to_text(kMaxTime));
     }
   }
 }
 
-// Two neighbouring tables and how far between them; `scale` is for outside.
-// Below both, `between` is negative.
+// Two neighbouring tables and the position between them (negative below both);
+// `scale` is for extrapolation.
 template <class Row>
 struct Place {
   const std::vector<Row>* low = nullptr;
@@ -145,9 +142,10 @@ Result<Place<Row>> find_place(const std::map<int, std::vector<Row>>& tables,
                               const std::string& what, int microbatch,
                               Outside outside) {
   if (tables.empty()) return bad_configuration("the profile has no " + what);
-  if (microbatch < 1 || microbatch > kLargestMicrobatch)
-    return bad_configuration("a microbatch of " + std::to_string(microbatch) +
-                             " samples cannot be");
+  if (microbatch < 1 || microbatch > kMaxMicrobatch)
+    return bad_configuration("the microbatch size is " +
+                             std::to_string(microbatch) +
+                             "; it must be at least 1");
   auto high = tables.lower_bound(microbatch);
   if (high != tables.end() && high->first == microbatch)
     return Place<Row>{&high->second, &high->second, 0, 1};
@@ -162,7 +160,7 @@ Result<Place<Row>> find_place(const std::map<int, std::vector<Row>>& tables,
         "the profile has " + what + " for microbatch " +
             sizes_text(tables.begin()->first, tables.rbegin()->first) +
             ", not for " + std::to_string(microbatch),
-        "profile that size, or ask for extrapolation");
+        "profile that size as well");
   const auto nearest = high == tables.end() ? std::prev(high) : high;
   const double scale =
       static_cast<double>(microbatch) / static_cast<double>(nearest->first);
@@ -174,8 +172,9 @@ Result<Place<Row>> find_place(const std::map<int, std::vector<Row>>& tables,
   return Place<Row>{&high->second, &second->second, between, scale};
 }
 
-// Below the smallest size a line through two sizes shows what does not shrink
-// with the samples; it does not lead below proportion or above the smallest.
+// Below the smallest size, the line through the two smallest gives the part
+// that does not shrink with the samples. The result is at least proportional
+// and at most the value at the smallest size.
 double mixed(double low, double high, double between, double scale) {
   const double line = std::lerp(low, high, between);
   return between < 0 ? std::clamp(line, low * scale, low) : line * scale;
@@ -183,13 +182,13 @@ double mixed(double low, double high, double between, double scale) {
 
 Seconds mixed(Seconds low, Seconds high, double between, double scale) {
   return Seconds(std::min(mixed(low.value(), high.value(), between, scale),
-                          kLongestTime.value()));
+                          kMaxTime.value()));
 }
 
 Bytes mixed(Bytes low, Bytes high, double between, double scale) {
   const double bytes = mixed(static_cast<double>(low.value()),
                              static_cast<double>(high.value()), between, scale);
-  const auto most = static_cast<double>(kLargestSize.value());
+  const auto most = static_cast<double>(kMaxSize.value());
   return Bytes(static_cast<std::int64_t>(std::llround(std::min(bytes, most))));
 }
 
@@ -219,18 +218,18 @@ Bytes Profile::parameter_bytes() const {
 }
 
 Result<void> Profile::check(const std::string& where) const {
-  Faults faults(where);
-  if (layers.empty()) faults.add("layers", "there is no layer");
-  check_names(layers, "layer", faults);
-  check_names(parameters, "parameter", faults);
+  Errors errors(where);
+  if (layers.empty()) errors.add("layers", "the profile has no layers");
+  check_names(layers, "layer", errors);
+  check_names(parameters, "parameter", errors);
   for (const ProfileParameter& parameter : parameters)
     if (!is_size(parameter.bytes))
-      faults.add("parameter " + parameter.name,
-                 "its size is negative or over " + to_text(kLargestSize));
-  for (std::size_t i = 0; i < layers.size(); ++i) check_layer(*this, i, faults);
-  check_sizes(*this, faults);
-  check_times(*this, faults);
-  return faults.result();
+      errors.add("parameter " + parameter.name,
+                 "the size is negative or above " + to_text(kMaxSize));
+  for (std::size_t i = 0; i < layers.size(); ++i) check_layer(*this, i, errors);
+  check_sizes(*this, errors);
+  check_times(*this, errors);
+  return errors.result();
 }
 
 void set_backward(LayerTimes& times, Seconds backward,

@@ -1,8 +1,8 @@
 // What each layer costs on each kind of device at each microbatch size: all
-// that planning and simulating need to know of a model.
+// that planning and simulating need to know about a model.
 //
-// A profile carries its own graph, so one imported from elsewhere, whose layers
-// we could not run, is planned like one of our own models. Figures are
+// A profile contains its own graph, so that an imported profile, whose layers
+// we cannot run, is planned like one of our own models. Its numbers are
 // measured, estimated (analytic.h) or imported (formats/); `origin` says which.
 
 #pragma once
@@ -32,7 +32,7 @@ struct LayerTimes {
 // Bytes of one layer for one microbatch.
 struct LayerSizes {
   Bytes output;
-  Bytes keeps_private;  // kept for backward beyond inputs and output
+  Bytes keeps_private;  // kept for backward in addition to inputs and output
   Bytes workspace;      // needed only while it computes
 
   auto operator<=>(const LayerSizes&) const = default;
@@ -47,14 +47,15 @@ struct ProfileParameter {
 
 struct ProfileLayer {
   std::string name;
-  std::string kind;               // "conv2d", or the source's own word
-  std::vector<LayerId> inputs;    // layers only; model inputs left out
+  std::string kind;               // "conv2d", or the name in the imported file
+  std::vector<LayerId> inputs;    // layers only, without model inputs
   std::vector<bool> keeps_input;  // for backward, one per input
   bool keeps_output = false;
-  bool keeps_model_input = false;       // bytes then lie in keeps_private
-  bool output_is_view = false;          // shares its first input's storage
-  bool passes_gradient = false;         // backward makes none for its inputs
-  std::vector<ParameterId> parameters;  // shared ones in every user
+  bool keeps_model_input = false;  // its bytes are part of keeps_private
+  bool output_is_view = false;     // shares its first input's storage
+  bool passes_gradient = false;    // as in LayerCost
+  std::vector<ParameterId>
+      parameters;  // shared ones in every layer that uses them
 
   bool operator==(const ProfileLayer&) const = default;
 };
@@ -62,7 +63,7 @@ struct ProfileLayer {
 struct ProfileOrigin {
   std::string source;               // "measured", "analytic", "pipedream", ...
   std::string description;          // files, assumptions, machine
-  bool split_is_estimated = false;  // backward was one number at the source
+  bool split_is_estimated = false;  // backward was given as one number
   bool keeps_is_estimated = false;  // what backward keeps was not given
 
   bool operator==(const ProfileOrigin&) const = default;
@@ -70,7 +71,7 @@ struct ProfileOrigin {
 
 class Profile {
  public:
-  std::string model;  // the model it is of, as MODEL on the command line
+  std::string model;  // as MODEL on the command line
   ProfileOrigin origin;
   std::vector<ProfileLayer> layers;  // topological order
   std::vector<ProfileParameter> parameters;
@@ -82,35 +83,37 @@ class Profile {
   int num_layers() const { return static_cast<int>(layers.size()); }
   Bytes parameter_bytes(LayerId layer) const;
   Bytes parameter_bytes() const;  // each parameter once
-  // Per layer, whose output its own output lies in: itself unless a view.
+  // Per layer, the layer that owns the storage of its output: itself unless a
+  // view.
   std::vector<LayerId> storages() const;
 
-  // Fails with MalformedInput, naming all that is wrong, unless layers and
-  // parameters have unique names, inputs precede users, every table has an
-  // entry per layer, and every figure is finite, not negative and within the
+  // Fails with MalformedInput and lists everything that is wrong, unless layers
+  // and parameters have unique names, inputs precede users, every table has one
+  // entry per layer, and every number is finite, not negative and within the
   // limits below.
   Result<void> check(const std::string& where) const;
 
   bool operator==(const Profile&) const = default;
 };
 
-// Beyond any real model, and small enough that no sum of figures overflows.
-inline constexpr int kMostLayers = 1 << 16;  // and parameters
-inline constexpr int kLargestMicrobatch = 1 << 30;
-inline constexpr Bytes kLargestSize{1LL << 46};
-inline constexpr Seconds kLongestTime{1e9};
+// Beyond any real model, and small enough that no sum overflows.
+inline constexpr int kMaxLayers = 1 << 16;  // and parameters
+inline constexpr int kMaxMicrobatch = 1 << 30;
+inline constexpr Bytes kMaxSize{1LL << 46};
+inline constexpr Seconds kMaxTime{1e9};
 
-// Where a source gives backward as one number, its split into halves is a
-// guess (origin.split_is_estimated): all to the weights where no input needs a
-// gradient, all to the inputs without parameters, else half each. The halves
-// add up to the source's number exactly, and the file keeps the one number.
+// If backward was given as one number, its split into two halves is estimated
+// (origin.split_is_estimated): all for the weights if no input needs a
+// gradient, all for the inputs if there are no parameters, otherwise half each.
+// The halves add up to the number exactly, and the file keeps the one number.
 void set_backward(LayerTimes& times, Seconds backward,
                   const ProfileLayer& layer);
 
 // Costs at one microbatch size, one row per layer. Between two profiled sizes
-// they are interpolated; outside them the answer is BadConfiguration unless
-// extrapolation is asked for: above in proportion, below on the line through
-// the two smallest, or in proportion where there is one (the update stays).
+// they are interpolated. Outside they fail with BadConfiguration unless
+// extrapolation is requested: above, in proportion; below, on the line through
+// the two smallest sizes, or in proportion if there is only one. The update
+// does not depend on the size.
 enum class Outside {
   Refuse,
   Extrapolate
@@ -122,17 +125,17 @@ Result<std::vector<LayerTimes>> times_at(const Profile& profile,
 Result<std::vector<LayerSizes>> sizes_at(const Profile& profile, int microbatch,
                                          Outside outside = Outside::Refuse);
 
-// File "pipewright/profile", version 1. Layers are named, and every column has
-// one figure per layer:
+// The file "pipewright/profile", version 1. Layers are named, and every column
+// has one number per layer:
 //
 //   "layers": [{"name": "conv1", "kind": "conv2d", "inputs": [], ...}, ...],
 //   "sizes": [{"microbatch": 32, "output_bytes": [...], ...}],
 //   "times": [{"device": "V100", "microbatch": 32, "forward_seconds": [...],
 //              "backward_input_seconds": [...], ...}]
 //
-// A table may give "backward_seconds" instead of its two halves; they are then
-// split by set_backward, and origin says so. Columns that would be all zero
-// (update, keeps_private, workspace) may be left out.
+// A table may give "backward_seconds" instead of its two halves; set_backward()
+// then splits it, and origin says so. Columns of zeros (update, keeps_private,
+// workspace) may be omitted.
 Result<Profile> parse_profile(std::string_view text, const std::string& file);
 std::string to_text(const Profile& profile);
 

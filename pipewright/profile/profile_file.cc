@@ -1,5 +1,5 @@
-// The profile file, "pipewright/profile" version 1, read and written. Its shape
-// is shown in profile.h.
+// Reads and writes the profile file, "pipewright/profile" version 1. profile.h
+// shows its shape.
 
 #include <optional>
 #include <unordered_map>
@@ -13,14 +13,14 @@ namespace {
 
 constexpr const char* kFormat = "pipewright/profile";
 
-// Names to positions; a name given twice or not at all is an error at its use.
+// Maps names to indices. A duplicate or unknown name is an error.
 class Names {
  public:
   void add(const JsonCursor& at, const std::string& what) {
     const std::string name = at.text();
     if (at.is_text() && name.empty()) at.fail("a " + what + " needs a name");
     if (at.is_text() && !positions_.emplace(name, positions_.size()).second)
-      at.fail("the name \"" + name + "\" is used twice");
+      at.fail("duplicate name \"" + name + "\"");
   }
 
   std::optional<std::size_t> find(const JsonCursor& at,
@@ -30,16 +30,16 @@ class Names {
     auto found = positions_.find(name);
     if (found != positions_.end()) return found->second;
     const std::string near = nearest(name);
-    at.fail("there is no " + what + " \"" + name + "\" before this",
+    at.fail("no " + what + " \"" + name + "\" is defined before this",
             near.empty() ? "" : "did you mean \"" + near + "\"?");
     return std::nullopt;
   }
 
  private:
-  // Looking through all names is dear; a person reads only the first few hints.
+  // Finding the nearest name is slow, and nobody reads more hints.
   std::string nearest(const std::string& name) const {
-    constexpr int kMostHints = 10;
-    if (++num_hints_ > kMostHints) return {};
+    constexpr int kMaxHints = 10;
+    if (++num_hints_ > kMaxHints) return {};
     std::vector<std::string> known;
     for (const auto& [known_name, position] : positions_)
       known.push_back(known_name);
@@ -56,7 +56,7 @@ bool flag(JsonCursor& object, std::string_view key) {
 }
 
 Bytes read_size(const JsonCursor& at) {
-  return Bytes(at.integer(0, kLargestSize.value()));
+  return Bytes(at.integer(0, kMaxSize.value()));
 }
 
 ProfileOrigin read_origin(JsonCursor at) {
@@ -117,18 +117,17 @@ ProfileLayer read_layer(JsonCursor row, Names& layers,
 }
 
 int read_microbatch(JsonCursor& table) {
-  return static_cast<int>(
-      table.at("microbatch").integer(1, kLargestMicrobatch));
+  return static_cast<int>(table.at("microbatch").integer(1, kMaxMicrobatch));
 }
 
-// One figure per layer into `field` of each row.
+// Reads one number per layer into `field` of each row.
 template <class Row, class Field, class Read>
 void read_column(const JsonCursor& column, std::vector<Row>& rows,
                  Field Row::*field, Read read) {
   if (!column.exists()) return;
   const auto figures = column.elements();
   if (column.json()->if_array() && figures.size() != rows.size())
-    column.fail(std::to_string(figures.size()) + " figures for " +
+    column.fail(std::to_string(figures.size()) + " numbers for " +
                 std::to_string(rows.size()) + " layers");
   for (std::size_t i = 0; i < figures.size() && i < rows.size(); ++i)
     rows[i].*field = read(figures[i]);
@@ -144,14 +143,14 @@ void read_sizes(JsonCursor table, Profile& profile) {
               read_size);
   table.refuse_other_keys();
   if (!profile.sizes.emplace(microbatch, std::move(rows)).second)
-    table.fail("microbatch " + std::to_string(microbatch) + " was given above");
+    table.fail("duplicate microbatch size " + std::to_string(microbatch));
 }
 
 Seconds read_time(const JsonCursor& at) {
-  return Seconds(at.real(0, kLongestTime.value()));
+  return Seconds(at.real(0, kMaxTime.value()));
 }
 
-// Backward as two halves, or as one number that is then split by rule.
+// Backward as two halves, or as one number that set_backward() splits.
 void read_backward(JsonCursor& table, const Profile& profile,
                    std::vector<LayerTimes>& rows) {
   JsonCursor whole = table.find("backward_seconds");
@@ -163,7 +162,7 @@ void read_backward(JsonCursor& table, const Profile& profile,
     return;
   }
   if (!profile.origin.split_is_estimated)
-    whole.fail("backward is one number here, so its split is estimated",
+    whole.fail("backward is one number here, so its split must be estimated",
                "set origin.split_is_estimated to true, or give "
                "backward_input_seconds and backward_weight_seconds");
   read_column(whole, rows, &LayerTimes::backward_input, read_time);
@@ -174,7 +173,7 @@ void read_backward(JsonCursor& table, const Profile& profile,
 void read_times(JsonCursor table, Profile& profile) {
   JsonCursor device = table.at("device");
   const std::string kind = device.text();
-  if (device.is_text() && kind.empty()) device.fail("a device kind is needed");
+  if (device.is_text() && kind.empty()) device.fail("the device kind is empty");
   const int microbatch = read_microbatch(table);
   std::vector<LayerTimes> rows(profile.layers.size());
   read_column(table.at("forward_seconds"), rows, &LayerTimes::forward,
@@ -184,8 +183,8 @@ void read_times(JsonCursor table, Profile& profile) {
               read_time);
   table.refuse_other_keys();
   if (!profile.times[kind].emplace(microbatch, std::move(rows)).second)
-    table.fail("microbatch " + std::to_string(microbatch) + " on " + kind +
-               " was given above");
+    table.fail("duplicate microbatch size " + std::to_string(microbatch) +
+               " on " + kind);
 }
 
 template <class Row, class Field>
@@ -241,7 +240,7 @@ Json to_json(int microbatch, const std::vector<LayerSizes>& rows) {
   return table;
 }
 
-// Whether the two halves are those that set_backward makes of their sum.
+// Whether set_backward() would split the sum into these two halves.
 bool is_split_by_rule(const Profile& profile,
                       const std::vector<LayerTimes>& rows) {
   if (!profile.origin.split_is_estimated) return false;

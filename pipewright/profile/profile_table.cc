@@ -10,7 +10,7 @@ namespace {
 
 using Align = TextTable::Align;
 
-// The layer whose storage a layer's output is.
+// The layer that owns the storage of a layer's output.
 std::size_t storage_of(const Profile& profile, std::size_t layer) {
   while (profile.layers[layer].output_is_view)
     layer = profile.layers[layer].inputs[0].index();
@@ -37,9 +37,11 @@ std::string heading(const Profile& profile, const std::string& kind,
                      std::to_string(microbatch) + " (" + profile.origin.source +
                      ")\n";
   if (profile.origin.split_is_estimated)
-    text += "backward was one number; its two halves are estimated\n";
+    text +=
+        "backward was given as one number; the split into input and weight "
+        "gradients is estimated\n";
   if (profile.origin.keeps_is_estimated)
-    text += "what backward keeps is estimated\n";
+    text += "what layers keep for backward is estimated\n";
   return text + "\n";
 }
 
@@ -93,7 +95,7 @@ Result<std::string> profile_table(const Profile& profile,
   table.add_rule();
   auto total = cells(std::to_string(times.size()) + " layers", "", sum,
                      profile.parameter_bytes(), Bytes(0), sum_kept);
-  total[7].clear();  // outputs do not live at once
+  total[7].clear();  // outputs do not exist at the same time
   table.add_row(std::move(total));
   return heading(profile, kind, microbatch) + table.to_text(width);
 }

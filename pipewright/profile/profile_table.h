@@ -1,4 +1,5 @@
-// A profile for people: what each layer costs on one device at one size.
+// A profile as a table: what each layer costs on one device kind at one
+// microbatch size.
 
 #pragma once
 
@@ -8,7 +9,7 @@
 
 namespace pipewright {
 
-// Bytes that stay for backward, each storage once, at the layer that made it.
+// Per layer, the bytes kept for backward, each storage once, at its owner.
 std::vector<Bytes> kept_bytes(const Profile& profile,
                               const std::vector<LayerSizes>& sizes);
 

@@ -1,10 +1,10 @@
 // On-chip memory or DDR: the FPGA tier rule of BaPipe.
 //
-// A stage whose weights and features fit on chip computes at full rate; one
-// that does not is limited by DDR. What fits depends on the stage and on the
+// A stage whose weights and features fit on chip computes at the full rate;
+// otherwise DDR limits it. What fits depends on the stage and on the
 // microbatches in flight, so only a planner can tell. A profile has two tables
-// for such a kind: "KIND" as if all lay in DDR, which is safe for whoever does
-// not ask, and "KIND/on-chip". Whoever knows what a stage holds asks here.
+// for such a kind: "KIND" with everything in DDR, which is the safe default,
+// and "KIND/on-chip".
 
 #pragma once
 
@@ -20,8 +20,8 @@ std::string on_chip_table(const std::string& kind);  // "VCU118/on-chip"
 // Whether `held` bytes (weights, gradients, features in flight) stay on chip.
 bool fits_on_chip(const DeviceKind& kind, Bytes held);
 
-// times_at() of the table that holds for a stage of `held` bytes. A kind
-// without on-chip memory, or a profile without the second table, has one.
+// times_at() with the table for a stage of `held` bytes. A kind without on-chip
+// memory and a profile without the second table have only one.
 Result<std::vector<LayerTimes>> times_on(const Profile& profile,
                                          const DeviceKind& kind, int microbatch,
                                          Bytes held,

@@ -1,4 +1,4 @@
-// Words and tables for what bounds a step.
+#include "pipewright/timeline/bottleneck.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,6 @@
 
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
-#include "pipewright/timeline/critical_path.h"
 
 namespace pipewright {
 namespace {
@@ -16,7 +15,6 @@ using Kind = PathPiece::Kind;
 
 struct Share {
   std::string what;  // "stage 3", "link 2 to 3"
-  Kind kind = Kind::Other;
   double seconds = 0;
 };
 
@@ -30,7 +28,7 @@ std::string name_of(const PathPiece& piece) {
     case Kind::Reduce:
       return "all-reduce of stage " + std::to_string(piece.stage.value);
     default:
-      return "nothing in the timeline";
+      return "other waiting";
   }
 }
 
@@ -39,7 +37,6 @@ std::vector<Share> shares_of(const std::vector<PathPiece>& path) {
   for (const PathPiece& piece : path) {
     Share& share = by_name[name_of(piece)];
     share.what = name_of(piece);
-    share.kind = piece.kind;
     share.seconds += (piece.end - piece.start).value();
   }
   std::vector<Share> shares;
@@ -60,18 +57,16 @@ std::string bottleneck_text(const std::vector<PathPiece>& path) {
   const std::vector<Share> shares = shares_of(path);
   double total = 0;
   for (const Share& share : shares) total += share.seconds;
-  if (total <= 0) return "nothing takes any time";
+  if (total <= 0) return "no action takes any time";
   const double first = shares.front().seconds / total;
   std::string text =
       shares.front().what +
-      (first >= 0.5 ? " is the bottleneck: " : " bounds most of the step: ") +
-      percent(first) + (first >= 0.5 ? " of the step" : "");
+      (first >= 0.5 ? " is the bottleneck: " : " is the largest part: ") +
+      percent(first) + " of the critical path";
   for (std::size_t i = 1; i < shares.size() && i < 5; ++i) {
     const double share = shares[i].seconds / total;
     if (share < 0.005) break;
-    text += "; " + percent(share) +
-            (shares[i].kind == Kind::Compute ? " is " : " waits for ") +
-            shares[i].what;
+    text += "; " + shares[i].what + ": " + percent(share);
   }
   return text;
 }
@@ -101,8 +96,8 @@ std::string workers_text(const Timeline& timeline, int width) {
          to_text(worker.peak.buffers)});
   }
   return table.to_text(width) +
-         "waits: for a link; peak: of memory, and what it consists of (state: "
-         "the\noptimizer's; kept: for backward)\n";
+         "waits: for transfers; peak: of memory, the sum of the columns to its "
+         "right\n(state: of the optimizer; kept: for backward)\n";
 }
 
 }  // namespace pipewright

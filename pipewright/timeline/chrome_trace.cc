@@ -10,7 +10,7 @@
 namespace pipewright {
 namespace {
 
-// Lane numbers; transfers that overlap use the ones behind.
+// Lane numbers; transfers that overlap use the following numbers.
 constexpr int kCompute = 0, kStep = 1, kSend = 100, kReceive = 200,
               kReduce = 300;
 
@@ -27,7 +27,7 @@ const char* name_of(TransferKind kind) {
   }
 }
 
-// Puts intervals that come by start into as few lanes as overlap needs.
+// Assigns intervals, sorted by start, to as few lanes as possible.
 class Lanes {
  public:
   int place(Seconds start, Seconds end) {

@@ -1,7 +1,7 @@
 // A timeline in the JSON trace format that Perfetto and chrome://tracing open.
 //
 // Each worker is a process with lanes for compute, sends, receives and steps
-// (transfers that overlap get further lanes), an arrow from each send to its
+// (transfers that overlap get more lanes), an arrow from each send to its
 // receive, and its memory as a counter. Times are microseconds.
 
 #pragma once

@@ -14,7 +14,7 @@ namespace {
 
 using Kind = PathPiece::Kind;
 
-// A place in the walk: a span, and for a worker's own work its number.
+// A point of the path: a span, and its number if it is the worker's own work.
 struct Stop {
   const Span* span = nullptr;
   int own = -1;  // number among the worker's own spans; -1: not own
@@ -68,8 +68,8 @@ class Walk {
         &span;
   }
 
-  // What each own span reads, and behind which own span each send and receive
-  // stands. Only if the timeline has exactly the program's work.
+  // What each own span reads, and after which own span each send and receive
+  // comes. Only if the timeline has exactly the program's actions.
   void note_actions(std::size_t w) {
     const int minibatches =
         std::max(timeline_.minibatches, program_.minibatches_outside);
@@ -102,7 +102,7 @@ class Walk {
 
   Stop own_stop(std::size_t w, int i) const {
     if (i < 0 || i >= static_cast<int>(own_[w].size())) return {};
-    return {own_[w][static_cast<std::size_t>(i)], i};
+    return {own_[w][i], i};
   }
 
   void take_later(Stop& best, const Stop& other) const {
@@ -118,7 +118,7 @@ class Walk {
                                                    : before_message(*stop.span);
   }
 
-  // The own work before it (not one it is joined with), or a later read.
+  // The own work before it (not one it is joined with), or a later input.
   Stop before_work(const Stop& stop) const {
     const std::size_t w = stop.span->worker.index();
     int first = stop.own;
@@ -131,8 +131,7 @@ class Walk {
   }
 
   bool is_joined(std::size_t w, int i) const {
-    const auto at = static_cast<std::size_t>(i);
-    return at < reads_[w].size() && reads_[w][at].joined;
+    return i < std::ssize(reads_[w]) && reads_[w][i].joined;
   }
 
   void add_reads(std::size_t w, int i, Stop& best) const {
@@ -164,7 +163,7 @@ class Walk {
     return action.version;
   }
 
-  // Whoever handed it over last: the sender, or the receiver that posted late.
+  // The later of both ends: the sender, or a receiver that posted late.
   Stop before_message(const Span& span) const {
     const Transfer& what = program_.transfers[span.transfer.index()];
     const MessageKey key{span.transfer, what.is_keyed_by_version()
@@ -189,8 +188,7 @@ class Walk {
       for (WorkerId w : workers) {
         const auto& own = own_[w.index()];
         for (int i = static_cast<int>(own.size()) - 1; i >= 0; --i)
-          if (own[static_cast<std::size_t>(i)]->end.value() <=
-              span.start.value() + slack_) {
+          if (own[i]->end.value() <= span.start.value() + slack_) {
             take_later(best, own_stop(w.index(), i));
             break;
           }
@@ -213,7 +211,7 @@ class Walk {
     return piece;
   }
 
-  // Between a transfer and what it waited for lies its queue.
+  // Between a transfer and what it waited for is its time in the queue.
   void add_gap(std::vector<PathPiece>& path, const Stop& stop,
                Seconds reached) const {
     if (stop.span->start.value() <= reached.value() + slack_) return;

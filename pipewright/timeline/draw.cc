@@ -24,18 +24,18 @@ struct Cell {
 using Row = std::vector<Cell>;
 
 constexpr int kPercent = 6;  // columns of " 100 %"
-constexpr int kMostBands = 4;
-// Columns of an action in the mean: enough for one piece, or for one in which
-// forwards need their letter; in bands no less than kNarrow, no more than
-// kWide.
-constexpr double kLegible = 1.4, kLegibleLetters = 2;
-constexpr double kNarrow = 1.8, kWide = 6;
+constexpr int kMaxBands = 4;
+// The mean number of columns per action. One band is drawn if it is at least
+// kMinColumns (kMinColumnsWithLetters if forwards need their letter); in
+// several bands it is between kMinBandColumns and kMaxBandColumns.
+constexpr double kMinColumns = 1.4, kMinColumnsWithLetters = 2;
+constexpr double kMinBandColumns = 1.8, kMaxBandColumns = 6;
 
 char digit(std::int32_t microbatch) {
   return "0123456789abcdefghijklmnopqrstuvwxyz"[microbatch % 36];
 }
 
-// What stands in a cell of `width` columns, without its fill.
+// The text of a cell of `width` columns, without its fill.
 std::string cell_text(const Span& span, int width, bool colour,
                       bool later_stage) {
   const char upper = letter(span.kind);
@@ -55,14 +55,14 @@ std::string cell_text(const Span& span, int width, bool colour,
              : kind;
 }
 
-// Which part of the run each line shows, and how wide.
+// How the run is divided into bands.
 struct Layout {
-  int columns = 1;  // of a band
+  int columns = 1;  // per band
   int bands = 1;
-  Seconds band;  // seconds in one
+  Seconds band;  // time per band
 };
 
-// Whether some worker has more than one stage, which only letters tell apart.
+// Whether a worker has more than one stage: only letters distinguish them.
 bool has_later_stages(const Timeline& timeline) {
   for (std::size_t w = 0; w < timeline.workers.size(); ++w) {
     const std::vector<Span> own = own_spans(timeline, w);
@@ -72,7 +72,7 @@ bool has_later_stages(const Timeline& timeline) {
   return false;
 }
 
-// Seconds of an action in the mean.
+// The mean time of an action.
 Seconds mean_action(const Timeline& timeline) {
   Seconds sum;
   std::size_t actions = 0;
@@ -85,29 +85,30 @@ Seconds mean_action(const Timeline& timeline) {
   return actions > 0 ? sum / static_cast<double>(actions) : Seconds(0);
 }
 
-// One piece with equal actions equally wide if that can be read; otherwise
-// bands one below the other; of a run too long for them, the first.
-Layout layout_of(const Timeline& timeline, int room) {
+// One band, with equal actions equally wide, if that is readable; otherwise
+// several bands below each other; of a run that is too long for them, the
+// first.
+Layout layout_of(const Timeline& timeline, int width) {
   const Seconds run = timeline.duration, mean = mean_action(timeline);
   const Seconds unit = natural_unit(timeline);
   double units = unit.value() > 0 ? std::round(run / unit) : 0;
-  Layout whole{room, 1, run};
-  if (units > 0 && units <= room)
-    whole.columns = static_cast<int>(units * std::floor(room / units));
-  const double legible =
-      has_later_stages(timeline) ? kLegibleLetters : kLegible;
-  if (!(mean.value() > 0) || mean / run * whole.columns >= legible)
+  Layout whole{width, 1, run};
+  if (units > 0 && units <= width)
+    whole.columns = static_cast<int>(units * std::floor(width / units));
+  const double min_columns =
+      has_later_stages(timeline) ? kMinColumnsWithLetters : kMinColumns;
+  if (!(mean.value() > 0) || mean / run * whole.columns >= min_columns)
     return whole;
   const double actions = run / mean;
-  if (units == 0 || units > kWide * actions)
-    units = std::ceil(kNarrow * actions);
-  const double each = std::clamp(std::ceil(kNarrow * actions / units), 1.0,
-                                 static_cast<double>(room));
-  double per_band = std::floor(room / each);
+  if (units == 0 || units > kMaxBandColumns * actions)
+    units = std::ceil(kMinBandColumns * actions);
+  const double each = std::clamp(std::ceil(kMinBandColumns * actions / units),
+                                 1.0, static_cast<double>(width));
+  double per_band = std::floor(width / each);
   const double bands = std::ceil(units / per_band);
-  if (bands <= kMostBands) per_band = std::ceil(units / bands);
+  if (bands <= kMaxBands) per_band = std::ceil(units / bands);
   return {static_cast<int>(per_band * each),
-          bands <= kMostBands ? static_cast<int>(bands) : 1,
+          bands <= kMaxBands ? static_cast<int>(bands) : 1,
           run * (per_band / units)};
 }
 
@@ -144,10 +145,10 @@ class Drawing {
         std::lround(std::min(share, bands) * layout_.columns));
   }
 
-  // What is busy how much stands at the end of the last band.
+  // The last band ends with the share of time that the worker is busy.
   std::string line(std::size_t w, const Row& row, int band) const {
     std::string label = std::to_string(w);
-    label.resize(static_cast<std::size_t>(label_), ' ');
+    label.resize(label_, ' ');
     const auto first = row.begin() + band * layout_.columns;
     label += painted(Row(first, first + layout_.columns));
     if (band + 1 == layout_.bands) return label + percent(w) + "\n";
@@ -161,12 +162,13 @@ class Drawing {
             ? timeline_.workers[w].busy / timeline_.duration * 100
             : 0;
     const std::string text = std::to_string(std::lround(share)) + " %";
-    const auto width = static_cast<std::size_t>(kPercent);
-    return std::string(width - std::min(width, text.size()), ' ') + text;
+    return std::string(std::max<std::ptrdiff_t>(0, kPercent - std::ssize(text)),
+                       ' ') +
+           text;
   }
 
   Row row(std::size_t w) const {
-    Row row(static_cast<std::size_t>(all_columns()));
+    Row row(all_columns());
     if (w < timeline_.spans.size())
       for (const Span& span : timeline_.spans[w])
         if (span.kind == ActionKind::Reduce) fill(row, span, "~", "~", false);
@@ -188,15 +190,14 @@ class Drawing {
             const std::string& rest, bool later_stage) const {
     const int begin = column(span.start);
     for (int c = begin; c < column(span.end); ++c) {
-      const auto i = static_cast<std::size_t>(c - begin);
-      row[static_cast<std::size_t>(c)] = {
-          i < text.size() ? std::string(1, text[i]) : rest, span.kind,
-          later_stage};
+      const int i = c - begin;
+      row[c] = {i < std::ssize(text) ? std::string(1, text[i]) : rest,
+                span.kind, later_stage};
     }
   }
 
-  // Black on a background per kind; a cell that follows one of its own kind is
-  // told apart by its number.
+  // Black on a background colour per kind; neighbouring cells of the same kind
+  // differ in their number.
   std::string painted(const Row& row) const {
     std::string text;
     Cell now;
@@ -211,7 +212,7 @@ class Drawing {
     return text;
   }
 
-  // A later stage of the worker is a shade darker.
+  // Later stages of the worker are darker.
   static std::string colour(const Cell& cell) {
     const int number = colour_number(cell.kind, cell.later_stage);
     return number == 0 ? "\x1b[0m"
@@ -237,12 +238,12 @@ class Drawing {
 
   std::string legend() const {
     const Seconds shown = layout_.band * layout_.bands;
-    std::string text(static_cast<std::size_t>(label_), ' ');
+    std::string text(label_, ' ');
     if (shown < timeline_.duration * (1 - 1e-9))
       text += "the first " + to_text(shown) + " of ";
-    return text + to_text(timeline_.duration) + ", a column is " +
+    return text + to_text(timeline_.duration) + ", one column is " +
            to_text(layout_.band / static_cast<double>(layout_.columns)) +
-           "; right: busy\n";
+           "; right: share of time busy\n";
   }
 
   const Timeline& timeline_;

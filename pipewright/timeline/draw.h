@@ -1,18 +1,17 @@
-// A timeline as text for the terminal: one row a worker, time to the right.
+// A timeline as text for the terminal: one row per worker, time to the right.
 //
 //   0 F0F1F2F3            B0──F4B1──F5 ...   73 %
 //   1   F0F1F2        B0──F3B1──F4B2── ...   73 %
 //
 // A cell is a letter (F forward, B backward, I input gradients, W weight
 // gradients, R recompute, S step), the microbatch, and as many dashes as the
-// action lasts. The letter is a small one for any but the first of a worker's
-// stages. Where there is no room for the number, it is one digit of base 36;
-// where there is room for one character only, a forward is its digit and
-// anything else its letter. ~ is an all-reduce while the worker is idle.
+// action lasts. The letter is lower-case for all but the first of a worker's
+// stages. If the number does not fit, it is one digit of base 36; if only one
+// character fits, a forward is its digit and anything else its letter. ~ is an
+// all-reduce while the worker is idle.
 //
-// What cannot be read in one piece is drawn in up to four bands, one below the
-// other; of a run too long for that only the beginning is drawn, which the last
-// line says.
+// What is too long for one line is drawn in up to four bands below each other;
+// of a longer run only the beginning is drawn, and the last line says so.
 
 #pragma once
 

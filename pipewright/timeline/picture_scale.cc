@@ -28,7 +28,7 @@ std::vector<Span> own_spans(const Timeline& timeline, std::size_t worker) {
 }
 
 Seconds natural_unit(const Timeline& timeline) {
-  constexpr int kMostParts = 10;
+  constexpr int kMaxParts = 10;
   std::vector<double> marks;
   double shortest = timeline.duration.value();
   for (std::size_t w = 0; w < timeline.workers.size(); ++w)
@@ -39,7 +39,7 @@ Seconds natural_unit(const Timeline& timeline) {
         shortest = std::min(shortest, (span.end - span.start).value());
     }
   marks.push_back(timeline.duration.value());
-  for (int parts = 1; shortest > 0 && parts <= kMostParts; ++parts) {
+  for (int parts = 1; shortest > 0 && parts <= kMaxParts; ++parts) {
     const double unit = shortest / parts;
     if (std::all_of(marks.begin(), marks.end(), [unit](double mark) {
           const double position = mark / unit;

@@ -33,7 +33,7 @@ const char* colour_of(ActionKind kind, bool later_stage = false) {
   return "#999999";
 }
 
-// 1, 2 or 5 times a power of ten, so that a run has four to ten of them.
+// 1, 2 or 5 times a power of ten, so that a run has four to ten ticks.
 double tick_of(double run) {
   const double power = std::pow(10, std::floor(std::log10(run / 4)));
   for (double step : {5.0, 2.0})
@@ -170,7 +170,7 @@ class Picture {
       left += 34 + 6 * static_cast<double>(std::string(look.name).size());
     }
     if (has_later_stages_)
-      words(left, top + 1, "start", "darker: a worker's further stages");
+      words(left, top + 1, "start", "darker: later stages of a worker");
   }
 
   const Program& program_;

@@ -13,8 +13,8 @@
 
 namespace pipewright {
 
-// One action in time. Compute, Reduce and Step occupy the worker's own lane;
-// a Send span is the transfer as the link carries it.
+// One action in time. Compute, Reduce and Step occupy the worker; a Send span
+// is the time that a message is on the link.
 struct Span {
   WorkerId worker;
   ActionKind kind = ActionKind::Forward;
@@ -33,8 +33,7 @@ struct MemoryPoint {
 struct WorkerSummary {
   DeviceId device;
   Seconds busy;              // computing
-  Seconds waiting_for_link;  // idle because a transfer had not arrived, though
-                             // it had been sent
+  Seconds waiting_for_link;  // idle while a message it needs is on its way
   MemoryUse peak;
   Seconds peak_at;
 };
@@ -51,11 +50,11 @@ struct Timeline {
   int minibatches = 1;
   Seconds duration;      // of the whole run
   Seconds step_seconds;  // per minibatch: steady-state period if asynchronous
-  double bubble = 0;     // share of worker time not computing, in a step
+  double bubble = 0;     // share of the workers' time not spent computing
   std::vector<WorkerSummary> workers;
   std::vector<LinkSummary> links;
-  std::vector<std::vector<Span>> spans;          // per worker; may be left out
-  std::vector<std::vector<MemoryPoint>> memory;  // per worker; may be left out
+  std::vector<std::vector<Span>> spans;          // per worker; may be empty
+  std::vector<std::vector<MemoryPoint>> memory;  // per worker; may be empty
 };
 
 }  // namespace pipewright

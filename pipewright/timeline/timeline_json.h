@@ -1,4 +1,4 @@
-// The figures of a timeline as JSON: what `simulate --json` answers.
+// The numbers of a timeline as JSON, as printed by `simulate --json`.
 
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace pipewright {
 
-// step_seconds, bubble, duration_seconds, minibatches, and per worker and link
-// what the summaries hold. Spans are left to chrome_trace.h.
+// step_seconds, bubble, duration_seconds, minibatches, and the summaries of
+// workers and links. Without spans: those are in chrome_trace.h.
 Json to_json(const Timeline& timeline);
 
 }  // namespace pipewright

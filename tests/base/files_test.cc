@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder of its own, gone at the end.
+// A temporary folder, removed at the end.
 class Folder {
  public:
   Folder() {
@@ -71,14 +71,13 @@ TEST_CASE("missing, a folder, no permission") {
     CHECK(code_of(read_file(folder / "x")) == ErrorCode::MissingInput);
 }
 
-TEST_CASE("a file without end is given up in time") {
+TEST_CASE("a file without end is rejected early") {
   const auto endless = read_file("/dev/zero");
   CHECK(code_of(endless) == ErrorCode::MalformedInput);
-  CHECK(endless.error().message ==
-        "is larger than 67.1 MB, the most that is read");
+  CHECK(endless.error().message == "is larger than 67.1 MB, the limit");
 }
 
-TEST_CASE("a folder that is not there, or that one may not write to") {
+TEST_CASE("a folder that does not exist or is not writable") {
   Folder folder;
   CHECK(code_of(write_file(folder / "no/x", "1")) == ErrorCode::CannotCreate);
   CHECK(code_of(write_file(folder.path(), "1")) == ErrorCode::CannotCreate);
@@ -93,7 +92,7 @@ TEST_CASE("a full disk; and the device stays a device") {
   const auto full = write_file("/dev/full", "1");
   CHECK(code_of(full) == ErrorCode::CannotWrite);
   CHECK(full.error().message == "cannot be written: No space left on device");
-  CHECK(full.error().hint == "make room on the disk");
+  CHECK(full.error().hint == "free some disk space");
   CHECK(fs::is_character_file("/dev/full"));
   CHECK(write_file("/dev/null", "1").ok());
   CHECK(fs::is_character_file("/dev/null"));

@@ -48,7 +48,7 @@ TEST_CASE("every value knows its line and first column") {
   CHECK(places("[\r\n 1\r\n]") == "1:1 2:2 ");
 }
 
-TEST_CASE("comments, escapes and wide characters do not shift places") {
+TEST_CASE("comments, escapes and wide characters do not shift positions") {
   CHECK(places("// note [ 1\n/* { \n */ [1 /* , */ , // x\n 2]") ==
         "3:5 3:6 4:2 ");
   CHECK(places("[\"a\\\"]\\\\\", 5]") == "1:1 1:2 1:12 ");
@@ -68,7 +68,7 @@ TEST_CASE("a member knows the line of its key") {
   CHECK(json->find("b")->if_array()->at(0).key_line == 0);
 }
 
-TEST_CASE("random layouts: places as a naive scan finds them") {
+TEST_CASE("random layouts: positions as in a naive scan") {
   std::mt19937 random(7);
   const std::vector<std::string> gaps = {
       "", " ", "\n", "\t", " \n  ", "/* a\nb */", "// c\n", "/**/", "\r\n"};
@@ -92,9 +92,9 @@ TEST_CASE("random layouts: places as a naive scan finds them") {
   }
 }
 
-TEST_CASE("what JSON leaves open is refused, with the place") {
+TEST_CASE("what JSON leaves open is rejected, with its position") {
   CHECK(refusal("{\"a\":1,\n \"a\":2}") ==
-        "f:2:2: the key \"a\" stands twice; first on line 1");
+        "f:2:2: duplicate key \"a\", first on line 1");
   CHECK(refusal("[1,\n1e999]").substr(0, 6) == "f:2:6:");
   CHECK(refusal("[NaN]").substr(0, 4) == "f:1:");
   CHECK(refusal("[Infinity]").substr(0, 4) == "f:1:");
@@ -110,14 +110,15 @@ TEST_CASE("what JSON leaves open is refused, with the place") {
     CHECK_MESSAGE(refusal(bad).substr(0, 4) == "f:1:", bad);
 }
 
-TEST_CASE("a NUL byte ends nothing: it is refused wherever it stands") {
+TEST_CASE("a NUL byte is rejected anywhere in the file") {
   using namespace std::string_literals;
-  CHECK(refusal("[1]\n\0x"s) == "f:2: a NUL byte (is this a text file?)");
+  CHECK(refusal("[1]\n\0x"s) ==
+        "f:2: the file contains a NUL byte (is this a text file?)");
   CHECK(refusal("// x\0\n[1]"s).substr(0, 4) == "f:1:");
   CHECK(refusal("[\"\0\"]"s).substr(0, 4) == "f:1:");
 }
 
-TEST_CASE("text that is not UTF-8 is refused, and the message is") {
+TEST_CASE("text that is not UTF-8 is rejected, and the message is UTF-8") {
   for (const char* bad : {"[\"\xFF\"]", "[\"\xC3\"]", "[\"\xED\xA0\x80\"]",
                           "[\"\xC0\x80\"]", "\xFF\xFE[1]"}) {
     const std::string message = refusal(bad);
@@ -134,12 +135,14 @@ TEST_CASE("depth and number of values have limits") {
     return std::string(n, '[') + std::string(n, ']');
   };
   CHECK(parse_json(nested(64), "f").ok());
-  CHECK(refusal(nested(65)) == "f:1:65: nested deeper than 64");
-  CHECK(refusal(std::string(1 << 20, '[')) == "f:1:65: nested deeper than 64");
+  CHECK(refusal(nested(65)) == "f:1:65: nested deeper than 64 levels");
+  CHECK(refusal(std::string(1 << 20, '[')) ==
+        "f:1:65: nested deeper than 64 levels");
   std::string wide = "[";
   for (int i = 0; i < 1'000'000; ++i) wide += "0,";
   wide.back() = ']';
-  CHECK(refusal(wide) == "f:1:2000000: more than 1,000,000 values");
+  CHECK(refusal(wide) ==
+        "f:1:2000000: the file has more than 1,000,000 values");
 }
 
 TEST_CASE("numbers keep their kind and value") {
@@ -193,7 +196,7 @@ TEST_CASE("random numbers and texts come back as they were") {
   }
 }
 
-TEST_CASE("every truncation of a file is refused with a place") {
+TEST_CASE("every truncation of a file is rejected with a position") {
   const std::string whole =
       "{\"format\": \"x\", // note\n \"n\": [1, -2.5e3, true, null, "
       "\"\\u00e4\"]}";

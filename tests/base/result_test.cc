@@ -35,7 +35,7 @@ TEST_CASE("a value or the reason why not") {
   CHECK(must_be_even(1).error().code == ErrorCode::MalformedInput);
 }
 
-TEST_CASE("asking for what is not there is a bug, with its place") {
+TEST_CASE("reading a missing value is a bug, with file and line") {
   CHECK_THROWS_AS((void)*half(1), Bug);
   CHECK_THROWS_AS((void)half(2).error(), Bug);
   CHECK_THROWS_AS((void)must_be_even(2).error(), Bug);
@@ -56,7 +56,7 @@ TEST_CASE("a value that can only be moved") {
   CHECK(*taken == 5);
 }
 
-TEST_CASE("an error's text: where, what, way out, and the others") {
+TEST_CASE("the text of an error: where, what, hint, and the others") {
   Error error = malformed("3 is odd", "f:1", "use 4");
   error.others.push_back(bad_configuration("also this", "or that"));
   CHECK(error.to_text() == "f:1: 3 is odd (use 4)\nalso this (or that)");

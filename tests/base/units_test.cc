@@ -15,7 +15,7 @@ concept Addable = requires(A a, B b) {
   a + b;
 };
 
-// What must not compile does not.
+// Mixing units must not compile.
 static_assert(Addable<Seconds, Seconds>);
 static_assert(!Addable<Seconds, Bytes>);
 static_assert(!Addable<Seconds, double>);
@@ -37,7 +37,7 @@ TEST_CASE("arithmetic of quantities") {
   CHECK(Seconds(1) < Seconds::max());
 }
 
-TEST_CASE("bytes stop at their limits instead of wrapping round") {
+TEST_CASE("bytes saturate instead of wrapping around") {
   const Bytes most = Bytes::max();
   const Bytes least(std::numeric_limits<std::int64_t>::min());
   CHECK(most + Bytes(1) == most);
@@ -50,7 +50,7 @@ TEST_CASE("bytes stop at their limits instead of wrapping round") {
   CHECK(most + Bytes(-1) == Bytes(INT64_MAX - 1));
 }
 
-TEST_CASE("ids count from 0; none is apart") {
+TEST_CASE("ids count from 0; none is different from all") {
   CHECK(LayerId().is_none());
   CHECK(!LayerId(0).is_none());
   CHECK(LayerId(std::size_t{3}).index() == 3);

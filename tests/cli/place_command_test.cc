@@ -1,5 +1,5 @@
 // pipewright place, from outside: a small instance with a known answer, and
-// what it says of files that are none.
+// the errors for files that are not instances.
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "pipewright/base/files.h"
 #include "pipewright/base/json.h"
 #include "tests/answer.h"
 
@@ -58,7 +59,7 @@ std::string four_in_a_row() {
 
 }  // namespace
 
-TEST_CASE("place finds and proves the least largest load") {
+TEST_CASE("place finds the smallest maximum load and proves it") {
   const TemporaryFile file(four_in_a_row());
   const Answer answer = place(file.path() + " --json");
   REQUIRE(answer.code == 0);
@@ -69,15 +70,38 @@ TEST_CASE("place finds and proves the least largest load") {
   CHECK(json->find("accelerators")->if_array()->size() == 2);
   const Answer text = place(file.path());
   CHECK(text.code == 0);
-  CHECK(contains(text.text, "the least there is (proven)"));
+  CHECK(contains(text.text, "(proven optimal)"));
   const Answer any = place(file.path() + " --any-set");
   CHECK(any.code == 0);
-  CHECK(contains(any.text, "largest load over any sets: 8"));
+  CHECK(contains(any.text, "maximum load with any sets of nodes: 8"));
 }
 
-TEST_CASE("place refuses what is no instance") {
+// Up to the time, which differs from run to run.
+std::string without_time(std::string text) {
+  return text.substr(0, text.find("\ntime: "));
+}
+
+TEST_CASE("docs/place.md shows what place prints") {
+  const std::string page =
+      read_file(PIPEWRIGHT_SOURCE_DIR "/docs/place.md").value();
+  const std::string instance = "examples/place/instance.json";
+  for (const std::string& option : {std::string(), std::string(" --any-set")}) {
+    const std::string command =
+        "$ pipewright place " + instance + option + "\n";
+    const std::size_t shown = page.find(command);
+    REQUIRE(shown != std::string::npos);
+    const Answer answer = place(PIPEWRIGHT_SOURCE_DIR "/" + instance + option);
+    CHECK(answer.code == 0);
+    CHECK(without_time(page.substr(shown + command.size())) ==
+          without_time(answer.text));
+  }
+}
+
+TEST_CASE("place rejects files that are not instances") {
   CHECK(place("/no/such/file").code == 66);
   CHECK(place("").code == 2);
+  const TemporaryFile plan("{\"format\": \"pipewright/plan\"}");
+  CHECK(contains(place(plan.path()).text, "not a placement instance"));
   const TemporaryFile file("{\"nodes\": 3}");
   const Answer answer = place(file.path());
   CHECK(answer.code == 65);

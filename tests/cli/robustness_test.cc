@@ -1,5 +1,5 @@
-// Whatever is done to a file, every reader answers with a value or with an
-// error that names its place: no crash, no hang, no flood of memory.
+// Whatever a file contains, every reader returns a value or an error with its
+// place: no crash, no hang, bounded memory.
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
@@ -36,12 +36,12 @@ std::vector<Sample> samples() {
   return found;
 }
 
-// Reads, and fails the test if the answer is not one a user can work with.
+// Reads, and fails the test if an error is not usable.
 // Far more than any reader takes; sanitizers are several times slower.
 #if defined(__SANITIZE_ADDRESS__)
-constexpr double kMostSeconds = 30;
+constexpr double kMaxSeconds = 30;
 #else
-constexpr double kMostSeconds = 5;
+constexpr double kMaxSeconds = 5;
 #endif
 
 bool reads_well(const Reader& reader, const std::string& text) {
@@ -49,7 +49,7 @@ bool reads_well(const Reader& reader, const std::string& text) {
   const auto answer = reader.read(text, "the file");
   const double seconds =
       static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-  bool good = seconds < kMostSeconds;
+  bool good = seconds < kMaxSeconds;
   if (!answer) {
     const Error& error = answer.error();
     good = good && error.to_text().find("the file") != std::string::npos;
@@ -87,7 +87,7 @@ TEST_CASE("every reader has samples, every folder of samples a reader") {
   }
 }
 
-TEST_CASE("a file of ours is known by its content") {
+TEST_CASE("our files are recognised by their content") {
   for (const Sample& sample : samples()) {
     if (!sample.reader->is_ours) continue;
     const auto chosen = reader_of(sample.text, sample.file);
@@ -96,7 +96,7 @@ TEST_CASE("a file of ours is known by its content") {
   }
 }
 
-TEST_CASE("nothing, and next to nothing") {
+TEST_CASE("empty and nearly empty files") {
   for (const Reader& reader : readers())
     for (const char* text : {"", " ", "\n", "{}", "[]", "0", "\"x\"", "null",
                              "{", "\xFF\xFE", "schedule", ",", "\t -- "})
@@ -124,7 +124,7 @@ TEST_CASE("every value replaced by one of another type") {
   }
 }
 
-TEST_CASE("a wrong version or format is said to be one") {
+TEST_CASE("a wrong version or format is reported") {
   for (const Sample& sample : samples()) {
     if (sample.reader->format.empty()) continue;
     for (const auto& [key, value] :

@@ -100,7 +100,7 @@ void check_refused(std::string_view from, std::string_view to,
 
 }  // namespace
 
-TEST_CASE("a file that a person would write") {
+TEST_CASE("a file as a person would write it") {
   const auto cluster = parse_cluster(kSample, "c.json");
   REQUIRE(cluster);
   CHECK(cluster->num_devices() == 4);
@@ -158,22 +158,22 @@ TEST_CASE("a large cluster is a short file") {
   CHECK(std::count(table.begin(), table.end(), '\n') < 20);
 }
 
-TEST_CASE("refusals name the line, the key path and the way out") {
+TEST_CASE("errors name the line and the key path, and give a hint") {
   check_refused("pipewright/cluster", "pipewright/plan", {"c.json:2"});
   check_refused("\"V100\", \"host\": 0", "\"V10\", \"host\": 0",
                 {"devices[0].kind", "did you mean \"V100\"?"});
-  check_refused("\"old\"}", "\"host0/V100.1\"}", {"used twice"});
+  check_refused("\"old\"}", "\"host0/V100.1\"}", {"duplicate name"});
   check_refused("\"count\": 3", "\"count\": 0", {"devices[0].count"});
   check_refused("\"count\": 3", "\"count\": 4096", {"more than 4,096"});
   check_refused("\"host\": 1", "\"host\": -1", {"devices[1].host"});
-  check_refused("\"50GB/s\"", "\"50\"", {"is no bandwidth"});
-  check_refused("\"50GB/s\"", "0", {"must be above 0"});
-  check_refused("\"half\"", "\"no\"", {"neither \"full\" nor \"half\""});
+  check_refused("\"50GB/s\"", "\"50\"", {"expected a bandwidth"});
+  check_refused("\"50GB/s\"", "0", {"must be positive"});
+  check_refused("\"half\"", "\"no\"", {"expected \"full\" or \"half\""});
   check_refused("[\"card 0\", \"card 1\"]", "[\"card 0\"]",
                 {"1 cards for 2 hosts"});
   check_refused("\"card 0\", \"direction\": \"up\"",
                 "\"card 9\", \"direction\": \"out\"",
-                {"no resource \"card 9\"", "neither \"up\" nor \"down\""});
+                {"unknown resource \"card 9\"", "expected \"up\" or \"down\""});
   check_refused("[\"old\"]", "[\"olds\"]", {"did you mean \"old\"?"});
   check_refused("[\"old\"]", "[\"host0/V100.1\"]", {"to itself"});
   check_refused("\"missing\": true", "\"mising\": true",
@@ -182,7 +182,7 @@ TEST_CASE("refusals name the line, the key path and the way out") {
                 {"no device", "unknown key \"more\""});
 }
 
-TEST_CASE("a way there needs a way back") {
+TEST_CASE("a link needs a link in the opposite direction") {
   ClusterBuilder builder("broken");
   builder.add_kind(find_kind("V100")->kind);
   const DeviceId a = builder.add_device({"a", 0, 0});
@@ -190,7 +190,8 @@ TEST_CASE("a way there needs a way back") {
   builder.connect(a, b, {BytesPerSecond(1e9), Seconds(0), Duplex::Full, {}});
   const auto cluster = builder.build();
   REQUIRE(!cluster);
-  CHECK(cluster.error().message == "there is no way back");
+  CHECK(cluster.error().message ==
+        "there is no link in the opposite direction");
   ClusterBuilder bad("bad");
   bad.add_device({"a", 3, 0});
   bad.add_device({"a", 0, -1});
@@ -199,7 +200,7 @@ TEST_CASE("a way there needs a way back") {
   CHECK(refused.error().others.size() == 3);
 }
 
-TEST_CASE("truncated and mutated files are refused or read, never worse") {
+TEST_CASE("truncated and mutated files are rejected or read") {
   for (std::size_t length = 0; length + 1 < kSample.size(); ++length)
     CHECK(!parse_cluster(kSample.substr(0, length), "c.json"));
   std::mt19937 random(6);

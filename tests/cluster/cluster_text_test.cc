@@ -1,4 +1,4 @@
-// Clusters in one word: what the grammar means, and what it refuses.
+// Clusters as text: what the grammar means, and what it rejects.
 
 #include "pipewright/cluster/cluster_text.h"
 
@@ -99,7 +99,7 @@ TEST_CASE("mixed kinds, uneven hosts, defaults") {
         BytesPerSecond(300e9));
 }
 
-TEST_CASE("both slashes of a rate and of hosts are told apart") {
+TEST_CASE("the slash of a bandwidth is not the one before the hosts' link") {
   const Cluster cluster = cluster_of("2x2xT4@1GB/s+half/100Mb/s+1ms");
   CHECK(link_of(cluster, 0, 1).bandwidth == BytesPerSecond(1e9));
   CHECK(link_of(cluster, 0, 1).duplex == Duplex::Half);
@@ -117,7 +117,7 @@ TEST_CASE("cpu means this machine's cores") {
   CHECK(cluster == cluster_of("4xcpu"));
 }
 
-TEST_CASE("what cannot be a cluster is refused with the way out") {
+TEST_CASE("what is not a cluster is rejected with a hint") {
   check_text_refused("", "COUNTxKIND");
   check_text_refused("V100", "COUNTxKIND");
   check_text_refused("4x", "COUNTxKIND");
@@ -126,13 +126,13 @@ TEST_CASE("what cannot be a cluster is refused with the way out") {
   check_text_refused("0xV100", "no device");
   check_text_refused("0x4xV100", "no device");
   check_text_refused("4xV1000", "did you mean \"V100\"?");
-  check_text_refused("4xV100@", "no link after the '@'");
-  check_text_refused("2x4xV100@nvlink/", "no link after the '/'");
+  check_text_refused("4xV100@", "no link after '@'");
+  check_text_refused("2x4xV100@nvlink/", "no link after '/'");
   check_text_refused("4xV100@nvlnk", "did you mean \"nvlink\"?");
-  check_text_refused("4xV100@0GB/s", "moves nothing");
-  check_text_refused("4xV100@1GB/s+5", "neither a latency");
-  check_text_refused("4xT4@nvlink", "a T4 has no nvlink");
-  check_text_refused("2x4xV100/nonsense", "is no link");
+  check_text_refused("4xV100@0GB/s", "must be positive");
+  check_text_refused("4xV100@1GB/s+5", "expected a latency");
+  check_text_refused("4xT4@nvlink", "T4 has no nvlink");
+  check_text_refused("2x4xV100/nonsense", "unknown link");
   check_text_refused("4097xV100", "more than 4,096 devices");
   check_text_refused("99999999999999999999xV100", "more than 4,096");
   check_text_refused("65x64xV100", "more than 4,096");
@@ -141,7 +141,7 @@ TEST_CASE("what cannot be a cluster is refused with the way out") {
   CHECK(load_cluster("4096xV100").ok());
 }
 
-TEST_CASE("any text is answered, never worse") {
+TEST_CASE("any text gives a cluster or an error") {
   std::mt19937 random(4);
   const std::string letters = "0123456789xX+@/sGBb.VT410cpu us-";
   for (int round = 0; round < 20000; ++round) {
@@ -153,19 +153,6 @@ TEST_CASE("any text is answered, never worse") {
     const auto cluster = parse_cluster_text(text.substr(0, 3 + random() % 30));
     if (!cluster) REQUIRE(!cluster.error().message.empty());
   }
-}
-
-TEST_CASE("rates, durations and sizes") {
-  CHECK(parse_bandwidth("1GB/s") == BytesPerSecond(1e9));
-  CHECK(parse_bandwidth("10Gb/s") == BytesPerSecond(1.25e9));
-  CHECK(parse_bandwidth("2.5 MB/s") == BytesPerSecond(2.5e6));
-  CHECK(parse_duration("5us") == Seconds(5e-6));
-  CHECK(parse_bytes("16GB") == Bytes(16'000'000'000));
-  CHECK(parse_bytes("2MiB") == Bytes(2 << 20));
-  for (const char* bad : {"", "GB/s", "1", "1GB", "-1GB/s", "1e400GB/s",
-                          "1..2GB/s", "infGB/s", "1GB/s ago"})
-    CHECK(!parse_bandwidth(bad));
-  CHECK(!parse_bytes("99999999999GB"));
 }
 
 TEST_CASE("every preset has a source and a default link that exists") {

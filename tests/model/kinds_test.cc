@@ -1,4 +1,5 @@
-// Each kind's parameters, shapes and costs against figures worked out by hand.
+// Each kind's parameters, shapes and costs compared with numbers worked out by
+// hand.
 
 #include "pipewright/model/kinds.h"
 
@@ -77,7 +78,7 @@ TEST_CASE("the list of kinds is in order and its names are read back") {
   CHECK_FALSE(parse_layer_kind("conv").has_value());
 }
 
-TEST_CASE("linear: 2 FLOP a product, in each of the three passes") {
+TEST_CASE("linear: 2 FLOP per product, in each of the three passes") {
   const Trial t =
       trial(LayerKind::Linear, {{5, 8}}, {{"out_features", number(16)}});
   CHECK(t.layer.output == Shape{5, 16});
@@ -87,7 +88,7 @@ TEST_CASE("linear: 2 FLOP a product, in each of the three passes") {
   CHECK(t.cost.backward_weight.value() == 2 * 5 * 8 * 16 + 5 * 16);
   CHECK(t.cost.parameters == Bytes(4 * (16 * 8 + 16)));
   CHECK(t.cost.output == Size{Bytes(0), Bytes(4 * 5 * 16)});
-  CHECK(t.cost.traffic ==
+  CHECK(t.cost.memory_traffic ==
         Size{Bytes(4 * (16 * 8 + 16)), Bytes(4 * 5 * (8 + 16))});
   CHECK(t.cost.keeps_input == std::vector<bool>{true});
   CHECK_FALSE(t.cost.keeps_output);
@@ -113,7 +114,7 @@ TEST_CASE("conv2d: groups, dilation, uneven kernels") {
   CHECK(t.cost.keeps_input[0]);
 }
 
-TEST_CASE("pools: rounding up never starts a window behind the image") {
+TEST_CASE("pools: rounding up never starts a window beyond the image") {
   const auto side = [](std::int64_t in, std::int64_t kernel,
                        std::int64_t stride, std::int64_t padding, bool ceil) {
     return trial(LayerKind::MaxPool, {{1, in, in}},
@@ -170,11 +171,11 @@ TEST_CASE("activations keep input, output or a mask") {
   CHECK(dropout.cost.keeps_private == Size{Bytes(0), Bytes(5 * 8)});
 }
 
-TEST_CASE("joints keep nothing; flatten moves nothing") {
+TEST_CASE("joints keep nothing; flatten has no memory traffic") {
   const Trial flat = trial(LayerKind::Flatten, {kImage});
   CHECK(flat.layer.output == Shape{3 * 8 * 8});
   CHECK(flat.cost.output_is_view);
-  CHECK(flat.cost.traffic == Size{});
+  CHECK(flat.cost.memory_traffic == Size{});
   const Trial sum = trial(LayerKind::Add, {{8}, {8}, {8}});
   CHECK(sum.cost.forward.value() == 16);
   CHECK(sum.cost.keeps_input == std::vector<bool>(3, false));
@@ -208,7 +209,7 @@ TEST_CASE("attention is the same however its inputs are packed") {
   CHECK(masked.cost.keeps_private == Size{Bytes(0), Bytes(5 * 2 * 25)});
 }
 
-TEST_CASE("lstm: two biases a layer and direction, gates and cells kept") {
+TEST_CASE("lstm: two biases per layer and direction, gates and cells kept") {
   const Trial t = trial(LayerKind::Lstm, {{5, 8}},
                         {{"hidden", number(6)},
                          {"num_layers", number(2)},
@@ -263,7 +264,7 @@ TEST_CASE("where no gradient is needed nothing is kept or computed") {
   CHECK(layer_cost(*model, LayerId(2)).backward_input.value() == 4);
 }
 
-TEST_CASE("shapes that do not fit are refused by name") {
+TEST_CASE("shapes that do not fit are rejected by name") {
   const auto has = [](const std::string& text, const std::string& part) {
     const bool found = text.find(part) != std::string::npos;
     if (!found) MESSAGE(text);
@@ -271,8 +272,8 @@ TEST_CASE("shapes that do not fit are refused by name") {
   };
   CHECK(has(layer_refusal(LayerKind::Conv2d, {{3, 2, 2}},
                           {{"out_channels", number(1)}, {"kernel", number(3)}}),
-            "layer \"it\" (conv2d) its kernel of 3x3 does not fit into its "
-            "input of shape 3x2x2"));
+            "layer \"it\" (conv2d) has a kernel of 3x3, which does not fit "
+            "its input of shape 3x2x2"));
   CHECK(has(layer_refusal(LayerKind::Conv2d, {kImage},
                           {{"out_channels", number(4)},
                            {"kernel", number(3)},
@@ -294,12 +295,12 @@ TEST_CASE("shapes that do not fit are refused by name") {
   CHECK(has(layer_refusal(LayerKind::Add, {{5}}), "takes 2 to 1000 inputs"));
   CHECK(has(layer_refusal(LayerKind::Embedding, {{5}},
                           {{"entries", number(3)}, {"features", number(3)}}),
-            "wants int64 numbers"));
+            "needs int64 numbers"));
   CHECK(has(layer_refusal(LayerKind::Positional, {{5, 8}},
                           {{"positions", number(4)}}),
             "has 4 positions, but its input of shape 5x8 has 5"));
   CHECK(has(layer_refusal(LayerKind::Linear, {{5}}),
-            "\"out_features\" is missing"));
+            "missing setting \"out_features\""));
   CHECK(has(layer_refusal(LayerKind::Relu, {{5}}, {{"slope", 0.1}}),
             "\"slope\""));
 }

@@ -1,4 +1,4 @@
-// The model file: what it means, that it round-trips, and what it refuses.
+// The model file: what it means, that it round-trips, and what it rejects.
 
 #include "pipewright/model/model_file.h"
 
@@ -80,7 +80,7 @@ TEST_CASE("a repeated block is its layers written out") {
   REQUIRE(folded);
   // A block's own name is known only where it was written as a block.
   REQUIRE_FALSE(flat);
-  CHECK(says(flat.error().to_text(), "no layer, block or input \"b0\""));
+  CHECK(says(flat.error().to_text(), "unknown layer, block or input \"b0\""));
   CHECK(folded->num_layers() == 6);
   CHECK(folded->layers()[3].name == "b1.add");
   CHECK(folded->layers()[3].inputs[1] == Source{LayerId(1), -1});
@@ -121,18 +121,18 @@ TEST_CASE("all errors of a file are reported at once, each with its line") {
 {"repeat": 9, "name": "block", "layers": []},
 {"name": "f", "kind": "linear", "from": "e", "out_features": 8}
 )"));
-  CHECK(says(text, "m.json:5: layers[0].kind: there is no kind \"lineer\""));
+  CHECK(says(text, "m.json:5: layers[0].kind: unknown kind \"lineer\""));
   CHECK(says(text, "\"linear\""));
-  CHECK(says(text, "m.json:6: layers[1]: the key \"out_features\" is missing"));
+  CHECK(says(text, "m.json:6: layers[1]: missing key \"out_features\""));
   CHECK(says(text, "unknown key \"out_featurs\""));
   CHECK(says(text, "m.json:7: layers[2].out_features: \"out_features\" is -1"));
   CHECK(says(text, "m.json:7: layers[2].bias: \"bias\" must be true or false"));
   CHECK(says(text, "m.json:8: layers[3].from"));
   CHECK(says(text,
-             "layer \"e\" (conv2d) wants an input of shape "
+             "layer \"e\" (conv2d) needs an input of shape "
              "channelsxheightxwidth, not 8"));
-  CHECK(says(text, "lacks {i}"));
-  CHECK(says(text, "a block must have layers"));
+  CHECK(says(text, "must contain {i}"));
+  CHECK(says(text, "a block needs at least one layer"));
   CHECK_FALSE(text.find("layers[6]") != std::string::npos);
 }
 
@@ -157,18 +157,18 @@ TEST_CASE("shapes that do not fit are named, both of them") {
              "needs a weight of shape 4x4, but \"a.weight\" has shape 4x8"));
   CHECK(says(file_refusal(file_of(
                  R"({"name": "l", "kind": "mse", "from": ["x", "target"]})")),
-             "wants float32 numbers in input 1, which has int64 in shape 1"));
+             "needs float32 numbers in input 1, which has int64 of shape 1"));
 }
 
-TEST_CASE("what nobody uses is refused") {
+TEST_CASE("unused layers and inputs are rejected") {
   CHECK(
       says(file_refusal(file_of(
                R"({"name": "a", "kind": "relu"}, {"name": "b", "kind": "relu"},
                    {"name": "l", "kind": "cross_entropy",
                     "from": ["a", "target"]})")),
-           "\"b\" is used by no layer"));
+           "\"b\" is not used by any layer"));
   CHECK(says(file_refusal(file_of(R"({"name": "a", "kind": "relu"})")),
-             "input \"target\" is used by no layer"));
+             "input \"target\" is not used by any layer"));
 }
 
 TEST_CASE("sizes are limited, so that no file takes the memory") {
@@ -177,9 +177,9 @@ TEST_CASE("sizes are limited, so that no file takes the memory") {
   };
   const std::string relu = R"({"name": "r", "kind": "relu"})";
   CHECK(says(file_refusal(file_of(block(relu) + ", " + relu)),
-             "at most 100000 layers"));
+             "the limit of 100000 layers"));
   CHECK(says(file_refusal(file_of(block(block(block(relu))))),
-             "at most 100000 layers"));
+             "the limit of 100000 layers"));
   CHECK(says(file_refusal(file_of(R"({"name": "a", "kind": "linear",
                                 "out_features": 1073741824},
                    {"name": "b", "kind": "linear",
@@ -189,8 +189,8 @@ TEST_CASE("sizes are limited, so that no file takes the memory") {
                  R"({"repeat": 90000, "name": "b{i}", "layers": [
                      {"name": "a", "kind": "linear",
                       "out_features": 1000000}]})")),
-             "brings the model over"));
-  CHECK(says(file_refusal(std::string(9 << 20, ' ')), "at most"));
+             "makes the model larger than"));
+  CHECK(says(file_refusal(std::string(9 << 20, ' ')), "the limit for"));
   std::string many;
   for (int i = 0; i < 1'000'000; ++i) many += "{i}";
   CHECK(says(file_refusal(file_of(R"({"repeat": 100000, "name": ")" + many +
@@ -198,7 +198,7 @@ TEST_CASE("sizes are limited, so that no file takes the memory") {
              "is too long"));
 }
 
-TEST_CASE("damaged files are refused, never worse") {
+TEST_CASE("damaged files are rejected") {
   const std::string good = to_text(*zoo_model("transformer:layers=2"));
   for (int part = 0; part < 64; ++part)
     CHECK_FALSE(parse_model(good.substr(0, good.size() * part / 64), "m").ok());

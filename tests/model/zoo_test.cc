@@ -154,7 +154,8 @@ TEST_CASE("a wrong name or setting is refused with the nearest") {
   CHECK(refused("gpt:layer=3").find("\"layers\"") != std::string::npos);
   CHECK(refused("gpt:layers").find("key=value") != std::string::npos);
   CHECK(refused("gpt:layers=0").find("between 1 and") != std::string::npos);
-  CHECK(refused("gpt:layers=2,layers=3").find("twice") != std::string::npos);
+  CHECK(refused("gpt:layers=2,layers=3").find("duplicate") !=
+        std::string::npos);
   CHECK(refused("gpt:heads=7").find("768") != std::string::npos);
   CHECK(refused("gpt2:seq=2048").find("2048x768") != std::string::npos);
   CHECK(refused("vgg16:image=8").find("does not fit") != std::string::npos);

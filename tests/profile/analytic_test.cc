@@ -47,7 +47,7 @@ Answer run(const std::string& arguments) {
 
 }  // namespace
 
-TEST_CASE("each time is the longer of compute and traffic, plus a start") {
+TEST_CASE("each time is the longer of compute and memory, plus overhead") {
   const Model model = model_of("vgg16");
   const DeviceKind v100 = kind_of("V100");
   const Profile profile = profile_of(model, "V100", {32});
@@ -61,7 +61,7 @@ TEST_CASE("each time is the longer of compute and traffic, plus a start") {
     }
     const double computing = cost.forward.value() * 32 / 12.6e12;
     const double moving =
-        static_cast<double>(cost.traffic.at(32).value()) / (0.8 * 900e9);
+        static_cast<double>(cost.memory_traffic.at(32).value()) / (0.8 * 900e9);
     bound_by_compute += computing > moving;
     CHECK(rows[i].forward.value() ==
           doctest::Approx(5e-6 + std::max(computing, moving)));
@@ -154,7 +154,7 @@ TEST_CASE("an FPGA has a table for DDR and one for what fits on chip") {
   CHECK(!fits_on_chip(kind_of("V100"), Bytes(0)));
 }
 
-TEST_CASE("what cannot be estimated is refused") {
+TEST_CASE("what cannot be estimated is rejected") {
   const Model model = model_of("lenet");
   const std::vector<DeviceKind> kinds{kind_of("V100")};
   CHECK(!analytic_profile(model, kinds, std::vector<int>{}));

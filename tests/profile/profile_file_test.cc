@@ -1,4 +1,4 @@
-// Profile files that are refused: with line, key path and all faults at once.
+// Profile files with errors: line, key path, and all errors at once.
 
 #include <doctest/doctest.h>
 
@@ -48,7 +48,7 @@ void check_refused(const std::string& text,
 
 }  // namespace
 
-TEST_CASE("a short file that a person would write is read") {
+TEST_CASE("a short file as a person would write it is read") {
   const auto profile = parse_profile(kSample, "p.json");
   REQUIRE(profile);
   CHECK(profile->num_layers() == 2);
@@ -57,36 +57,37 @@ TEST_CASE("a short file that a person would write is read") {
   CHECK(profile->layers[0].parameters == std::vector{ParameterId(0)});
 }
 
-TEST_CASE("refusals name the line, the key path and the way out") {
+TEST_CASE("errors name the line and the key path, and give a hint") {
   check_refused("", {"p.json"});
   check_refused("[]", {"expected an object"});
   check_refused(sample_with("pipewright/profile", "pipewright/plan"),
                 {"p.json:2", "format"});
   check_refused(sample_with("\"version\": 1", "\"version\": 2"), {"version 2"});
-  check_refused(sample_with("\"inputs\": [\"a\"]", "\"inputs\": [\"b\"]"),
-                {"p.json:8", "layers[1].inputs[0]", "no layer \"b\" before"});
+  check_refused(
+      sample_with("\"inputs\": [\"a\"]", "\"inputs\": [\"b\"]"),
+      {"p.json:8", "layers[1].inputs[0]", "no layer \"b\" is defined before"});
   check_refused(sample_with("[\"w\"]", "[\"v\"]"), {"no parameter \"v\""});
   check_refused(sample_with("\"name\": \"b\"", "\"name\": \"a\""),
-                {"\"a\" is used twice"});
-  check_refused(sample_with("[16, 16]", "[16]"), {"1 figures for 2 layers"});
+                {"duplicate name \"a\""});
+  check_refused(sample_with("[16, 16]", "[16]"), {"1 numbers for 2 layers"});
   check_refused(sample_with("[16, 16]", "[16, -1]"),
                 {"sizes[0].output_bytes[1]", "-1 is not between"});
   check_refused(sample_with("[16, 16]", "[16, 99999999999999999]"),
                 {"is not between"});
   check_refused(sample_with("[true]", "[true, false]"), {"2 entries for 1"});
   check_refused(sample_with("\"kind\": \"relu\"", "\"kinds\": \"relu\""),
-                {"\"kind\" is missing", "there is \"kinds\""});
+                {"missing key \"kind\"", "found \"kinds\""});
   check_refused(sample_with(", \"split_is_estimated\": true", ""),
                 {"set origin.split_is_estimated"});
   check_refused(sample_with("\"microbatch\": 4, \"forward", "\"forward"),
-                {"\"microbatch\" is missing"});
+                {"missing key \"microbatch\""});
   check_refused(sample_with("\"sizes\": [",
                             "\"sizes\": [{\"microbatch\": 4, "
                             "\"output_bytes\": [1, 1]}, "),
-                {"microbatch 4 was given above"});
+                {"duplicate microbatch size 4"});
 }
 
-TEST_CASE("all faults of a file come at once") {
+TEST_CASE("all errors of a file are reported at once") {
   std::string text = sample_with("[16, 16]", "[16, \"x\"]");
   text.replace(text.find("[1, 0.5]"), 8, "[1, -5]");
   text.replace(text.find("\"bytes\""), 7, "\"byte\"");
@@ -95,7 +96,7 @@ TEST_CASE("all faults of a file come at once") {
   CHECK(refused.error().others.size() == 3);  // missing and unknown key, too
 }
 
-TEST_CASE("truncated and mutated files are refused or read, never worse") {
+TEST_CASE("truncated and mutated files are rejected or read") {
   for (std::size_t length = 0; length + 1 < kSample.size(); ++length)
     CHECK(!parse_profile(kSample.substr(0, length), "p.json"));
   std::mt19937 random(3);

@@ -61,8 +61,7 @@ Profile random_profile(std::mt19937& random) {
         LayerTimes times{random_time(random), random_time(random),
                          random_time(random), random_time(random)};
         if (by_rule)
-          set_backward(times, random_time(random),
-                       profile.layers[static_cast<std::size_t>(i)]);
+          set_backward(times, random_time(random), profile.layers[i]);
         profile.times[kind][microbatch].push_back(times);
       }
   }
@@ -110,7 +109,7 @@ TEST_CASE("parameter bytes count a tied parameter once in the whole") {
   CHECK(profile.parameter_bytes() == Bytes(480));
 }
 
-TEST_CASE("figures between two microbatch sizes lie on the line") {
+TEST_CASE("numbers between two microbatch sizes are interpolated") {
   const Profile profile = small_profile();
   const auto times = times_at(profile, "cpu", 6);
   REQUIRE(times);
@@ -122,7 +121,7 @@ TEST_CASE("figures between two microbatch sizes lie on the line") {
   CHECK((*sizes)[0] == LayerSizes{Bytes(40), Bytes(2), Bytes(2)});
 }
 
-TEST_CASE("outside the profiled sizes is refused unless asked for") {
+TEST_CASE("extrapolation must be requested") {
   const Profile profile = small_profile();
   for (int microbatch : {1, 11}) {
     const auto refused = times_at(profile, "cpu", microbatch);
@@ -154,7 +153,7 @@ TEST_CASE("below the smallest size lies between proportion and that size") {
   CHECK(forward() == tables[2][0].forward / 2);
 }
 
-TEST_CASE("an unknown device kind is answered with the nearest") {
+TEST_CASE("an unknown device kind suggests the nearest") {
   const auto refused = times_at(small_profile(), "cpus", 2);
   REQUIRE(!refused);
   CHECK(refused.error().hint == "did you mean \"cpu\"?");
@@ -188,7 +187,7 @@ TEST_CASE("interpolation: exact at the points, monotone between them") {
   }
 }
 
-TEST_CASE("check names every fault") {
+TEST_CASE("check() reports every error") {
   CHECK(small_profile().check("file"));
   Profile profile = small_profile();
   profile.layers[1].inputs = {LayerId(1)};

@@ -8,6 +8,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/simulate/simulate.h"
+#include "pipewright/timeline/bottleneck.h"
 #include "pipewright/timeline/chrome_trace.h"
 #include "pipewright/timeline/critical_path.h"
 #include "pipewright/timeline/svg.h"
@@ -49,11 +50,10 @@ TEST_CASE("eight workers by sixteen microbatches fit 80 columns exactly") {
   // Every forward of every row is there.
   for (int w = 0; w < 8; ++w)
     for (char digit : std::string("0123456789abcdef"))
-      CHECK(lines[static_cast<std::size_t>(w)].find(digit, 2) !=
-            std::string_view::npos);
+      CHECK(lines[w].find(digit, 2) != std::string_view::npos);
 }
 
-TEST_CASE("of a long run the beginning is drawn, and this is said") {
+TEST_CASE("of a long run the beginning is drawn, with a note") {
   const Run far = run(one_f_one_b(4, 200), 1, 2, 0.25);
   const std::string text = draw(far.timeline, {80, false});
   CHECK(text.find("the first ") != std::string::npos);
@@ -126,7 +126,7 @@ TEST_CASE("the critical path covers the run and names the slowest") {
   }
 }
 
-TEST_CASE("a slow link is what is waited for") {
+TEST_CASE("a slow link is the bottleneck") {
   Run two = run(gpipe(2, 10), 1, 1, 0);
   Costs costs = even_costs(two.program, 1, 1, 0);
   two.program.transfers[0].bytes = Bytes(100);
@@ -136,7 +136,7 @@ TEST_CASE("a slow link is what is waited for") {
             .starts_with("link 0 to 1 is the bottleneck: "));
 }
 
-TEST_CASE("the JSON has the figures") {
+TEST_CASE("the JSON has the numbers") {
   const Json json = to_json(run(one_f_one_b(4, 8), 1, 2, 0).timeline);
   CHECK(json.find("step_seconds")->to_line() == "33.0");
   CHECK(json.find("devices")->if_array()->size() == 4);

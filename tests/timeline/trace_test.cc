@@ -119,7 +119,7 @@ TEST_CASE("lanes are named, in order of time, and do not overlap") {
   CHECK(computes == 4 * 6 * 2 * 2);
 }
 
-TEST_CASE("every transfer is one flow from a send to a receive") {
+TEST_CASE("every transfer is one arrow from a send to a receive") {
   const Made one = made();
   const ReadTrace trace = read(chrome_trace(one.program, one.timeline));
   CHECK(trace.starts.size() == 2 * 3 * 6 * 2);
@@ -153,8 +153,7 @@ TEST_CASE("memory counters rise to the peak and come back") {
         [](const auto& a, const auto& b) { return a.first < b.first; }));
     double most = 0;
     for (const auto& [time, bytes] : points) most = std::max(most, bytes);
-    const MemoryUse& peak =
-        one.timeline.workers[static_cast<std::size_t>(worker)].peak;
+    const MemoryUse& peak = one.timeline.workers[worker].peak;
     CHECK(most <= static_cast<double>(peak.total().value()));
     CHECK(most > 7);
     CHECK(points.front().second >= 7);

@@ -1,5 +1,5 @@
-// Kinds that work element by element, and softmax: the output has the input's
-// shape. A transcendental function counts as 4 FLOP.
+// Elementwise kinds, and softmax: the output has the input's shape. A
+// transcendental function counts as 4 FLOP.
 
 #include "pipewright/model/kinds/kind_list.h"
 
@@ -46,7 +46,7 @@ void softmax_cost(const LayerFacts& facts, LayerCost& cost) {
 void dropout_cost(const LayerFacts& facts, LayerCost& cost) {
   flops_per_element(facts, 2, 2, cost);
   cost.keeps_private.per_sample = Bytes(facts.output_elements());
-  cost.traffic.per_sample += cost.keeps_private.per_sample;
+  cost.memory_traffic.per_sample += cost.keeps_private.per_sample;
 }
 
 KindRule element_kind(LayerKind kind, const char* name,
@@ -62,7 +62,7 @@ KindRule element_kind(LayerKind kind, const char* name,
 
 Result<LayerForm> softmax_form(const Attributes&, const Inputs& inputs) {
   if (inputs[0].shape.empty())
-    return malformed("wants an input of shape ...xclasses, not a scalar");
+    return malformed("needs an input of shape ...xclasses, not a scalar");
   return LayerForm{inputs[0].shape, {}};
 }
 
@@ -101,7 +101,7 @@ KindRule softmax_kind() {
 }
 
 // Sets elements to 0 with probability `rate` and scales the others by
-// 1 / (1 - rate). Keeps a mask of a byte an element.
+// 1 / (1 - rate). Keeps a mask of one byte per element.
 KindRule dropout_kind() {
   return element_kind(LayerKind::Dropout, "dropout", dropout_cost,
                       {{.name = "rate",

@@ -1,4 +1,4 @@
-// Kinds over images {channels, height, width}: conv2d and the pools.
+// Kinds for images {channels, height, width}: conv2d and pooling.
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ namespace {
 
 Result<void> check_image(const Shape& in) {
   if (in.size() == 3) return {};
-  return malformed("wants an input of shape channelsxheightxwidth, not " +
+  return malformed("needs an input of shape channelsxheightxwidth, not " +
                    to_text(in));
 }
 
@@ -28,30 +28,30 @@ Window pool_window(const Attributes& attributes) {
           flag(attributes, "ceil")};
 }
 
-// Places of the window along one side. Rounding up (ceil) adds a last one that
-// reaches beyond the image, but none that starts behind image and left padding,
+// The number of window positions along one side. With ceil, a last window may
+// reach beyond the image, but must start within the image or its left padding,
 // as in ATen.
-std::int64_t num_places(std::int64_t side, const Window& window,
-                        std::size_t axis) {
+std::int64_t num_windows(std::int64_t side, const Window& window,
+                         std::size_t axis) {
   const std::int64_t stride = window.stride[axis];
   const std::int64_t padding = window.padding[axis];
   const std::int64_t reach =
       window.dilation[axis] * (window.kernel[axis] - 1) + 1;
-  const std::int64_t room = side + 2 * padding - reach;
-  if (room < 0) return 0;
-  std::int64_t places = room / stride + 1;
-  if (window.ceil && room % stride != 0 && places * stride < side + padding)
-    ++places;
-  return places;
+  const std::int64_t range = side + 2 * padding - reach;
+  if (range < 0) return 0;
+  std::int64_t windows = range / stride + 1;
+  if (window.ceil && range % stride != 0 && windows * stride < side + padding)
+    ++windows;
+  return windows;
 }
 
-Result<Shape> slid(const Shape& in, const Window& window,
-                   std::int64_t out_channels) {
-  Shape out{out_channels, num_places(in[1], window, 0),
-            num_places(in[2], window, 1)};
+Result<Shape> window_output(const Shape& in, const Window& window,
+                            std::int64_t out_channels) {
+  Shape out{out_channels, num_windows(in[1], window, 0),
+            num_windows(in[2], window, 1)};
   if (out[1] < 1 || out[2] < 1)
-    return malformed("its kernel of " + to_text(window.kernel) +
-                     " does not fit into its input of shape " + to_text(in) +
+    return malformed("has a kernel of " + to_text(window.kernel) +
+                     ", which does not fit its input of shape " + to_text(in) +
                      " with padding " + to_text(window.padding));
   return out;
 }
@@ -64,8 +64,8 @@ Result<LayerForm> conv2d_form(const Attributes& attributes,
   const std::int64_t channels = integer(attributes, "out_channels");
   if (in[0] % groups != 0 || channels % groups != 0)
     return malformed("has " + std::to_string(groups) +
-                     " groups, which divide not both the channels of its "
-                     "input of shape " +
+                     " groups, which must divide the channels of its input of "
+                     "shape " +
                      to_text(in) + " and its " + std::to_string(channels) +
                      " out_channels");
   const Shape& kernel = pair(attributes, "kernel");
@@ -73,7 +73,7 @@ Result<LayerForm> conv2d_form(const Attributes& attributes,
                       pair(attributes, "padding"),
                       pair(attributes, "dilation")};
   LayerForm form;
-  PIPEWRIGHT_TRY(form.output, slid(in, window, channels));
+  PIPEWRIGHT_TRY(form.output, window_output(in, window, channels));
   form.parameters = {
       {"weight", {channels, in[0] / groups, kernel[0], kernel[1]}}};
   if (flag(attributes, "bias")) form.parameters.push_back({"bias", {channels}});
@@ -99,10 +99,11 @@ Result<LayerForm> pool_form(const Attributes& attributes,
   const Window window = pool_window(attributes);
   for (std::size_t axis : {0, 1})
     if (2 * window.padding[axis] > window.kernel[axis])
-      return malformed("its padding of " + to_text(window.padding) +
-                       " is over half its kernel of " + to_text(window.kernel));
+      return malformed("has a padding of " + to_text(window.padding) +
+                       ", more than half its kernel of " +
+                       to_text(window.kernel));
   LayerForm form;
-  PIPEWRIGHT_TRY(form.output, slid(in, window, in[0]));
+  PIPEWRIGHT_TRY(form.output, window_output(in, window, in[0]));
   return form;
 }
 
@@ -115,7 +116,7 @@ void max_pool_cost(const LayerFacts& facts, LayerCost& cost) {
   const Bytes indices = facts.output_elements() * size_of(NumberType::Int64);
   cost.forward = Flops(out * window_elements(facts));
   cost.backward_input = Flops(out);
-  cost.traffic.per_sample += indices;
+  cost.memory_traffic.per_sample += indices;
   cost.keeps_private.per_sample = indices;
 }
 
@@ -133,10 +134,10 @@ Result<LayerForm> adaptive_form(const Attributes& attributes,
   return LayerForm{{in[0], size[0], size[1]}, {}};
 }
 
-// Windows that overlap when the sizes do not divide count as if they did.
+// As if the windows did not overlap, which they do if the sizes do not divide.
 void adaptive_cost(const LayerFacts& facts, LayerCost& cost) {
-  const auto most = std::max(facts.input_elements(), facts.output_elements());
-  cost.forward = Flops(static_cast<double>(most) +
+  const auto larger = std::max(facts.input_elements(), facts.output_elements());
+  cost.forward = Flops(static_cast<double>(larger) +
                        static_cast<double>(facts.output_elements()));
   cost.backward_input = cost.forward;
 }
@@ -186,8 +187,8 @@ KindRule conv2d_kind() {
           .cost = conv2d_cost};
 }
 
-// Keeps where in its input each maximum lay (int64); of the input itself
-// backward asks only the shape.
+// Keeps the index of each maximum (int64); of the input, backward needs only
+// the shape.
 KindRule max_pool_kind() {
   return {.kind = LayerKind::MaxPool,
           .name = "max_pool",
@@ -197,8 +198,8 @@ KindRule max_pool_kind() {
           .cost = max_pool_cost};
 }
 
-// Padding counts in the mean. Keeps nothing: backward asks for the input's
-// shape, not its values.
+// Padding counts in the mean. Keeps nothing: backward needs only the input's
+// shape.
 KindRule avg_pool_kind() {
   return {.kind = LayerKind::AvgPool,
           .name = "avg_pool",
@@ -208,7 +209,7 @@ KindRule avg_pool_kind() {
           .cost = avg_pool_cost};
 }
 
-// To `size`, whatever the input's. Keeps nothing, as avg_pool.
+// The output has `size`, whatever the input has. Keeps nothing, like avg_pool.
 KindRule adaptive_avg_pool_kind() {
   return {.kind = LayerKind::AdaptiveAvgPool,
           .name = "adaptive_avg_pool",

@@ -1,12 +1,12 @@
-// Kinds that only arrange or sum what others computed: flatten, add, concat,
-// select. None learns or keeps anything; gradients pass through them.
+// Kinds that rearrange or add tensors: flatten, add, concat, select. They have
+// no parameters and keep nothing.
 
 #include "pipewright/model/kinds/kind_list.h"
 
 namespace pipewright {
 namespace {
 
-constexpr int kMostInputs = 1000;
+constexpr int kMaxInputs = 1000;
 
 Result<LayerForm> flatten_form(const Attributes&, const Inputs& inputs) {
   return LayerForm{{num_elements(inputs[0].shape)}, {}};
@@ -14,7 +14,7 @@ Result<LayerForm> flatten_form(const Attributes&, const Inputs& inputs) {
 
 // No kernel runs.
 void flatten_cost(const LayerFacts&, LayerCost& cost) {
-  cost.traffic = {};
+  cost.memory_traffic = {};
   cost.output_is_view = true;
   cost.passes_gradient = true;
 }
@@ -36,7 +36,7 @@ void add_cost(const LayerFacts& facts, LayerCost& cost) {
 
 Result<LayerForm> concat_form(const Attributes& attributes,
                               const Inputs& inputs) {
-  const auto axis = static_cast<std::size_t>(integer(attributes, "axis"));
+  const std::size_t axis = integer(attributes, "axis");
   Shape out = inputs[0].shape;
   if (axis >= out.size())
     return malformed("has axis " + std::to_string(axis) +
@@ -54,7 +54,7 @@ Result<LayerForm> concat_form(const Attributes& attributes,
   return LayerForm{out, {}};
 }
 
-void no_more_cost(const LayerFacts&, LayerCost&) {}
+void concat_cost(const LayerFacts&, LayerCost&) {}
 
 Result<LayerForm> select_form(const Attributes& attributes,
                               const Inputs& inputs) {
@@ -68,12 +68,12 @@ Result<LayerForm> select_form(const Attributes& attributes,
 }
 
 void select_cost(const LayerFacts&, LayerCost& cost) {
-  cost.traffic.per_sample = 2 * cost.output.per_sample;
+  cost.memory_traffic.per_sample = 2 * cost.output.per_sample;
 }
 
 }  // namespace
 
-// To one dimension. The output is the input's storage.
+// To one dimension. The output is a view of the input.
 KindRule flatten_kind() {
   return {.kind = LayerKind::Flatten,
           .name = "flatten",
@@ -88,28 +88,28 @@ KindRule add_kind() {
   return {.kind = LayerKind::Add,
           .name = "add",
           .inputs = {InputType::Floating},
-          .max_inputs = kMostInputs,
+          .max_inputs = kMaxInputs,
           .min_inputs = 2,
           .attributes = {},
           .form = add_form,
           .cost = add_cost};
 }
 
-// Along `axis`, counted without the batch dimension: 0 are the channels.
+// Along `axis`, counted without the batch dimension: 0 is the channels.
 KindRule concat_kind() {
   return {
       .kind = LayerKind::Concat,
       .name = "concat",
       .inputs = {InputType::Floating},
-      .max_inputs = kMostInputs,
+      .max_inputs = kMaxInputs,
       .min_inputs = 2,
       .attributes = {{.name = "axis", .fallback = std::int64_t{0}, .max = 7}},
       .form = concat_form,
-      .cost = no_more_cost};
+      .cost = concat_cost};
 }
 
-// One entry of the first dimension, as the first position of a sequence. A
-// copy, so that what crosses a cut behind it is small.
+// One entry of the first dimension, such as the first position of a sequence. A
+// copy, so that little crosses a cut after it.
 KindRule select_kind() {
   return {.kind = LayerKind::Select,
           .name = "select",

@@ -1,15 +1,15 @@
-// Every kind's rule, by the file that holds it. For kinds.cc, which lists them,
-// and those files.
+// The rules of the built-in kinds, by the file that defines each. For kinds.cc,
+// which lists them, and for those files.
 
 #pragma once
 
-#include "pipewright/model/kinds.h"
+#include "pipewright/model/kind_rule.h"
 
 namespace pipewright {
 
-using Inputs = std::vector<TensorForm>;  // what a layer is given
+using Inputs = std::vector<TensorForm>;  // of a layer
 
-// tables.cc: products with a weight, and look-ups
+// tables.cc: linear layers and lookups
 KindRule linear_kind();
 KindRule embedding_kind();
 KindRule positional_kind();
@@ -24,7 +24,7 @@ KindRule adaptive_avg_pool_kind();
 KindRule batch_norm_kind();
 KindRule layer_norm_kind();
 
-// activations.cc: element by element, and softmax
+// activations.cc: elementwise, and softmax
 KindRule relu_kind();
 KindRule gelu_kind();
 KindRule tanh_kind();
@@ -32,7 +32,7 @@ KindRule sigmoid_kind();
 KindRule softmax_kind();
 KindRule dropout_kind();
 
-// joints.cc: nothing learned, nothing kept
+// joints.cc: no parameters
 KindRule flatten_kind();
 KindRule add_kind();
 KindRule concat_kind();

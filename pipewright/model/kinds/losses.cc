@@ -1,5 +1,5 @@
-// Kinds that end a model: cross_entropy and mse. Their second input is the
-// target, a model input; the output is one number, the mean over the
+// Losses, the last layer of a model: cross_entropy and mse. The second input is
+// the target, a model input; the output is one number, the mean over the
 // microbatch.
 
 #include "pipewright/model/kinds/kind_list.h"
@@ -11,7 +11,7 @@ Result<LayerForm> cross_entropy_form(const Attributes&, const Inputs& inputs) {
   const Shape& in = inputs[0].shape;
   const Shape& target = inputs[1].shape;
   if (in.empty() || Shape(in.begin(), in.end() - 1) != target)
-    return malformed("wants inputs of shape ...xclasses and ..., not " +
+    return malformed("needs inputs of shape ...xclasses and ..., not " +
                      to_text(in) + " and " + to_text(target));
   return LayerForm{{}, {}};
 }
@@ -19,8 +19,8 @@ Result<LayerForm> cross_entropy_form(const Attributes&, const Inputs& inputs) {
 void one_number(const LayerFacts& facts, LayerCost& cost) {
   const Bytes number(facts.number_bytes());
   cost.output = {number, Bytes(0)};
-  cost.traffic.fixed += number;
-  cost.traffic.per_sample -= number;
+  cost.memory_traffic.fixed += number;
+  cost.memory_traffic.per_sample -= number;
 }
 
 // Forward: log-softmax (8) and the target's entry. Backward: the probabilities
@@ -34,12 +34,12 @@ void cross_entropy_cost(const LayerFacts& facts, LayerCost& cost) {
       Bytes(facts.input_elements() * facts.number_bytes());
   cost.keeps_input[1] = true;
   cost.keeps_private.per_sample = log_probabilities;
-  cost.traffic.per_sample += log_probabilities;
+  cost.memory_traffic.per_sample += log_probabilities;
 }
 
 Result<LayerForm> mse_form(const Attributes&, const Inputs& inputs) {
   if (inputs[0].shape != inputs[1].shape)
-    return malformed("wants inputs of one shape, not " +
+    return malformed("needs inputs of one shape, not " +
                      to_text(inputs[0].shape) + " and " +
                      to_text(inputs[1].shape));
   return LayerForm{{}, {}};

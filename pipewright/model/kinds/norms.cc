@@ -1,7 +1,7 @@
 // Kinds that normalise: batch_norm and layer_norm.
 //
-// FLOPs an element: forward takes mean (1), variance (3), normalising (2) and
-// scale and shift (2); the weights' gradients normalise anew (2) and sum twice
+// FLOPs per element: forward takes mean (1), variance (3), normalising (2) and
+// scale and shift (2); the weights' gradients normalise again (2) and sum twice
 // (3); the input's combines gradient, value and the two sums (6).
 
 #include <algorithm>
@@ -27,13 +27,13 @@ Result<LayerForm> batch_norm_form(const Attributes&, const Inputs& inputs) {
   const Shape& in = inputs[0].shape;
   if (in.size() != 1 && in.size() != 3)
     return malformed(
-        "wants an input of shape channelsxheightxwidth or features, not " +
+        "needs an input of shape channelsxheightxwidth or features, not " +
         to_text(in));
   return scaled_form(in, in[0]);
 }
 
-// Mean and inverse deviation of the microbatch: a pair a channel, in 4 bytes
-// at least.
+// Mean and inverse deviation over the microbatch: one pair per channel, at
+// least 4 bytes each.
 void batch_norm_cost(const LayerFacts& facts, LayerCost& cost) {
   norm_flops(facts, cost);
   const std::int64_t bytes = std::max<std::int64_t>(4, facts.number_bytes());
@@ -43,7 +43,7 @@ void batch_norm_cost(const LayerFacts& facts, LayerCost& cost) {
 Result<LayerForm> layer_norm_form(const Attributes&, const Inputs& inputs) {
   const Shape& in = inputs[0].shape;
   if (in.empty())
-    return malformed("wants an input of shape ...xfeatures, not a scalar");
+    return malformed("needs an input of shape ...xfeatures, not a scalar");
   return scaled_form(in, in.back());
 }
 
@@ -64,9 +64,9 @@ SettingRule epsilon_rule(double fallback) {
 
 }  // namespace
 
-// Over the microbatch and the places of each channel. Keeps its input and the
+// Over the microbatch and the pixels of each channel. Keeps its input and the
 // batch's mean and inverse deviation. The running statistics are not trained:
-// they are state of the execution, updated with `momentum`.
+// they are runtime state, updated with `momentum`.
 KindRule batch_norm_kind() {
   return {.kind = LayerKind::BatchNorm,
           .name = "batch_norm",

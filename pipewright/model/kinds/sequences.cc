@@ -1,4 +1,4 @@
-// Kinds over sequences {positions, features}: attention and lstm.
+// Kinds for sequences {positions, features}: attention and lstm.
 
 #include "pipewright/model/kinds/kind_list.h"
 
@@ -13,8 +13,8 @@ struct AttentionSizes {
   std::int64_t value_features = 0;  // of a value, so of the output
 };
 
-// One packed input, query and packed pair, or all three apart; no division by
-// a wrong number of features goes unnoticed because attention_form() checks.
+// One packed input, query and packed pair, or all three separately.
+// attention_form() checks that the features divide evenly.
 AttentionSizes attention_sizes(const Inputs& inputs) {
   const Shape& first = inputs.front().shape;
   const Shape& last = inputs.back().shape;
@@ -43,10 +43,11 @@ Result<LayerForm> attention_form(const Attributes& attributes,
                                  const Inputs& inputs) {
   if (!attention_inputs_fit(inputs))
     return malformed(
-        "its inputs of shapes " + shapes_text(inputs) + " do not fit", "",
-        "give positionsx3features (query, key and value side by side), or a "
-        "query positionsxfeatures and key and value side by side, or query, "
-        "key and value");
+        "has inputs of shapes " + shapes_text(inputs) + ", which do not fit",
+        "",
+        "possible inputs: query, key and value in one tensor "
+        "positionsx3features; or the query, and key and value in one tensor; "
+        "or all three separately");
   const AttentionSizes sizes = attention_sizes(inputs);
   const std::int64_t heads = integer(attributes, "heads");
   if (sizes.features % heads != 0 || sizes.value_features % heads != 0)
@@ -60,11 +61,11 @@ Result<LayerForm> attention_form(const Attributes& attributes,
   if (!checked_elements({heads, sizes.queries, sizes.keys}))
     return malformed("has scores of shape " +
                      to_text(Shape{heads, sizes.queries, sizes.keys}) +
-                     ", more than " + std::to_string(kMostElements));
+                     ", more than " + std::to_string(kMaxElements));
   return LayerForm{{sizes.queries, sizes.value_features}, {}};
 }
 
-// Products with the causal half masked out count in full, as they are computed.
+// Causally masked products count in full, because they are computed.
 void attention_cost(const LayerFacts& facts, LayerCost& cost) {
   const AttentionSizes sizes = attention_sizes(facts.inputs);
   const std::int64_t scores =
@@ -80,7 +81,7 @@ void attention_cost(const LayerFacts& facts, LayerCost& cost) {
   if (real(facts.attributes, "dropout") > 0)
     cost.keeps_private.per_sample += Bytes(scores);
   // Scores are written, normalised and read again.
-  cost.traffic.per_sample += Bytes(4 * scores * facts.number_bytes());
+  cost.memory_traffic.per_sample += Bytes(4 * scores * facts.number_bytes());
 }
 
 struct LstmSizes {
@@ -96,7 +97,7 @@ LstmSizes lstm_sizes(const Attributes& attributes, const Inputs& inputs) {
 Result<LayerForm> lstm_form(const Attributes& attributes,
                             const Inputs& inputs) {
   if (inputs[0].shape.size() != 2)
-    return malformed("wants an input of shape positionsxfeatures, not " +
+    return malformed("needs an input of shape positionsxfeatures, not " +
                      to_text(inputs[0].shape));
   const LstmSizes sizes = lstm_sizes(attributes, inputs);
   const std::int64_t gates = 4 * sizes.hidden;
@@ -117,8 +118,8 @@ Result<LayerForm> lstm_form(const Attributes& attributes,
   return form;
 }
 
-// The way back through time goes through weight_hh. It is counted with the
-// input's gradient, or with the weights' where the input needs none.
+// Backpropagation through time uses weight_hh. It is counted with the input's
+// gradient, or with the weights' gradient if the input needs none.
 void lstm_cost(const LayerFacts& facts, LayerCost& cost) {
   const LstmSizes sizes = lstm_sizes(facts.attributes, facts.inputs);
   const std::int64_t steps = facts.inputs[0].shape[0];
@@ -144,7 +145,7 @@ void lstm_cost(const LayerFacts& facts, LayerCost& cost) {
   cost.keeps_private.per_sample =
       Bytes(facts.output_elements() * (gates_and_cells + inner_outputs) *
             facts.number_bytes());
-  cost.traffic.per_sample += cost.keeps_private.per_sample;
+  cost.memory_traffic.per_sample += cost.keeps_private.per_sample;
 }
 
 SettingRule flag_rule(const std::string& name) {
@@ -153,13 +154,13 @@ SettingRule flag_rule(const std::string& name) {
 
 }  // namespace
 
-// softmax(Q K^T / sqrt(features of a head)) V over heads, of what linear layers
-// projected before: attention itself has no parameters, so that self-attention,
-// cross-attention and every way to lay out the projections are the same kind.
-// Inputs: query, key and value side by side; or the query, and key and value
-// side by side; or all three. Keeps its inputs and the probabilities (heads x
-// queries x keys), with dropout also its mask of a byte each, so that backward
-// computes nothing again.
+// softmax(Q K^T / sqrt(features of a head)) V over heads. Linear layers before
+// it do the projections: attention itself has no parameters, so that
+// self-attention and cross-attention are the same kind. Inputs: query, key and
+// value in one tensor; or the query, and key and value in one tensor; or all
+// three separately. Keeps its inputs and the probabilities (heads x queries x
+// keys), with dropout also a mask of one byte each, so that backward recomputes
+// nothing.
 KindRule attention_kind() {
   return {.kind = LayerKind::Attention,
           .name = "attention",
@@ -177,10 +178,10 @@ KindRule attention_kind() {
           .cost = attention_cost};
 }
 
-// ATen's: gates in the order input, forget, cell, output; two biases; first
-// states zero; the output of the last layer at every position, both directions
-// side by side. Keeps its input and output, each cell's four gates and state,
-// and what the inner layers put out.
+// As in ATen: gates in the order input, forget, cell, output; two biases;
+// initial states are zero; the output is that of the last layer at every
+// position, both directions concatenated. Keeps its input and output, each
+// cell's four gates and state, and the outputs of the inner layers.
 KindRule lstm_kind() {
   return {.kind = LayerKind::Lstm,
           .name = "lstm",

@@ -1,4 +1,4 @@
-// Kinds that multiply with a weight or look rows up in one: linear, embedding,
+// Kinds that multiply by a weight or look up its rows: linear, embedding,
 // positional.
 
 #include "pipewright/model/kinds/kind_list.h"
@@ -10,7 +10,7 @@ Result<LayerForm> linear_form(const Attributes& attributes,
                               const Inputs& inputs) {
   const Shape& in = inputs[0].shape;
   if (in.empty())
-    return malformed("wants an input of shape ...xfeatures, not a scalar");
+    return malformed("needs an input of shape ...xfeatures, not a scalar");
   const std::int64_t out = integer(attributes, "out_features");
   LayerForm form{in, {{"weight", {out, in.back()}}}};
   form.output.back() = out;
@@ -37,14 +37,14 @@ Result<LayerForm> embedding_form(const Attributes& attributes,
   return form;
 }
 
-// Only the rows looked up are read. Backward adds each row's gradient into the
-// table's; the tokens say where.
+// Only the rows that are looked up are read. Backward adds each row's gradient
+// to the table's gradient.
 void embedding_cost(const LayerFacts& facts, LayerCost& cost) {
   const auto out = static_cast<double>(facts.output_elements());
   if (real(facts.attributes, "scale") != 1) cost.forward = Flops(out);
   cost.backward_weight = Flops(out);
-  cost.traffic.fixed = Bytes(0);
-  cost.traffic.per_sample += cost.output.per_sample;
+  cost.memory_traffic.fixed = Bytes(0);
+  cost.memory_traffic.per_sample += cost.output.per_sample;
   cost.keeps_input[0] = true;
 }
 
@@ -53,7 +53,7 @@ Result<LayerForm> positional_form(const Attributes& attributes,
   const Shape& in = inputs[0].shape;
   const std::int64_t positions = integer(attributes, "positions");
   if (in.size() != 2)
-    return malformed("wants an input of shape positionsxfeatures, not " +
+    return malformed("needs an input of shape positionsxfeatures, not " +
                      to_text(in));
   if (positions < in[0])
     return malformed("has " + std::to_string(positions) +
@@ -65,7 +65,7 @@ Result<LayerForm> positional_form(const Attributes& attributes,
   return form;
 }
 
-// The gradient of the input is that of the output itself.
+// The gradient of the input is the gradient of the output.
 void positional_cost(const LayerFacts& facts, LayerCost& cost) {
   const auto out = static_cast<double>(facts.output_elements());
   cost.forward = Flops(out);
@@ -104,8 +104,8 @@ KindRule embedding_kind() {
           .cost = embedding_cost};
 }
 
-// Adds to position p row p of a learned table, or of the fixed one of sines and
-// cosines: features 2i and 2i+1 are the sine and cosine of
+// Adds row p of a learned table, or of the fixed table of sines and cosines, to
+// position p: features 2i and 2i+1 are the sine and cosine of
 // p / 10000^(2i/features). Keeps nothing.
 KindRule positional_kind() {
   return {.kind = LayerKind::Positional,

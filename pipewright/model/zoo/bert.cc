@@ -2,8 +2,8 @@
 // Bidirectional Transformers for Language Understanding", NAACL 2019.
 //
 // Without labels the loss is the squared distance of the pooled features from a
-// target, which adds no parameter to the published ones; labels=N puts a
-// classifier of N labels behind the pooler.
+// target, which adds no parameters to the published ones; labels=N adds a
+// classifier of N labels after the pooler.
 
 #include "pipewright/model/zoo/blocks.h"
 #include "pipewright/model/zoo/families.h"
@@ -60,15 +60,15 @@ void draw_bert(Sketch& sketch, const Attributes& settings) {
 ZooEntry bert_entry(const std::string& name, const std::string& meaning,
                     std::int64_t layers, std::int64_t hidden,
                     std::int64_t heads) {
-  ZooEntry made{name, meaning,
-                transformer_settings({layers, hidden, heads, 30522, 512, 0.1}),
-                draw_bert};
-  made.settings.push_back(count_setting("positions", 512));
-  made.settings.push_back({.name = "labels",
-                           .fallback = std::int64_t{0},
-                           .min = 0,
-                           .max = 1 << 24});
-  return made;
+  ZooEntry entry{name, meaning,
+                 transformer_settings({layers, hidden, heads, 30522, 512, 0.1}),
+                 draw_bert};
+  entry.settings.push_back(count_setting("positions", 512));
+  entry.settings.push_back({.name = "labels",
+                            .fallback = std::int64_t{0},
+                            .min = 0,
+                            .max = 1 << 24});
+  return entry;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the transformer families share: sizes, and the two halves of a block.
+// Shared by the transformer families: sizes, and the two halves of a block.
 
 #pragma once
 

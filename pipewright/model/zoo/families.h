@@ -1,10 +1,11 @@
-// The families of the zoo, one file each. Only zoo.cc reads this.
+// The families of the zoo, one file each. For zoo.cc, which lists them, and for
+// those files.
 
 #pragma once
 
 #include <vector>
 
-#include "pipewright/model/zoo/zoo.h"
+#include "pipewright/model/zoo/zoo_entry.h"
 
 namespace pipewright {
 

@@ -88,7 +88,7 @@ std::vector<ZooEntry> gnmt_family() {
   SettingRule layers = count_setting("layers", 4, 5000);
   layers.min = 2;
   return {{"gnmt",
-           "GNMT (2016), so many layers on each side",
+           "GNMT (2016), encoder and decoder",
            {layers, count_setting("hidden", 1024),
             count_setting("vocab", 32320, 1 << 28), count_setting("seq", 50),
             dropout_setting(0.2)},

@@ -40,24 +40,25 @@ void draw_gpt(Sketch& sketch, const Attributes& settings) {
 ZooEntry gpt_entry(const std::string& name, const std::string& meaning,
                    std::int64_t layers, std::int64_t hidden,
                    std::int64_t heads) {
-  ZooEntry made{name, meaning,
-                transformer_settings({layers, hidden, heads, 50257, 1024, 0.1}),
-                draw_gpt};
-  made.settings.push_back(count_setting("positions", 1024));
-  made.settings.push_back(
+  ZooEntry entry{
+      name, meaning,
+      transformer_settings({layers, hidden, heads, 50257, 1024, 0.1}),
+      draw_gpt};
+  entry.settings.push_back(count_setting("positions", 1024));
+  entry.settings.push_back(
       {.name = "tied", .type = SettingType::Flag, .fallback = true});
-  return made;
+  return entry;
 }
 
-// Of any size: as many positions as the sequence has, unless told otherwise.
+// Of any size: by default as many positions as the sequence has.
 ZooEntry any_size() {
-  ZooEntry made = gpt_entry("gpt", "GPT-2 of any size", 12, 768, 12);
-  for (SettingRule& rule : made.settings)
+  ZooEntry entry = gpt_entry("gpt", "GPT-2 of any size", 12, 768, 12);
+  for (SettingRule& rule : entry.settings)
     if (rule.name == "positions") {
       rule.fallback.reset();
       rule.same_as = "seq";
     }
-  return made;
+  return entry;
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ Slide square(std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
 Sketch::Sketch(std::string name, NumberType type)
     : builder_(std::move(name), type) {}
 
-// After an error every source is the first model input: something that exists.
+// After an error, returns the first model input: a source that exists.
 Source Sketch::keep(Result<Source> added) {
   if (added) return *added;
   if (!error_) error_ = added.error();

@@ -1,7 +1,7 @@
-// Drawing a zoo model: one short call a layer, no check in between. The first
-// error stays and later calls do nothing, so build() reports it.
+// Draws a zoo model: one short call per layer, without checks in between. After
+// the first error later calls do nothing, and build() returns it.
 //
-// Sources flow through: x = sketch.relu("relu1", sketch.conv(...)).
+//   x = sketch.relu("relu1", sketch.conv("conv1", x, 64, square(3)));
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace pipewright {
 
-// How a convolution or pool slides: sides {height, width}.
+// The window of a convolution or pool: each pair is {height, width}.
 struct Slide {
   Shape kernel;
   Shape stride = {1, 1};
@@ -43,12 +43,12 @@ class Sketch {
   Source relu(const std::string& name, Source x);
   Source sum(const std::string& name, Source a, Source b);
   Source layer_norm(const std::string& name, Source x, double epsilon = 1e-5);
-  // Leaves the layer away when the rate is 0.
+  // Adds no layer if the rate is 0.
   Source dropout(const std::string& name, Source x, double rate);
   // Pools to 1x1 and flattens.
   Source pool_to_features(Source x);
-  // The loss against classes, one an entry of all but the last dimension; adds
-  // the model input "target".
+  // The last dimension of the logits is the classes. Adds the model input
+  // "target" with one class index for each entry of the other dimensions.
   void cross_entropy(Source logits);
 
   const Shape& shape(Source source) const { return builder_.shape(source); }
@@ -62,7 +62,7 @@ class Sketch {
   std::optional<Error> error_;
 };
 
-// Settings that several families have.
+// Settings that several families share.
 SettingRule count_setting(const std::string& name, std::int64_t fallback,
                           std::int64_t max = 1 << 20);
 SettingRule dropout_setting(double fallback);

@@ -89,10 +89,10 @@ void draw_transformer(Sketch& sketch, const Attributes& settings) {
 
 ZooEntry transformer_entry(const std::string& name, const std::string& meaning,
                            const TransformerSizes& sizes) {
-  ZooEntry made{name, meaning, transformer_settings(sizes), draw_transformer};
-  made.settings.push_back(
+  ZooEntry entry{name, meaning, transformer_settings(sizes), draw_transformer};
+  entry.settings.push_back(
       {.name = "tied", .type = SettingType::Flag, .fallback = true});
-  return made;
+  return entry;
 }
 
 }  // namespace

@@ -17,8 +17,7 @@ Source conv_step(Sketch& sketch, int step, int convs, Source x,
   for (int i = 1; i <= convs; ++i) {
     const std::string number =
         std::to_string(step + 1) + "_" + std::to_string(i);
-    x = sketch.conv("conv" + number, x,
-                    kChannels[static_cast<std::size_t>(step)], square(3, 1, 1));
+    x = sketch.conv("conv" + number, x, kChannels[step], square(3, 1, 1));
     if (batch_norm) x = sketch.add("norm" + number, LayerKind::BatchNorm, {x});
     x = sketch.relu("relu" + number, x);
   }
@@ -29,8 +28,7 @@ void draw_vgg(Sketch& sketch, const Attributes& settings,
               const ConvsPerStep& convs) {
   Source x = image_input(sketch, settings);
   for (int step = 0; step < 5; ++step)
-    x = conv_step(sketch, step, convs[static_cast<std::size_t>(step)], x,
-                  flag(settings, "batch_norm"));
+    x = conv_step(sketch, step, convs[step], x, flag(settings, "batch_norm"));
   x = sketch.add("pool6", LayerKind::AdaptiveAvgPool, {x},
                  {{"size", Shape{7, 7}}});
   x = sketch.add("flatten", LayerKind::Flatten, {x});

@@ -46,8 +46,8 @@ std::string name_hint(std::string_view name) {
   for (const std::string& known : entry_names())
     if (!name.empty() && known.compare(0, name.size(), name) == 0)
       longer.push_back(known);
-  if (!longer.empty()) return "there are " + join(longer, ", ");
-  return suggestion(name, entry_names()) + "; `pipewright models` lists all";
+  if (!longer.empty()) return "did you mean " + join(longer, ", ") + "?";
+  return suggestion(name, entry_names(), "`pipewright models` shows details");
 }
 
 Error of_entry(const ZooEntry& entry, const Error& error) {
@@ -62,15 +62,15 @@ Result<Attributes> parse_settings(const ZooEntry& entry,
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos)
       return bad_configuration(
-          "\"" + std::string(part) + "\" is no setting of the form key=value",
-          "as in gpt:layers=12,hidden=768");
+          "expected a setting key=value, found \"" + std::string(part) + "\"",
+          "for example gpt:layers=12,hidden=768");
     const std::string name(trim(part.substr(0, equals)));
     const SettingRule* rule = find_rule(entry.settings, name);
     if (!rule)
       return bad_configuration(entry.name + " has no setting \"" + name + "\"",
                                suggestion(name, rule_names(entry.settings)));
     if (given.count(name))
-      return bad_configuration("the setting \"" + name + "\" stands twice");
+      return bad_configuration("duplicate setting \"" + name + "\"");
     auto value = parse_setting(*rule, trim(part.substr(equals + 1)));
     if (!value) return of_entry(entry, value.error());
     given[name] = *value;
@@ -109,7 +109,7 @@ Result<Model> zoo_model(std::string_view text) {
   const std::string_view name = text.substr(0, colon);
   const ZooEntry* entry = find_zoo_entry(name);
   if (!entry)
-    return bad_configuration("no model is called \"" + std::string(name) + "\"",
+    return bad_configuration("unknown model \"" + std::string(name) + "\"",
                              name_hint(name));
   Attributes given;
   if (colon != std::string_view::npos) {

@@ -2,8 +2,8 @@
 //
 //   gpt:layers=12,hidden=768      name, then settings that differ from defaults
 //
-// A family (vgg, resnet, bert, ...) is one file, which lists its entries, and
-// one line in zoo.cc.
+// To add a family (vgg, resnet, bert, ...), write one file that lists its
+// entries, and add one line to families.h and to zoo.cc.
 
 #pragma once
 
@@ -13,26 +13,17 @@
 
 #include "pipewright/base/result.h"
 #include "pipewright/model/model.h"
-#include "pipewright/model/setting.h"
+#include "pipewright/model/zoo/zoo_entry.h"
 
 namespace pipewright {
 
-class Sketch;
-
-struct ZooEntry {
-  std::string name;
-  std::string meaning;  // a line for people, with the source of the shapes
-  std::vector<SettingRule> settings;
-  void (*draw)(Sketch& sketch, const Attributes& settings);
-};
-
-// All entries, each also with the setting "type" (of its numbers).
+// All entries. Each has the setting "type" (the number type) as well.
 const std::vector<ZooEntry>& zoo();
 const ZooEntry* find_zoo_entry(std::string_view name);
 
-// The model of "name:key=value,..."; its name is that text, less what is
-// default. Fails with BadConfiguration: an unknown name or setting with the
-// nearest known one, settings that do not fit one another.
+// The model of "name:key=value,..."; its name is that text without settings
+// that equal the default. Fails with BadConfiguration: an unknown name or
+// setting (the nearest one is offered), settings that do not fit each other.
 Result<Model> zoo_model(std::string_view text);
 
 }  // namespace pipewright

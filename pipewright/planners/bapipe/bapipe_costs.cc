@@ -68,7 +68,7 @@ Result<BlockCosts> BlockCosts::create(const Profile& profile,
   costs.positions_ = cut_positions(*costs.table_);
   for (const DeviceKind& kind : cluster.kinds())
     for (int tier = 0; tier < 2; ++tier) {
-      const Bytes held = tier == 1 ? Bytes(0) : kLargestSize;
+      const Bytes held = tier == 1 ? Bytes(0) : kMaxSize;
       PIPEWRIGHT_TRY(
           const std::vector<LayerTimes> times,
           times_on(profile, kind, microbatch, held, Outside::Extrapolate));

@@ -4,12 +4,12 @@
 //
 //   op_name,forward-compute,backward-compute,input_size,output_size,weights,
 //     activations,fwd_reserved,bwd_reserved          microseconds and MB
-//   data_size(MB),time(ms)                           one row a size
+//   data_size(MB),time(ms)                           one row per size
 //   1,2,4,...  then a line of GB/s                   sizes in MB
 //
-// Microbatch, tensor-parallel degree and variant stand only in the file's name,
-// MODEL_mbsN_tpN_algoN.csv, as do a collective's name and number of GPUs. A
-// skip connection is carried along in the sizes, so the operators are a chain.
+// Microbatch, tensor-parallel degree and variant are only in the file's name,
+// MODEL_mbsN_tpN_algoN.csv, as are a collective's name and number of GPUs. Skip
+// connections are part of the sizes, so the operators form a chain.
 // MB is 2^20 bytes: 6.000 MB of weights is 3 x 1024 x 1024 halves.
 
 #include <algorithm>
@@ -28,13 +28,12 @@ constexpr std::string_view kOperators =
     "activations,fwd_reserved,bwd_reserved";
 constexpr std::string_view kCollective = "data_size(MB),time(ms)";
 constexpr std::size_t kColumns = 9;
-constexpr double kMostMegabytes = kLargestImportedBytes / kMebibyte;
 
 std::string_view first_line(std::string_view text) {
   return trim(text.substr(0, text.find('\n')));
 }
 
-// "1,2,4,8": whole numbers in ascending order, and nothing else.
+// Whether the line is whole numbers in ascending order: "1,2,4,8".
 bool is_size_line(std::string_view line) {
   std::int64_t last = 0;
   int count = 0;
@@ -53,8 +52,8 @@ bool recognises_aceso(const SourceFile& file) {
          is_size_line(line);
 }
 
-// The number behind `mark` in a name: 4 in "gpt_350M_mbs4_tp1" for "_mbs".
-std::optional<int> number_behind(std::string_view name, std::string_view mark) {
+// The number after `mark` in a name: 4 in "gpt_350M_mbs4_tp1" for "_mbs".
+std::optional<int> number_after(std::string_view name, std::string_view mark) {
   const std::size_t at = name.rfind(mark);
   if (at == std::string_view::npos) return std::nullopt;
   std::string_view rest = name.substr(at + mark.size());
@@ -92,11 +91,12 @@ Result<Operator> parse_operator(const SourceFile& file, std::size_t line,
   op.name = std::string(trim(cells[0]));
   if (op.name.empty()) return at_line(file, line, "an operator has no name");
   for (std::size_t i = 1; i < kColumns; ++i) {
-    const double most = i <= 2 ? kLargestImportedSeconds * 1e6 : kMostMegabytes;
+    const double max =
+        i <= 2 ? kMaxImportedSeconds * 1e6 : kMaxImportedMegabytes;
     auto number = parse_real(trim(cells[i]));
-    if (!number || !(*number >= 0) || *number > most)
+    if (!number || !(*number >= 0) || *number > max)
       return at_line(file, line,
-                     "expected a number from 0 to " + to_text(most) +
+                     "expected a number from 0 to " + to_text(max) +
                          " in column " +
                          std::string(split(kOperators, ',')[i]) + ", found \"" +
                          std::string(trim(cells[i])).substr(0, 40) + "\"");
@@ -121,7 +121,7 @@ Result<std::vector<Operator>> parse_operators(const SourceFile& file) {
   return operators;
 }
 
-// What the file's name says.
+// What is in the file's name.
 struct NamedFacts {
   std::string model;
   int microbatch = 0;
@@ -136,16 +136,16 @@ NamedFacts facts_of(const std::string& path) {
   const std::size_t mark = name.rfind("_mbs");
   facts.model =
       name.substr(0, mark == std::string::npos ? name.rfind('.') : mark);
-  facts.microbatch = number_behind(name, "_mbs").value_or(0);
-  facts.degree = std::max(1, number_behind(name, "_tp").value_or(1));
-  facts.variant = number_behind(name, "_algo").value_or(-1);
+  facts.microbatch = number_after(name, "_mbs").value_or(0);
+  facts.degree = std::max(1, number_after(name, "_tp").value_or(1));
+  facts.variant = number_after(name, "_algo").value_or(-1);
   return facts;
 }
 
 bool is_block(const Operator& op) { return op.name.rfind("enc-", 0) == 0; }
 
-// The operators of a transformer block stand once in the source: `blocks`
-// copies of them, numbered.
+// The operators of a transformer block are listed once in the source: makes
+// `blocks` numbered copies of them.
 std::vector<Operator> repeated(const std::vector<Operator>& once, int blocks) {
   auto first = std::find_if(once.begin(), once.end(), is_block);
   auto last = std::find_if_not(first, once.end(), is_block);
@@ -173,8 +173,8 @@ class AcesoProfile {
       facts.microbatch = 1;
       imported_.notes.push_back(
           "assumed: " + file.name +
-          " is for a microbatch of 1 sample; its name does not say (--samples "
-          "N names it)");
+          " is for a microbatch of 1 sample; its name does not say (set it "
+          "with --samples N)");
     }
     if (!names_.empty() &&
         (facts.model != facts_.model || facts.degree != facts_.degree ||
@@ -182,13 +182,13 @@ class AcesoProfile {
       return bad_configuration(
           file.name + " differs from " + names_.front() +
               " in model, tensor-parallel degree or variant",
-          "import the microbatch sizes of one of them at a time");
+          "import one of them at a time");
     facts_ = facts;
     PIPEWRIGHT_TRY(std::vector<Operator> once, parse_operators(file));
-    if (static_cast<std::size_t>(std::max(1, options_.blocks)) * once.size() >
-        static_cast<std::size_t>(kMostLayers))
-      return bad_configuration("so many blocks make more than " +
-                               std::to_string(kMostLayers) + " layers");
+    if (std::max(1, options_.blocks) * std::ssize(once) > kMaxLayers)
+      return bad_configuration("--blocks " + std::to_string(options_.blocks) +
+                               " makes more than " +
+                               std::to_string(kMaxLayers) + " layers");
     Result<void> done = add(file, repeated(once, options_.blocks));
     if (!done) return done;
     has_blocks_ = std::any_of(once.begin(), once.end(), is_block);
@@ -206,11 +206,11 @@ class AcesoProfile {
     if (options_.device.empty())
       imported_.notes.push_back(
           "assumed: measured on V100, as Aceso's published profiles are; the "
-          "source does not say (--device KIND names it)");
+          "source does not say (set it with --device KIND)");
     if (options_.blocks == 0 && has_blocks_)
       imported_.notes.push_back(
-          "as in the source, the operators of a transformer block stand once "
-          "(--blocks N repeats them)");
+          "as in the source, the operators of a transformer block are listed "
+          "once (repeat them with --blocks N)");
     const ProfileTotals totals =
         totals_of(profile_, kind(), profile_.sizes.begin()->first);
     imported_.totals = {profile_.num_layers(), totals.edges, totals.forward,
@@ -232,27 +232,26 @@ class AcesoProfile {
                      whole_bytes(op.weights_mb() * kMebibyte));
     if (list.size() != profile_.layers.size())
       return malformed(std::to_string(list.size()) + " operators, but " +
-                           std::to_string(profile_.layers.size()) + " in " +
-                           names_.front(),
+                           names_.front() + " has " +
+                           std::to_string(profile_.layers.size()),
                        file.name);
     auto& times = profile_.times[kind()][facts_.microbatch];
     auto& sizes = profile_.sizes[facts_.microbatch];
     if (!times.empty())
-      return bad_configuration("two files are for a microbatch of " +
+      return bad_configuration("two files have a microbatch of " +
                                    std::to_string(facts_.microbatch) + ": " +
                                    file.name,
-                               "import one file for each size");
+                               "import one file per microbatch size");
     for (std::size_t i = 0; i < list.size(); ++i) {
       const Operator& op = list[i];
       const ProfileLayer& layer = profile_.layers[i];
       if (op.name != layer.name)
         return malformed("operator " + std::to_string(i + 1) + " is " +
-                             op.name + ", but " + layer.name + " in " +
-                             names_.front(),
+                             op.name + ", but " + names_.front() + " has " +
+                             layer.name,
                          file.name);
-      times.push_back(times_of(
-          Seconds(op.forward_us() * 1e-6), Seconds(op.backward_us() * 1e-6),
-          !layer.inputs.empty(), !layer.parameters.empty()));
+      times.push_back(times_of(Seconds(op.forward_us() * 1e-6),
+                               Seconds(op.backward_us() * 1e-6), layer));
       sizes.push_back({whole_bytes(op.output_mb() * kMebibyte),
                        whole_bytes(op.activations_mb() * kMebibyte),
                        whole_bytes(op.workspace_mb() * kMebibyte)});
@@ -268,9 +267,9 @@ class AcesoProfile {
   std::vector<std::string> names_;
 };
 
-std::optional<double> positive(std::string_view cell, double most) {
+std::optional<double> positive(std::string_view cell, double max) {
   auto number = parse_real(trim(cell));
-  if (!number || !(*number > 0) || *number > most) return std::nullopt;
+  if (!number || !(*number > 0) || *number > max) return std::nullopt;
   return number;
 }
 
@@ -285,7 +284,7 @@ void name_collective(const std::string& path, BandwidthTable& table) {
     const std::string mark = "_" + std::string(known) + "_";
     if (!contains(name, mark)) continue;
     table.operation = known;
-    table.devices = number_behind(name, mark).value_or(0);
+    table.devices = number_after(name, mark).value_or(0);
   }
 }
 
@@ -296,12 +295,12 @@ Result<BandwidthTable> parse_collective(const SourceFile& file) {
   for (std::size_t i = 1; i < lines.size(); ++i) {
     if (trim(lines[i]).empty()) continue;
     const auto cells = split(lines[i], ',');
-    auto size = positive(cells[0], kMostMegabytes);
+    auto size = positive(cells[0], kMaxImportedMegabytes);
     auto time = cells.size() == 2 ? positive(cells[1], 1e12) : std::nullopt;
     if (!size || !time)
-      return at_line(file, i + 1,
-                     "expected a size in MB and a time in ms, both "
-                     "above 0");
+      return at_line(
+          file, i + 1,
+          "expected a positive size in MB and a positive time in ms");
     const Bytes message = whole_bytes(*size * kMebibyte);
     table.points.push_back(
         {message, BytesPerSecond(*size * kMebibyte / (*time * 1e-3))});
@@ -310,9 +309,8 @@ Result<BandwidthTable> parse_collective(const SourceFile& file) {
             [](const auto& a, const auto& b) { return a.message < b.message; });
   for (std::size_t i = 1; i < table.points.size(); ++i)
     if (table.points[i].message == table.points[i - 1].message)
-      return malformed(
-          "the size of " + to_text(table.points[i].message) + " stands twice",
-          file.name);
+      return malformed("duplicate size " + to_text(table.points[i].message),
+                       file.name);
   if (table.points.empty())
     return at_line(file, 2, "expected a row, found the end of the file");
   return table;
@@ -333,12 +331,12 @@ Result<BandwidthTable> parse_point_to_point(const SourceFile& file) {
                    "expected " + std::to_string(sizes.size()) +
                        " rates, found " + std::to_string(rates.size()));
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    auto size = positive(sizes[i], kMostMegabytes);
+    auto size = positive(sizes[i], kMaxImportedMegabytes);
     auto rate = positive(rates[i], 1e9);
-    if (!size) return at_line(file, 1, "expected sizes in MB above 0");
+    if (!size) return at_line(file, 1, "expected positive sizes in MB");
     if (!rate)
       return at_line(file, 2,
-                     "expected a rate in GB/s above 0, found \"" +
+                     "expected a positive rate in GB/s, found \"" +
                          std::string(trim(rates[i])).substr(0, 40) + "\"");
     table.points.push_back(
         {whole_bytes(*size * kMebibyte), BytesPerSecond(*rate * 1e9)});
@@ -370,7 +368,7 @@ Result<Imported> read_aceso(std::span<const SourceFile> files,
     maker.finish();
     imported.what = "operator times";
   } else {
-    imported.no_profile = "no file with operator times is given";
+    imported.no_profile = "no file has operator times";
   }
   if (!imported.bandwidths.empty())
     imported.what +=

@@ -11,21 +11,22 @@ namespace {
 
 struct Adjacency {
   std::vector<std::vector<int>> users;
-  std::vector<int> waits_for;  // sources not yet placed
+  std::vector<int> waits_for;  // number of sources that are not placed yet
 };
 
 Adjacency adjacency_of(int num_nodes,
                        std::span<const std::pair<int, int>> edges) {
-  const auto n = static_cast<std::size_t>(num_nodes);
-  Adjacency graph{std::vector<std::vector<int>>(n), std::vector<int>(n, 0)};
+  Adjacency graph{std::vector<std::vector<int>>(num_nodes),
+                  std::vector<int>(num_nodes, 0)};
   for (const auto& [source, dest] : edges) {
-    graph.users[static_cast<std::size_t>(source)].push_back(dest);
-    ++graph.waits_for[static_cast<std::size_t>(dest)];
+    graph.users[source].push_back(dest);
+    ++graph.waits_for[dest];
   }
   return graph;
 }
 
-// As many nodes as can be placed; leaves in `graph` what the others wait for.
+// Places all nodes that can be placed; `graph` then has what the others wait
+// for.
 std::vector<int> place(Adjacency& graph) {
   std::priority_queue<int, std::vector<int>, std::greater<>> ready;
   for (std::size_t i = 0; i < graph.waits_for.size(); ++i)
@@ -35,34 +36,10 @@ std::vector<int> place(Adjacency& graph) {
     const int node = ready.top();
     ready.pop();
     order.push_back(node);
-    for (int user : graph.users[static_cast<std::size_t>(node)])
-      if (--graph.waits_for[static_cast<std::size_t>(user)] == 0)
-        ready.push(user);
+    for (int user : graph.users[node])
+      if (--graph.waits_for[user] == 0) ready.push(user);
   }
   return order;
-}
-
-// Of the UTF-8 sequence that opens a text; 0 when it is none. Overlong forms,
-// surrogates and code points past the last one are none.
-std::size_t sequence_length(std::string_view text) {
-  auto byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  std::size_t length = 0;
-  unsigned low = 0x80, high = 0xBF;  // of the second byte
-  if (first >= 0xC2 && first <= 0xDF) length = 2;
-  if (first >= 0xE0 && first <= 0xEF) length = 3;
-  if (first >= 0xF0 && first <= 0xF4) length = 4;
-  if (first == 0xE0) low = 0xA0;
-  if (first == 0xED) high = 0x9F;
-  if (first == 0xF0) low = 0x90;
-  if (first == 0xF4) high = 0x8F;
-  if (length == 0 || byte(1) < low || byte(1) > high) return 0;
-  for (std::size_t i = 2; i < length; ++i)
-    if (byte(i) < 0x80 || byte(i) > 0xBF) return 0;
-  return length;
 }
 
 }  // namespace
@@ -78,31 +55,25 @@ std::vector<int> topological_order(int num_nodes,
 int node_on_cycle(int num_nodes, std::span<const std::pair<int, int>> edges) {
   Adjacency graph = adjacency_of(num_nodes, edges);
   place(graph);
-  // Every node left has a source that is left too: going backwards over such
-  // sources must come round.
-  std::vector<int> source_of(static_cast<std::size_t>(num_nodes), -1);
+  // Every node that is left has a source that is left: going back over such
+  // sources must end in a cycle.
+  std::vector<int> source_of(num_nodes, -1);
   int node = -1;
   for (const auto& [source, dest] : edges) {
-    if (graph.waits_for[static_cast<std::size_t>(source)] == 0) continue;
-    source_of[static_cast<std::size_t>(dest)] = source;
+    if (graph.waits_for[source] == 0) continue;
+    source_of[dest] = source;
     node = dest;
   }
   PIPEWRIGHT_CHECK(node >= 0, "the graph has no cycle");
-  for (int step = 0; step < num_nodes; ++step)
-    node = source_of[static_cast<std::size_t>(node)];
+  for (int step = 0; step < num_nodes; ++step) node = source_of[node];
   return node;
 }
 
-LayerTimes times_of(Seconds forward, Seconds backward, bool has_inputs,
-                    bool has_parameters) {
+LayerTimes times_of(Seconds forward, Seconds backward,
+                    const ProfileLayer& layer) {
   LayerTimes times;
   times.forward = forward;
-  if (!has_parameters)
-    times.backward_input = backward;
-  else if (!has_inputs)
-    times.backward_weight = backward;
-  else
-    times.backward_input = times.backward_weight = backward / 2.0;
+  set_backward(times, backward, layer);
   return times;
 }
 
@@ -160,7 +131,7 @@ int line_of_bad_text(std::string_view text) {
   int line = 1;
   for (std::size_t i = 0; i < text.size();) {
     if (text[i] == '\n') ++line;
-    const std::size_t length = sequence_length(text.substr(i));
+    const std::size_t length = utf8_length(text.substr(i));
     if (length == 0) return line;
     i += length;
   }

@@ -1,8 +1,8 @@
-// How fast bytes moved, as another system measured it: by message size, between
-// kinds of devices, for one operation.
+// Bandwidth measured by another system: by message size, between kinds of
+// devices, for one operation.
 //
 // A source gives points (Aceso, Galvatron) or a fitted curve with the highest
-// rate seen (Sailor). What a link costs in a plan is the cluster's matter.
+// measured rate (Sailor). Plans do not use these tables: they use the cluster.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 namespace pipewright {
 
 struct BandwidthPoint {
-  Bytes message;  // 0 where the source does not say for which size
+  Bytes message;  // 0 if the source does not give the size
   BytesPerSecond rate;
 };
 
@@ -28,15 +28,15 @@ struct BandwidthFit {
 
 struct BandwidthTable {
   std::string operation;  // "p2p", "all_reduce", "all_gather", ...
-  std::string from;       // device kind, zone or machine; "" where not given
+  std::string from;       // device kind, zone or machine; "" if not given
   std::string to;
-  int devices = 2;                     // that take part
+  int devices = 2;                     // number of participants
   std::vector<BandwidthPoint> points;  // ascending in message
   std::optional<BandwidthFit> fit;     // instead of points
 };
 
-// Between two points the time is interpolated, outside them the nearest rate
-// holds. Nothing where a fit has no positive rate (small messages) or the table
+// Between two points the time is interpolated; outside, the nearest rate is
+// used. Nothing if the fit gives no positive rate (small messages) or the table
 // is empty.
 std::optional<BytesPerSecond> rate_at(const BandwidthTable& table,
                                       Bytes message);

@@ -1,10 +1,10 @@
-// Placement instances and expert splits of dnn-partitioning as our own types,
-// and, where the source allows it, as a profile. See placement.h.
+// Imports placement instances and expert splits of dnn-partitioning
+// (placement.h), and makes a profile of an instance if possible.
 //
-// Latencies are taken as milliseconds: the layer graphs carry PipeDream's
-// figures unchanged. Of a training instance a profile is made only where each
-// forward node has at most one gradient node of its colour; elsewhere the
-// source does not say whose gradient a node is.
+// Latencies are taken as milliseconds: the layer graphs contain PipeDream's
+// numbers unchanged. A training instance becomes a profile only if each forward
+// node has at most one gradient node of its colour; otherwise the source does
+// not say which gradient belongs to which node.
 
 #include <algorithm>
 #include <map>
@@ -26,8 +26,8 @@ bool recognises_dnn_partitioning(const SourceFile& file) {
          contains(file.text, "\"fpgaLatency\"") || is_split(file);
 }
 
-// For each forward node the gradient node of its colour, or -1; nothing, and
-// why, where colours do not pair them.
+// For each forward node the gradient node of its colour, or -1; empty, with the
+// reason, if colours do not pair them.
 struct Pairing {
   std::vector<int> gradient_of;
   std::string why_not;
@@ -43,7 +43,7 @@ Pairing paired(const PlacementInstance& instance) {
     if (node.is_backward && node.color_class < 0)
       return {{},
               "the gradient node " + node.name +
-                  " has no colour class, so it is not known whose it is"};
+                  " has no colour class, so its forward node is unknown"};
     Color& color = colors[node.color_class];
     ++(node.is_backward ? color.backward : color.forward);
     if (node.is_backward) color.last_backward = static_cast<int>(i);
@@ -54,11 +54,10 @@ Pairing paired(const PlacementInstance& instance) {
     const bool has_gradient = node.color_class >= 0 && color.backward > 0;
     if (has_gradient && (color.forward != 1 || color.backward != 1))
       return {{},
-              "colour class " + std::to_string(node.color_class) + " joins " +
+              "colour class " + std::to_string(node.color_class) + " has " +
                   std::to_string(color.forward) + " forward and " +
                   std::to_string(color.backward) +
-                  " gradient nodes, so it is not known whose gradient is "
-                  "whose"};
+                  " gradient nodes, so they cannot be paired"};
     pairing.gradient_of.push_back(
         has_gradient && !node.is_backward ? color.last_backward : -1);
   }
@@ -73,7 +72,7 @@ struct OutputBytes {
 OutputBytes output_bytes(const PlacementInstance& instance) {
   OutputBytes bytes{std::vector<double>(instance.nodes.size(), 0), true};
   for (const PlacementEdge& edge : instance.edges) {
-    double& known = bytes.of_node[static_cast<std::size_t>(edge.source)];
+    double& known = bytes.of_node[edge.source];
     known = std::max(known, edge.size);
     bytes.all_given = bytes.all_given && edge.size >= 0;
   }
@@ -91,7 +90,7 @@ Profile profile_of(const PlacementInstance& instance, const Pairing& pairing,
   const OutputBytes outputs = output_bytes(instance);
   std::vector<std::vector<int>> sources(instance.nodes.size());
   for (const PlacementEdge& edge : instance.edges)
-    sources[static_cast<std::size_t>(edge.dest)].push_back(edge.source);
+    sources[edge.dest].push_back(edge.source);
   std::vector<LayerId> layer_of(instance.nodes.size());
   const bool trains =
       std::any_of(pairing.gradient_of.begin(), pairing.gradient_of.end(),
@@ -106,25 +105,22 @@ Profile profile_of(const PlacementInstance& instance, const Pairing& pairing,
     layer.name = node.name;
     layer.kind = "node";
     for (int source : sources[i])
-      if (LayerId id = layer_of[static_cast<std::size_t>(source)];
-          !id.is_none())
+      if (LayerId id = layer_of[source]; !id.is_none())
         layer.inputs.push_back(id);
     std::sort(layer.inputs.begin(), layer.inputs.end());
     layer.keeps_input.assign(layer.inputs.size(), false);
-    const bool has_inputs = !layer.inputs.empty();
     layer_of[i] = add_layer(profile, std::move(layer), Bytes(0));
     const int g = pairing.gradient_of[i];
     const PlacementNode none;
-    const PlacementNode& gradient =
-        g >= 0 ? instance.nodes[static_cast<std::size_t>(g)] : none;
+    const PlacementNode& gradient = g >= 0 ? instance.nodes[g] : none;
     sizes.push_back({whole_bytes(outputs.of_node[i]),
                      whole_bytes(node.size + gradient.size), Bytes(0)});
     on_device.push_back(times_of(milliseconds(node.accelerator_latency),
                                  milliseconds(gradient.accelerator_latency),
-                                 has_inputs, false));
+                                 profile.layers.back()));
     on_cpu.push_back(times_of(milliseconds(node.cpu_latency),
-                              milliseconds(gradient.cpu_latency), has_inputs,
-                              false));
+                              milliseconds(gradient.cpu_latency),
+                              profile.layers.back()));
   }
   profile.origin.split_is_estimated = trains;
   profile.origin.keeps_is_estimated = true;
@@ -164,13 +160,15 @@ void add_profile(const SourceFile& file, const ImportOptions& options,
   profile.origin.description = file.name;
   imported.notes.push_back(
       "assumed: latencies are milliseconds, for a microbatch of " +
-      std::to_string(std::max(1, options.samples)) + " sample(s)");
+      std::to_string(std::max(1, options.samples)) +
+      (options.samples > 1 ? " samples" : " sample"));
   imported.notes.push_back(
-      "assumed: a node's size is what it keeps; weights are not told apart");
+      "assumed: a node's size is what it keeps for backward; the source does "
+      "not separate weights from it");
   if (!output_bytes(instance).all_given)
     imported.notes.push_back(
-        "missing: some edges have no size, their source's output counts as 0 "
-        "bytes");
+        "missing: some edges have no size; the outputs of their sources count "
+        "as 0 bytes");
   imported.profile = std::move(profile);
 }
 
@@ -184,7 +182,7 @@ Result<Imported> read_dnn_partitioning(std::span<const SourceFile> files,
       continue;
     }
     if (imported.placement)
-      return bad_configuration("more than one instance is given: " + file.name,
+      return bad_configuration("more than one instance: " + file.name,
                                "import one at a time");
     PIPEWRIGHT_TRY(imported.placement, parse_placement(file.text, file.name));
     add_dnn_partitioning_totals(*imported.placement, imported);
@@ -195,7 +193,7 @@ Result<Imported> read_dnn_partitioning(std::span<const SourceFile> files,
       PIPEWRIGHT_TRY(std::vector<double> load,
                      loads(*imported.placement, split));
       imported.notes.push_back(
-          "split: " + split.source + " has a largest load of " +
+          "split: " + split.source + " has a maximum load of " +
           exact_text(
               load.empty() ? 0 : *std::max_element(load.begin(), load.end())));
     }

@@ -1,10 +1,10 @@
-// Galvatron's profiles as ours: what stands before the transformer layers, the
-// layers themselves (as many as --blocks or a given model configuration says),
-// and what stands behind them.
+// Imports Galvatron's profiles: one layer for everything before the transformer
+// layers, the transformer layers (as many as --blocks or a model configuration
+// says), and one layer for everything after them.
 //
-// The source measures forward alone; its own cost model takes backward as twice
-// that, and so does this, saying so. The time of embedding and head together is
-// one number: it is given to the last layer. Their weights are a quarter of the
+// Only forward was measured; backward is taken as twice forward, as in the
+// source's cost model, and the profile says so. The time of embedding and head
+// is one number: the last layer gets it. Their weights are a quarter of the
 // model states (weight, gradient, two moments).
 
 #include <algorithm>
@@ -58,24 +58,24 @@ struct Parts {
 
 using At = GalvatronTimes::At;
 
-// Per sample: "layertype_0" alone is for the one batch size that was measured.
+// Per sample. "layertype_0" alone is for the one batch size that was measured.
 Result<void> fill_layer_times(GalvatronTimes& times, const std::string& file) {
   if (!times.layer_ms.empty()) return {};
   if (!times.layer_ms_only)
-    return malformed("there is no layertype_0 in it", file);
+    return malformed("missing key \"layertype_0\"", file);
   std::set<At> measured;
   for (const auto& [layers, totals] : times.whole_ms)
     for (const auto& [at, ms] : totals) measured.insert(at);
   if (measured.size() != 1)
     return malformed(
-        "layertype_0 has no batch size, and layernum[N]_bszN has " +
-            std::to_string(measured.size()) + " of them",
+        "layertype_0 has no batch size, and layernum[N]_bszN gives " +
+            std::to_string(measured.size()) + " of them instead of one",
         file);
   times.layer_ms[*measured.begin()] = *times.layer_ms_only;
   return {};
 }
 
-// What is not in the layers: given, or left over from the smallest model.
+// The time outside the layers: given, or the rest of the smallest model.
 double other_ms(const GalvatronTimes& times, At at) {
   if (auto given = times.other_ms.find(at); given != times.other_ms.end())
     return std::max(0.0, given->second);
@@ -94,8 +94,9 @@ Result<int> chosen_sequence(const GalvatronTimes& times, int wanted) {
   if (lengths.count(wanted)) return wanted;
   std::vector<std::string> known;
   for (int length : lengths) known.push_back(std::to_string(length));
-  return bad_configuration("the times are for several sequence lengths",
-                           "--sequence N chooses one of: " + join(known, ", "));
+  return bad_configuration(
+      "the times are for several sequence lengths",
+      "choose one with --sequence N: " + join(known, ", "));
 }
 
 class GalvatronProfile {
@@ -111,7 +112,7 @@ class GalvatronProfile {
     for (const auto& [at, ms] : parts_.times.layer_ms)
       if (at.second == sequence) add_tables(at, ms);
     if (profile_.sizes.empty())
-      return malformed("no time of a layer is above 0", names_of(parts_.names));
+      return malformed("no layer time is positive", names_of(parts_.names));
     describe();
     const ProfileTotals totals =
         totals_of(profile_, kind(), profile_.sizes.begin()->first);
@@ -140,17 +141,16 @@ class GalvatronProfile {
     for (int i = 0; i < blocks(); ++i)
       add_to_chain(profile_, "layer" + std::to_string(i), "transformer layer",
                    of_mb(memory.parameters_mb));
-    add_to_chain(profile_, "last", "behind the layers",
+    add_to_chain(profile_, "last", "after the layers",
                  of_mb(memory.last_states_mb / 4));
   }
 
   void add_tables(At at, double layer_ms) {
     const int batch = at.first;
     if (batch < 1 || !(layer_ms > 0)) {
-      imported_.notes.push_back("left out: batch size " +
-                                std::to_string(batch) +
+      imported_.notes.push_back("skipped: batch size " + std::to_string(batch) +
                                 ", whose layer time of " +
-                                exact_text(layer_ms) + " ms is not above 0");
+                                exact_text(layer_ms) + " ms is not positive");
       return;
     }
     const GalvatronMemory& memory = parts_.memory;
@@ -159,8 +159,7 @@ class GalvatronProfile {
     auto row = [&](double ms, double kept_mb, double output_mb) {
       const std::size_t i = times.size();
       const Seconds forward(ms * batch * 1e-3);
-      times.push_back(times_of(forward, 2.0 * forward, i > 0,
-                               !profile_.layers[i].parameters.empty()));
+      times.push_back(times_of(forward, 2.0 * forward, profile_.layers[i]));
       sizes.push_back({of_mb(output_mb * batch), of_mb(kept_mb * batch), {}});
     };
     row(0, memory.first_kept_mb, memory.input_mb);
@@ -177,29 +176,27 @@ class GalvatronProfile {
     profile_.origin.keeps_is_estimated = !parts_.memory.is_given;
     auto& notes = imported_.notes;
     notes.push_back(
-        "assumed: backward takes twice forward, as the source's cost model "
-        "does; it measures forward alone");
+        "assumed: backward takes twice as long as forward, as in the source's "
+        "cost model; only forward was measured");
     notes.push_back(
-        "assumed: the time of embedding and head, one number, is all the last "
-        "layer's");
+        "assumed: the last layer takes all of the time that the source gives "
+        "for embedding and head together");
     if (parts_.memory.is_given)
       notes.push_back(
           "derived: a layer's output is what is kept when it is recomputed; "
-          "weights before and behind the layers are a quarter of their model "
+          "weights before and after the layers are a quarter of their model "
           "states");
     else
       notes.push_back(
-          "missing: bytes, which memory_profiling_*.json has under "
-          "layertype_0; "
-          "no such file is given");
+          "missing: bytes; memory_profiling_*.json has them under layertype_0");
     if (options_.blocks == 0 && parts_.layers == 0)
       notes.push_back(
-          "assumed: one transformer layer (--blocks N, or the model's "
-          "configuration file, says how many)");
+          "assumed: one transformer layer (set the number with --blocks N, or "
+          "import the model's configuration file too)");
     if (options_.device.empty())
       notes.push_back(
           "assumed: a device of kind \"accelerator\"; the source does not say "
-          "(--device KIND names it)");
+          "(set it with --device KIND)");
   }
 
   const Parts& parts_;
@@ -208,7 +205,7 @@ class GalvatronProfile {
   Profile profile_;
 };
 
-// Hosts and GPUs stand only in the name: p2p_bandwidth_2nodes_8gpus_per_node.
+// Hosts and GPUs are only in the name: p2p_bandwidth_2nodes_8gpus_per_node.
 void add_machines(const std::string& path, BandwidthTable& table) {
   const auto parts = path_parts(path, 1);
   const std::string name = parts.empty() ? path : parts[0];
@@ -230,8 +227,9 @@ Result<void> take_galvatron_file(const SourceFile& file, Parts& parts,
     case GalvatronPart::None:
     case GalvatronPart::Times: {
       if (parts.has_times)
-        return bad_configuration("more than one file has times: " + file.name,
-                                 "import one at a time");
+        return bad_configuration(
+            "more than one file has layer times: " + file.name,
+            "import one at a time");
       PIPEWRIGHT_TRY(parts.times, parse_galvatron_times(file.text, file.name));
       parts.has_times = true;
       parts.names.push_back(file.name);
@@ -251,9 +249,9 @@ Result<void> take_galvatron_file(const SourceFile& file, Parts& parts,
         imported.bandwidths.push_back(std::move(table));
       }
       if (network.overlap)
-        imported.notes.push_back(
-            "measured: computing beside a transfer takes " +
-            exact_text(*network.overlap) + " times as long");
+        imported.notes.push_back("measured: compute during a transfer takes " +
+                                 exact_text(*network.overlap) +
+                                 " times as long");
       return {};
     }
     case GalvatronPart::Plan: {
@@ -286,10 +284,10 @@ Result<Imported> read_galvatron(std::span<const SourceFile> files,
                                 const ImportOptions& options) {
   if (options.tensor_parallel > 1)
     return bad_configuration(
-        "Galvatron measures layer times at tensor-parallel degree 1 alone");
-  if (options.blocks > kMostLayers - 2)
-    return bad_configuration("--blocks is over " +
-                             std::to_string(kMostLayers - 2));
+        "Galvatron measures layer times only at tensor-parallel degree 1");
+  if (options.blocks > kMaxLayers - 2)
+    return bad_configuration("--blocks must be at most " +
+                             std::to_string(kMaxLayers - 2));
   Imported imported;
   Parts parts;
   for (const SourceFile& file : files) {
@@ -300,7 +298,7 @@ Result<Imported> read_galvatron(std::span<const SourceFile> files,
     Result<void> done = GalvatronProfile(parts, options, imported).make();
     if (!done) return done.error();
   } else {
-    imported.no_profile = "no file with layer times is given";
+    imported.no_profile = "no file has layer times";
   }
   imported.what = what_galvatron_is(imported, parts);
   return imported;

@@ -9,11 +9,7 @@
 namespace pipewright {
 namespace {
 
-constexpr double kMostGalvatronMegabytes = kLargestImportedBytes / kMebibyte;
-constexpr double kMostMs = kLargestImportedSeconds * 1e3;
-constexpr int kMostCount = 1 << 20;
-
-// One key of the computation file; false when it is of no known form.
+// Reads one key of the computation file; false if the key is unknown.
 bool take_time(const std::string& key, double ms, GalvatronTimes& times) {
   if (auto n = numbers_in(key, "layernum[#]_bsz#"))
     times.whole_ms[(*n)[0]][{(*n)[1], 0}] = ms;
@@ -35,7 +31,7 @@ bool take_time(const std::string& key, double ms, GalvatronTimes& times) {
 }
 
 double megabytes(const JsonCursor& at) {
-  return at.real(0, kMostGalvatronMegabytes);
+  return at.real(0, kMaxImportedMegabytes);
 }
 
 void read_layer(JsonCursor layer, GalvatronMemory& memory) {
@@ -47,7 +43,7 @@ void read_layer(JsonCursor layer, GalvatronMemory& memory) {
   layer.refuse_other_keys();
 }
 
-// The value at degree 1 where there is one a degree.
+// The value at degree 1, if there is one value per degree.
 double at_degree_one(JsonCursor value) {
   if (value.json() && value.json()->if_object())
     return megabytes(value.at("1"));
@@ -60,12 +56,12 @@ void read_other(JsonCursor other, double& states, double& kept) {
   other.refuse_other_keys();
 }
 
-// Several measured sizes of one operation belong in one table.
+// Collects the measured sizes of one operation in one table.
 class NetworkReader {
  public:
   GalvatronNetwork network;
 
-  // False when the key is of no known form.
+  // False if the key is unknown.
   bool take(const std::string& key, const JsonCursor& value) {
     if (key == "overlap_coe") {
       network.overlap = value.real(0, 1e6);
@@ -113,7 +109,7 @@ class NetworkReader {
   std::map<std::pair<std::string, int>, std::size_t> timed_;
 };
 
-// "1,1,2": whole numbers set apart by commas.
+// Whole numbers separated by commas: "1,1,2".
 std::vector<int> list_of(const JsonCursor& at) {
   std::vector<int> numbers;
   if (!at.exists()) return numbers;
@@ -121,8 +117,8 @@ std::vector<int> list_of(const JsonCursor& at) {
   if (!at.is_text()) return numbers;
   for (std::string_view part : split(text, ',')) {
     auto number = parse_integer(trim(part));
-    if (!number || *number < 0 || *number > kMostCount) {
-      at.fail("expected numbers set apart by commas");
+    if (!number || *number < 0 || *number > kMaxImportedCount) {
+      at.fail("expected numbers separated by commas");
       return {};
     }
     numbers.push_back(static_cast<int>(*number));
@@ -144,28 +140,27 @@ struct LayerLists {
 
 void add_stages(const LayerLists& lists, PublishedPlan& plan) {
   std::size_t first = 0;
-  for (int count : lists.division) {
+  for (std::size_t count : lists.division) {
     PublishedStage stage;
     stage.replicas = 0;  // the number of GPUs is not in the file
-    const auto n = static_cast<std::size_t>(count);
-    for (std::size_t i = first; i < first + n; ++i) {
+    for (std::size_t i = first; i < first + count; ++i) {
       stage.layers.push_back(static_cast<int>(i));
       stage.tensor_parallel.push_back(lists.degrees[i]);
     }
-    stage.shards_weights = flags_of(lists.shards, first, n);
-    stage.recompute = flags_of(lists.recompute, first, n);
-    first += n;
+    stage.shards_weights = flags_of(lists.shards, first, count);
+    stage.recompute = flags_of(lists.recompute, first, count);
+    first += count;
     plan.stages.push_back(std::move(stage));
   }
 }
 
 void check_lists(const LayerLists& lists, JsonCursor& root) {
   std::size_t layers = 0;
-  for (int count : lists.division) layers += static_cast<std::size_t>(count);
+  for (std::size_t count : lists.division) layers += count;
   auto expect = [&](const std::vector<int>& list, const char* key) {
     if (list.size() != layers)
       root.find(key).fail("expected " + std::to_string(layers) +
-                          " numbers, as pp_division adds up to, found " +
+                          " numbers, the sum of pp_division, found " +
                           std::to_string(list.size()));
   };
   expect(lists.degrees, "tp_sizes_enc");
@@ -187,7 +182,7 @@ std::optional<std::vector<int>> numbers_in(std::string_view text,
     const std::size_t length =
         std::min(text.find_first_not_of("0123456789"), text.size());
     auto number = parse_integer(text.substr(0, length));
-    if (!number || *number > kMostCount) return std::nullopt;
+    if (!number || *number > kMaxImportedCount) return std::nullopt;
     numbers.push_back(static_cast<int>(*number));
     text.remove_prefix(length);
   }
@@ -200,7 +195,7 @@ Result<GalvatronTimes> parse_galvatron_times(std::string_view text,
   return read_json(text, file, [&](JsonCursor& root) {
     GalvatronTimes times;
     for (const auto& [key, value] : root.members())
-      if (!take_time(key, value.real(-kMostMs, kMostMs), times))
+      if (!take_time(key, value.real(-kMaxImportedMs, kMaxImportedMs), times))
         value.fail("unknown key \"" + key + "\"",
                    "known: layernum[N]_bszN, layertype_0, layertype_0_bszN, "
                    "layertype_other_0_bszN, each also with _seqN");
@@ -219,8 +214,8 @@ Result<GalvatronMemory> parse_galvatron_memory(std::string_view text,
       read_other(root.at("other_memory_pp_on_last"), memory.last_states_mb,
                  memory.last_kept_mb);
     }
-    // The other entries are the raw measurements these were worked out from,
-    // and the same for other ways to share out the memory.
+    // The other entries are the raw measurements, and the same for other ways
+    // to shard the memory.
     for (const auto& [key, value] : root.members())
       if (!value.json()->if_object()) value.fail("expected an object");
     return memory;
@@ -257,15 +252,15 @@ Result<PublishedPlan> parse_galvatron_plan(std::string_view text,
     lists.recompute = list_of(root.find("checkpoint"));
     check_lists(lists, root);
     JsonCursor stages = root.at("pp_deg");
-    const std::int64_t num_stages = stages.integer(1, kMostCount);
+    const std::int64_t num_stages = stages.integer(1, kMaxImportedCount);
     if (stages.exists() &&
         num_stages != static_cast<std::int64_t>(lists.division.size()))
       stages.fail("expected " + std::to_string(lists.division.size()) +
-                  " stages, as many as pp_division has");
+                  " stages, as in pp_division");
     plan.minibatch =
-        static_cast<int>(root.at("global_bsz").integer(1, kMostCount));
+        static_cast<int>(root.at("global_bsz").integer(1, kMaxImportedCount));
     plan.microbatches =
-        static_cast<int>(root.at("chunks").integer(1, kMostCount));
+        static_cast<int>(root.at("chunks").integer(1, kMaxImportedCount));
     plan.schedule = root.at("pipeline_type").text();
     for (const char* other :
          {"tp_consecutive_flags", "default_dp_type", "use_sp", "vsp", "vtp"})

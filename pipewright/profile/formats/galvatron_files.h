@@ -1,6 +1,6 @@
 // The files of Galvatron (Miao et al., "Galvatron: Efficient Transformer
-// Training over Multiple GPUs Using Automatic Parallelism", VLDB 2023), each as
-// it stands. Sizes in MB are 2^20 bytes, times milliseconds.
+// Training over Multiple GPUs Using Automatic Parallelism", VLDB 2023), read
+// without interpretation. MB is 2^20 bytes; times are milliseconds.
 
 #pragma once
 
@@ -16,25 +16,26 @@
 
 namespace pipewright {
 
-// computation_profiling_*.json. Of one transformer layer and of all the rest
-// (embedding, head, loss): forward milliseconds a sample, by batch size and
-// sequence length (0 where the file is for one length).
+// computation_profiling_*.json: forward milliseconds per sample of one
+// transformer layer and of everything else (embedding, head, loss), by batch
+// size and sequence length (0 if the file has only one length).
 struct GalvatronTimes {
   using At = std::pair<int, int>;  // batch, sequence
   std::map<At, double> layer_ms;
   std::map<At, double> other_ms;
-  std::map<int, std::map<At, double>> whole_ms;  // by layers, not a sample
-  std::optional<double> layer_ms_only;           // "layertype_0" alone
+  std::map<int, std::map<At, double>>
+      whole_ms;                         // by number of layers; per batch
+  std::optional<double> layer_ms_only;  // "layertype_0" alone
 };
 
-// memory_profiling_*.json, where it has been worked out per layer.
+// memory_profiling_*.json, if it has results per layer.
 struct GalvatronMemory {
   bool is_given = false;
   double parameters_mb = 0;  // of one layer
-  double kept_mb = 0;        // for backward, a sample
+  double kept_mb = 0;        // for backward, per sample
   double input_mb = 0;       // what is kept when a layer is recomputed
-  // Weights, gradients and optimizer of what stands before and behind the
-  // layers, and what they keep a sample.
+  // Weights, gradients and optimizer state before and after the layers, and
+  // what is kept there per sample.
   double first_states_mb = 0;
   double first_kept_mb = 0;
   double last_states_mb = 0;
@@ -43,7 +44,7 @@ struct GalvatronMemory {
 
 struct GalvatronNetwork {
   std::vector<BandwidthTable> tables;
-  std::optional<double> overlap;  // how much slower beside a transfer
+  std::optional<double> overlap;  // slowdown of compute during a transfer
 };
 
 Result<GalvatronTimes> parse_galvatron_times(std::string_view text,
@@ -58,8 +59,9 @@ Result<PublishedPlan> parse_galvatron_plan(std::string_view text,
 Result<int> parse_galvatron_layers(std::string_view text,
                                    const std::string& file);
 
-// The numbers at the marks: "layernum[12]_bsz4" under "layernum[#]_bsz#" is
-// {12, 4}. Nothing where the text is of another form or a number is too large.
+// The numbers at the marks: "layernum[12]_bsz4" with the form
+// "layernum[#]_bsz#" is {12, 4}. Nothing if the text has another form or a
+// number is too large.
 std::optional<std::vector<int>> numbers_in(std::string_view text,
                                            std::string_view form);
 

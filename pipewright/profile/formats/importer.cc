@@ -1,4 +1,4 @@
-// The list of formats: a new one is one file and one line here.
+// The list of formats. A new one is one file and one line here.
 
 #include "pipewright/profile/formats/importer.h"
 
@@ -33,25 +33,24 @@ Result<const Importer*> chosen_by_content(std::span<const SourceFile> files) {
   for (const SourceFile& file : files) {
     const Importer* importer = recognised(file);
     if (!importer)
-      return malformed("this is of no known kind", file.name,
+      return malformed("unknown file format", file.name,
                        "known: " + join(names(), ", ") +
-                           "; --from KIND reads it as one and says what is "
-                           "wrong with it");
+                           "; --from FORMAT tells what does not match");
     if (chosen && chosen->name != importer->name)
-      return bad_configuration(files.front().name + " is of kind " +
-                                   chosen->name + ", " + file.name +
-                                   " of kind " + importer->name,
-                               "import files of one kind at a time");
+      return bad_configuration(files.front().name + " is a " + chosen->name +
+                                   " file, " + file.name + " a " +
+                                   importer->name + " file",
+                               "import files of one format at a time");
     chosen = importer;
   }
   return chosen;
 }
 
-// Names and descriptions go into our own files, which are UTF-8.
+// Names and descriptions are written to our files, which are UTF-8.
 Result<void> check_text(std::span<const SourceFile> files) {
   for (const SourceFile& file : files) {
     if (line_of_bad_text(file.name) > 0)
-      return bad_configuration("a file name is not UTF-8 text");
+      return bad_configuration("a file name is not UTF-8");
     if (const int line = line_of_bad_text(file.text); line > 0)
       return malformed("expected UTF-8 text",
                        file.name + ":" + std::to_string(line));
@@ -59,7 +58,7 @@ Result<void> check_text(std::span<const SourceFile> files) {
   return {};
 }
 
-// The origin tells in the file what the notes tell on the screen.
+// Writes the notes into the profile's origin as well.
 Result<void> finish(const ImportOptions& options, Imported& imported) {
   if (!imported.profile) return {};
   Profile& profile = *imported.profile;
@@ -82,7 +81,7 @@ const std::vector<Importer>& importers() {
 Result<Imported> import_files(std::span<const SourceFile> files,
                               const std::string& from,
                               const ImportOptions& options) {
-  if (files.empty()) return bad_configuration("no file to import is given");
+  if (files.empty()) return bad_configuration("no file to import");
   Result<void> is_text = check_text(files);
   if (!is_text) return is_text.error();
   const Importer* importer = nullptr;
@@ -91,7 +90,7 @@ Result<Imported> import_files(std::span<const SourceFile> files,
   } else {
     importer = named(from);
     if (!importer)
-      return bad_configuration("there is no kind \"" + from + "\"",
+      return bad_configuration("unknown format \"" + from + "\"",
                                suggestion(from, names()));
   }
   PIPEWRIGHT_TRY(Imported imported, importer->read(files, options));

@@ -1,10 +1,11 @@
-// Others' profiles, instances, network measurements and plans, brought into our
-// own nouns. One file a format; each says by which content it knows its files.
+// Imports profiles, placement instances, network measurements and plans of
+// other systems. One file per format; each recognises its files by their
+// content.
 //
-// An importer keeps what the source gives and guesses nothing: what the source
-// leaves out (samples of a microbatch, device, halves of backward) is named in
-// the options or marked as estimated in the profile's origin, and `notes` says
-// it in words. Nothing here reads or writes files or prints.
+// An importer keeps what the source gives. What the source does not give
+// (samples of a microbatch, device, halves of backward) comes from the options
+// or is marked as estimated in the profile's origin, and `notes` explains it.
+// Nothing here reads or writes files or prints.
 
 #pragma once
 
@@ -25,22 +26,23 @@
 namespace pipewright {
 
 struct SourceFile {
-  std::string name;  // as in errors; some formats keep facts only in the path
+  std::string
+      name;  // for errors; some formats have information only in the path
   std::string text;
 };
 
-// What a source may leave out. 0 and "" mean "not named".
+// What a source may not give. 0 and "" mean "not set".
 struct ImportOptions {
   int samples = 0;          // of the microbatch the times are for
   std::string device;       // kind of device they were measured on
   std::string model;        // name of the model
-  int tensor_parallel = 1;  // which degree, where a source has several
-  int sequence = 0;         // which sequence length, where it has several
-  int blocks = 0;           // how often the repeated block stands in the model
-  std::string note;         // added to the origin as it is
+  int tensor_parallel = 1;  // which degree, if a source has several
+  int sequence = 0;         // which sequence length, if it has several
+  int blocks = 0;           // how often the model repeats its block
+  std::string note;         // added to the origin
 };
 
-// A device that the source itself speaks of.
+// Devices that the source describes.
 struct ImportedDevices {
   std::string kind;
   int count = 0;
@@ -48,7 +50,7 @@ struct ImportedDevices {
   BytesPerSecond bandwidth;  // between two of them; 0: not given
 };
 
-// Sums over the source as it stands, before anything is dropped or joined.
+// Sums over the source, before anything is dropped.
 struct SourceTotals {
   int nodes = 0;
   int edges = 0;
@@ -61,7 +63,7 @@ struct Imported {
   std::string from;  // the importer's name
   std::string what;  // "layer graph", "placement instance and expert split"
   std::optional<Profile> profile;
-  std::string no_profile;  // why there is none
+  std::string no_profile;  // why there is no profile
   std::optional<PlacementInstance> placement;
   std::vector<PlacementSplit> splits;
   std::optional<PiperInstance> piper;
@@ -69,17 +71,17 @@ struct Imported {
   std::vector<PublishedPlan> plans;
   std::vector<ImportedDevices> devices;
   SourceTotals totals;
-  std::vector<std::string> notes;  // dropped, assumed, derived: for people
+  std::vector<std::string> notes;  // what was dropped, assumed or derived
 };
 
 struct Importer {
   std::string name;   // as in --from
   std::string reads;  // for help
-  // Cheap, and true also for a damaged file of the kind: the reader then says
-  // what is wrong with it.
+  // Fast, and also true for a damaged file of the format: reading it then gives
+  // the error.
   bool (*recognises)(const SourceFile& file);
-  // At least one file. Fails with MalformedInput (file:line, what was expected)
-  // or BadConfiguration (an option is needed, files do not go together).
+  // Needs at least one file. Fails with MalformedInput (file:line, what was
+  // expected) or BadConfiguration (missing option, files do not fit together).
   Result<Imported> (*read)(std::span<const SourceFile> files,
                            const ImportOptions& options);
 };
@@ -91,11 +93,11 @@ Importer sailor_importer();
 Importer aceso_importer();
 Importer galvatron_importer();
 
-// All of them, in the order in which they are asked.
+// All importers, in the order in which they are tried.
 const std::vector<Importer>& importers();
 
-// `from` is a name, or "" to choose by content: every file must then be of one
-// kind.
+// `from` is the name of an importer, or "" to choose it by content. All files
+// must have the same format.
 Result<Imported> import_files(std::span<const SourceFile> files,
                               const std::string& from,
                               const ImportOptions& options);

@@ -1,11 +1,11 @@
-// PipeDream's files as a profile and plans: see pipedream_graph.h for the
+// Imports PipeDream's files as a profile and plans; pipedream_graph.h has the
 // grammar.
 //
-// A source node whose description starts with "Input" carries the time of
-// loading data: it is dropped, and its bytes are what the first layers keep of
-// the model's input. Backward comes as one number. What it keeps is not given:
-// every layer is taken to keep its inputs. "inplace" in a description says that
-// the output overwrites the input.
+// A source node whose description starts with "Input" has the time of loading
+// data: it is dropped, and its bytes are what the first layers keep of the
+// model's input. Backward is given as one number. What is kept for backward is
+// not given: every layer is assumed to keep its inputs. "inplace" in a
+// description means that the output overwrites the input.
 
 #include <algorithm>
 #include <map>
@@ -42,8 +42,7 @@ std::vector<bool> loads_data(const PipeDreamGraph& graph) {
   std::vector<bool> drops;
   for (const PipeDreamNode& node : graph.nodes)
     drops.push_back(node.description.rfind("Input", 0) == 0);
-  for (const auto& [source, dest] : graph.edges)
-    drops[static_cast<std::size_t>(dest)] = false;
+  for (const auto& [source, dest] : graph.edges) drops[dest] = false;
   return drops;
 }
 
@@ -57,11 +56,10 @@ std::vector<Sources> sources_of(const PipeDreamGraph& graph,
                                 const std::vector<bool>& drops) {
   std::vector<Sources> sources(graph.nodes.size());
   for (const auto& [source, dest] : graph.edges) {
-    Sources& of = sources[static_cast<std::size_t>(dest)];
-    const auto s = static_cast<std::size_t>(source);
-    if (drops[s]) {
+    Sources& of = sources[dest];
+    if (drops[source]) {
       of.has_input = true;
-      of.input_bytes += graph.nodes[s].activation_bytes;
+      of.input_bytes += graph.nodes[source].activation_bytes;
     } else {
       of.nodes.push_back(source);
     }
@@ -75,7 +73,7 @@ ProfileLayer layer_of(const PipeDreamNode& node, const Sources& sources,
   layer.name = node.id;
   layer.kind = kind_of(node.description);
   for (int source : sources.nodes)
-    layer.inputs.push_back(layer_of_node[static_cast<std::size_t>(source)]);
+    layer.inputs.push_back(layer_of_node[source]);
   std::sort(layer.inputs.begin(), layer.inputs.end());
   layer.keeps_input.assign(layer.inputs.size(), true);
   layer.keeps_model_input = sources.has_input;
@@ -84,7 +82,7 @@ ProfileLayer layer_of(const PipeDreamNode& node, const Sources& sources,
   return layer;
 }
 
-// The stages that stage_id gives, over the profile's layers.
+// The stages given by stage_id, in layers of the profile.
 Result<std::vector<PublishedStage>> stages_of(
     const PipeDreamGraph& graph, const std::vector<LayerId>& layer_of_node,
     const std::string& file) {
@@ -93,7 +91,7 @@ Result<std::vector<PublishedStage>> stages_of(
     if (layer_of_node[i].is_none()) continue;
     if (graph.nodes[i].stage < 0)
       return malformed("the node " + graph.nodes[i].id +
-                           " has no stage_id although others have one",
+                           " has no stage_id, but other nodes have one",
                        file);
     stages[graph.nodes[i].stage].layers.push_back(layer_of_node[i].value);
   }
@@ -131,7 +129,7 @@ void add_drop_note(const PipeDreamGraph& graph, const std::vector<bool>& drops,
                              to_text(time) + ")");
 }
 
-// "profiles/vgg16/graph.txt" -> "vgg16"; "bert-24-pbs-6.txt" -> itself.
+// "profiles/vgg16/graph.txt" -> "vgg16"; "bert-24-pbs-6.txt" is kept.
 std::string model_name(const std::string& file) {
   auto parts = path_parts(file, 2);
   if (parts.size() == 2 && parts[1] == "graph.txt") return parts[0];
@@ -157,8 +155,7 @@ Result<void> read_graph(const SourceFile& file, const ImportOptions& options,
   const std::vector<int> order = topological_order(num_nodes, graph.edges);
   if (order.empty()) {
     const int at = node_on_cycle(num_nodes, graph.edges);
-    return malformed("the edges form a cycle through " +
-                         graph.nodes[static_cast<std::size_t>(at)].id,
+    return malformed("the edges form a cycle through " + graph.nodes[at].id,
                      file.name);
   }
   const std::vector<bool> drops = loads_data(graph);
@@ -171,8 +168,7 @@ Result<void> read_graph(const SourceFile& file, const ImportOptions& options,
   auto& sizes = profile.sizes[samples];
   auto& times = profile.times[device][samples];
   bool has_stages = false;
-  for (int i : order) {
-    const auto n = static_cast<std::size_t>(i);
+  for (int n : order) {
     if (drops[n]) continue;
     const PipeDreamNode& node = graph.nodes[n];
     layer_of_node[n] =
@@ -182,12 +178,11 @@ Result<void> read_graph(const SourceFile& file, const ImportOptions& options,
     sizes.push_back({whole_bytes(node.activation_bytes),
                      whole_bytes(sources[n].input_bytes), Bytes(0)});
     times.push_back(times_of(Seconds(node.forward_ms * 1e-3),
-                             Seconds(node.backward_ms * 1e-3),
-                             !layer.inputs.empty(), !layer.parameters.empty()));
+                             Seconds(node.backward_ms * 1e-3), layer));
     has_stages = has_stages || node.stage >= 0;
   }
   if (profile.layers.empty())
-    return malformed("every node only loads data", file.name);
+    return malformed("all nodes only load data", file.name);
 
   add_pipedream_totals(graph, imported);
   add_drop_note(graph, drops, imported);
@@ -205,11 +200,11 @@ void note_assumptions(const ImportOptions& options, Imported& imported) {
   if (options.samples == 0)
     imported.notes.push_back(
         "assumed: the times are for a microbatch of 1 sample; the source does "
-        "not say (--samples N names it)");
+        "not say (set it with --samples N)");
   if (options.device.empty())
     imported.notes.push_back(
         "assumed: measured on V100, as PipeDream's published profiles are; the "
-        "source does not say (--device KIND names it)");
+        "source does not say (set it with --device KIND)");
 }
 
 Result<Imported> read_pipedream(std::span<const SourceFile> files,
@@ -223,9 +218,8 @@ Result<Imported> read_pipedream(std::span<const SourceFile> files,
       continue;
     }
     if (imported.profile)
-      return bad_configuration(
-          "more than one layer graph is given: " + file.name,
-          "import one at a time");
+      return bad_configuration("more than one layer graph: " + file.name,
+                               "import one at a time");
     Result<void> done = read_graph(file, options, imported);
     if (!done) return done.error();
   }
@@ -244,17 +238,17 @@ Result<Imported> read_pipedream(std::span<const SourceFile> files,
 
 Result<PublishedPlan> parse_pipedream_plan(std::string_view text,
                                            const std::string& file) {
-  constexpr int kMost = 1'000'000;
+  constexpr int kMaxWorkers = 1'000'000;
   PIPEWRIGHT_TRY(Json json, parse_json(text, file));
   JsonErrors errors(file);
   JsonCursor root(json, errors);
   PublishedPlan plan;
   plan.source = file;
-  JsonCursor ranks = root.at("stage_to_rank_map");
-  const auto stages = ranks.members();
+  JsonCursor workers = root.at("stage_to_rank_map");
+  const auto stages = workers.members();
   const int num_stages = static_cast<int>(stages.size());
   plan.stages.resize(stages.size());
-  if (ranks.exists() && num_stages == 0) ranks.fail("there is no stage");
+  if (workers.exists() && num_stages == 0) workers.fail("no stages");
   for (const auto& [key, list] : stages) {
     auto id = parse_integer(key);
     if (!id || *id < 0 || *id >= num_stages) {
@@ -262,17 +256,16 @@ Result<PublishedPlan> parse_pipedream_plan(std::string_view text,
                 ", found \"" + key + "\"");
       continue;
     }
-    PublishedStage& stage = plan.stages[static_cast<std::size_t>(*id)];
-    for (const JsonCursor& rank : list.elements())
-      stage.ranks.push_back(static_cast<int>(rank.integer(0, kMost)));
-    stage.replicas = static_cast<int>(stage.ranks.size());
+    PublishedStage& stage = plan.stages[*id];
+    for (const JsonCursor& worker : list.elements())
+      stage.workers.push_back(static_cast<int>(worker.integer(0, kMaxWorkers)));
+    stage.replicas = static_cast<int>(stage.workers.size());
     if (stage.replicas == 0) list.fail("expected at least one rank");
   }
   int module = 0;
   for (const JsonCursor& stage : root.at("module_to_stage_map").elements()) {
     const auto id = stage.integer(0, std::max(0, num_stages - 1));
-    if (id < num_stages)
-      plan.stages[static_cast<std::size_t>(id)].layers.push_back(module);
+    if (id < num_stages) plan.stages[id].layers.push_back(module);
     ++module;
   }
   if (JsonCursor depths = root.find("stage_to_depth_map"); depths.exists()) {
@@ -280,10 +273,9 @@ Result<PublishedPlan> parse_pipedream_plan(std::string_view text,
     for (const auto& [key, depth] : depths.members()) {
       auto id = parse_integer(key);
       if (!id || *id < 0 || *id >= num_stages)
-        depth.fail("there is no stage \"" + key + "\"");
+        depth.fail("unknown stage \"" + key + "\"");
       else
-        plan.depths[static_cast<std::size_t>(*id)] =
-            static_cast<int>(depth.integer(0, kMost));
+        plan.depths[*id] = static_cast<int>(depth.integer(0, kMaxWorkers));
     }
   }
   root.refuse_other_keys();

@@ -13,9 +13,7 @@
 namespace pipewright {
 namespace {
 
-constexpr double kLargestMs = kLargestImportedSeconds * 1e3;
-
-// Splits at " -- ". Runs of spaces in between belong to the parts.
+// Splits at " -- ". Other spaces belong to the parts.
 std::vector<std::string_view> at_dashes(std::string_view line) {
   constexpr std::string_view kDashes = " -- ";
   std::vector<std::string_view> parts;
@@ -27,9 +25,9 @@ std::vector<std::string_view> at_dashes(std::string_view line) {
   }
 }
 
-std::optional<double> figure(std::string_view text, double most) {
+std::optional<double> figure(std::string_view text, double max) {
   auto number = parse_real(trim(text));
-  if (!number || !(*number >= 0) || *number > most) return std::nullopt;
+  if (!number || !(*number >= 0) || *number > max) return std::nullopt;
   return number;
 }
 
@@ -37,19 +35,19 @@ std::optional<double> figure(std::string_view text, double most) {
 std::optional<double> activation(std::string_view text) {
   text = trim(text);
   if (text.empty() || text.front() != '[')
-    return figure(text, kLargestImportedBytes);
+    return figure(text, kMaxImportedBytes);
   if (text.back() != ']' || text.size() < 2) return std::nullopt;
   double sum = 0;
   for (std::string_view part : split(text.substr(1, text.size() - 2), ';')) {
-    auto number = figure(part, kLargestImportedBytes);
+    auto number = figure(part, kMaxImportedBytes);
     if (!number) return std::nullopt;
     sum += *number;
   }
-  if (sum > kLargestImportedBytes) return std::nullopt;
+  if (sum > kMaxImportedBytes) return std::nullopt;
   return sum;
 }
 
-// The order of ids: by the text before a trailing number, then the number.
+// Sort key of ids: the text before a trailing number, then the number.
 std::tuple<std::string_view, std::int64_t, std::string_view> id_key(
     std::string_view id) {
   std::size_t digits = id.size();
@@ -72,7 +70,7 @@ class Reader {
       if (!done) return done.error();
     }
     if (graph_.nodes.empty())
-      return malformed("there is no node in it", file_, kNodeForm);
+      return malformed("the file has no nodes", file_, kNodeForm);
     return sorted();
   }
 
@@ -90,11 +88,11 @@ class Reader {
     if (!graph_.edges.empty())
       return refuse(
           "expected an edge (indented), found \"" + shortened_line(line) + "\"",
-          "all nodes stand before the first edge");
+          "all nodes come before the first edge");
     auto parts = at_dashes(line);
     if (parts.size() != 3 && parts.size() != 4)
       return refuse(
-          "expected a node of 3 or 4 parts set apart by \" -- \", "
+          "expected a node of 3 or 4 parts separated by \" -- \", "
           "found " +
               std::to_string(parts.size()),
           kNodeForm);
@@ -111,7 +109,7 @@ class Reader {
       if (!stage_read) return stage_read;
     }
     if (!index_of_.emplace(node.id, graph_.nodes.size()).second)
-      return refuse("the node " + node.id + " stands twice");
+      return refuse("duplicate node " + node.id);
     graph_.nodes.push_back(std::move(node));
     return {};
   }
@@ -120,31 +118,31 @@ class Reader {
     struct Field {
       std::string_view name;
       double* value;
-      double most;
+      double max;
     };
     const std::array<Field, 4> fields = {
-        {{"forward_compute_time=", &node.forward_ms, kLargestMs},
-         {"backward_compute_time=", &node.backward_ms, kLargestMs},
-         {"activation_size=", &node.activation_bytes, kLargestImportedBytes},
-         {"parameter_size=", &node.parameter_bytes, kLargestImportedBytes}}};
+        {{"forward_compute_time=", &node.forward_ms, kMaxImportedMs},
+         {"backward_compute_time=", &node.backward_ms, kMaxImportedMs},
+         {"activation_size=", &node.activation_bytes, kMaxImportedBytes},
+         {"parameter_size=", &node.parameter_bytes, kMaxImportedBytes}}};
     auto parts = split(text, ',');
     for (std::size_t i = 0; i < fields.size(); ++i) {
-      const auto& [name, value, most] = fields[i];
+      const auto& [name, value, max] = fields[i];
       std::string_view part = i < parts.size() ? trim(parts[i]) : "";
       if (part.substr(0, name.size()) != name)
         return refuse("expected \"" + std::string(name) + "\", found \"" +
                           shortened_line(part) + "\"",
                       kNodeForm);
       part.remove_prefix(name.size());
-      auto number = i == 2 ? activation(part) : figure(part, most);
+      auto number = i == 2 ? activation(part) : figure(part, max);
       if (!number)
-        return refuse("expected a number from 0 to " + exact_text(most) +
+        return refuse("expected a number from 0 to " + exact_text(max) +
                       " after " + std::string(name) + ", found \"" +
                       shortened_line(part) + "\"");
       *value = *number;
     }
     if (parts.size() > fields.size())
-      return refuse("expected the end of the figures, found \"" +
+      return refuse("expected the end of the line, found \"" +
                     shortened_line(parts[fields.size()]) + "\"");
     return {};
   }
@@ -172,47 +170,42 @@ class Reader {
       auto found = index_of_.find(std::string(trim(parts[i])));
       if (found == index_of_.end())
         return refuse("the edge names " + shortened_line(trim(parts[i])) +
-                      ", which is no node of this file");
+                      ", which is not a node of this file");
       ends[i] = static_cast<int>(found->second);
     }
     if (ends[0] == ends[1])
-      return refuse("the edge leads from " + std::string(trim(parts[0])) +
-                    " to itself");
+      return refuse("the edge connects " + std::string(trim(parts[0])) +
+                    " with itself");
     graph_.edges.emplace_back(ends[0], ends[1]);
     return {};
   }
 
   static std::string shortened_line(std::string_view text) {
-    constexpr std::size_t kMost = 60;
-    if (text.size() <= kMost) return std::string(text);
-    return std::string(text.substr(0, kMost)) + "...";
+    constexpr std::size_t kMaxShown = 60;
+    if (text.size() <= kMaxShown) return std::string(text);
+    return std::string(text.substr(0, kMaxShown)) + "...";
   }
 
   Result<PipeDreamGraph> sorted() {
     std::vector<int> by_id(graph_.nodes.size());
     std::iota(by_id.begin(), by_id.end(), 0);
-    auto node_at = [this](int i) -> PipeDreamNode& {
-      return graph_.nodes[static_cast<std::size_t>(i)];
-    };
+    auto node_at = [this](int i) -> PipeDreamNode& { return graph_.nodes[i]; };
     std::sort(by_id.begin(), by_id.end(), [&](int a, int b) {
       return id_key(node_at(a).id) < id_key(node_at(b).id);
     });
     PipeDreamGraph graph;
     std::vector<int> place(by_id.size());
     for (std::size_t i = 0; i < by_id.size(); ++i)
-      place[static_cast<std::size_t>(by_id[i])] = static_cast<int>(i);
+      place[by_id[i]] = static_cast<int>(i);
     for (const auto& [source, dest] : graph_.edges)
-      graph.edges.emplace_back(place[static_cast<std::size_t>(source)],
-                               place[static_cast<std::size_t>(dest)]);
+      graph.edges.emplace_back(place[source], place[dest]);
     for (int i : by_id) graph.nodes.push_back(std::move(node_at(i)));
     std::sort(graph.edges.begin(), graph.edges.end());
     auto twice = std::adjacent_find(graph.edges.begin(), graph.edges.end());
     if (twice != graph.edges.end())
-      return malformed(
-          "the edge " + graph.nodes[static_cast<std::size_t>(twice->first)].id +
-              " -- " + graph.nodes[static_cast<std::size_t>(twice->second)].id +
-              " stands twice",
-          file_);
+      return malformed("duplicate edge " + graph.nodes[twice->first].id +
+                           " -- " + graph.nodes[twice->second].id,
+                       file_);
     return graph;
   }
 

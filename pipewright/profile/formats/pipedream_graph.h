@@ -1,7 +1,7 @@
 // The two kinds of files of PipeDream (Narayanan et al., "PipeDream:
 // Generalized Pipeline Parallelism for DNN Training", SOSP 2019): the layer
 // graph its profiler writes, which DAPPLE uses too, and the plan its runtime
-// reads. The grammar of the graph, one line each, edges behind all nodes:
+// reads. The grammar of the graph, one line each, edges after all nodes:
 //
 //   node := ID -- DESC -- forward_compute_time=F, backward_compute_time=F,
 //           activation_size=A, parameter_size=F [-- stage_id=INT]
@@ -25,9 +25,9 @@ struct PipeDreamNode {
   std::string description;
   double forward_ms = 0;
   double backward_ms = 0;
-  double activation_bytes = 0;  // of a tuple: the sum
+  double activation_bytes = 0;  // the sum, if it is a tuple
   double parameter_bytes = 0;
-  int stage = -1;  // -1 where not given
+  int stage = -1;  // -1 if not given
 };
 
 struct PipeDreamGraph {
@@ -39,7 +39,7 @@ struct PipeDreamGraph {
 Result<PipeDreamGraph> parse_pipedream_graph(std::string_view text,
                                              const std::string& file);
 
-// module_to_stage_map, stage_to_rank_map and perhaps stage_to_depth_map.
+// module_to_stage_map, stage_to_rank_map and optionally stage_to_depth_map.
 Result<PublishedPlan> parse_pipedream_plan(std::string_view text,
                                            const std::string& file);
 

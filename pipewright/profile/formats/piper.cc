@@ -1,9 +1,9 @@
-// Piper's instances in full (piper_instance.h), and as a profile of the layers
-// at one tensor-parallel degree.
+// Imports Piper's instances (piper_instance.h), and makes a profile of the
+// layers at one tensor-parallel degree.
 //
 // The source gives forward and backward of a layer as one time. It also gives
-// the time with recomputation, which runs forward once more: the difference of
-// the two is the forward time, and the profile says that this is derived.
+// the time with recomputation, which runs forward once more: the difference is
+// the forward time.
 
 #include <algorithm>
 #include <cmath>
@@ -17,8 +17,6 @@
 namespace pipewright {
 namespace {
 
-constexpr int kMostNodes = 10'000'000;  // nodes, devices, ids
-
 bool recognises_piper(const SourceFile& file) {
   return contains(file.text, "\"TMPCs\"") ||
          contains(file.text, "\"mbsInBatch\"");
@@ -28,10 +26,10 @@ std::map<int, double> sync_times(const JsonCursor& object, int num_nodes) {
   std::map<int, double> times;
   for (const auto& [key, value] : object.members()) {
     auto id = parse_integer(key);
-    if (!id || *id < 0 || *id > kMostNodes || num_nodes == 0)
+    if (!id || *id < 0 || *id > kMaxImportedNodes || num_nodes == 0)
       value.fail("expected the id of a node as key, found \"" + key + "\"");
     else
-      times[static_cast<int>(*id)] = value.real(0, kLargestImportedBytes);
+      times[static_cast<int>(*id)] = value.real(0, kMaxImportedBytes);
   }
   return times;
 }
@@ -43,11 +41,11 @@ class PiperReader {
 
   Result<PiperInstance> read() {
     instance_.max_devices =
-        static_cast<int>(root_.at("maxDevices").integer(1, kMostNodes));
+        static_cast<int>(root_.at("maxDevices").integer(1, kMaxImportedNodes));
     instance_.max_memory_bytes = root_.at("maxMemoryPerDevice").real(0, 1e18);
     instance_.bandwidth = root_.at("bandwidth").real(0, 1e18);
     instance_.microbatches =
-        static_cast<int>(root_.at("mbsInBatch").integer(1, kMostNodes));
+        static_cast<int>(root_.at("mbsInBatch").integer(1, kMaxImportedNodes));
     read_nodes();
     if (errors_.empty()) read_edges();
     root_.refuse_other_keys();
@@ -60,11 +58,10 @@ class PiperReader {
     PiperAlternative way;
     way.id = cursor.at("id").text();
     way.time_per_sample =
-        cursor.at("timePerSample").real(0, kLargestImportedSeconds);
-    way.parameter_bytes =
-        cursor.at("parameterSize").real(0, kLargestImportedBytes);
-    way.memory_a = cursor.at("memoryUsageA").real(0, kLargestImportedBytes);
-    way.memory_b = cursor.at("memoryUsageB").real(0, kLargestImportedBytes);
+        cursor.at("timePerSample").real(0, kMaxImportedSeconds);
+    way.parameter_bytes = cursor.at("parameterSize").real(0, kMaxImportedBytes);
+    way.memory_a = cursor.at("memoryUsageA").real(0, kMaxImportedBytes);
+    way.memory_b = cursor.at("memoryUsageB").real(0, kMaxImportedBytes);
     way.sync_forward = sync_times(cursor.at("syncTimeFw"), num_nodes);
     way.sync_backward = sync_times(cursor.at("syncTimeBw"), num_nodes);
     cursor.refuse_other_keys();
@@ -76,11 +73,11 @@ class PiperReader {
     const int num_nodes = static_cast<int>(cursors.size());
     for (JsonCursor& cursor : cursors) {
       PiperNode node;
-      node.id = static_cast<int>(cursor.at("id").integer(0, kMostNodes));
+      node.id = static_cast<int>(cursor.at("id").integer(0, kMaxImportedNodes));
       node.name = cursor.at("name").text();
       for (const auto& [degree, ways] : cursor.at("TMPCs").members()) {
         auto number = parse_integer(degree);
-        if (!number || *number < 1 || *number > kMostNodes) {
+        if (!number || *number < 1 || *number > kMaxImportedNodes) {
           ways.fail("expected a tensor-parallel degree as key, found \"" +
                     degree + "\"");
           continue;
@@ -91,16 +88,16 @@ class PiperReader {
       }
       cursor.refuse_other_keys();
       if (!index_of_.emplace(node.id, instance_.nodes.size()).second)
-        cursor.fail("the id " + std::to_string(node.id) + " stands twice");
+        cursor.fail("duplicate id " + std::to_string(node.id));
       instance_.nodes.push_back(std::move(node));
     }
-    if (instance_.nodes.empty()) root_.fail("there is no node");
+    if (instance_.nodes.empty()) root_.fail("the instance has no nodes");
   }
 
   int end_of(const JsonCursor& id) {
-    auto found = index_of_.find(static_cast<int>(id.integer(0, kMostNodes)));
-    if (id.exists() && found == index_of_.end())
-      id.fail("there is no node of this id");
+    auto found =
+        index_of_.find(static_cast<int>(id.integer(0, kMaxImportedNodes)));
+    if (id.exists() && found == index_of_.end()) id.fail("no node has this id");
     return found == index_of_.end() ? 0 : static_cast<int>(found->second);
   }
 
@@ -109,8 +106,7 @@ class PiperReader {
       PiperEdge edge;
       edge.source = end_of(cursor.at("sourceId"));
       edge.dest = end_of(cursor.at("destId"));
-      edge.bytes =
-          cursor.at("communicationCost").real(0, kLargestImportedBytes);
+      edge.bytes = cursor.at("communicationCost").real(0, kMaxImportedBytes);
       cursor.refuse_other_keys();
       instance_.edges.push_back(edge);
     }
@@ -124,17 +120,16 @@ class PiperReader {
     const std::vector<int> order = topological_order(num_nodes, pairs);
     if (order.empty()) {
       const int at = node_on_cycle(num_nodes, pairs);
-      return malformed(
-          "the edges form a cycle through the node " +
-              std::to_string(instance_.nodes[static_cast<std::size_t>(at)].id),
-          file_);
+      return malformed("the edges form a cycle through the node " +
+                           std::to_string(instance_.nodes[at].id),
+                       file_);
     }
     std::sort(pairs.begin(), pairs.end());
     if (std::adjacent_find(pairs.begin(), pairs.end()) != pairs.end())
-      return malformed("an edge stands twice", file_);
+      return malformed("duplicate edge", file_);
     std::vector<int> place(order.size());
     for (std::size_t i = 0; i < order.size(); ++i)
-      place[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+      place[order[i]] = static_cast<int>(i);
     return renumbered(order, place);
   }
 
@@ -143,7 +138,7 @@ class PiperReader {
     PiperInstance sorted = instance_;
     sorted.nodes.clear();
     for (int i : order) {
-      PiperNode node = instance_.nodes[static_cast<std::size_t>(i)];
+      PiperNode node = instance_.nodes[i];
       for (auto& [degree, ways] : node.alternatives)
         for (PiperAlternative& way : ways)
           for (auto* sync : {&way.sync_forward, &way.sync_backward}) {
@@ -162,8 +157,8 @@ class PiperReader {
       sorted.nodes.push_back(std::move(node));
     }
     for (PiperEdge& edge : sorted.edges) {
-      edge.source = place[static_cast<std::size_t>(edge.source)];
-      edge.dest = place[static_cast<std::size_t>(edge.dest)];
+      edge.source = place[edge.source];
+      edge.dest = place[edge.dest];
     }
     return sorted;
   }
@@ -175,7 +170,7 @@ class PiperReader {
   std::unordered_map<int, std::size_t> index_of_;
 };
 
-// The plain way and the one that recomputes, told by their memory per sample.
+// The plain alternative and the one that recomputes.
 struct Ways {
   const PiperAlternative* plain = nullptr;
   const PiperAlternative* recomputing = nullptr;
@@ -196,26 +191,28 @@ std::string why_no_profile(const PiperInstance& instance, int degree) {
   for (const PiperNode& node : instance.nodes) {
     Ways ways = ways_at(node, degree);
     if (!ways.plain)
-      return "the node " + node.name + " has no way \"vanilla\" at degree " +
+      return "the node " + node.name +
+             " has no alternative \"vanilla\" at degree " +
              std::to_string(degree);
     if (!ways.recomputing)
       return "the node " + node.name +
-             " has no way \"activation recomp\", from which alone the forward "
-             "time follows";
+             " has no alternative \"activation recomp\", from which the "
+             "forward "
+             "time is derived";
     if (ways.recomputing->time_per_sample < ways.plain->time_per_sample ||
         ways.recomputing->time_per_sample > 2 * ways.plain->time_per_sample)
       return "recomputing the node " + node.name +
-             " takes no time between its plain time and twice that, so its "
-             "forward time does not follow";
+             " does not take between one and two times its plain time, so its "
+             "forward time cannot be derived";
   }
   return "";
 }
 
-// One source's output may cost differently on two edges: the larger counts.
+// An output may have different sizes on two edges: the larger one counts.
 std::vector<double> outputs_of(const PiperInstance& instance) {
   std::vector<double> bytes(instance.nodes.size(), 0);
   for (const PiperEdge& edge : instance.edges) {
-    double& known = bytes[static_cast<std::size_t>(edge.source)];
+    double& known = bytes[edge.source];
     known = std::max(known, edge.bytes);
   }
   return bytes;
@@ -227,7 +224,7 @@ Profile piper_profile(const PiperInstance& instance, const std::string& device,
   const std::vector<double> outputs = outputs_of(instance);
   std::vector<std::vector<LayerId>> inputs(instance.nodes.size());
   for (const PiperEdge& edge : instance.edges)
-    inputs[static_cast<std::size_t>(edge.dest)].push_back(LayerId(edge.source));
+    inputs[edge.dest].push_back(LayerId(edge.source));
   auto& sizes = profile.sizes[1];
   auto& times = profile.times[device][1];
   for (std::size_t i = 0; i < instance.nodes.size(); ++i) {
@@ -239,16 +236,15 @@ Profile piper_profile(const PiperInstance& instance, const std::string& device,
     layer.inputs = inputs[i];
     std::sort(layer.inputs.begin(), layer.inputs.end());
     layer.keeps_input.assign(layer.inputs.size(), false);
-    const bool has_inputs = !layer.inputs.empty();
-    const Bytes parameters = whole_bytes(ways.plain->parameter_bytes);
-    add_layer(profile, std::move(layer), parameters);
+    add_layer(profile, std::move(layer),
+              whole_bytes(ways.plain->parameter_bytes));
     sizes.push_back(
         {whole_bytes(outputs[i]), whole_bytes(ways.plain->memory_a), Bytes(0)});
     const double forward =
         ways.recomputing->time_per_sample - ways.plain->time_per_sample;
     times.push_back(times_of(Seconds(forward),
                              Seconds(ways.plain->time_per_sample - forward),
-                             has_inputs, parameters > Bytes(0)));
+                             profile.layers.back()));
   }
   profile.origin.split_is_estimated = true;
   return profile;
@@ -274,20 +270,17 @@ void add_piper_profile(const SourceFile& file, const ImportOptions& options,
   imported.totals.backward = totals.backward;
   imported.totals.parameters = totals.parameters;
   imported.notes.push_back(
-      "derived: forward is what recomputation adds, backward the rest of the "
-      "one time the source gives");
-  imported.notes.push_back(
-      "assumed: times are seconds, as the source's bytes and bytes a second "
-      "ask for");
+      "derived: forward is the time that recomputation adds, backward is the "
+      "rest");
+  imported.notes.push_back("assumed: times are in seconds, like the bandwidth");
   imported.profile = std::move(profile);
 }
 
 Result<Imported> read_piper(std::span<const SourceFile> files,
                             const ImportOptions& options) {
   if (files.size() > 1)
-    return bad_configuration(
-        "more than one Piper instance is given: " + files[1].name,
-        "import one at a time");
+    return bad_configuration("more than one Piper instance: " + files[1].name,
+                             "import one at a time");
   const SourceFile& file = files.front();
   PIPEWRIGHT_TRY(Json json, parse_json(file.text, file.name));
   Imported imported;

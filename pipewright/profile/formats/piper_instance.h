@@ -1,8 +1,8 @@
 // An instance of Piper (Tarnawski, Narayanan, Phanishayee: "Piper:
-// Multidimensional Planner for DNN Parallelization", NeurIPS 2021) in full: for
-// each layer and tensor-parallel degree the ways to run it.
+// Multidimensional Planner for DNN Parallelization", NeurIPS 2021): for each
+// layer and tensor-parallel degree, the alternatives to run it.
 //
-// Numbers stand as in the source. A stage's memory is A x in-flight + B.
+// Numbers are as in the source. A stage's memory is A x in-flight + B.
 
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace pipewright {
 
-// One way to run a layer at one degree: "vanilla", "activation recomp".
+// One alternative to run a layer at one degree: "vanilla", "activation recomp".
 struct PiperAlternative {
   std::string id;
   double time_per_sample = 0;  // forward and backward
   double parameter_bytes = 0;
   double memory_a = 0;
   double memory_b = 0;
-  // By the neighbour's index: what the layer adds when that neighbour runs at
+  // By the neighbour's index: the time that is added if that neighbour has
   // another degree.
   std::map<int, double> sync_forward;
   std::map<int, double> sync_backward;
@@ -40,7 +40,7 @@ struct PiperEdge {
 struct PiperInstance {
   int max_devices = 0;
   double max_memory_bytes = 0;
-  double bandwidth = 0;          // bytes a second
+  double bandwidth = 0;          // bytes per second
   int microbatches = 0;          // mbsInBatch
   std::vector<PiperNode> nodes;  // topological order
   std::vector<PiperEdge> edges;

@@ -6,7 +6,7 @@
 namespace pipewright {
 namespace {
 
-// Which part (accelerators first, then CPUs) holds each node.
+// The device (accelerators first, then CPUs) of each node.
 Result<std::vector<int>> part_of_nodes(const PlacementInstance& instance,
                                        const PlacementSplit& split) {
   std::unordered_map<int, std::size_t> index_of;
@@ -23,8 +23,9 @@ Result<std::vector<int>> part_of_nodes(const PlacementInstance& instance,
               "the node " + std::to_string(id) + " is not in the instance",
               split.source);
         if (part_of[found->second] >= 0)
-          return malformed("the node " + std::to_string(id) + " is held twice",
-                           split.source);
+          return malformed(
+              "the node " + std::to_string(id) + " is on two devices",
+              split.source);
         part_of[found->second] = part;
       }
       ++part;
@@ -32,7 +33,7 @@ Result<std::vector<int>> part_of_nodes(const PlacementInstance& instance,
   for (std::size_t i = 0; i < part_of.size(); ++i)
     if (part_of[i] < 0)
       return malformed("the node " + std::to_string(instance.nodes[i].id) +
-                           " is held by no device",
+                           " is not on any device",
                        split.source);
   return part_of;
 }
@@ -44,11 +45,11 @@ Result<std::vector<double>> loads(const PlacementInstance& instance,
   PIPEWRIGHT_TRY(std::vector<int> part_of, part_of_nodes(instance, split));
   const int num_accelerators = static_cast<int>(split.accelerators.size());
   std::vector<double> load(split.accelerators.size() + split.cpus.size(), 0);
-  // (part, node): who pays for moving which node's output, each once.
+  // (device, node): the device pays for moving the node's output, once.
   std::vector<std::pair<int, int>> moves;
   for (const PlacementEdge& edge : instance.edges) {
-    const int from = part_of[static_cast<std::size_t>(edge.source)];
-    const int to = part_of[static_cast<std::size_t>(edge.dest)];
+    const int from = part_of[edge.source];
+    const int to = part_of[edge.dest];
     if (from == to) continue;
     moves.emplace_back(from, edge.source);
     moves.emplace_back(to, edge.source);
@@ -57,14 +58,11 @@ Result<std::vector<double>> loads(const PlacementInstance& instance,
   moves.erase(std::unique(moves.begin(), moves.end()), moves.end());
   for (std::size_t i = 0; i < part_of.size(); ++i) {
     const PlacementNode& node = instance.nodes[i];
-    load[static_cast<std::size_t>(part_of[i])] += part_of[i] < num_accelerators
-                                                      ? node.accelerator_latency
+    load[part_of[i]] += part_of[i] < num_accelerators ? node.accelerator_latency
                                                       : node.cpu_latency;
   }
   for (const auto& [part, node] : moves)
-    if (part < num_accelerators)
-      load[static_cast<std::size_t>(part)] +=
-          instance.nodes[static_cast<std::size_t>(node)].cost;
+    if (part < num_accelerators) load[part] += instance.nodes[node].cost;
   return load;
 }
 

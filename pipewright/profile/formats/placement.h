@@ -1,10 +1,9 @@
 // A placement instance of dnn-partitioning (Tarnawski, Phanishayee, Devanur,
 // Mahajan, Nina Paravecino: "Efficient Algorithms for Device Placement of DNN
-// Graph Operators", NeurIPS 2020) in full, and a split of it over devices.
+// Graph Operators", NeurIPS 2020), and a split of it over devices.
 //
-// Numbers stand as in the source, in its unit of time; what the source calls
-// FPGA is any accelerator. A planner that solves the instance needs no profile
-// and no cluster.
+// Numbers are as in the source, in its unit of time; what the source calls FPGA
+// is any accelerator. Solving an instance needs no profile and no cluster.
 
 #pragma once
 
@@ -26,7 +25,7 @@ struct PlacementNode {
   double accelerator_latency = 0;
   bool is_backward = false;
   int color_class = -1;  // nodes of one class share a device; -1 for none
-  int layer_id = -1;     // -1 where not given
+  int layer_id = -1;     // -1 if not given
   double size = 0;       // bytes on its device
   double cost = 0;       // time to move its output off or onto an accelerator
 };
@@ -34,7 +33,7 @@ struct PlacementNode {
 struct PlacementEdge {
   int source = 0;  // indices into nodes
   int dest = 0;
-  double size = -1;  // bytes; -1 where not given
+  double size = -1;  // bytes; -1 if not given
 };
 
 struct PlacementInstance {
@@ -45,8 +44,7 @@ struct PlacementInstance {
   std::vector<PlacementEdge> edges;  // ascending
 };
 
-// Which nodes (by the source's id) a device holds. A load of -1 was not filled
-// in by the source.
+// The nodes on one device, by the source's id. A load of -1 is unknown.
 struct PlacementPart {
   double load = -1;
   std::vector<int> node_ids;
@@ -65,10 +63,11 @@ Result<PlacementInstance> parse_placement(std::string_view text,
 Result<PlacementSplit> parse_split(std::string_view text,
                                    const std::string& file);
 
-// The load of each accelerator and then of each CPU. An accelerator pays the
-// latency of its nodes, the cost of each node that has a user elsewhere, and
-// the cost of each node elsewhere that feeds it; a CPU its latencies alone.
-// Fails with MalformedInput unless every node is held exactly once.
+// The load of each accelerator, then of each CPU. The load of an accelerator is
+// the latency of its nodes, plus the cost of each of its nodes whose output is
+// used elsewhere, plus the cost of each node elsewhere whose output it uses.
+// The load of a CPU is the latency of its nodes. Fails with MalformedInput
+// unless every node is on exactly one device.
 Result<std::vector<double>> loads(const PlacementInstance& instance,
                                   const PlacementSplit& split);
 

@@ -1,4 +1,4 @@
-// The files of dnn-partitioning, read into the types of placement.h.
+// Reads the files of dnn-partitioning into the types of placement.h.
 
 #include <algorithm>
 #include <unordered_map>
@@ -11,8 +11,6 @@
 namespace pipewright {
 namespace {
 
-constexpr int kMost = 10'000'000;  // nodes, devices, ids
-
 // true, false, 0 or 1.
 bool truth(const JsonCursor& value) {
   if (value.json() && std::holds_alternative<bool>(value.json()->value()))
@@ -21,16 +19,16 @@ bool truth(const JsonCursor& value) {
 }
 
 double latency(const JsonCursor& value) {
-  return value.real(0, kLargestImportedSeconds);
+  return value.real(0, kMaxImportedSeconds);
 }
 
 double size(const JsonCursor& value) {
-  return value.real(0, kLargestImportedBytes);
+  return value.real(0, kMaxImportedBytes);
 }
 
 PlacementNode node_of(JsonCursor& cursor) {
   PlacementNode node;
-  node.id = static_cast<int>(cursor.at("id").integer(0, kMost));
+  node.id = static_cast<int>(cursor.at("id").integer(0, kMaxImportedNodes));
   JsonCursor name = cursor.find("name");
   node.name = name.exists() ? name.text() : "node" + std::to_string(node.id);
   node.runs_on_accelerator = truth(cursor.at("supportedOnFpga"));
@@ -38,9 +36,9 @@ PlacementNode node_of(JsonCursor& cursor) {
   node.accelerator_latency = latency(cursor.at("fpgaLatency"));
   node.is_backward = truth(cursor.at("isBackwardNode"));
   if (JsonCursor color = cursor.find("colorClass"); color.exists())
-    node.color_class = static_cast<int>(color.integer(0, kMost));
+    node.color_class = static_cast<int>(color.integer(0, kMaxImportedNodes));
   if (JsonCursor layer = cursor.find("layerId"); layer.exists())
-    node.layer_id = static_cast<int>(layer.integer(0, kMost));
+    node.layer_id = static_cast<int>(layer.integer(0, kMaxImportedNodes));
   node.size = size(cursor.at("size"));
   cursor.refuse_other_keys();
   return node;
@@ -54,9 +52,9 @@ class InstanceReader {
   Result<PlacementInstance> read() {
     instance_.max_size = root_.at("maxSizePerFPGA").real(0, 1e18);
     instance_.max_accelerators =
-        static_cast<int>(root_.at("maxFPGAs").integer(0, kMost));
+        static_cast<int>(root_.at("maxFPGAs").integer(0, kMaxImportedNodes));
     instance_.max_cpus =
-        static_cast<int>(root_.at("maxCPUs").integer(0, kMost));
+        static_cast<int>(root_.at("maxCPUs").integer(0, kMaxImportedNodes));
     read_nodes();
     if (errors_.empty()) read_edges();
     root_.refuse_other_keys();
@@ -69,12 +67,12 @@ class InstanceReader {
     for (JsonCursor& cursor : root_.at("nodes").elements()) {
       PlacementNode node = node_of(cursor);
       if (!index_of_.emplace(node.id, instance_.nodes.size()).second)
-        cursor.fail("the id " + std::to_string(node.id) + " stands twice");
+        cursor.fail("duplicate id " + std::to_string(node.id));
       instance_.nodes.push_back(std::move(node));
     }
-    if (instance_.nodes.empty()) root_.fail("there is no node");
-    // By id, so that ties in the topological order fall the same way in
-    // whichever order the file lists its nodes.
+    if (instance_.nodes.empty()) root_.fail("the instance has no nodes");
+    // By id, so that the topological order does not depend on the order of the
+    // nodes in the file.
     std::sort(instance_.nodes.begin(), instance_.nodes.end(),
               [](const auto& a, const auto& b) { return a.id < b.id; });
     for (std::size_t i = 0; i < instance_.nodes.size(); ++i)
@@ -82,9 +80,9 @@ class InstanceReader {
   }
 
   int end_of(const JsonCursor& id) {
-    auto found = index_of_.find(static_cast<int>(id.integer(0, kMost)));
-    if (id.exists() && found == index_of_.end())
-      id.fail("there is no node of this id");
+    auto found =
+        index_of_.find(static_cast<int>(id.integer(0, kMaxImportedNodes)));
+    if (id.exists() && found == index_of_.end()) id.fail("no node has this id");
     return found == index_of_.end() ? 0 : static_cast<int>(found->second);
   }
 
@@ -98,7 +96,7 @@ class InstanceReader {
       if (JsonCursor bytes = cursor.find("size"); bytes.exists())
         edge.size = size(bytes);
       cursor.refuse_other_keys();
-      double& known = cost[static_cast<std::size_t>(edge.source)];
+      double& known = cost[edge.source];
       if (known >= 0 && known != time)
         cursor.fail("the cost " + exact_text(time) +
                     " differs from that of another edge of the same source, " +
@@ -119,21 +117,18 @@ class InstanceReader {
     if (order.empty())
       return malformed(
           "the edges form a cycle through the node " +
-              std::to_string(instance_
-                                 .nodes[static_cast<std::size_t>(
-                                     node_on_cycle(num_nodes, pairs))]
-                                 .id),
+              std::to_string(
+                  instance_.nodes[node_on_cycle(num_nodes, pairs)].id),
           file_);
     PlacementInstance sorted = instance_;
     std::vector<int> place(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) {
-      const auto from = static_cast<std::size_t>(order[i]);
-      place[from] = static_cast<int>(i);
-      sorted.nodes[i] = instance_.nodes[from];
+      place[order[i]] = static_cast<int>(i);
+      sorted.nodes[i] = instance_.nodes[order[i]];
     }
     for (PlacementEdge& edge : sorted.edges) {
-      edge.source = place[static_cast<std::size_t>(edge.source)];
-      edge.dest = place[static_cast<std::size_t>(edge.dest)];
+      edge.source = place[edge.source];
+      edge.dest = place[edge.dest];
     }
     return without_repeats(std::move(sorted));
   }
@@ -148,12 +143,10 @@ class InstanceReader {
         sorted.edges.begin(), sorted.edges.end(),
         [&](const auto& a, const auto& b) { return key(a) == key(b); });
     if (twice == sorted.edges.end()) return sorted;
-    auto id = [&](int i) {
-      return std::to_string(sorted.nodes[static_cast<std::size_t>(i)].id);
-    };
-    return malformed("the edge from " + id(twice->source) + " to " +
-                         id(twice->dest) + " stands twice",
-                     file_);
+    auto id = [&](int i) { return std::to_string(sorted.nodes[i].id); };
+    return malformed(
+        "duplicate edge from " + id(twice->source) + " to " + id(twice->dest),
+        file_);
   }
 
   std::string file_;
@@ -167,9 +160,10 @@ std::vector<PlacementPart> parts_of(const JsonCursor& list) {
   std::vector<PlacementPart> parts;
   for (JsonCursor& cursor : list.elements()) {
     PlacementPart part;
-    part.load = cursor.at("load").real(-1, kLargestImportedSeconds);
+    part.load = cursor.at("load").real(-1, kMaxImportedSeconds);
     for (const JsonCursor& id : cursor.at("nodes").elements())
-      part.node_ids.push_back(static_cast<int>(id.integer(0, kMost)));
+      part.node_ids.push_back(
+          static_cast<int>(id.integer(0, kMaxImportedNodes)));
     cursor.refuse_other_keys();
     parts.push_back(std::move(part));
   }
@@ -181,6 +175,9 @@ std::vector<PlacementPart> parts_of(const JsonCursor& list) {
 Result<PlacementInstance> parse_placement(std::string_view text,
                                           const std::string& file) {
   PIPEWRIGHT_TRY(Json json, parse_json(text, file));
+  if (!json.find("nodes") && !json.find("maxFPGAs"))
+    return malformed("not a placement instance: missing key \"nodes\"", file,
+                     "docs/place.md shows an instance");
   return InstanceReader(json, file).read();
 }
 
@@ -193,7 +190,7 @@ Result<PlacementSplit> parse_split(std::string_view text,
   split.source = file;
   split.cpus = parts_of(root.at("cpus"));
   split.accelerators = parts_of(root.at("fpgas"));
-  split.max_load = root.at("maxLoad").real(-1, kLargestImportedSeconds);
+  split.max_load = root.at("maxLoad").real(-1, kMaxImportedSeconds);
   root.refuse_other_keys();
   if (!errors.empty()) return errors.error();
   return split;

@@ -1,11 +1,11 @@
-// Sailor's per-layer times as a profile, with sizes from llm_info.json when it
-// is given too; its network curves, machines and measured plans beside it.
+// Imports Sailor's layer times as a profile, with sizes if llm_info.json is
+// imported too; and its network curves, machines and measured plans.
 //
 //   {microbatch: {degree: {layer: [forward_s, backward_s, update_s]}}}
 //
-// The model and the kind of GPU stand only in the path,
-// MODEL/KIND/profile.json. A group of tensor-parallel GPUs is one device of
-// kind KIND-tpN. llm_info gives the bytes held for backward as one number.
+// The model and the kind of GPU are only in the path, MODEL/KIND/profile.json.
+// A group of tensor-parallel GPUs is one device of kind KIND-tpN. llm_info
+// gives the bytes kept for backward as one number.
 
 #include <algorithm>
 #include <set>
@@ -70,15 +70,14 @@ LayerTimes row_of(const JsonCursor& cursor) {
     return {};
   }
   auto seconds = [&](std::size_t i) {
-    return Seconds(fields[i].real(0, kLargestImportedSeconds));
+    return Seconds(fields[i].real(0, kMaxImportedSeconds));
   };
-  LayerTimes times = times_of(seconds(0), seconds(1), true, true);
-  times.update = seconds(2);
-  return times;
+  // Backward as one number, until split_backward().
+  return {seconds(0), seconds(1), Seconds(0), seconds(2)};
 }
 
 struct TimesFile {
-  std::map<int, Rows> at;  // by microbatch, at the degree asked for
+  std::map<int, Rows> at;  // by microbatch, at the requested degree
   std::set<int> degrees;   // that the file has
 };
 
@@ -104,7 +103,7 @@ Result<TimesFile> parse_times(const SourceFile& file, int degree) {
     return bad_configuration(
         file.name + " has no times at tensor-parallel degree " +
             std::to_string(degree),
-        "--tensor-parallel N chooses one of: " + join(known, ", "));
+        "choose one with --tensor-parallel N: " + join(known, ", "));
   }
   return times;
 }
@@ -130,13 +129,13 @@ class SailorProfile {
                                                       : "";
     if (!names_.empty() && model != profile_.model)
       return bad_configuration(
-          file.name + " is of another model than " + names_.front(),
+          file.name + " is for a different model than " + names_.front(),
           "import the files of one model at a time");
     profile_.model = model;
     if (profile_.times.count(kind))
       return bad_configuration(
-          "two files are for the kind " + kind + ": " + file.name,
-          "import one file of each kind");
+          "two files have the device kind " + kind + ": " + file.name,
+          "import one file per device kind");
     PIPEWRIGHT_TRY(TimesFile times,
                    parse_times(file, options_.tensor_parallel));
     profile_.times[kind] = std::move(times.at);
@@ -159,8 +158,8 @@ class SailorProfile {
     split_backward();
     add_size_tables(sizes);
     imported_.notes.push_back(
-        sizes.empty() ? "missing: bytes of parameters and outputs, which "
-                        "llm_info.json has; give it too"
+        sizes.empty() ? "missing: bytes of parameters and outputs; import "
+                        "llm_info.json too"
                       : "given as one number: the bytes a layer holds for "
                         "backward");
     profile_.origin.source = "sailor";
@@ -174,7 +173,7 @@ class SailorProfile {
   }
 
  private:
-  // Empty when no sizes were given at all.
+  // Empty if there are no sizes at all.
   Result<std::vector<SailorLayerSizes>> sizes_of_model() {
     if (sizes_.empty()) return std::vector<SailorLayerSizes>{};
     if (profile_.model.empty() && sizes_.size() == 1)
@@ -184,11 +183,11 @@ class SailorProfile {
     for (const auto& [name, degrees] : sizes_) known.push_back(name);
     if (model == sizes_.end())
       return bad_configuration(
-          "no sizes are given for the model \"" + profile_.model + "\"",
+          "no sizes for the model \"" + profile_.model + "\"",
           suggestion(profile_.model, known));
     auto degree = model->second.find(options_.tensor_parallel);
     if (degree == model->second.end())
-      return bad_configuration("no sizes are given for " + profile_.model +
+      return bad_configuration("no sizes for " + profile_.model +
                                " at tensor-parallel degree " +
                                std::to_string(options_.tensor_parallel));
     return degree->second;
@@ -210,12 +209,8 @@ class SailorProfile {
   void split_backward() {
     for (auto& [kind, tables] : profile_.times)
       for (auto& [microbatch, rows] : tables)
-        for (std::size_t i = 0; i < rows.size(); ++i) {
-          const Seconds update = rows[i].update;
-          rows[i] = times_of(rows[i].forward, rows[i].backward(), i > 0,
-                             !profile_.layers[i].parameters.empty());
-          rows[i].update = update;
-        }
+        for (std::size_t i = 0; i < rows.size(); ++i)
+          set_backward(rows[i], rows[i].backward(), profile_.layers[i]);
   }
 
   void add_size_tables(const std::vector<SailorLayerSizes>& sizes) {
@@ -308,7 +303,7 @@ Result<Imported> read_sailor(std::span<const SourceFile> files,
     Result<void> done = maker.finish();
     if (!done) return done.error();
   } else {
-    imported.no_profile = "no file with layer times is given";
+    imported.no_profile = "no file has layer times";
   }
   imported.what = what_sailor_is(imported, has_sizes);
   return imported;

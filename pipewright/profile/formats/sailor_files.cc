@@ -9,16 +9,14 @@
 namespace pipewright {
 namespace {
 
-constexpr std::int64_t kMostBytes =
-    static_cast<std::int64_t>(kLargestImportedBytes);
-constexpr int kMostSailorCount = 1 << 20;
+constexpr std::int64_t kMaxBytes = static_cast<std::int64_t>(kMaxImportedBytes);
 
 SailorLayerSizes layer_sizes(JsonCursor cursor) {
   SailorLayerSizes sizes;
-  sizes.parameters = cursor.at("params_bytes").integer(0, kMostBytes);
-  sizes.output = cursor.at("act_output_bytes").integer(0, kMostBytes);
-  sizes.input = cursor.at("act_input_bytes").integer(0, kMostBytes);
-  sizes.memory = cursor.at("act_mem_bytes").integer(0, kMostBytes);
+  sizes.parameters = cursor.at("params_bytes").integer(0, kMaxBytes);
+  sizes.output = cursor.at("act_output_bytes").integer(0, kMaxBytes);
+  sizes.input = cursor.at("act_input_bytes").integer(0, kMaxBytes);
+  sizes.memory = cursor.at("act_mem_bytes").integer(0, kMaxBytes);
   for (const char* floats : {"params_floats", "act_output_floats",
                              "act_input_floats", "act_mem_floats"})
     cursor.find(floats);  // the same in another unit
@@ -103,17 +101,17 @@ void add_replica(const JsonCursor& cursor, PublishedStage& stage) {
       return;
     }
     kinds += (kinds.empty() ? "" : "+") + fields[0].text();
-    fields[1].integer(1, kMostSailorCount);
+    fields[1].integer(1, kMaxImportedCount);
     fields[2].text();
   }
   stage.devices.push_back(kinds);
   stage.tensor_parallel.push_back(
-      static_cast<int>(parts[1].integer(1, kMostSailorCount)));
+      static_cast<int>(parts[1].integer(1, kMaxImportedCount)));
 }
 
 void read_pipeline(JsonCursor pipeline, PublishedPlan& plan) {
-  const auto num_stages = static_cast<std::size_t>(
-      pipeline.at("num_stages").integer(1, kMostSailorCount));
+  const std::size_t num_stages =
+      pipeline.at("num_stages").integer(1, kMaxImportedCount);
   const auto layers = pipeline.at("layers_per_stage").elements();
   const auto replicas = pipeline.at("tmp_per_stage").elements();
   const auto counts = pipeline.at("dp").elements();
@@ -128,19 +126,19 @@ void read_pipeline(JsonCursor pipeline, PublishedPlan& plan) {
     PublishedStage stage;
     for (const JsonCursor& layer : layers[i].elements())
       stage.layers.push_back(
-          static_cast<int>(layer.integer(0, kMostSailorCount)));
+          static_cast<int>(layer.integer(0, kMaxImportedCount)));
     for (const JsonCursor& replica : replicas[i].elements())
       add_replica(replica, stage);
-    stage.replicas = static_cast<int>(counts[i].integer(1, kMostSailorCount));
-    if (stage.devices.size() != static_cast<std::size_t>(stage.replicas))
+    stage.replicas = static_cast<int>(counts[i].integer(1, kMaxImportedCount));
+    if (std::ssize(stage.devices) != stage.replicas)
       replicas[i].fail("expected " + std::to_string(stage.replicas) +
-                       " replicas as dp says, found " +
+                       " replicas, as in dp, found " +
                        std::to_string(stage.devices.size()));
     plan.stages.push_back(std::move(stage));
   }
 }
 
-// Microbatches a replica works through, where every stage has as many replicas.
+// Microbatches per replica, if all stages have the same number of replicas.
 int microbatches_of(const PublishedPlan& plan) {
   if (plan.stages.empty()) return 0;
   const std::int64_t replicas = plan.stages.front().replicas;
@@ -160,12 +158,12 @@ std::vector<JsonCursor> numbered_members(const JsonCursor& object) {
     auto number = parse_integer(key);
     if (!number || *number < 0 ||
         *number >= static_cast<std::int64_t>(members.size()) ||
-        found[static_cast<std::size_t>(*number)]) {
+        found[*number]) {
       value.fail("expected layers 0 to " + std::to_string(members.size() - 1) +
                  ", each once, found \"" + key + "\"");
       return {};
     }
-    found[static_cast<std::size_t>(*number)] = &value;
+    found[*number] = &value;
   }
   std::vector<JsonCursor> ordered;
   for (const JsonCursor* value : found) ordered.push_back(*value);
@@ -174,10 +172,11 @@ std::vector<JsonCursor> numbered_members(const JsonCursor& object) {
 
 int count_key(const std::string& key, const JsonCursor& value) {
   auto number = parse_integer(key);
-  if (number && *number >= 1 && *number <= kMostSailorCount)
+  if (number && *number >= 1 && *number <= kMaxImportedCount)
     return static_cast<int>(*number);
-  value.fail("expected a number from 1 to " + std::to_string(kMostSailorCount) +
-             " as key, found \"" + key + "\"");
+  value.fail("expected a number from 1 to " +
+             std::to_string(kMaxImportedCount) + " as key, found \"" + key +
+             "\"");
   return 0;
 }
 
@@ -204,7 +203,7 @@ Result<std::vector<BandwidthTable>> parse_sailor_network(
         return reader.tables;
       });
   if (tables && tables->empty())
-    return malformed("there is no curve [[c2, c1, c0], peak] in it", file);
+    return malformed("the file has no curve [[c2, c1, c0], peak]", file);
   return tables;
 }
 
@@ -218,8 +217,8 @@ Result<std::vector<ImportedDevices>> parse_sailor_machines(
       ImportedDevices found;
       found.kind = kind;
       found.count = static_cast<int>(
-          machine.at("gpus_per_node").integer(1, kMostSailorCount));
-      found.memory = Bytes(machine.at("mem_per_gpu").integer(1, kMostBytes));
+          machine.at("gpus_per_node").integer(1, kMaxImportedCount));
+      found.memory = Bytes(machine.at("mem_per_gpu").integer(1, kMaxBytes));
       machine.refuse_other_keys();
       devices.push_back(std::move(found));
     }
@@ -239,13 +238,13 @@ Result<PublishedPlan> parse_sailor_plan(std::string_view text,
                      std::to_string(list.size()));
     for (const JsonCursor& pipeline : list) read_pipeline(pipeline, plan);
     plan.microbatch =
-        static_cast<int>(root.at("mbs").integer(1, kMostSailorCount));
+        static_cast<int>(root.at("mbs").integer(1, kMaxImportedCount));
     plan.minibatch =
-        static_cast<int>(root.at("gbs").integer(1, kMostSailorCount));
+        static_cast<int>(root.at("gbs").integer(1, kMaxImportedCount));
     plan.microbatches = microbatches_of(plan);
     plan.measured_step = Seconds(root.at("real").real(0, 1e9));
     plan.measured_reduce = Seconds(root.at("red_grads").real(0, 1e9));
-    plan.measured_memory = Bytes(root.at("max_mem").integer(0, kMostBytes));
+    plan.measured_memory = Bytes(root.at("max_mem").integer(0, kMaxBytes));
     root.find("zone");
     root.find("N");
     root.refuse_other_keys();

@@ -22,7 +22,7 @@ struct SailorLayerSizes {
   std::int64_t parameters = 0;
   std::int64_t output = 0;
   std::int64_t input = 0;
-  std::int64_t memory = 0;  // held for backward
+  std::int64_t memory = 0;  // kept for backward
 };
 
 // llm_info.json: by model, tensor-parallel degree, layer.
@@ -31,21 +31,21 @@ using SailorSizes =
 
 Result<SailorSizes> parse_sailor_sizes(std::string_view text,
                                        const std::string& file);
-// providers/*.json: leaves [[c2, c1, c0], peak] under the names of who talks.
+// providers/*.json: leaves [[c2, c1, c0], peak] under the names of both ends.
 Result<std::vector<BandwidthTable>> parse_sailor_network(
     std::string_view text, const std::string& file);
 // {kind: {gpus_per_node, mem_per_gpu}, ..., zone}.
 Result<std::vector<ImportedDevices>> parse_sailor_machines(
     std::string_view text, const std::string& file);
-// plan_config_*.json: a plan and what was measured of it.
+// plan_config_*.json: a plan and its measurements.
 Result<PublishedPlan> parse_sailor_plan(std::string_view text,
                                         const std::string& file);
 
-// The members of an object whose keys count from 0 without a gap, by number.
-// Records an error and answers with nothing otherwise.
+// The members of an object whose keys are 0, 1, 2, ..., by number. Otherwise
+// records an error and returns nothing.
 std::vector<JsonCursor> numbered_members(const JsonCursor& object);
-// A key that is a whole number from 1 to 2^20; records an error otherwise and
-// answers with 0.
+// A key that is a number from 1 to 2^20. Otherwise records an error and returns
+// 0.
 int count_key(const std::string& key, const JsonCursor& value);
 
 }  // namespace pipewright

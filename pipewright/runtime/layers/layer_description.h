@@ -1,5 +1,5 @@
 // What a layer's function is made from: the layer (its attributes complete,
-// with defaults; see model/kinds.h) and the shapes around it.
+// with defaults; see model/kind_rule.h) and the shapes around it.
 
 #pragma once
 

@@ -34,7 +34,7 @@ bool are_alike(const Model& model, LayerId a, LayerId b) {
   const auto work = [&](LayerId layer) {
     const LayerCost cost = layer_cost(model, layer);
     return std::tuple(cost.forward, cost.backward_input, cost.backward_weight,
-                      cost.traffic, cost.parameters, cost.keeps_input);
+                      cost.memory_traffic, cost.parameters, cost.keeps_input);
   };
   return one.kind == other.kind && one.attributes == other.attributes &&
          one.output == other.output && one.output_type == other.output_type &&
@@ -202,10 +202,10 @@ Result<Profile> measured_profile(const Model& model,
         "cannot measure with " + std::to_string(options.workers) + " workers",
         "use at least 1");
   for (const int size : microbatches)
-    if (size < 1 || size > kLargestMicrobatch)
+    if (size < 1 || size > kMaxMicrobatch)
       return bad_configuration(
           "cannot measure a microbatch of " + std::to_string(size) + " samples",
-          "use 1 to " + std::to_string(kLargestMicrobatch));
+          "use 1 to " + std::to_string(kMaxMicrobatch));
   Profile profile = profile_graph(model);
   Profiler profiler(model, microbatches.size(), options);
   for (const int size : microbatches) {

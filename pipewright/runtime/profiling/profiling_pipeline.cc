@@ -18,7 +18,7 @@ double work_of(const Model& model, LayerId layer, int samples) {
   const LayerCost cost = layer_cost(model, layer);
   return (cost.forward + cost.backward_input + cost.backward_weight).value() *
              samples +
-         30 * static_cast<double>(cost.traffic.at(samples).value());
+         30 * static_cast<double>(cost.memory_traffic.at(samples).value());
 }
 
 // The number of layers before each cut: a stage ends where it has its share of

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "pipewright/model/kinds.h"
 #include "pipewright/model/model_file.h"
 #include "pipewright/runtime/execution/executor.h"
 #include "pipewright/runtime/layers/layer_functions.h"

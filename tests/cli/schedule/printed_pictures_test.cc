@@ -19,7 +19,7 @@ struct Shown {
   std::string text;
 };
 
-// Up to the next command or the end of the block, less blank lines at the end.
+// Up to the next command or the end of the block, without trailing blank lines.
 std::vector<Shown> shown_in(const std::string& file) {
   const std::string text = read_file(PIPEWRIGHT_SOURCE_DIR "/" + file).value();
   std::vector<Shown> all;

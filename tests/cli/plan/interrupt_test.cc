@@ -1,5 +1,5 @@
 // pipewright plan and compare while they run: the progress line on a terminal,
-// and Ctrl-C, which gives the best so far.
+// and Ctrl-C, which prints the best plan so far.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -56,7 +56,7 @@ class Command {
     for (int fd : ends_) ::close(fd);
   }
 
-  // Until the text stands in what it said on standard error, or it ended.
+  // Waits until standard error contains the text, or the command ends.
   bool says(const std::string& text) {
     while (!contains(said_[1], text) && read_some()) {
     }
@@ -85,9 +85,9 @@ class Command {
       std::array<char, 4096> buffer;
       const ssize_t n = ::read(ends_[i], buffer.data(), buffer.size());
       if (n > 0)
-        said_[i].append(buffer.data(), static_cast<std::size_t>(n));
+        said_[i].append(buffer.data(), n);
       else
-        open_[i] = false;  // the end, or a terminal that nobody holds open
+        open_[i] = false;  // end of file, or a closed terminal
     }
     return true;
   }
@@ -114,7 +114,7 @@ TEST_CASE("a terminal sees progress after a second; Ctrl-C gives the best") {
     REQUIRE(running.says(" plans simulated, "));
     running.interrupt();
     CHECK(running.exit_code() == 130);
-    CHECK(contains(running.complained(), "best so far"));
+    CHECK(contains(running.complained(), "best plan so far"));
     CHECK(contains(running.printed(), "sync"));
   }
 }

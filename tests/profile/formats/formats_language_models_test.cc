@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "formats_samples.h"
+#include "tests/profile/formats/formats_samples.h"
 
 namespace pipewright {
 namespace {
@@ -46,7 +46,7 @@ TEST_CASE("sailor: a tensor-parallel group is a device of its own") {
   CHECK(imported.profile->origin.keeps_is_estimated);
   options.tensor_parallel = 8;
   CHECK(refused({sample_named("OPT/V100-16/profile.json")}, options)
-            .find("one of: 1, 2") != std::string::npos);
+            .find("--tensor-parallel N: 1, 2") != std::string::npos);
 }
 
 TEST_CASE("sailor: curves, machines and measured plans") {
@@ -97,7 +97,7 @@ TEST_CASE("aceso: sizes are 2^20 bytes, times microseconds") {
             .find("differs") != std::string::npos);
 }
 
-TEST_CASE("aceso: blocks are repeated when asked for") {
+TEST_CASE("aceso: blocks are repeated with --blocks") {
   ImportOptions options;
   options.blocks = 3;
   const Imported imported =
@@ -131,7 +131,7 @@ TEST_CASE("aceso: a bad row is refused with its line") {
                               0) == 0);
 }
 
-TEST_CASE("galvatron: layers, and what stands before and behind them") {
+TEST_CASE("galvatron: the layers, and what is before and after them") {
   const Imported imported = imported_from(
       {sample_named("computation_profiling.json"),
        sample_named("memory_profiling.json"), sample_named("gpt.json")});
@@ -141,14 +141,14 @@ TEST_CASE("galvatron: layers, and what stands before and behind them") {
   CHECK(times[0].forward == Seconds(0));
   CHECK(times[1].forward.value() == doctest::Approx(2e-3 * 4));
   CHECK(times[1].backward().value() == doctest::Approx(4e-3 * 4));
-  // 40 ms for 2 layers of 2 ms a sample at 4 samples leave 24 ms.
+  // 40 ms for 2 layers of 2 ms per sample at 4 samples leave 24 ms.
   CHECK(times[7].forward.value() == doctest::Approx(24e-3));
   CHECK(profile.parameter_bytes() == Bytes((10 + 6 * 12 + 12LL) << 20));
   CHECK(profile.sizes.at(4)[1].output == Bytes(8LL << 20));
   CHECK(profile.sizes.at(4)[1].keeps_private == Bytes(32LL << 20));
 }
 
-TEST_CASE("galvatron: a time below 0 is left out and said") {
+TEST_CASE("galvatron: a negative time is skipped with a note") {
   const Imported imported =
       imported_from({sample_named("computation_profiling_sizes.json")});
   CHECK(imported.profile->sizes.size() == 2);

@@ -1,6 +1,6 @@
-#include "cli/simulate/simulate_inputs.h"
+#include "cli/simulate/lowered_plan.h"
 
-#include "cli/plan/problem.h"
+#include "cli/load_profile.h"
 #include "pipewright/base/files.h"
 #include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/validation/validate.h"
@@ -19,9 +19,9 @@ Result<Profile> profile_for(const PlanInputs& inputs, const Plan& plan,
   auto profile = load_profile("", plan.model, cluster, plan.minibatch);
   if (profile) return profile;
   return bad_configuration(
-      "the plan's model \"" + plan.model +
+      "the costs of the plan's model \"" + plan.model +
           "\" cannot be estimated: " + profile.error().message,
-      "name its costs with --profile FILE, or a model with --model MODEL");
+      "use --profile FILE, or --model MODEL");
 }
 
 }  // namespace

@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "formats_samples.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/json.h"
 #include "tests/answer.h"
+#include "tests/profile/formats/formats_samples.h"
 
 namespace pipewright {
 namespace {
@@ -57,10 +57,10 @@ TEST_CASE("import writes a profile and says what it is") {
       import_with((folder / "toy/graph.txt") + " --samples 8 -o " + out);
   CHECK(answer.code == 0);
   CHECK(says(answer, "recognised: pipedream, layer graph with plan (1 file)"));
-  CHECK(says(answer, "layers: 3 with 3 edges (in the source 4 nodes and 4"));
-  CHECK(says(answer, "estimated: how backward divides"));
+  CHECK(says(answer, "layers: 3, edges: 3 (in the source: 4 nodes, 4"));
+  CHECK(says(answer, "estimated: the split of backward"));
   CHECK(says(answer, "dropped: 1 input node that loads data (9 ms)"));
-  CHECK(says(answer, "written: " + out));
+  CHECK(says(answer, "wrote " + out));
   auto text = read_file(out);
   REQUIRE(text);
   auto profile = parse_profile(*text, out);
@@ -90,7 +90,7 @@ TEST_CASE("import fails with the right code and place") {
   answer = import_with((folder / "hybrid_conf.json") + " -o " +
                        (folder / "profile.json"));
   CHECK(answer.code == 78);
-  CHECK(says(answer, "there is no profile to write"));
+  CHECK(says(answer, "no profile to write"));
   CHECK_FALSE(fs::exists(folder / "profile.json"));
   answer = import_with((folder / "bad.txt") + " --from pipedraem");
   CHECK(answer.code == 78);

@@ -1,4 +1,4 @@
-#include "cli/simulate/memory_proof.h"
+#include "cli/validate/memory_proof.h"
 
 #include "pipewright/base/text.h"
 #include "pipewright/plan/memory/memory_bound.h"
@@ -29,7 +29,7 @@ Result<std::string> memory_proof(const Program& program,
     if (limits[w] - bounds[w].peak.total() <
         limits[tightest] - bounds[tightest].peak.total())
       tightest = w;
-  return "worker " + std::to_string(tightest) + " holds at most " +
+  return "worker " + std::to_string(tightest) + " uses at most " +
          to_text(bounds[tightest].peak.total()) + " of " +
          to_text(limits[tightest]) + " (" + to_text(bounds[tightest].peak) +
          "), at " + to_text(bounds[tightest].action);

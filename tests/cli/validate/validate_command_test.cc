@@ -36,7 +36,7 @@ TEST_CASE("with a cluster: a plan's memory is proved, or refused") {
       "validate " PIPEWRIGHT_SOURCE_DIR "/examples/simulate/plan.json ";
   const Answer good = run_pipewright(plan + "--cluster 4xV100@nvlink");
   CHECK(good.code == 0);
-  CHECK(contains(good.text, "runs on 4xV100@nvlink: worker 0 holds at most "));
+  CHECK(contains(good.text, "runs on 4xV100@nvlink: worker 0 uses at most "));
   CHECK(contains(good.text, "activations "));
   CHECK(run_pipewright(plan + "--cluster 2xV100@nvlink").code == 78);
   // The same devices with less memory than worker 0 needs.

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "formats_samples.h"
 #include "pipewright/profile/formats/assembly.h"
+#include "tests/profile/formats/formats_samples.h"
 
 namespace pipewright {
 namespace {
@@ -70,17 +70,18 @@ TEST_CASE("dnn-partitioning: loads of a split") {
   CHECK_FALSE(loads(*imported.placement, broken).ok());
 }
 
-TEST_CASE("dnn-partitioning: no profile where gradients cannot be told apart") {
+TEST_CASE("dnn-partitioning: no profile if gradients cannot be paired") {
   SourceFile file = sample_named("toy.json");
   file.text = text_with(file.text, "\"colorClass\": 1", "\"colorClass\": 2");
   const Imported imported = imported_from({file});
   CHECK(imported.placement);
   CHECK_FALSE(imported.profile);
-  CHECK(imported.no_profile.find("colour class 2 joins 2 forward and 1") !=
+  CHECK(imported.no_profile.find("colour class 2 has 2 forward and 1") !=
         std::string::npos);
 }
 
-TEST_CASE("dnn-partitioning: unequal costs, cycles and strangers are refused") {
+TEST_CASE(
+    "dnn-partitioning: unequal costs, cycles, unknown nodes are rejected") {
   const std::string text = sample_named("toy.json").text;
   auto refused_text = [](const std::string& bad) {
     auto result = parse_placement(bad, "f");
@@ -93,12 +94,12 @@ TEST_CASE("dnn-partitioning: unequal costs, cycles and strangers are refused") {
   CHECK(refused_text(text_with(text, "\"destId\": 9", "\"destId\": 1"))
             .find("cycle") != std::string::npos);
   CHECK(refused_text(text_with(text, "\"destId\": 9", "\"destId\": 8"))
-            .find("f:7: edges[1].destId: there is no node") == 0);
+            .find("f:7: edges[1].destId: no node has this id") == 0);
   CHECK(refused_text(
             text_with(text, "\"supportedOnFpga\": 1", "\"supportedOnFpga\": 2"))
             .find("2 is not between 0 and 1") != std::string::npos);
   CHECK(refused_text(text_with(text, "\"maxCPUs\"", "\"maxCPU\""))
-            .find("there is \"maxCPU\"") != std::string::npos);
+            .find("found \"maxCPU\"") != std::string::npos);
 }
 
 TEST_CASE("piper: the instance in full, forward from recomputation") {
@@ -141,28 +142,23 @@ TEST_CASE("orders: every node after its sources, smallest first") {
   };
   for (int round = 0; round < 200; ++round) {
     const int n = 1 + random(12);
-    std::vector<int> name(static_cast<std::size_t>(n));
-    for (int i = 0; i < n; ++i) name[static_cast<std::size_t>(i)] = i;
-    for (int i = n - 1; i > 0; --i)
-      std::swap(name[static_cast<std::size_t>(i)],
-                name[static_cast<std::size_t>(random(i + 1))]);
+    std::vector<int> name(n);
+    for (int i = 0; i < n; ++i) name[i] = i;
+    for (int i = n - 1; i > 0; --i) std::swap(name[i], name[random(i + 1)]);
     std::vector<std::pair<int, int>> edges;
     for (int i = 0; i < n; ++i)
       for (int j = i + 1; j < n; ++j)
-        if (random(3) == 0)
-          edges.emplace_back(name[static_cast<std::size_t>(i)],
-                             name[static_cast<std::size_t>(j)]);
+        if (random(3) == 0) edges.emplace_back(name[i], name[j]);
     std::vector<int> expected;
-    std::vector<bool> placed(static_cast<std::size_t>(n), false);
+    std::vector<bool> placed(n, false);
     while (static_cast<int>(expected.size()) < n)
       for (int v = 0; v < n; ++v) {
-        if (placed[static_cast<std::size_t>(v)]) continue;
+        if (placed[v]) continue;
         if (std::any_of(edges.begin(), edges.end(), [&](const auto& e) {
-              return e.second == v &&
-                     !placed[static_cast<std::size_t>(e.first)];
+              return e.second == v && !placed[e.first];
             }))
           continue;
-        placed[static_cast<std::size_t>(v)] = true;
+        placed[v] = true;
         expected.push_back(v);
         break;
       }

@@ -1,14 +1,14 @@
-// pipewright validate: reads files and says what is wrong with each. Given a
-// cluster, it also proves of each plan that it can run there: no hang, nothing
-// missing, and memory that suffices whatever devices and links do.
+// pipewright validate: reads files and reports what is wrong with each. With a
+// cluster, it also proves that each plan can run there: no deadlock, no missing
+// link, and enough memory whatever the timing.
 
 #include <algorithm>
 #include <iostream>
 
 #include "cli/command.h"
 #include "cli/readers.h"
-#include "cli/simulate/memory_proof.h"
-#include "cli/simulate/simulate_inputs.h"
+#include "cli/simulate/lowered_plan.h"
+#include "cli/validate/memory_proof.h"
 #include "pipewright/base/files.h"
 
 namespace pipewright::cli {
@@ -18,11 +18,9 @@ Result<std::string> proof(const std::string& file, const PlanInputs& inputs) {
   PIPEWRIGHT_TRY(const LoweredPlan lowered, load_lowered(file, inputs));
   PIPEWRIGHT_TRY(const std::vector<Bytes> limits,
                  device_memory(lowered.program, lowered.cluster));
-  const auto proved = memory_proof(lowered.program, limits);
-  if (proved) return "; runs on " + lowered.cluster.name() + ": " + *proved;
-  Error error = proved.error();
-  error.where = file + ": " + error.where;
-  return error;
+  PIPEWRIGHT_TRY(const std::string memory,
+                 memory_proof(lowered.program, limits));
+  return "; runs on " + lowered.cluster.name() + ": " + memory;
 }
 
 Result<std::string> read_any(const std::string& file,
@@ -31,8 +29,12 @@ Result<std::string> read_any(const std::string& file,
   PIPEWRIGHT_TRY(const Reader* reader, reader_of(text, file));
   PIPEWRIGHT_TRY(std::string what, reader->read(text, file));
   if (inputs.cluster.empty() || reader->name != "plan") return what;
-  PIPEWRIGHT_TRY(const std::string more, proof(file, inputs));
-  return what + more;
+  const Result<std::string> proved = proof(file, inputs);
+  if (proved) return what + *proved;
+  Error error = proved.error();
+  if (!error.where.starts_with(file))
+    error.where = file + (error.where.empty() ? "" : ": " + error.where);
+  return error;
 }
 
 Json verdict_json(const Error& error) {
@@ -56,7 +58,7 @@ Json verdict_json(const std::string& file, const Result<std::string>& answer) {
   return json.set("errors", std::move(errors));
 }
 
-// Answers with the worst exit code: the largest.
+// Returns the largest exit code.
 int validate_files(const std::vector<std::string>& files,
                    const PlanInputs& inputs, bool as_json) {
   int worst = 0;
@@ -80,20 +82,22 @@ int validate_files(const std::vector<std::string>& files,
 
 void add_validate(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand(
-      "validate", "Any of our files, or a schedule: what is wrong with it");
+      "validate", "Check files: models, clusters, profiles, plans, schedules");
   auto output = std::make_shared<Output>();
   auto files = std::make_shared<std::vector<std::string>>();
   auto inputs = std::make_shared<PlanInputs>();
-  command->add_option("files", *files, "Files to read")->required();
+  command->add_option("FILE", *files, "Files to check")->required();
   CLI::Option* cluster = command->add_option(
       "--cluster", inputs->cluster,
-      "Proves of plans that they can run there, memory included");
-  CLI::Option* profile =
-      command->add_option("--profile", inputs->profile, "Profile file")
-          ->needs(cluster);
+      "Also prove that plans can run on this cluster, including "
+      "memory");
+  CLI::Option* profile = command
+                             ->add_option("--profile", inputs->profile,
+                                          "Profile file with the costs")
+                             ->needs(cluster);
   command
       ->add_option("--model", inputs->model,
-                   "Estimates the costs of this model; default: the plan's")
+                   "Model whose costs are estimated; default: the plan's")
       ->needs(cluster)
       ->excludes(profile);
   add_output_options(*command, *output);

@@ -1,11 +1,11 @@
-// Whatever a file holds, an importer answers with a result or an error that
-// names the place. It never throws, and each kind knows its own files.
+// Whatever a file contains, an importer returns a result or an error with its
+// place. It never throws, and each importer recognises its own files.
 
 #include <doctest/doctest.h>
 
 #include <ctime>
 
-#include "formats_samples.h"
+#include "tests/profile/formats/formats_samples.h"
 
 namespace pipewright {
 namespace {
@@ -54,7 +54,7 @@ std::string mutated(std::string text, Random& random) {
   return text;
 }
 
-// Imports, and checks that what comes out keeps its word. True when it read.
+// Imports, and checks the result. True if it could be read.
 bool survives(const SourceFile& file, const std::string& from) {
   auto imported = import_files(std::span(&file, 1), from, {});
   if (!imported) {
@@ -141,7 +141,7 @@ TEST_CASE("what is not UTF-8 is refused with its line") {
     CHECK_FALSE(refused_at(good));
 }
 
-TEST_CASE("kinds are not mixed, and an unknown one is named") {
+TEST_CASE("formats are not mixed, and an unknown one is reported") {
   const std::vector<SourceFile> two = {sample_named("toy/graph.txt"),
                                        sample_named("cluster.json")};
   CHECK(import_files(two, "", {}).error().code == ErrorCode::BadConfiguration);

@@ -1,5 +1,5 @@
-// A plan file with the cluster and the costs it is to be judged by, lowered and
-// validated: what `simulate` and `validate --cluster` begin with.
+// A plan file with its cluster and costs, lowered and validated: what
+// `simulate` and `validate --cluster` start from.
 
 #pragma once
 
@@ -14,8 +14,8 @@
 namespace pipewright::cli {
 
 struct PlanInputs {
-  std::string profile;  // file; "": estimated
-  std::string model;    // as on the command line; "": the plan's
+  std::string profile;  // file; "": costs are estimated
+  std::string model;    // MODEL; "": the plan's
   std::string cluster;
 };
 

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "formats_samples.h"
 #include "pipewright/profile/formats/pipedream_graph.h"
+#include "tests/profile/formats/formats_samples.h"
 
 namespace pipewright {
 namespace {
@@ -106,7 +106,8 @@ TEST_CASE("only a source called Input is dropped") {
       import_text(node("a") + node("b", "Input gate") + "\ta -- b\n");
   REQUIRE(imported);
   CHECK(imported->profile->num_layers() == 2);
-  CHECK(error_of(node("a", "Input0")).find("every node") != std::string::npos);
+  CHECK(error_of(node("a", "Input0")).find("all nodes only load data") !=
+        std::string::npos);
 }
 
 TEST_CASE("a bad line is refused with its number and what was expected") {
@@ -127,9 +128,9 @@ TEST_CASE("a bad line is refused with its number and what was expected") {
                       "forward_compute_time=1, backward_compute_time=2, "
                       "activation_size=[3; x], parameter_size=4"))
             .rfind("g.txt:1: expected a number", 0) == 0);
-  CHECK(error_of(node("a") + node("a")) == "g.txt:2: the node a stands twice");
+  CHECK(error_of(node("a") + node("a")) == "g.txt:2: duplicate node a");
   CHECK(error_of(node("a") + "\ta -- b\n") ==
-        "g.txt:2: the edge names b, which is no node of this file");
+        "g.txt:2: the edge names b, which is not a node of this file");
   CHECK(error_of(node("a") + node("b") + "\ta -- b\n" + node("c"))
             .rfind("g.txt:4: expected an edge", 0) == 0);
   CHECK(error_of(node("a") + "\ta -- a\n").rfind("g.txt:2: ", 0) == 0);
@@ -140,7 +141,7 @@ TEST_CASE("cycles and repeated edges are refused by name") {
   CHECK(error_of(nodes + "\ta -- b\n\tb -- c\n\tc -- b\n\tc -- d\n") ==
         "g.txt: the edges form a cycle through b");
   CHECK(error_of(nodes + "\ta -- b\n\ta -- b\n") ==
-        "g.txt: the edge a -- b stands twice");
+        "g.txt: duplicate edge a -- b");
 }
 
 TEST_CASE("a runtime plan is read, a malformed one refused with its line") {
@@ -148,7 +149,7 @@ TEST_CASE("a runtime plan is read, a malformed one refused with its line") {
   auto plan = parse_pipedream_plan(file.text, file.name);
   REQUIRE(plan);
   REQUIRE(plan->stages.size() == 2);
-  CHECK(plan->stages[0].ranks == std::vector<int>{0, 1, 2});
+  CHECK(plan->stages[0].workers == std::vector<int>{0, 1, 2});
   CHECK(plan->stages[0].replicas == 3);
   CHECK(plan->stages[1].layers == std::vector<int>{1, 2});
   CHECK(plan->depths == std::vector<int>{1, 0});

@@ -1,7 +1,6 @@
-// Whether the workers of a program have the memory for it, whatever devices and
-// links do (plan/memory/memory_bound.h): what `validate --cluster` proves, and
-// `plan` says where its own figure, the simulated peak, does not suffice for
-// it.
+// Proves that the workers of a program have enough memory, whatever the timing
+// of devices and links (plan/memory/memory_bound.h). For `validate --cluster`,
+// and for the warning of `plan`.
 
 #pragma once
 
@@ -14,12 +13,12 @@
 namespace pipewright::cli {
 
 // The memory of each worker's device. Fails with BadConfiguration if the
-// cluster does not have it.
+// cluster does not have the device.
 Result<std::vector<Bytes>> device_memory(const Program& program,
                                          const Cluster& cluster);
 
-// "worker 1 holds at most 9 GB of 16 GB (...), at 1F3", of the worker that has
-// least to spare. Fails with BadConfiguration where a limit is too small.
+// "worker 1 uses at most 9 GB of 16 GB (...), at 1F3", for the worker with the
+// least free memory. Fails with BadConfiguration if a limit is too small.
 Result<std::string> memory_proof(const Program& program,
                                  const std::vector<Bytes>& limits);
 

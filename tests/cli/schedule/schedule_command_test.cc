@@ -53,7 +53,7 @@ TEST_CASE("1f1b draws the well-known picture") {
   CHECK(contains(answer.text, "step 33 s, bubble 27.3 %"));
 }
 
-TEST_CASE("zb-v is drawn in bands, the second stage in small letters") {
+TEST_CASE("zb-v is drawn in bands, the second stage in lower case") {
   const Answer answer = scheduled("zb-v --stages 4 --microbatches 8");
   CHECK(contains(answer.text,
                  "0 F0F1F2F3F4F5F6f0i0w0f1i1w1f2i2w2f3i3w3F7I0W0f4i4w4I1\n"
@@ -72,11 +72,11 @@ TEST_CASE("every schedule of 8 workers and 16 microbatches fits 80 columns") {
       CHECK_MESSAGE(display_width(std::string(line)) <= 80, answer.text);
     // All of it is drawn, unless it fills once and never drains.
     CHECK(contains(answer.text, "the first ") ==
-          contains(answer.text, " when full"));
+          contains(answer.text, " in steady state"));
   }
 }
 
-TEST_CASE("the clock is the generators' own on random numbers") {
+TEST_CASE("the simulated step equals schedule_makespan() on random times") {
   std::mt19937 random(4);
   for (const ScheduleGenerator& generator : schedule_generators())
     for (int trial = 0; trial < 2; ++trial) {
@@ -127,7 +127,7 @@ TEST_CASE("transfers and times change the step") {
                  "\"step_seconds\": 15"));
 }
 
-TEST_CASE("the list has a line each") {
+TEST_CASE("the list has one line per schedule") {
   const Answer answer = scheduled("--list");
   CHECK(answer.code == 0);
   for (const char* name : {"gpipe", "1f1b-so", "zb-v", "hanayo", "spp-pe"})

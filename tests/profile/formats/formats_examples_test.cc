@@ -62,7 +62,7 @@ TEST_CASE("the example profiles have the published sums") {
 }
 
 TEST_CASE("their samples follow from sizes in them") {
-  // 3x224x224 float32 numbers an image; a float32 state of 1024 a sentence.
+  // 3x224x224 float32 numbers per image; a float32 state of 1024 per sentence.
   for (const Example& of : kExamples) {
     const Profile profile = example(of);
     const auto& sizes = profile.sizes.at(of.samples);
@@ -90,7 +90,7 @@ TEST_CASE("the published files give the same profiles") {
     auto imported = import_files(std::span(&file, 1), "", options);
     REQUIRE(imported);
     const Profile kept = example(of);
-    imported->profile->origin = kept.origin;  // which names the file otherwise
+    imported->profile->origin = kept.origin;  // it names a different file
     CHECK(to_text(*imported->profile) == to_text(kept));
   }
 }

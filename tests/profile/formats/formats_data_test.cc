@@ -13,7 +13,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/profile/formats/assembly.h"
 #include "pipewright/profile/formats/importer.h"
-#include "tests/profile/formats_samples.h"
+#include "tests/profile/formats/formats_samples.h"
 
 namespace pipewright {
 namespace {

@@ -57,21 +57,21 @@ TEST_CASE("compare ranks every planner and says why the first is first") {
   CHECK(contains(*json.find("why")->if_string(), " is first, "));
 }
 
-TEST_CASE("compare prints a table for people") {
+TEST_CASE("compare prints a table") {
   const Answer answer =
       run_pipewright("compare --budget 2 --microbatch 32" + kGnmt);
   CHECK(answer.code == 0);
   for (const auto& planner : planners())
     CHECK(contains(answer.text, planner->name()));
   CHECK(contains(answer.text, "No plan can be faster than "));
-  // Asynchronous methods beside them, with what they cost.
-  CHECK(contains(answer.text, "Asynchronous: "));
+  // Asynchronous methods in a second table.
+  CHECK(contains(answer.text, "Asynchronous plans "));
   for (const char* method : {"stash", "2bw", "pipemare"})
     CHECK(contains(answer.text, method));
   CHECK(contains(answer.text, "stale"));
 }
 
-TEST_CASE("plan answers with what the design names, and simulate agrees") {
+TEST_CASE("plan --json has the documented keys, and simulate agrees") {
   const std::string file =
       (fs::temp_directory_path() / ("plan_test." + std::to_string(::getpid())))
           .string();
@@ -108,7 +108,7 @@ TEST_CASE("plan is at least as good as any planner alone") {
                  "step_seconds"));
 }
 
-TEST_CASE("questions that cannot be answered end with their own code") {
+TEST_CASE("each kind of wrong input has its exit code") {
   CHECK(run_pipewright("plan --minibatch 8 --cluster 2xV100").code == 2);
   CHECK(run_pipewright("plan --model mlp --cluster 2xV100").code == 2);
   CHECK(run_pipewright(
@@ -131,7 +131,7 @@ TEST_CASE("questions that cannot be answered end with their own code") {
   CHECK(run_pipewright("plan -o /no/such/folder/p.json" + two).code == 73);
 }
 
-TEST_CASE("--stages is kept to, or refused") {
+TEST_CASE("--stages is obeyed, or the plan is rejected") {
   const std::string four =
       " --model alexnet --cluster 4xV100@1GB/s --minibatch 8 --stages ";
   for (const int stages : {1, 2, 3, 4}) {
@@ -140,15 +140,15 @@ TEST_CASE("--stages is kept to, or refused") {
   }
   const Answer other = run_pipewright("plan --planner balanced" + four + "3");
   CHECK(other.code == 78);
-  CHECK(contains(other.text, "balanced plans 4 stages, not the 3 asked for"));
+  CHECK(contains(other.text, "balanced made 4 stages instead of 3"));
   const Answer many = run_pipewright("plan" + four + "39");
   CHECK(many.code == 78);
   CHECK(contains(many.text, "found no plan of 39 stages that fits"));
 }
 
-// Sizes of microbatches are chosen by the number of devices, so what a refusal
-// says must hold for the command that a person types next.
-TEST_CASE("the cluster that a refusal names does, one device less does not") {
+// Microbatch sizes depend on the number of devices, so the suggestion must hold
+// for the command that the user types next.
+TEST_CASE("the suggested cluster is large enough, one device less is not") {
   const std::string rest = "xV100@nvlink --minibatch 16 --planner balanced";
   const Answer answer =
       run_pipewright("plan --model gpt2-xl --cluster 1" + rest);
