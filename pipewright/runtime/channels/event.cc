@@ -9,7 +9,7 @@ namespace {
 
 // Waking a thread takes up to 0.1 ms on a virtual machine: little to a thread
 // that has waited longer than this.
-constexpr std::chrono::milliseconds kPollingTime{2};
+constexpr std::chrono::milliseconds kEventPollingTime{2};
 constexpr int kPollsPerClock = 64;
 
 void relax() {
@@ -23,7 +23,7 @@ void relax() {
 }  // namespace
 
 bool Event::happens_soon(std::uint32_t seen) const {
-  const auto end = std::chrono::steady_clock::now() + kPollingTime;
+  const auto end = std::chrono::steady_clock::now() + kEventPollingTime;
   do {
     for (int i = 0; i < kPollsPerClock; ++i) {
       if (count_.load(std::memory_order_acquire) != seen) return true;

@@ -29,7 +29,7 @@ constexpr Seconds kInterval{0.1};
 // stopped.
 constexpr Seconds kOwnGap{0.6};
 
-enum class Kind : std::int32_t {
+enum class MessageKind : std::int32_t {
   Hello,
   Beat,
   Finished,
@@ -38,7 +38,7 @@ enum class Kind : std::int32_t {
 
 // All ranks run the same build, so the struct is sent as it is.
 struct Message {
-  Kind kind = Kind::Beat;
+  MessageKind kind = MessageKind::Beat;
   std::int32_t rank = 0;
   std::uint64_t token = 0;  // of this run: other programs do not know it
   Snapshot snapshot;
@@ -128,7 +128,7 @@ class SocketHeartbeat final : public Heartbeat {
                   " on " + host_name() + " to rank 0 on " + listener.host +
                   " port " + std::to_string(listener.port));
     add_peer(0, std::move(socket));
-    Message hello = message(Kind::Hello);
+    Message hello = message(MessageKind::Hello);
     peers_[0].socket.send(&hello, sizeof(hello));
     return {};
   }
@@ -140,7 +140,7 @@ class SocketHeartbeat final : public Heartbeat {
   void finish() override {
     if (finished_.exchange(true)) return;
     const std::lock_guard lock(mutex_);
-    send_to_all(message(Kind::Finished));
+    send_to_all(message(MessageKind::Finished));
   }
 
   int signal() const override {
@@ -157,7 +157,7 @@ class SocketHeartbeat final : public Heartbeat {
         std::chrono::duration<double>(Clock::now() - start_).count());
   }
 
-  Message message(Kind kind) const {
+  Message message(MessageKind kind) const {
     Message message;
     message.kind = kind;
     message.rank = rank_;
@@ -198,8 +198,8 @@ class SocketHeartbeat final : public Heartbeat {
       wait_for_any({&socket}, kInterval);
       reader.read(socket);
     }
-    if (hello.kind != Kind::Hello || hello.token != token_ || hello.rank <= 0 ||
-        hello.rank >= size_ || is_connected[hello.rank])
+    if (hello.kind != MessageKind::Hello || hello.token != token_ ||
+        hello.rank <= 0 || hello.rank >= size_ || is_connected[hello.rank])
       return;
     is_connected[hello.rank] = true;
     add_peer(hello.rank, std::move(socket));
@@ -229,7 +229,7 @@ class SocketHeartbeat final : public Heartbeat {
       // Silence counts from the last heartbeat.
       if (gap > limits_.least - kInterval * 2) check_if_given_up(gap);
       if (time >= next && !finished_) {
-        send_to_all(message(Kind::Beat));
+        send_to_all(message(MessageKind::Beat));
         next = time + kInterval;
       }
       if (!finished_ && !is_over_) judge(time);
@@ -268,9 +268,10 @@ class SocketHeartbeat final : public Heartbeat {
       if (peer.view.is_closed) continue;
       const bool is_open = peer.reader.read(peer.socket);
       for (Message received; peer.reader.next(&received);) {
-        if (received.kind == Kind::Verdict)
+        if (received.kind == MessageKind::Verdict)
           conclude({received.culprit, std::string(received.text)}, true);
-        if (received.kind == Kind::Finished) peer.view.has_finished = true;
+        if (received.kind == MessageKind::Finished)
+          peer.view.has_finished = true;
         if (received.snapshot.count != peer.view.last.count)
           peer.view.changed = time;
         peer.view.last = received.snapshot;
@@ -305,7 +306,7 @@ class SocketHeartbeat final : public Heartbeat {
     if (is_over_ || finished_) return;
     is_over_ = true;
     if (rank_ == 0) {
-      Message sent = message(Kind::Verdict);
+      Message sent = message(MessageKind::Verdict);
       sent.culprit = found.rank;
       std::strncpy(sent.text, found.text.c_str(), sizeof(sent.text) - 1);
       send_to_all(sent);

@@ -39,7 +39,7 @@ class RandomLowered {
     ScheduleRequest request;
     request.workers = up_to(4);
     request.microbatches = up_to(5);
-    request.chunks = up_to(2);
+    request.stages_per_worker = up_to(2);
     Result<Schedule> schedule = generate_schedule(name, request);
     if (!schedule) return std::nullopt;
     Replication replication = Replication::Rotate;
