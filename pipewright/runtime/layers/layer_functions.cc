@@ -4,6 +4,7 @@
 #include <ATen/Context.h>
 
 #include "pipewright/base/check.h"
+#include "pipewright/model/kinds.h"
 #include "pipewright/runtime/layers/custom_layer.h"
 #include "pipewright/runtime/layers/layer_description.h"
 

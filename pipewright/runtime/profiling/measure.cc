@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMinTimes = 5, kMaxTimes = 200;
 
-Seconds since(Clock::time_point start) {
+Seconds elapsed_since(Clock::time_point start) {
   return Seconds(std::chrono::duration<double>(Clock::now() - start).count());
 }
 
@@ -57,10 +57,10 @@ Sample measured(const std::function<void()>& work, Seconds budget) {
   work();
   std::vector<Seconds> times;
   while (times.size() < kMaxTimes &&
-         (times.size() < kMinTimes || since(start) < budget)) {
+         (times.size() < kMinTimes || elapsed_since(start) < budget)) {
     const Clock::time_point begin = Clock::now();
     work();
-    times.push_back(since(begin));
+    times.push_back(elapsed_since(begin));
   }
   return summary(std::move(times));
 }
