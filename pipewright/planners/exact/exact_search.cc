@@ -139,8 +139,8 @@ void ChainSearch::open_nodes(int downset) {
     if (bits[v / 64] >> (v % 64) & 1) {
       place_[v] = Place::Before;
       key_ ^= keys_[v];
-      before.accelerator += finite(problem_.nodes[v].accelerator);
-      before.cpu += finite(problem_.nodes[v].cpu);
+      before.accelerator += finite_cost(problem_.nodes[v].accelerator);
+      before.cpu += finite_cost(problem_.nodes[v].cpu);
       for (int t : tensors_of_[v]) ++tensors_[at(t)].before;
     }
   for (int v : order_) {
@@ -236,7 +236,7 @@ void ChainSearch::put_out(int node) {
     const int v = trail_[i];
     ++steps_;
     const ChainNode& costs = problem_.nodes[at(v)];
-    sums_.rest += finite(costs.accelerator);
+    sums_.rest += finite_cost(costs.accelerator);
     sums_.accelerator_open -= costs.accelerator;
     sums_.cpu_open -= costs.cpu;
     for (int t : tensors_of_[at(v)]) {

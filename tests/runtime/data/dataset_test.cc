@@ -151,7 +151,7 @@ TEST_CASE("an error about data names both shapes, or the sample") {
   CHECK(label.code == ErrorCode::MalformedInput);
   has(label, "sample 5 has label 5");
   has(label, "5 classes");
-  has(error("digits", "gpt:layers=1,hidden=4,heads=1"), "image and a label");
+  has(error("digits", "gpt:layers=1,hidden=4,heads=1"), "images and labels");
   has(error("digit", "mlp"), "digits");
   has(error("synthetic:0", "mlp"), "synthetic:512");
   const std::string file = folder.write("t", "abc\xff");
@@ -162,7 +162,7 @@ TEST_CASE("an error about data names both shapes, or the sample") {
       "4 bytes");
   const std::string one = folder.write("one", idx({1}, "\1"));
   has(error("idx:" + folder.write("images", kImages) + "," + one, "lenet"),
-      "labels are 1");
+      "labels of shape 1");
   CHECK(error("idx:/no/such", "lenet").code == ErrorCode::MissingInput);
 }
 

@@ -116,10 +116,13 @@ TEST_CASE("one storage in several values of a message counts once") {
     }
     workers.check_held(kMessage, Bytes(0));  // `tensor` was still held
     workers.post(1);
-    workers.send(1, [] {
+    Values values(2);
+    {
       const at::Tensor tensor = numbers();
-      return Values{{tensor, tensor.view({10, 100}), at::Tensor()}, {tensor}};
-    }());
+      values[0] = {tensor, tensor.view({10, 100}), at::Tensor()};
+      values[1] = {tensor};
+    }
+    workers.send(1, std::move(values));
     workers.check_held(kMessage, kMessage);
   });
 }
