@@ -90,6 +90,7 @@ TEST_CASE("changed programs: both stop at the same place") {
     CAPTURE(i);
     Program program = lowered.make().program;
     auto& body = program.workers[random() % program.workers.size()].body;
+    if (body.empty()) continue;
     const std::size_t a = random() % body.size(), b = random() % body.size();
     if (body[a].joined || body[b].joined || (a > 0 && body[a - 1].joined) ||
         (b > 0 && body[b - 1].joined))

@@ -67,15 +67,21 @@ class RandomLowered {
     return made;
   }
 
-  // Some neighbours joined, if that is a schedule still.
+  // Some neighbours joined, if that is a schedule still. Where steps follow
+  // gradients at once, the action after a gradient may read what they make.
   Schedule joined(const Schedule& schedule) {
     Schedule::Sections sections = schedule.sections();
+    const auto may_step = [&](const ComputeAction& action) {
+      return schedule.is_asynchronous() &&
+             (action.kind == ComputeKind::Backward ||
+              action.kind == ComputeKind::BackwardWeight);
+    };
     for (Orders* orders :
          {&sections.prologue, &sections.body, &sections.epilogue})
       for (auto& order : *orders)
         for (std::size_t i = 0; i + 1 < order.size(); ++i)
           if (one_in(6) && !order[i].joined && !order[i + 1].joined &&
-              (i == 0 || !order[i - 1].joined))
+              !may_step(order[i]) && (i == 0 || !order[i - 1].joined))
             order[i].joined = true;
     auto made = Schedule::create(schedule.num_stages(),
                                  schedule.num_microbatches(), sections);
