@@ -167,7 +167,9 @@ ReadSetId Lowering::read_set(WorkerId worker, int k, std::int32_t version) {
   if (backward) add(traffic.backward_needs);
   if (action.kind == ComputeKind::Recompute || (backward && !recompute))
     add(traffic.kept_needs);
-  for (TransferId id : set.transfers) channels_.used(id, action.microbatch, k);
+  const int use = at(worker).first_of_pair(k);
+  for (TransferId id : set.transfers)
+    channels_.used(id, action.microbatch, use);
   add_local_reads(traffic, action, recompute, set.local);
   for (WeightGroupId g : groups_read(action.kind, action.stage)) {
     const std::int32_t read = versions_.read(
@@ -264,8 +266,10 @@ void Lowering::add_steps() {
     WorkerOrder& worker = workers_[w];
     // Where the last weight gradient of each (minibatch, stage) is.
     std::map<std::pair<int, StageId>, int> last;
+    std::map<int, int> end;  // the last action of each minibatch
     for (int k = 0; k < worker.size(); ++k) {
       const ComputeAction& action = worker.order[static_cast<std::size_t>(k)];
+      end[action.microbatch / num_microbatches] = k;
       if (action.kind == ComputeKind::Backward ||
           action.kind == ComputeKind::BackwardWeight)
         last[{action.microbatch / num_microbatches, action.stage}] = k;
@@ -283,6 +287,9 @@ void Lowering::add_steps() {
           stage = s;
         }
         if (done < 0) continue;
+        // Its Reduce waits for sums, and the worker's other stages must not
+        // wait with it: others may need them to contribute.
+        if (reductions[r].is_norm) done = end[t];
         Action reduce;
         reduce.kind = ActionKind::Reduce;
         reduce.stage = stage;

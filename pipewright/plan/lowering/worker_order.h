@@ -34,9 +34,13 @@ struct WorkerOrder {
     return gaps[static_cast<std::size_t>(k + 1)];
   }
   Gap& before(int k) {
-    if (k > 0 && k < size() && order[static_cast<std::size_t>(k - 1)].joined)
-      --k;
-    return gaps[static_cast<std::size_t>(k)];
+    return gaps[static_cast<std::size_t>(first_of_pair(k))];
+  }
+  // The action with which k starts: the one before it if they are joined.
+  int first_of_pair(int k) const {
+    const bool is_second =
+        k > 0 && k < size() && order[static_cast<std::size_t>(k - 1)].joined;
+    return is_second ? k - 1 : k;
   }
 };
 
