@@ -145,6 +145,7 @@ class RandomPrograms {
     action.microbatch = pick(0, p.num_microbatches - 1);
     if (transfer.is_keyed_by_version()) {
       const LayerId layer(p.weight_groups.size());
+      transfer.group = WeightGroupId(p.weight_groups.size());
       transfer.values.push_back({ValueKind::Weights, layer});
       p.weight_groups.push_back({StageId(0), StageId(0), {layer}, Bytes(1)});
       action.version = 1;

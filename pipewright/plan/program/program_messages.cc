@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "pipewright/base/check.h"
 #include "pipewright/plan/program/action_cursor.h"
 #include "pipewright/plan/program/program_fault.h"
 
@@ -114,6 +115,13 @@ std::int32_t key_read(const Transfer& transfer, const ReadSet& set,
 std::optional<Error> match_messages(const Program& program, int repetitions,
                                     Messages& messages) {
   return Matching(program, repetitions, messages).fault();
+}
+
+Messages matched_messages(const Program& program, int repetitions) {
+  Messages messages;
+  const auto fault = match_messages(program, repetitions, messages);
+  PIPEWRIGHT_CHECK(!fault, "the program was not validated");
+  return messages;
 }
 
 }  // namespace pipewright

@@ -24,8 +24,11 @@ struct Messages {
   // number on its channel, -1 if it is never sent.
   std::vector<std::vector<std::int64_t>> numbers;
 
+  // -1 as well for a key outside the run.
   std::int64_t number(TransferId transfer, std::int32_t key) const {
-    return numbers[transfer.index()][static_cast<std::size_t>(key)];
+    const auto& of_transfer = numbers[transfer.index()];
+    const auto at = static_cast<std::size_t>(key);
+    return at < of_transfer.size() ? of_transfer[at] : -1;
   }
 };
 
@@ -33,5 +36,8 @@ struct Messages {
 // the run, a message sent twice, not received, not sent, or out of order.
 std::optional<Error> match_messages(const Program& program, int repetitions,
                                     Messages& messages);
+
+// The messages of a run of a program that has passed validate().
+Messages matched_messages(const Program& program, int repetitions);
 
 }  // namespace pipewright

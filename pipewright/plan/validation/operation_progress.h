@@ -1,5 +1,5 @@
 // What a stage on a worker has done with a microbatch, in bits. For
-// program_run.cc alone.
+// run_check.cc alone.
 
 #pragma once
 

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "pipewright/plan/program/program_fault.h"
-#include "pipewright/plan/validation/program_run.h"
+#include "pipewright/plan/validation/run_check.h"
 
 namespace pipewright {
 namespace {
@@ -131,18 +132,17 @@ int settling_repetitions(const Program& program) {
 
 Result<ProgramFacts> validate(const Program& program) {
   if (auto error = indices_fault(program)) return *error;
-  RunFacts facts;
-  const int most = settling_repetitions(program);
-  for (int repetitions : {0, most}) {
+  std::vector<int> peak_in_flight;
+  for (int repetitions : {0, settling_repetitions(program)}) {
     if (program.minibatches_outside + repetitions == 0) continue;
-    facts = {};
-    if (auto error = run_fault(program, repetitions, facts)) return *error;
+    if (auto error = run_fault(program, repetitions, peak_in_flight))
+      return *error;
   }
   std::int64_t actions = 0;
   for (const WorkerProgram& worker : program.workers)
     actions += static_cast<std::int64_t>(
         worker.prologue.size() + worker.body.size() + worker.epilogue.size());
-  return ProgramFacts{actions, facts.peak_in_flight, staleness(program)};
+  return ProgramFacts{actions, std::move(peak_in_flight), staleness(program)};
 }
 
 }  // namespace pipewright

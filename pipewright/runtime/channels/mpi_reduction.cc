@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "pipewright/plan/program/execution.h"
 #include "pipewright/runtime/channels/mpi_channel.h"
 
 namespace pipewright {

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "pipewright/base/check.h"
+#include "pipewright/plan/program/execution.h"
 
 namespace pipewright {
 namespace {
@@ -74,17 +75,6 @@ Tensors reduction_sums(const Reduction& reduction,
   for (std::size_t i = 0; i < num_sums(reduction); ++i)
     sums.push_back(reduction_sum(reduction, i, all));
   return sums;
-}
-
-std::vector<ReductionId> sums_read(const Reduction& norm, WorkerId worker,
-                                   const Program& program) {
-  std::vector<ReductionId> result;
-  for (const ReductionId r : norm.after) {
-    const auto& workers = program.reduction(r).workers;
-    if (std::find(workers.begin(), workers.end(), worker) != workers.end())
-      result.push_back(r);
-  }
-  return result;
 }
 
 std::vector<Participants> participants_of(const Program& program) {

@@ -31,10 +31,6 @@ std::size_t num_sums(const Reduction& reduction);
 at::Tensor reduction_sum(const Reduction& reduction, std::size_t index,
                          const std::vector<WorkerContributions>& parts);
 
-// The sums that a worker's Reduce of a norm waits for and reads, once.
-std::vector<ReductionId> sums_read(const Reduction& norm, WorkerId worker,
-                                   const Program& program);
-
 // Who takes part in each reduction, minibatch for minibatch.
 struct Participants {
   int givers = 0;  // workers with a Reduce action

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "pipewright/base/check.h"
-#include "pipewright/runtime/channels/reduction.h"
+#include "pipewright/plan/program/execution.h"
 #include "pipewright/runtime/training/training.h"
 
 namespace pipewright {
