@@ -21,17 +21,14 @@ class NaiveSimulator {
  public:
   NaiveSimulator(const Program& program, const Costs& costs, int repetitions)
       : p_(program), c_(costs) {
-    for (const WorkerProgram& worker : p_.workers) {
+    for (std::size_t w = 0; w < p_.workers.size(); ++w) {
       workers_.emplace_back();
-      auto& list = workers_.back().list;
-      append(list, worker.prologue, 0);
-      for (int r = 0; r < repetitions; ++r) append(list, worker.body, r);
-      append(list, worker.epilogue, repetitions);
-    }
-    for (std::size_t w = 0; w < workers_.size(); ++w)
+      workers_[w].list =
+          unrolled(p_, WorkerId(w), p_.minibatches_outside + repetitions);
       for (const Action& action : workers_[w].list)
         if (action.kind == ActionKind::Reduce)
           ++parts_[{action.reduction.value, minibatch(action)}];
+    }
   }
 
   // The end of each work (in program order, per worker), then everything.
@@ -85,14 +82,6 @@ class NaiveSimulator {
     MessageKey message;
   };
 
-  void append(std::vector<Action>& list, const std::vector<Action>& section,
-              int r) const {
-    for (Action action : section) {
-      action.microbatch += r * p_.num_microbatches;
-      action.version += r;
-      list.push_back(action);
-    }
-  }
   int minibatch(const Action& action) const {
     return static_cast<int>(
         std::floor(double(action.microbatch) / double(p_.num_microbatches)));
@@ -164,6 +153,8 @@ class NaiveSimulator {
     } else if (action.kind == ActionKind::Receive) {
       channels_[channel_of(action.transfer.value)].posted.push_back(key);
     } else if (action.kind == ActionKind::Reduce) {
+      if (!has_sums(w, action)) return false;
+      worker.free_at = now_;
       if (--parts_[{action.reduction.value, minibatch(action)}] == 0)
         rings_[{action.reduction.value, minibatch(action)}].handed = now_;
     } else {
@@ -225,6 +216,14 @@ class NaiveSimulator {
              found->second.end <= now_;
     });
   }
+  // The Reduce of a norm waits for the sums that its worker takes part in.
+  bool has_sums(std::size_t w, const Action& action) const {
+    for (ReductionId sum : p_.reductions[action.reduction.index()].after)
+      for (WorkerId worker : p_.reductions[sum.index()].workers)
+        if (worker == WorkerId(w) && !all_reduced({sum}, minibatch(action)))
+          return false;
+    return true;
+  }
   int offset_of(const ReadSet& reads, int t) const {
     for (const WeightRead& read : reads.weights)
       for (LayerId layer : p_.weight_group(read.group).layers)
@@ -268,8 +267,7 @@ class NaiveSimulator {
     bool any = false;
     for (auto& [key, ring] : rings_) {
       if (ring.handed < 0 || ring.running || ring.off_links >= 0) continue;
-      bool free =
-          all_reduced(p_.reductions[std::size_t(key.first)].after, key.second);
+      bool free = true;
       for (const auto& [other, before] : rings_)
         if (other.first == key.first && before.handed >= 0 &&
             other.second < key.second &&

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "pipewright/plan/program/program.h"
@@ -183,26 +184,27 @@ class RandomPrograms {
   }
 
   // Reads some of what has been sent and posted to the worker, sometimes
-  // joined with another action.
+  // joined with another action that does so.
   void add_compute(int w) {
-    Program& p = made_.program;
     auto& list = lists_[std::size_t(w)];
-    const int microbatch = pick(0, p.num_microbatches - 1);
+    list.push_back(reading_action(w));
+    if (pick(0, 5) != 0) return;
+    list.back().joined = true;
+    list.push_back(reading_action(w));
+  }
+
+  Action reading_action(int w) {
+    Program& p = made_.program;
     Action action;
     action.kind = static_cast<ActionKind>(pick(0, 4));
     action.stage = StageId(2 * w + pick(0, 1));
-    action.microbatch = microbatch;
+    action.microbatch = pick(0, p.num_microbatches - 1);
     ReadSet reads;
     for (Channel& channel : channels_)
-      if (channel.to == w) add_reads(channel, microbatch, reads);
+      if (channel.to == w) add_reads(channel, action.microbatch, reads);
     action.read_set = ReadSetId(p.read_sets.size());
     p.read_sets.push_back(reads);
-    action.joined = pick(0, 5) == 0;
-    list.push_back(action);
-    if (!action.joined) return;
-    action.joined = false;
-    action.read_set = ReadSetId(0);
-    list.push_back(action);
+    return action;
   }
 
   void add_reads(Channel& channel, int microbatch, ReadSet& reads) {
@@ -227,6 +229,7 @@ class RandomPrograms {
   void add_reduction(int workers) {
     Program& p = made_.program;
     const int count = kind_.chained ? pick(2, 4) : pick(0, 2);
+    std::vector<std::pair<WorkerId, Action>> steps;  // to come
     for (int i = 0; i < count; ++i) {
       Reduction reduction;
       for (int w = 0; w < workers; ++w)
@@ -250,14 +253,22 @@ class RandomPrograms {
         action.stage = StageId(2 * w.value);
         action.version = 1;
         action.read_set = ReadSetId(p.read_sets.size());
-        lists_[w.index()].push_back(action);
+        steps.emplace_back(w, action);
       }
       p.read_sets.push_back(reads);
+      if (!kind_.chained || pick(0, 1)) append(steps);
       for (int before = 0; before < index.value && kind_.chained; ++before)
         if (pick(0, 1)) reduction.after.push_back(ReductionId(before));
       p.reductions.push_back(reduction);
       add_ring(reduction);
     }
+    append(steps);
+  }
+
+  void append(std::vector<std::pair<WorkerId, Action>>& actions) {
+    for (const auto& [worker, action] : actions)
+      lists_[worker.index()].push_back(action);
+    actions.clear();
   }
 
   void add_ring(const Reduction& reduction) {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "pipewright/base/check.h"
+#include "pipewright/plan/program/execution.h"
 
 namespace pipewright {
 namespace {
@@ -100,8 +101,7 @@ class Compiler {
   }
 
   TimedCode compile() {
-    find_weight_groups();
-    add_reductions();
+    code_.num_contributions.resize(program_.reductions.size());
     reserve();
     for (int w = 0; w < program_.num_workers(); ++w) add_worker(w);
     code_.needs.emplace_back();
@@ -125,34 +125,6 @@ class Compiler {
     code_.needs.reserve(num_works + 1);
   }
 
-  // A transfer of weights is read at the version of the group it belongs to.
-  void find_weight_groups() {
-    std::map<LayerId, WeightGroupId> group_of_layer;
-    for (std::size_t g = 0; g < program_.weight_groups.size(); ++g)
-      for (LayerId layer : program_.weight_groups[g].layers)
-        group_of_layer[layer] = WeightGroupId(g);
-    for (const Transfer& transfer : program_.transfers) {
-      WeightGroupId group;
-      if (transfer.is_keyed_by_version() && !transfer.values.empty()) {
-        auto found = group_of_layer.find(transfer.values.front().layer);
-        if (found != group_of_layer.end()) group = found->second;
-      }
-      weight_group_.push_back(group);
-    }
-  }
-
-  void add_reductions() {
-    code_.reductions.resize(program_.reductions.size());
-    for (std::size_t r = 0; r < program_.reductions.size(); ++r) {
-      const auto& after = program_.reductions[r].after;
-      code_.reductions[r].num_contributions =
-          static_cast<std::int32_t>(after.size());
-      for (ReductionId before : after)
-        code_.reductions[before.index()].followers.push_back(
-            static_cast<std::int32_t>(r));
-    }
-  }
-
   void add_worker(int w) {
     TimedWorker timed;
     timed_ = &timed;
@@ -166,7 +138,7 @@ class Compiler {
       timed.begin[section_ + 1] = num_ops();
     }
     for (auto [reduction, stage] : contributions_)
-      ++code_.reductions[reduction.index()].num_contributions;
+      ++code_.num_contributions[reduction.index()];
     code_.workers.push_back(timed);
   }
 
@@ -204,6 +176,7 @@ class Compiler {
   void add_communication(const Action& action) {
     Op op;
     if (action.kind == ActionKind::Reduce) {
+      add_wait_for_sums(action);
       op.code = OpCode::Reduce;
       op.base = KeyBase::Repetition;
       op.target = action.reduction.value;
@@ -243,12 +216,30 @@ class Compiler {
       ++op.num_actions;
       if (!action.read_set.is_none()) add_needs(action);
     }
+    end_work(op);
+    if (section_ == kBody) timed_->body_seconds += code_.seconds(op);
+  }
+
+  // Of the Reduce of a norm.
+  void add_wait_for_sums(const Action& reduce) {
+    const auto sums = sums_read(program_.reduction(reduce.reduction),
+                                WorkerId(worker_), program_);
+    if (sums.empty()) return;
+    Op op;
+    op.target = 0;
+    op.key = static_cast<std::int32_t>(code_.needs.size());
+    op.num_actions = 0;
+    for (ReductionId sum : sums) add_need_of_reduction(sum, reduce);
+    end_work(op);
+  }
+
+  // When its needs have been added.
+  void end_work(Op op) {
     const std::size_t num_needs = code_.needs.size() - op.first_need();
     PIPEWRIGHT_CHECK(num_needs < 65536, "an action reads too many transfers");
     op.num_needs = static_cast<std::uint16_t>(num_needs);
     code_.ops.push_back(op);
     ++timed_->num_works[section_];
-    if (section_ == kBody) timed_->body_seconds += code_.seconds(op);
   }
 
   void add_needs(const Action& action) {
@@ -260,17 +251,21 @@ class Compiler {
       if (code_.network.transfers[t.index()].base == KeyBase::Repetition) {
         need.base = KeyBase::Repetition;
         need.available_until = 0;
-        need.key = action.version + offset_of(reads, weight_group_[t.index()]);
+        need.key =
+            action.version + offset_of(reads, program_.transfer(t).group);
       }
       add_need(need);
     }
-    for (ReductionId reduction : reads.reductions) {
-      Need need;
-      need.transfer = code_.network.first_reduction + reduction.value;
-      need.base = KeyBase::Repetition;
-      need.key = minibatch_of(action.microbatch, program_.num_microbatches);
-      add_need(need);
-    }
+    for (ReductionId reduction : reads.reductions)
+      add_need_of_reduction(reduction, action);
+  }
+
+  void add_need_of_reduction(ReductionId reduction, const Action& action) {
+    Need need;
+    need.transfer = code_.network.first_reduction + reduction.value;
+    need.base = KeyBase::Repetition;
+    need.key = minibatch_of(action.microbatch, program_.num_microbatches);
+    add_need(need);
   }
 
   void add_need(const Need& need) {
@@ -356,8 +351,7 @@ class Compiler {
   const Costs& costs_;
   const CompileOptions options_;
   TimedCode code_;
-  std::vector<KeyRange> ranges_;             // per transfer and reduction
-  std::vector<WeightGroupId> weight_group_;  // per transfer
+  std::vector<KeyRange> ranges_;  // per transfer and reduction
   // In op_costs, or -1: per operation and kind, per transfer, of joined ones.
   std::vector<std::int32_t> cost_of_kind_, cost_of_send_;
   std::map<std::vector<std::int32_t>, std::int32_t> cost_of_joined_;

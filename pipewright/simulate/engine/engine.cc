@@ -67,7 +67,7 @@ class Engine {
         repetitions_(options.repetitions),
         contended_(network_, options.in_time_order),
         slots_(code.num_slots),
-        open_reductions_(code.reductions.size()),
+        open_reductions_(code.num_contributions.size()),
         channels_(network_.channels.size()),
         workers_(code.workers.size()) {
     result_.messages.resize(network_.transfers.size());
@@ -280,9 +280,6 @@ class Engine {
       return wake(network_.channels[channel].to.value, place, message.key);
     for (std::size_t w = 0; w < workers_.size(); ++w)
       wake(static_cast<std::int32_t>(w), place, message.key);
-    const std::int32_t reduction = message.transfer - network_.first_reduction;
-    for (std::int32_t follower : code_.reductions[reduction].followers)
-      contribute(follower, message.key, message.arrival);
   }
 
   // If the worker waits for this.
@@ -298,7 +295,7 @@ class Engine {
   // With its last contribution a reduction becomes a message. Those of one
   // reduction follow each other.
   void contribute(std::int32_t reduction, std::int32_t key, double time) {
-    const std::int32_t needed = code_.reductions[reduction].num_contributions;
+    const std::int32_t needed = code_.num_contributions[reduction];
     if (needed > 1) {
       auto& open = open_reductions_[reduction];
       OpenReduction& state = open[key];

@@ -18,7 +18,7 @@
 namespace pipewright {
 
 enum class OpCode : std::uint8_t {
-  Work,  // compute (one action, or several joined) or step
+  Work,  // compute (one action, or several joined) or step; or only a wait
   Send,
   Receive,
   Reduce,
@@ -33,7 +33,8 @@ struct Op {
   std::int32_t cost = 0;         // in op_costs: of Work; of Send on a blocking
                                  // worker
   std::uint16_t num_needs = 0;   // of Work
-  std::uint8_t num_actions = 1;  // of Work: more than one if joined
+  std::uint8_t num_actions = 1;  // of Work: more than one if joined, none if
+                                 // it only waits
   OpCode code : 4 = OpCode::Work;
   KeyBase base : 4 = KeyBase::Microbatch;
 
@@ -79,13 +80,6 @@ struct SlotRing {
   std::int32_t slot(std::int32_t key) const { return first + (key & mask); }
 };
 
-// A reduction is complete when it has all contributions: one per Reduce action,
-// and the end of each reduction before it.
-struct TimedReduction {
-  std::int32_t num_contributions = 0;
-  std::vector<std::int32_t> followers;  // reductions that wait for its end
-};
-
 struct TimedCode {
   const Program* program = nullptr;
   TimedNetwork network;
@@ -93,8 +87,8 @@ struct TimedCode {
   std::vector<OpCost> op_costs{1};  // the first: nothing
   std::vector<Need> needs;          // and one more: the next can be looked at
   std::vector<TimedWorker> workers;
-  std::vector<TimedReduction> reductions;  // as in Program
-  std::vector<SlotRing> slots;             // per transfer and reduction
+  std::vector<std::int32_t> num_contributions;  // per reduction, a minibatch
+  std::vector<SlotRing> slots;                  // per transfer and reduction
   std::int32_t num_slots = 0;
   std::vector<std::int32_t> num_readers;  // per transfer: of one message
   std::vector<PerSection> num_messages;   // per channel, of the receiver

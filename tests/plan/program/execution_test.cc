@@ -11,6 +11,7 @@
 #include "pipewright/plan/validation/validate.h"
 #include "tests/plan/program/naive_execution.h"
 #include "tests/plan/program/random_lowered.h"
+#include "tests/simulate/random_programs.h"
 
 namespace pipewright {
 namespace {
@@ -99,6 +100,21 @@ TEST_CASE("changed programs: both stop at the same place") {
   }
   CHECK(seen.programs > 500);
   CHECK(seen.stopped > 200);
+}
+
+TEST_CASE("programs that no plan makes") {
+  std::mt19937 random(7);
+  Seen seen;
+  for (unsigned seed = 1; seed <= 1500; ++seed) {
+    CAPTURE(seed);
+    const Program program =
+        test::RandomPrograms(seed).make({.chained = seed % 2 == 0}).program;
+    compare(program, static_cast<int>(seed % 4), random, seen);
+  }
+  CHECK(seen.programs == 1500);
+  CHECK(seen.joined > 500);
+  CHECK(seen.norms > 500);
+  CHECK(seen.weights > 500);
 }
 
 Program two_workers() {
