@@ -4,7 +4,7 @@
 #include <map>
 
 #include "pipewright/base/text.h"
-#include "pipewright/plan/memory/knowledge.h"
+#include "pipewright/plan/memory/causality.h"
 #include "pipewright/plan/program/action_cursor.h"
 #include "pipewright/plan/program/program_fault.h"
 #include "pipewright/plan/validation/validate.h"

@@ -1,6 +1,7 @@
-// Who can know how far whom: a program run without a clock, in which every
-// message tells its reader how far its sender was, and all that the sender had
-// been told. For memory_bound.cc alone.
+// What a worker can know of the others' progress: vector clocks over a run
+// without time. A message tells its reader how far its sender was, and all that
+// the sender knew of others; a reduction tells its readers the same of all its
+// workers. For memory_bound.cc alone.
 
 #pragma once
 
@@ -8,7 +9,6 @@
 #include <vector>
 
 #include "pipewright/plan/program/program.h"
-#include "pipewright/plan/program/program_messages.h"
 
 namespace pipewright {
 
