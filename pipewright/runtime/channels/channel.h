@@ -2,9 +2,9 @@
 // program may do to the outside.
 //
 // A worker sends without waiting, unless it is far ahead of the receiver (see
-// room.h), says which receives it is ready for, and else blocks only where it
-// takes what has to be there. When any worker fails, all blocking calls of all
-// workers end with Cancelled.
+// send_capacity.h), says which receives it is ready for, and else blocks only
+// where it takes what has to be there. When any worker fails, all blocking
+// calls of all workers end with Cancelled.
 //
 // Contracts, checked by one suite over every implementation: a tensor taken is
 // the tensor sent, bit for bit; messages of one transfer may be taken in any

@@ -9,9 +9,9 @@
 #include <mutex>
 #include <utility>
 
+#include "pipewright/plan/program/send_capacity.h"
 #include "pipewright/runtime/channels/in_turn.h"
 #include "pipewright/runtime/channels/reduction.h"
-#include "pipewright/runtime/channels/room.h"
 #include "pipewright/runtime/channels/transport.h"
 #include "pipewright/runtime/channels/waiting.h"
 #include "pipewright/runtime/execution/cores.h"
@@ -125,17 +125,17 @@ struct RunningReduction {
 struct Shared {
   Shared(const Program& p, bool spins)
       : program(p),
-        room(p),
+        capacity(p),
         participants(participants_of(p)),
         completion(spins),
         reductions(p.reductions.size()) {
     for (int i = 0; i < p.num_workers(); ++i) inboxes.emplace_back(spins);
     for (const Transfer& transfer : p.transfers)
-      lines.emplace_back(transfer, Room::expected(p));
+      lines.emplace_back(transfer, SendCapacity::expected(p));
   }
 
   const Program& program;
-  Room room;
+  SendCapacity capacity;
   std::deque<Inbox> inboxes;
   std::vector<Line> lines;                 // by transfer
   std::vector<TensorHeap*> heaps;          // by worker, or none
@@ -158,11 +158,11 @@ class InProcessChannel final : public Channel {
     Inbox& inbox = shared_->inboxes[description.to.index()];
     Line& line = shared_->lines[transfer.index()];
     std::unique_lock lock(inbox.mutex);
-    if (line.num_waiting() >= Room::kLeast &&
+    if (line.num_waiting() >= SendCapacity::kMinimum &&
         !description.is_keyed_by_version())
       inbox.removal.wait(lock, [&] {
         return shared_->cancelled ||
-               line.num_waiting() < shared_->room.of(transfer);
+               line.num_waiting() < shared_->capacity.of(transfer);
       });
     if (shared_->cancelled) throw Cancelled();
     line.add(key, values, heap_of(description.to));

@@ -22,7 +22,7 @@ MpiChannel::MpiChannel(MpiEngine& engine, const Program& program,
       program_(program),
       worker_(worker),
       ranks_(reductions),
-      room_(program) {
+      capacity_(program) {
   const auto indices = static_cast<int>(program.transfers.size() +
                                         program.reductions.size() + 1);
   window_ = std::clamp(engine.largest_tag() / indices, 1, 65536);
@@ -34,7 +34,7 @@ MpiChannel::MpiChannel(MpiEngine& engine, const Program& program,
 
 StreamAddress MpiChannel::address(const MpiGroup& group, int rank,
                                   std::int32_t index) const {
-  return {&group, rank, index, window_, Room::expected(program_)};
+  return {&group, rank, index, window_, SendCapacity::expected(program_)};
 }
 
 // Weights have no bound: they come once a step, and some are never read.
@@ -70,14 +70,14 @@ void MpiChannel::before(const Action&, std::int64_t) {
   engine_.move_on();
 }
 
-void MpiChannel::wait_for_room(TransferId transfer) {
+void MpiChannel::wait_for_capacity(TransferId transfer) {
   const int* waiting = links_[transfer.index()].waiting.get();
   if (!waiting) return;
   {
     const std::lock_guard lock(engine_.mutex());
-    if (*waiting < Room::kLeast) return;
+    if (*waiting < SendCapacity::kMinimum) return;
   }
-  const int most = room_.of(transfer);
+  const int most = capacity_.of(transfer);
   engine_.wait_until([&] { return *waiting < most; });
 }
 
@@ -85,7 +85,7 @@ void MpiChannel::send(TransferId transfer, std::int32_t key, Values&& values) {
   static const ParameterUses kNoUses;
   const Link& link = links_[transfer.index()];
   link.out->prepare(values);
-  wait_for_room(transfer);
+  wait_for_capacity(transfer);
   const std::lock_guard lock(engine_.mutex());
   if (engine_.is_cancelled()) throw Cancelled();
   link.out->send(values, key, kNoUses, link.waiting);

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "pipewright/plan/program/program.h"
+#include "pipewright/plan/program/send_capacity.h"
 #include "pipewright/runtime/channels/channel.h"
 #include "pipewright/runtime/channels/in_turn.h"
 #include "pipewright/runtime/channels/mpi_engine.h"
 #include "pipewright/runtime/channels/mpi_stream.h"
 #include "pipewright/runtime/channels/reduction.h"
-#include "pipewright/runtime/channels/room.h"
 
 namespace pipewright {
 
@@ -93,7 +93,7 @@ class MpiChannel final : public Channel {
                         std::int32_t index) const;
   Link link_of(TransferId transfer);
   Sums sums_of(ReductionId reduction);
-  void wait_for_room(TransferId transfer);
+  void wait_for_capacity(TransferId transfer);
   Running& running(ReductionId reduction, std::int32_t microbatch);
   void begin(Running& running, ReductionId reduction);
   void add_own(Running& running, std::vector<Contribution>& contributions);
@@ -106,7 +106,7 @@ class MpiChannel final : public Channel {
   const Program& program_;
   const WorkerId worker_;
   const std::vector<ReductionRanks>& ranks_;
-  Room room_;
+  SendCapacity capacity_;
   int window_ = 1;
   std::vector<Link> links_;  // by transfer
   std::vector<Sums> sums_;   // by reduction

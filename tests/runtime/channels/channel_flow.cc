@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "pipewright/runtime/channels/room.h"
+#include "pipewright/plan/program/send_capacity.h"
 #include "tests/runtime/channels/channel_contract.h"
 
 namespace pipewright::testing {
@@ -82,14 +82,14 @@ void taken_is_kept(WorkerId self, Channel& channel) {
 }
 
 // One sends as fast as it can, the other takes nothing for a while: no more
-// than Room::kLeast messages have been sent by then, however small or large.
-// (Both see one clock: they are on one host.)
+// than SendCapacity::kMinimum messages have been sent by then, however small or
+// large. (Both see one clock: they are on one host.)
 void bounded_buffers(WorkerId self, Channel& channel, std::int64_t numbers) {
   using Clock = std::chrono::steady_clock;
   const auto now = [] {
     return static_cast<std::int64_t>(Clock::now().time_since_epoch().count());
   };
-  constexpr int kMessages = 3 * Room::kLeast;
+  constexpr int kMessages = 3 * SendCapacity::kMinimum;
   if (self == WorkerId(0)) {
     std::vector<std::int64_t> sent;
     for (int key = 0; key < kMessages; ++key) {
@@ -101,7 +101,7 @@ void bounded_buffers(WorkerId self, Channel& channel, std::int64_t numbers) {
     const auto ahead =
         std::count_if(sent.begin(), sent.end(),
                       [&](std::int64_t time) { return time < first_taken; });
-    CHECK(ahead <= Room::kLeast);
+    CHECK(ahead <= SendCapacity::kMinimum);
     CHECK(ahead > 2);  // it does not wait for each
   }
   if (self != WorkerId(1)) return;
