@@ -1,4 +1,5 @@
-// A program's definition, executed; see interpreter.h.
+// What each action does to tensors; when it may start is defined in
+// execution.h.
 
 #include "pipewright/runtime/reference/interpreter.h"
 
@@ -7,7 +8,10 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
+#include "pipewright/plan/program/deadlock.h"
+#include "pipewright/plan/program/execution.h"
 #include "pipewright/runtime/channels/reduction.h"
 #include "pipewright/runtime/execution/gradients.h"
 #include "pipewright/runtime/execution/network.h"
@@ -26,11 +30,11 @@ class Interpreter {
         program_(program),
         settings_(settings),
         source_(source),
+        minibatches_(minibatches),
         participants_(participants_of(program)) {
     const Tensors initial = initial_parameters(model, settings.seed);
-    for (int w = 0; w < program.num_workers(); ++w) {
+    for (std::size_t w = 0; w < program.workers.size(); ++w) {
       InterpretedWorker& worker = workers_.emplace_back(model.num_layers());
-      worker.actions = unrolled(program, WorkerId(w), minibatches);
       for (std::size_t g = 0; g < program.weight_groups.size(); ++g) {
         WeightHistory::Weights first;
         for (const LayerId layer : program.weight_groups[g].layers)
@@ -47,22 +51,16 @@ class Interpreter {
   }
 
   Result<Trained> run() {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t w = 0; w < workers_.size(); ++w) {
-        InterpretedWorker& worker = workers_[w];
-        while (worker.next < worker.actions.size() &&
-               can_run(worker, worker.actions[worker.next])) {
-          execute(WorkerId(w), worker.actions[worker.next++]);
-          moved = true;
-        }
-      }
-    }
-    for (std::size_t w = 0; w < workers_.size(); ++w)
-      if (workers_[w].next < workers_[w].actions.size())
-        return malformed("no worker can go on",
-                         "worker " + std::to_string(w) + ", " +
-                             to_text(workers_[w].actions[workers_[w].next]));
+    const int repetitions = program_.repetitions(minibatches_);
+    Messages messages;
+    if (auto error = match_messages(program_, repetitions, messages))
+      return *error;
+    ExecutionState state(program_, repetitions, std::move(messages));
+    walk(state, [this](WorkerId worker, const Action& action) {
+      execute(worker, action);
+      return true;
+    });
+    if (!state.is_finished()) return deadlock(state);
     return trained();
   }
 
@@ -71,31 +69,7 @@ class Interpreter {
     return program_.reads(action);
   }
   std::int32_t minibatch(const Action& action) const {
-    return action.microbatch / program_.num_microbatches;
-  }
-
-  bool can_run(const InterpretedWorker& worker, const Action& action) const {
-    if (action.kind == ActionKind::Step) {
-      for (const ReductionId r : reads(action).reductions)
-        if (!sums_.count({r.value, action.microbatch})) return false;
-      return true;
-    }
-    if (action.kind == ActionKind::Reduce) {
-      for (const ReductionId r : program_.reduction(action.reduction).after)
-        if (!sums_.count({r.value, action.microbatch})) return false;
-      return true;
-    }
-    if (!is_compute(action.kind)) return true;
-    for (const TransferId id : reads(action).transfers) {
-      const Transfer& transfer = program_.transfers[id.index()];
-      std::int32_t key = action.microbatch;
-      if (transfer.is_keyed_by_version()) {
-        key = version_read(reads(action), action, transfer.group);
-        if (key == 0) continue;
-      }
-      if (!worker.arrived.count({id.value, key})) return false;
-    }
-    return true;
+    return program_.minibatch_of(action.microbatch);
   }
 
   void execute(WorkerId id, const Action& action) {
@@ -120,14 +94,14 @@ class Interpreter {
 
   // An arrived value takes the place of an older sum of the same gradient.
   void take_arrivals(InterpretedWorker& worker, const Action& action) {
-    std::set<Value> fresh;
+    std::set<Value> replaced;
     for (const TransferId id : reads(action).transfers) {
       const Transfer& transfer = program_.transfers[id.index()];
       if (transfer.is_keyed_by_version()) continue;
       if (!worker.taken.insert({id.value, action.microbatch}).second) continue;
       const auto& tensors = worker.arrived.at({id.value, action.microbatch});
       for (std::size_t i = 0; i < tensors.size(); ++i) {
-        if (fresh.insert(transfer.values[i]).second)
+        if (replaced.insert(transfer.values[i]).second)
           worker.values.drop(transfer.values[i], action.microbatch);
         worker.values.add_piece(transfer.values[i], action.microbatch,
                                 {transfer.first_sample, transfer.end_sample},
@@ -261,7 +235,6 @@ class Interpreter {
     const Transfer& transfer = program_.transfer(action.transfer);
     InterpretedWorker& to = workers_[transfer.to.index()];
     if (transfer.is_keyed_by_version()) {
-      to.arrived[{action.transfer.value, action.version}];
       to.groups.at(transfer.group)
           .install(action.version,
                    worker.groups.at(transfer.group).version(action.version));
@@ -292,7 +265,8 @@ class Interpreter {
     for (const StageId stage : reduction.stages)
       if (const Operation* operation = program_.operation(id, stage);
           operation && reduction.is_norm)
-        add_squares(gradients_of(worker, *operation, action, reduction.after),
+        add_squares(gradients_of(worker, *operation, action,
+                                 sums_read(reduction, id, program_)),
                     own.contributions);
     parts.push_back(std::move(own));
     if (static_cast<int>(parts.size()) ==
@@ -369,6 +343,7 @@ class Interpreter {
   const Program& program_;
   const TrainingSettings& settings_;
   const MicrobatchSource& source_;
+  const int minibatches_;
   const std::vector<Participants> participants_;
   std::vector<InterpretedWorker> workers_;
   std::map<MessageKey, std::vector<WorkerContributions>>

@@ -1,6 +1,7 @@
-// A program run on one thread, as plainly as its definition reads: no channels,
-// no ring of versions, nothing ever freed. What the executor must equal, bit
-// for bit, for every program; too slow and too hungry for anything else.
+// A program run on one thread, as plainly as its definition (execution.h)
+// reads: no channels, no ring of versions, nothing ever freed. The executor
+// must equal it, bit for bit, for every program. Too slow and with too much
+// memory for anything else.
 
 #pragma once
 
@@ -9,7 +10,8 @@
 
 namespace pipewright {
 
-// Fails with MalformedInput if no worker can go on before all are done.
+// Fails with MalformedInput if sends and receives do not match, or if no worker
+// can go on before all are done.
 Result<Trained> interpret(const Model& model, const Program& program,
                           const TrainingSettings& settings,
                           const MicrobatchSource& source, int minibatches);

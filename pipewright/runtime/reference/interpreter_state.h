@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -27,8 +26,6 @@ struct InterpretedWorker {
     return found == gradients.end() ? nullptr : &found->second;
   }
 
-  std::vector<Action> actions;
-  std::size_t next = 0;
   ValueStore values;
   std::set<MessageKey> taken;                          // transfers
   std::map<MessageKey, std::vector<Tensors>> arrived;  // transfers
@@ -36,14 +33,6 @@ struct InterpretedWorker {
   std::map<std::pair<std::int32_t, LayerId>, Tensors> gradients;  // minibatch
   std::map<LayerId, Tensors> statistics;
 };
-
-// The group's version that a transfer of weights brings to this action.
-inline std::int32_t version_read(const ReadSet& set, const Action& action,
-                                 WeightGroupId group) {
-  for (const WeightRead& read : set.weights)
-    if (read.group == group) return std::max(0, action.version + read.offset);
-  return 0;
-}
 
 // A running sum of what the users of a layer's output have given so far.
 inline void add_to_sum(ValueStore& values, Value value, std::int32_t microbatch,
