@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Holds the source tree against the rules that keep it readable.
+"""Compares the source tree with the rules that keep it readable.
 
     structure.py ROOT
 
-prints one line per breach and exits with 1 if there is any. The rules: who may
-include whom (SEES), LibTorch and MPI only in runtime/, one name per file, at
-most 400 lines a file, and a header opens by saying what it is.
+prints one line per breach and exits with 1 if there is any. The rules: which
+folder may include which (SEES, SEES_INSIDE), no include loops, LibTorch and MPI
+only in runtime/, one name per file, tests/ mirrors the tree, and a header opens
+by saying what it is. A file of more than 400 lines is a hint, not a breach.
 """
 
 import pathlib
@@ -14,8 +15,8 @@ import sys
 
 # What each folder of pipewright/ may include, beside itself. An arrow that is
 # not here is a breach: simulate and runtime do not know each other, planners
-# are handed an estimator (estimate) instead of knowing simulate, and nobody knows
-# cli.
+# are given an estimator (estimate) instead of knowing simulate, and nobody knows
+# cli. pipewright/CMakeLists.txt has the same arrows.
 CORE = {"base", "model", "cluster", "profile"}
 SEES = {
     "base": set(),
@@ -30,40 +31,140 @@ SEES = {
     "estimate": CORE | {"plan", "schedules", "planners", "timeline", "simulate"},
     "runtime": CORE | {"plan", "timeline"},
 }
+# The same for the folders inside one. All see the files at its root ("" here),
+# which see only what their own line says.
+SEES_INSIDE = {
+    "model": {
+        "": {"kinds", "zoo"},
+        "kinds": set(),
+        "zoo": set(),
+    },
+    "profile": {
+        "": set(),
+        "formats": set(),
+    },
+    "plan": {
+        "": {"schedule", "program", "lowering"},
+        "schedule": set(),
+        "program": {"schedule"},
+        "lowering": {"schedule", "program", "memory"},
+        "validation": {"program"},
+        "memory": {"program", "lowering", "validation"},
+    },
+    # A planner does not know another one.
+    "planners": {
+        "": {"bounds"},
+        "bounds": set(),
+        "baselines": {"bounds"},
+        "pipedream": {"bounds"},
+        "dapple": {"bounds"},
+        "piper": {"bounds"},
+        "exact": {"bounds"},
+        "bapipe": {"bounds"},
+        "spp": {"bounds"},
+        "bi_partition": {"bounds"},
+        "pipemare": {"bounds"},
+        "auto": {"bounds"},
+    },
+    "runtime": {
+        "": set(),
+        "layers": set(),
+        "optimizers": set(),
+        "weights": {"execution", "training"},
+        "channels": {"execution", "ranks"},
+        "ranks": {"channels", "checkpoint", "execution"},
+        "execution": {"channels", "layers", "ranks", "training", "weights"},
+        "checkpoint": {"execution", "layers"},
+        "data": {"layers", "training"},
+        "training": {"checkpoint", "data", "execution", "layers", "optimizers", "ranks"},
+        "profiling": {"channels", "data", "execution"},
+        "reference": {"channels", "execution", "training", "weights"},
+    },
+}
+# Modules that are still in an include loop. To be emptied; none may be added.
+KNOWN_LOOPS = {
+    f"pipewright/{name}" for name in """
+    cluster/link_text cluster/presets
+    estimate/copies_estimator estimate/estimator
+    model/kinds model/kinds/kind_list model/layer model/setting
+    model/zoo/families model/zoo/zoo
+    plan/lowering/flat_program plan/lowering/lower plan/lowering/weight_groups
+    plan/schedule/schedule plan/schedule/schedule_check
+    plan/schedule/schedule_grid plan/schedule/schedule_progress
+    planners/exact/exact planners/exact/exact_search
+    planners/more_devices planners/refusal
+    runtime/layers/custom_layer runtime/layers/layer_description
+    runtime/layers/layer_function
+    runtime/optimizers/optimizer runtime/optimizers/optimizer_choice
+    runtime/training/run_folder runtime/training/trainer
+    simulate/code_writer simulate/engine simulate/engine_state simulate/journal
+    simulate/lead simulate/loading simulate/memory_history
+    simulate/message_streams simulate/ordered_wires simulate/recurrence
+    simulate/replay simulate/simulate simulate/spans simulate/timed_code
+    simulate/timed_wires
+    """.split()}
 FOLDERS = ["pipewright", "cli", "tests", "benchmarks", "fuzz"]
+# The whole library in one header, for programs that use it; not for us.
+UMBRELLA = "pipewright/pipewright.h"
 HEAVY = re.compile(r"(torch|ATen|c10|caffe2)/|mpi\.h$")
 HEAVY_ALLOWED = ("pipewright/runtime/", "tests/runtime/", "tests/cli/train/", "benchmarks/runtime")
+LIBRARY = re.compile(r"^pipewright_folder\(([a-z ]+)\)$", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
-MOST_LINES = 400
+LONG_FILE = 400
 
 
-def part(path):
-    """pipewright/plan/x.h -> plan; cli/x.h -> cli; tests/plan/x.cc -> tests."""
-    pieces = path.split("/")
-    return pieces[1] if pieces[0] == "pipewright" else pieces[0]
+def place(path):
+    """Folder and sub-folder of a file in pipewright/: ("plan", "memory")."""
+    pieces = path.split("/")[1:-1]
+    return pieces[0], pieces[1] if len(pieces) > 1 else ""
 
 
 def include_breach(path, included):
     if HEAVY.match(included) and not path.startswith(HEAVY_ALLOWED):
         return f"includes {included}; LibTorch and MPI belong to runtime/"
-    if not path.startswith("pipewright/"):
+    if not path.startswith("pipewright/") or path == UMBRELLA:
         return None  # cli, tests, benchmarks and fuzz see all
     if included.startswith(("cli/", "tests/", "benchmarks/", "fuzz/")):
         return f"includes {included}; nothing in pipewright/ sees it"
+    if included == UMBRELLA:
+        return f"includes {included}; it is for other programs"
     if not included.startswith("pipewright/"):
         return None
-    here, there = part(path), part(included)
+    (here, inside), (there, inside_there) = place(path), place(included)
     if here not in SEES:
         return f"{here}/ is not in the table of folders"
-    if there != here and there not in SEES[here]:
-        return f"includes {included}; {here} must not know {there}"
-    return None
+    if there != here:
+        allowed = there in SEES[here]
+        return None if allowed else f"includes {included}; {here} must not know {there}"
+    return inner_breach(here, inside, inside_there, included)
+
+
+def inner_breach(folder, here, there, included):
+    """Of a file in pipewright/FOLDER/HERE that includes one of FOLDER/THERE."""
+    if here == there or folder not in SEES_INSIDE:
+        return None
+    table = SEES_INSIDE[folder]
+    if here not in table:
+        return f"{folder}/{here}/ is not in the table of folders"
+    if there == "" or there in table[here]:
+        return None
+    where = f"{folder}/{here}" if here else f"the root of {folder}"
+    return f"includes {included}; {where} must not know {folder}/{there}"
+
+
+def mirror_breach(root, path):
+    """Of a test whose folder mirrors none of the tree."""
+    folder = pathlib.PurePosixPath(path).parent.relative_to("tests")
+    if folder.parts[:1] == ("structure",):
+        return None
+    source = folder if folder.parts[:1] == ("cli",) else "pipewright" / folder
+    if (root / source).is_dir():
+        return None
+    return f"tests the folder {source}/, which is not there"
 
 
 def breaches_of_file(path, lines):
-    if len(lines) > MOST_LINES:
-        yield 1, f"has {len(lines)} lines; the limit is {MOST_LINES}"
     if path.endswith(".h") and not (lines and lines[0].startswith("//")):
         yield 1, "does not open with a comment on what it is"
     for number, line in enumerate(lines, 1):
@@ -75,28 +176,109 @@ def breaches_of_file(path, lines):
             yield number, "is marked as unfinished"
 
 
+def sources(root):
+    """Every C++ file: its path, and its lines."""
+    for folder in FOLDERS:
+        for file in sorted((root / folder).rglob("*")):
+            if file.suffix in (".h", ".cc") and file.is_file():
+                path = file.relative_to(root).as_posix()
+                yield path, file.read_text(encoding="utf-8").splitlines()
+
+
+def module(path):
+    """x.h and x.cc are one module."""
+    return path.rsplit(".", 1)[0]
+
+
+def include_graph(files):
+    """The modules that each module includes."""
+    modules = {module(path) for path in files}
+    graph = {name: set() for name in modules}
+    for path, lines in files.items():
+        for match in filter(None, map(INCLUDE.match, lines)):
+            other = module(match.group(1))
+            if other in modules and other != module(path):
+                graph[module(path)].add(other)
+    return graph
+
+
+def loops(graph):
+    """Sets of modules that include each other, directly or not: the strongly
+    connected components of two or more (Tarjan)."""
+    order, lowest, stack, found = {}, {}, [], []
+
+    def visit(node):
+        order[node] = lowest[node] = len(order)
+        stack.append(node)
+        for other in sorted(graph[node]):
+            if other not in order:
+                visit(other)
+                lowest[node] = min(lowest[node], lowest[other])
+            elif other in stack:
+                lowest[node] = min(lowest[node], order[other])
+        if lowest[node] == order[node]:
+            at = stack.index(node)
+            if len(stack) - at > 1:
+                found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for node in sorted(graph):
+        if node not in order:
+            visit(node)
+    return sorted(found)
+
+
 def breaches(root):
     """One "file:line: why" for every breach under root."""
     root = pathlib.Path(root)
-    seen = {}
-    for folder in FOLDERS:
-        for file in sorted((root / folder).rglob("*")):
-            if file.suffix not in (".h", ".cc") or not file.is_file():
-                continue
-            path = file.relative_to(root).as_posix()
-            lines = file.read_text(encoding="utf-8").splitlines()
-            for number, why in breaches_of_file(path, lines):
-                yield f"{path}:{number}: {why}"
-            # A command's file is named for the command, so cli/ is apart.
-            first = seen.setdefault((folder, file.name), path)
-            if first != path:
-                yield f"{path}:1: has the name of {first}"
+    files = dict(sources(root))
+    names = {}
+    for path, lines in files.items():
+        for number, why in breaches_of_file(path, lines):
+            yield f"{path}:{number}: {why}"
+        if path.startswith("tests/") and path.endswith("_test.cc"):
+            if why := mirror_breach(root, path):
+                yield f"{path}:1: {why}"
+        # A command's file is named for the command, so cli/ is apart.
+        folder, name = path.split("/")[0], path.split("/")[-1]
+        first = names.setdefault((folder, name), path)
+        if first != path:
+            yield f"{path}:1: has the name of {first}"
+    cmake = root / "pipewright" / "CMakeLists.txt"
+    if cmake.is_file():
+        for why in library_breaches(cmake.read_text(encoding="utf-8")):
+            yield f"pipewright/CMakeLists.txt:1: {why}"
+    for loop in loops(include_graph(files)):
+        if not set(loop) <= KNOWN_LOOPS:
+            yield f"{loop[0]}: is in an include loop of {len(loop)}: {', '.join(loop)}"
+
+
+def library_breaches(text):
+    """Where the libraries of pipewright/CMakeLists.txt use others than SEES."""
+    sees = {}
+    for name, *used in map(str.split, LIBRARY.findall(text)):
+        sees[name] = set(used).union(*(sees.get(other, set()) for other in used))
+    for name in sorted(sees.keys() & SEES.keys()):
+        if sees[name] != SEES[name]:
+            yield (f"links {name} with {' '.join(sorted(sees[name]))}; "
+                   f"it may see {' '.join(sorted(SEES[name]))}")
+
+
+def hints(root):
+    for path, lines in sources(pathlib.Path(root)):
+        if len(lines) > LONG_FILE:
+            yield f"hint: {path} has {len(lines)} lines; does it hold two things?"
+    graph = include_graph(dict(sources(pathlib.Path(root))))
+    for name in sorted(KNOWN_LOOPS - {name for loop in loops(graph) for name in loop}):
+        yield f"hint: {name} is in no loop: remove it from KNOWN_LOOPS"
 
 
 def main(arguments):
     if len(arguments) != 2:
         print(__doc__, file=sys.stderr)
         return 2
+    for hint in hints(arguments[1]):
+        print(hint)
     found = list(breaches(arguments[1]))
     print("\n".join(found) if found else "the structure is as designed")
     return 1 if found else 0
