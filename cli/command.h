@@ -14,6 +14,7 @@ namespace pipewright::cli {
 // How the command ended; main() returns it.
 struct Exit {
   int code = 0;
+  char** arguments = nullptr;  // as main() was given them
 };
 
 // What every command takes.

@@ -31,7 +31,8 @@ int run(int argc, char** argv) {
       "Plans, simulates and runs pipeline-parallel training of deep "
       "neural networks"};
   app.require_subcommand(1);
-  Exit exit;
+  app.set_version_flag("--version", "pipewright " PIPEWRIGHT_VERSION);
+  Exit exit{0, argv};
   add_commands(app, exit);
   try {
     app.parse(argc, argv);

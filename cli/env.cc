@@ -33,12 +33,13 @@ Json environment() {
 
 }  // namespace
 
-void add_env(CLI::App& app, Exit&) {
+void add_env(CLI::App& app, Exit& exit) {
   CLI::App* command =
       app.add_subcommand("env", "Versions, cores, devices: pasteable");
   auto output = std::make_shared<Output>();
   add_output_options(*command, *output);
-  command->callback([output] {
+  command->callback([output, &exit] {
+    enter_runtime(exit.arguments);  // it knows its versions
     Json json = environment();
     if (output->json) {
       std::cout << json.to_text();

@@ -1,17 +1,52 @@
-// The answers of a build without LibTorch; see runtime_link.h.
+// The answers of the program without LibTorch; see runtime_link.h.
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+#include <system_error>
+
+#include "cli/command.h"
 #include "cli/runtime_link.h"
 
 namespace pipewright::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
+constexpr const char* kProgram = "pipewright-runtime";
+
+// Beside this program in a build folder, under libexec/ where it is installed.
+fs::path runtime_program() {
+  std::error_code ignored;
+  const fs::path folder =
+      fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  const fs::path installed =
+      folder.parent_path() / "libexec" / "pipewright" / kProgram;
+  return fs::exists(installed, ignored) ? installed : folder / kProgram;
+}
+
+Error missing(const std::string& what, const std::string& instead) {
+  return bad_configuration(what + " needs the build with LibTorch, and " +
+                               runtime_program().string() + " is missing",
+                           instead);
+}
+
 Error no_training() {
-  return bad_configuration(
-      "training needs the build with LibTorch, and this one is without",
-      "simulate instead, with pipewright simulate PLAN");
+  return missing("training", "simulate instead, with pipewright simulate PLAN");
 }
 
 }  // namespace
+
+void enter_runtime(char** arguments) {
+  const fs::path program = runtime_program();
+  std::cout << std::flush;
+  ::execv(program.c_str(), arguments);
+  if (errno != ENOENT)
+    say("pipewright: cannot start " + program.string() + ": " +
+        std::strerror(errno));
+}
 
 std::string libtorch() { return "none"; }
 
@@ -21,9 +56,8 @@ std::string mpi_threads() { return "none"; }
 
 Result<Profile> measure_profile(const Model&, std::span<const int>, int,
                                 std::function<void(double share)>) {
-  return bad_configuration(
-      "measuring needs the build with LibTorch, and this one is without",
-      "estimate instead, with --analytic --device KIND");
+  return missing("measuring",
+                 "estimate instead, with --analytic --device KIND");
 }
 
 Result<InProcessChannelCosts> measure_channel() { return no_training(); }

@@ -43,12 +43,13 @@ void show_progress(double share) {
             << (share >= 1 ? "\r\x1b[K" : "") << std::flush;
 }
 
-Result<Profile> measure(const ProfileOptions& options) {
+Result<Profile> measure(const ProfileOptions& options, const Exit& exit) {
   if (!options.devices.empty() &&
       options.devices != std::vector<std::string>{"cpu"})
     return profile_usage("only the device \"cpu\" of this machine is measured",
                          "estimate others with --analytic --device KIND");
   PIPEWRIGHT_TRY(const Model model, load_model(options.model));
+  enter_runtime(exit.arguments);
   PIPEWRIGHT_TRY(Profile profile,
                  measure_profile(model, options.microbatches, options.workers,
                                  show_progress));
@@ -56,14 +57,15 @@ Result<Profile> measure(const ProfileOptions& options) {
   return profile;
 }
 
-Result<Profile> estimated_profile(const ProfileOptions& options) {
+Result<Profile> estimated_profile(const ProfileOptions& options,
+                                  const Exit& exit) {
   if (options.model.empty())
     return profile_usage("which model?",
                          "as pipewright profile vgg16 --microbatch 32 "
                          "--analytic --device V100; or --show FILE");
   if (options.microbatches.empty())
     return profile_usage("which microbatch sizes?", "as --microbatch 8,16,32");
-  if (!options.analytic) return measure(options);
+  if (!options.analytic) return measure(options, exit);
   if (options.devices.empty())
     return profile_usage("on which device?", "as --device V100");
   PIPEWRIGHT_TRY(Model model, load_model(options.model));
@@ -112,7 +114,7 @@ Result<std::string> tables(const Profile& profile,
 }
 
 void show_profile(const ProfileOptions& options, Exit& exit) {
-  const auto profile = options.shown.empty() ? estimated_profile(options)
+  const auto profile = options.shown.empty() ? estimated_profile(options, exit)
                                              : shown_profile(options);
   if (!profile) return report(profile.error(), exit);
   if (!options.file.empty()) {

@@ -1,5 +1,7 @@
-// What commands ask of the runtime, answered by with_runtime.cc or, in a build
-// without LibTorch, by no_runtime.cc.
+// What commands ask of the runtime. There are two programs with the same
+// commands: `pipewright` starts fast, for it loads neither LibTorch nor MPI
+// (no_runtime.cc), and becomes `pipewright-runtime` (with_runtime.cc) where a
+// command needs them.
 
 #pragma once
 
@@ -15,7 +17,14 @@
 
 namespace pipewright::cli {
 
-// Versions; "none" in a build without.
+// Called by a command before all else that is declared here, once its arguments
+// are parsed. Does nothing in pipewright-runtime. pipewright becomes
+// pipewright-runtime, which starts the command again with the same arguments
+// and the same process id. Returns where a build without LibTorch has no such
+// program; the functions below then fail.
+void enter_runtime(char** arguments);
+
+// Versions; "none" without the runtime.
 std::string libtorch();
 std::string mpi();
 std::string mpi_threads();  // "MPI_THREAD_MULTIPLE"
@@ -23,7 +32,7 @@ std::string mpi_threads();  // "MPI_THREAD_MULTIPLE"
 // State per weight that the optimizer keeps.
 Result<int> words_kept_by(const OptimizerChoice& choice);
 
-// Each fails with BadConfiguration in a build without the runtime.
+// Each fails with BadConfiguration without the runtime.
 Result<Profile> measure_profile(const Model& model,
                                 std::span<const int> microbatches, int workers,
                                 std::function<void(double share)> progress);

@@ -7,6 +7,8 @@
 
 namespace pipewright::cli {
 
+void enter_runtime(char**) {}
+
 std::string libtorch() { return libtorch_version(); }
 
 std::string mpi() { return mpi_version(); }

@@ -218,6 +218,7 @@ void add_train(CLI::App& app, Exit& exit) {
   add_rank_options(*command, options->ranks);
   add_output_options(*command, options->output);
   command->callback([options, command, steps, epochs, &exit] {
+    enter_runtime(exit.arguments);
     note_options(*command, options->ranks);
     if (steps->count() + epochs->count() == 0) options->request.epochs = 1;
     run_train(*options, exit);

@@ -20,7 +20,8 @@ Source unit(Sketch& sketch, const std::string& name, Source x,
 const Slide kWide = {{1, 7}, {1, 1}, {0, 3}};
 const Slide kTall = {{7, 1}, {1, 1}, {3, 0}};
 
-Source join(Sketch& sketch, const std::string& name, std::vector<Source> x) {
+Source concatenated(Sketch& sketch, const std::string& name,
+                    std::vector<Source> x) {
   return sketch.add(name + ".concat", LayerKind::Concat, std::move(x));
 }
 
@@ -42,7 +43,7 @@ Source block_a(Sketch& sketch, const std::string& name, Source x,
   three = unit(sketch, name + ".3x3_2", three, 96, square(3, 1, 1));
   three = unit(sketch, name + ".3x3_3", three, 96, square(3, 1, 1));
   Source pool = pool_branch(sketch, name, x, pool_channels);
-  return join(sketch, name, {one, five, three, pool});
+  return concatenated(sketch, name, {one, five, three, pool});
 }
 
 Source block_b(Sketch& sketch, const std::string& name, Source x) {
@@ -51,7 +52,7 @@ Source block_b(Sketch& sketch, const std::string& name, Source x) {
   deep = unit(sketch, name + ".deep_2", deep, 96, square(3, 1, 1));
   deep = unit(sketch, name + ".deep_3", deep, 96, square(3, 2));
   Source pool = sketch.max_pool(name + ".pool", x, square(3, 2));
-  return join(sketch, name, {three, deep, pool});
+  return concatenated(sketch, name, {three, deep, pool});
 }
 
 Source block_c(Sketch& sketch, const std::string& name, Source x,
@@ -66,7 +67,7 @@ Source block_c(Sketch& sketch, const std::string& name, Source x,
   twice = unit(sketch, name + ".deep_4", twice, width, kTall);
   twice = unit(sketch, name + ".deep_5", twice, 192, kWide);
   Source pool = pool_branch(sketch, name, x, 192);
-  return join(sketch, name, {one, once, twice, pool});
+  return concatenated(sketch, name, {one, once, twice, pool});
 }
 
 Source block_d(Sketch& sketch, const std::string& name, Source x) {
@@ -77,7 +78,7 @@ Source block_d(Sketch& sketch, const std::string& name, Source x) {
   seven = unit(sketch, name + ".7x7_3", seven, 192, kTall);
   seven = unit(sketch, name + ".7x7_4", seven, 192, square(3, 2));
   Source pool = sketch.max_pool(name + ".pool", x, square(3, 2));
-  return join(sketch, name, {three, seven, pool});
+  return concatenated(sketch, name, {three, seven, pool});
 }
 
 Source block_e(Sketch& sketch, const std::string& name, Source x) {
@@ -92,8 +93,8 @@ Source block_e(Sketch& sketch, const std::string& name, Source x) {
   Source deep_wide = unit(sketch, name + ".deep_wide", deep, 384, wide);
   Source deep_tall = unit(sketch, name + ".deep_tall", deep, 384, tall);
   Source pool = pool_branch(sketch, name, x, 192);
-  return join(sketch, name,
-              {one, three_wide, three_tall, deep_wide, deep_tall, pool});
+  return concatenated(
+      sketch, name, {one, three_wide, three_tall, deep_wide, deep_tall, pool});
 }
 
 void draw_inception(Sketch& sketch, const Attributes& settings) {

@@ -29,7 +29,7 @@ std::optional<int> number_of(std::string_view digits) {
 
 bool needs_microbatch(CsvKind kind) { return kind < CsvKind::Unshard; }
 
-std::optional<CsvAction> parse_action(std::string_view text) {
+std::optional<CsvAction> parse_csv_action(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789";
   const std::size_t begin = text.find_first_not_of(kDigits);
   if (begin == std::string_view::npos) return std::nullopt;
@@ -47,7 +47,7 @@ std::optional<CsvAction> parse_action(std::string_view text) {
 std::optional<CsvCell> parse_cell(std::string_view text) {
   if (text.empty()) return CsvCell{};
   if (text.front() != '(') {
-    const auto action = parse_action(text);
+    const auto action = parse_csv_action(text);
     if (!action) return std::nullopt;
     return CsvCell{*action};
   }
@@ -57,7 +57,7 @@ std::optional<CsvCell> parse_cell(std::string_view text) {
     return std::nullopt;
   CsvCell cell;
   for (std::string_view part : split(text.substr(1, close - 1), ';')) {
-    const auto action = parse_action(trim(part));
+    const auto action = parse_csv_action(trim(part));
     if (!action) return std::nullopt;
     cell.push_back(*action);
   }

@@ -7,7 +7,7 @@
 namespace pipewright {
 namespace {
 
-double finite(double cost) { return cost < kNever ? cost : 0; }
+double finite_cost(double cost) { return cost < kNever ? cost : 0; }
 
 // splitmix64 of the index.
 std::uint64_t key_of(std::uint64_t i) {
@@ -51,8 +51,8 @@ void ChainSearch::sum_ancestors() {
       for (std::size_t w = 0; w < words; ++w) bits[w] |= up_to[at(u)][w];
     for (std::size_t u = 0; u < n; ++u)
       if (bits[u / 64] >> (u % 64) & 1) {
-        up_to_[at(v)].accelerator += finite(problem_.nodes[u].accelerator);
-        up_to_[at(v)].cpu += finite(problem_.nodes[u].cpu);
+        up_to_[at(v)].accelerator += finite_cost(problem_.nodes[u].accelerator);
+        up_to_[at(v)].cpu += finite_cost(problem_.nodes[u].cpu);
       }
   }
 }

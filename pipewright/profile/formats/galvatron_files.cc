@@ -9,7 +9,7 @@
 namespace pipewright {
 namespace {
 
-constexpr double kMostMegabytes = kLargestImportedBytes / kMebibyte;
+constexpr double kMostGalvatronMegabytes = kLargestImportedBytes / kMebibyte;
 constexpr double kMostMs = kLargestImportedSeconds * 1e3;
 constexpr int kMostCount = 1 << 20;
 
@@ -34,7 +34,9 @@ bool take_time(const std::string& key, double ms, GalvatronTimes& times) {
   return true;
 }
 
-double megabytes(const JsonCursor& at) { return at.real(0, kMostMegabytes); }
+double megabytes(const JsonCursor& at) {
+  return at.real(0, kMostGalvatronMegabytes);
+}
 
 void read_layer(JsonCursor layer, GalvatronMemory& memory) {
   memory.is_given = true;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kMostBytes =
     static_cast<std::int64_t>(kLargestImportedBytes);
-constexpr int kMostCount = 1 << 20;
+constexpr int kMostSailorCount = 1 << 20;
 
 SailorLayerSizes layer_sizes(JsonCursor cursor) {
   SailorLayerSizes sizes;
@@ -50,7 +50,7 @@ void name_table(const std::vector<std::string>& keys, const JsonCursor& at,
   }
 }
 
-class NetworkReader {
+class SailorNetworkReader {
  public:
   std::vector<BandwidthTable> tables;
 
@@ -103,17 +103,17 @@ void add_replica(const JsonCursor& cursor, PublishedStage& stage) {
       return;
     }
     kinds += (kinds.empty() ? "" : "+") + fields[0].text();
-    fields[1].integer(1, kMostCount);
+    fields[1].integer(1, kMostSailorCount);
     fields[2].text();
   }
   stage.devices.push_back(kinds);
   stage.tensor_parallel.push_back(
-      static_cast<int>(parts[1].integer(1, kMostCount)));
+      static_cast<int>(parts[1].integer(1, kMostSailorCount)));
 }
 
 void read_pipeline(JsonCursor pipeline, PublishedPlan& plan) {
   const auto num_stages = static_cast<std::size_t>(
-      pipeline.at("num_stages").integer(1, kMostCount));
+      pipeline.at("num_stages").integer(1, kMostSailorCount));
   const auto layers = pipeline.at("layers_per_stage").elements();
   const auto replicas = pipeline.at("tmp_per_stage").elements();
   const auto counts = pipeline.at("dp").elements();
@@ -127,10 +127,11 @@ void read_pipeline(JsonCursor pipeline, PublishedPlan& plan) {
   for (std::size_t i = 0; i < num_stages; ++i) {
     PublishedStage stage;
     for (const JsonCursor& layer : layers[i].elements())
-      stage.layers.push_back(static_cast<int>(layer.integer(0, kMostCount)));
+      stage.layers.push_back(
+          static_cast<int>(layer.integer(0, kMostSailorCount)));
     for (const JsonCursor& replica : replicas[i].elements())
       add_replica(replica, stage);
-    stage.replicas = static_cast<int>(counts[i].integer(1, kMostCount));
+    stage.replicas = static_cast<int>(counts[i].integer(1, kMostSailorCount));
     if (stage.devices.size() != static_cast<std::size_t>(stage.replicas))
       replicas[i].fail("expected " + std::to_string(stage.replicas) +
                        " replicas as dp says, found " +
@@ -173,9 +174,9 @@ std::vector<JsonCursor> numbered_members(const JsonCursor& object) {
 
 int count_key(const std::string& key, const JsonCursor& value) {
   auto number = parse_integer(key);
-  if (number && *number >= 1 && *number <= kMostCount)
+  if (number && *number >= 1 && *number <= kMostSailorCount)
     return static_cast<int>(*number);
-  value.fail("expected a number from 1 to " + std::to_string(kMostCount) +
+  value.fail("expected a number from 1 to " + std::to_string(kMostSailorCount) +
              " as key, found \"" + key + "\"");
   return 0;
 }
@@ -198,7 +199,7 @@ Result<std::vector<BandwidthTable>> parse_sailor_network(
     std::string_view text, const std::string& file) {
   Result<std::vector<BandwidthTable>> tables =
       read_json(text, file, [](JsonCursor& root) {
-        NetworkReader reader;
+        SailorNetworkReader reader;
         reader.walk(root);
         return reader.tables;
       });
@@ -216,8 +217,8 @@ Result<std::vector<ImportedDevices>> parse_sailor_machines(
       JsonCursor machine = cursor;
       ImportedDevices found;
       found.kind = kind;
-      found.count =
-          static_cast<int>(machine.at("gpus_per_node").integer(1, kMostCount));
+      found.count = static_cast<int>(
+          machine.at("gpus_per_node").integer(1, kMostSailorCount));
       found.memory = Bytes(machine.at("mem_per_gpu").integer(1, kMostBytes));
       machine.refuse_other_keys();
       devices.push_back(std::move(found));
@@ -237,8 +238,10 @@ Result<PublishedPlan> parse_sailor_plan(std::string_view text,
       pipelines.fail("expected one pipeline, found " +
                      std::to_string(list.size()));
     for (const JsonCursor& pipeline : list) read_pipeline(pipeline, plan);
-    plan.microbatch = static_cast<int>(root.at("mbs").integer(1, kMostCount));
-    plan.minibatch = static_cast<int>(root.at("gbs").integer(1, kMostCount));
+    plan.microbatch =
+        static_cast<int>(root.at("mbs").integer(1, kMostSailorCount));
+    plan.minibatch =
+        static_cast<int>(root.at("gbs").integer(1, kMostSailorCount));
     plan.microbatches = microbatches_of(plan);
     plan.measured_step = Seconds(root.at("real").real(0, 1e9));
     plan.measured_reduce = Seconds(root.at("red_grads").real(0, 1e9));

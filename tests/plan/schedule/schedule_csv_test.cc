@@ -7,16 +7,12 @@
 #include <random>
 
 #include "pipewright/schedules/generator.h"
+#include "tests/answer.h"
 
 namespace pipewright {
 namespace {
 
-bool contains(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
-}
-
-std::string complaint(const std::string& text) {
+std::string csv_complaint(const std::string& text) {
   const auto grid = parse_csv(text, "x.csv");
   if (!grid) return grid.error().to_text();
   const auto schedule = schedule_of(*grid, "x.csv");
@@ -36,16 +32,17 @@ TEST_CASE("cells read back as they were") {
 }
 
 TEST_CASE("errors name line and cell") {
-  CHECK(contains(complaint("0F0,0B0\n1F0, 1X0\n"),
+  CHECK(contains(csv_complaint("0F0,0B0\n1F0, 1X0\n"),
                  "x.csv:2, cell 2: \"1X0\" is no action"));
   for (const char* cell :
        {"F0", "0F", "0F-1", "0SEND_F", "(0F0;1B0", "(0F0)OVERLAP_F_B",
         "(0F0;1B0)OVERLAP", "0F99999999999", "0F0x", "()OVERLAP_F_B"})
-    CHECK(contains(complaint(cell), "x.csv:1, cell 1"));
-  CHECK(contains(complaint("0B0,0F0\n"), "its forward does not come before"));
-  CHECK(contains(complaint("999999999F0,0B0\n"), "only 2 actions"));
-  CHECK(contains(complaint("0F0,0B0,0F1\n"), "0B1 is never run"));
-  CHECK(contains(complaint(""), "x.csv"));
+    CHECK(contains(csv_complaint(cell), "x.csv:1, cell 1"));
+  CHECK(
+      contains(csv_complaint("0B0,0F0\n"), "its forward does not come before"));
+  CHECK(contains(csv_complaint("999999999F0,0B0\n"), "only 2 actions"));
+  CHECK(contains(csv_complaint("0F0,0B0,0F1\n"), "0B1 is never run"));
+  CHECK(contains(csv_complaint(""), "x.csv"));
 }
 
 TEST_CASE("B beside I and W of another microbatch stays as it is") {

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "pipewright/schedules/generator.h"
+#include "tests/answer.h"
 
 namespace pipewright {
 namespace {
@@ -19,11 +20,6 @@ Result<Schedule> parsed(const std::string& text) {
 std::string complaint(const std::string& text) {
   const auto schedule = parsed(text);
   return schedule ? "accepted" : schedule.error().to_text();
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
 }
 
 const char* const k1F1B =
