@@ -44,5 +44,7 @@ void add_simulate(CLI::App& app, Exit& exit);
 void add_train(CLI::App& app, Exit& exit);
 void add_place(CLI::App& app, Exit& exit);
 void add_validate(CLI::App& app, Exit& exit);
+void add_completion(CLI::App& app, Exit& exit);
+void add_man_page(CLI::App& app, Exit& exit);
 
 }  // namespace pipewright::cli

@@ -22,6 +22,8 @@ void add_commands(CLI::App& app, Exit& exit) {
   add_train(app, exit);
   add_place(app, exit);
   add_validate(app, exit);
+  add_completion(app, exit);
+  add_man_page(app, exit);
 }
 
 }  // namespace
