@@ -1,11 +1,14 @@
 # The two commands a new user needs are `make demo` and `make test`; each sets
 # up what is missing (tools/setup). The rest is for people who change the code.
 #
-#   make demo     build, then plan and train a small network on this machine
-#   make test     build everything and run all tests
+#   make demo     build the program, then plan and train a small network
+#   make test     build everything and run the tests
+#   make fast     the same with the fast tests only, which take a minute
 #   make core     build and test all but runtime/: neither LibTorch nor MPI
-#   make build    build/pipewright
+#   make build    build everything; the program is build/pipewright
+#   make install  install program and library into PREFIX (/usr/local)
 #   make check    test, then formatting, the core under sanitizers, fuzzing
+#   make long     the tests that `make test` leaves out for their length
 #   make bench    run the benchmarks
 #   make bench-peers  our runtime against torch.distributed.pipelining
 #   make convergence [QUICK=1]  train with every method, and compare
@@ -15,6 +18,7 @@
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
+PREFIX ?= /usr/local
 CTEST = ctest --parallel $(JOBS) --output-on-failure --timeout 600
 
 # Data-dependent tests are skipped, with a printed reason, where it is not set.
@@ -28,24 +32,36 @@ endif
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: demo test core build check bench bench-peers convergence results format format-check asan tsan fuzz clean
+.PHONY: demo test fast long core configure build install check bench bench-peers convergence results format format-check asan tsan fuzz clean
 
-build:
+configure:
 	@tools/setup
 	@Torch_DIR=$$(tools/libtorch) cmake --preset release
+
+build: configure
 	@cmake --build build --parallel $(JOBS)
 
-demo: build
-	@tools/demo build/pipewright
+demo:
+	@JOBS=$(JOBS) tools/demo
 
 test: build
-	@$(CTEST) --test-dir build
+	@$(CTEST) --test-dir build --label-exclude long
+
+fast: build
+	@$(CTEST) --test-dir build --label-regex fast
+
+long: build
+	@$(CTEST) --test-dir build --label-regex long --timeout 3600
+
+install: configure
+	@cmake --build build --parallel $(JOBS) --target installed
+	@cmake --install build --prefix $(PREFIX)
 
 core:
 	@tools/setup core
 	@cmake --preset core
 	@cmake --build build-core --parallel $(JOBS)
-	@$(CTEST) --test-dir build-core
+	@$(CTEST) --test-dir build-core --label-exclude long
 
 check: test format-check asan fuzz
 
@@ -77,13 +93,13 @@ asan:
 	@tools/setup core
 	@cmake --preset asan
 	@cmake --build build-asan --parallel $(JOBS)
-	@$(CTEST) --test-dir build-asan
+	@$(CTEST) --test-dir build-asan --label-exclude long
 
 tsan:
 	@tools/setup
 	@Torch_DIR=$$(tools/libtorch) cmake --preset tsan
 	@cmake --build build-tsan --parallel $(JOBS)
-	@$(CTEST) --test-dir build-tsan
+	@$(CTEST) --test-dir build-tsan --label-exclude long
 
 # Each reader's fuzz target, FUZZ_SECONDS seconds each, on all cores.
 fuzz:
