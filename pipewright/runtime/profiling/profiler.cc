@@ -22,7 +22,7 @@ using Part = LayerStopwatch::Part;
 constexpr std::size_t kFewestSamples = 5, kEnoughSamples = 100;
 constexpr std::size_t kMostNamed = 12;
 
-Seconds since(Clock::time_point start) {
+Seconds elapsed_since(Clock::time_point start) {
   return Seconds(std::chrono::duration<double>(Clock::now() - start).count());
 }
 
@@ -110,14 +110,14 @@ class Profiler {
   Result<void> measure(ProfilingPipeline& pipeline) {
     const Clock::time_point start = Clock::now();
     if (auto warmed = pipeline.run(); !warmed) return warmed;
-    if (since(start) * 2.0 < budget_) {
+    if (elapsed_since(start) * 2.0 < budget_) {
       pipeline.forget();
       do {
         if (auto ran = pipeline.run(); !ran) return ran;
-        tell(std::min(since(start) / budget_, 1.0));
-      } while (
-          pipeline.num_samples() < kFewestSamples ||
-          (pipeline.num_samples() < kEnoughSamples && since(start) < budget_));
+        tell(std::min(elapsed_since(start) / budget_, 1.0));
+      } while (pipeline.num_samples() < kFewestSamples ||
+               (pipeline.num_samples() < kEnoughSamples &&
+                elapsed_since(start) < budget_));
     }
     tell(1);
     return {};

@@ -15,16 +15,16 @@
 namespace pipewright {
 namespace {
 
-using Kind = Injection::Kind;
+using Fault = Injection::Kind;
 
-constexpr std::array<std::pair<const char*, Kind>, 7> kKinds = {{
-    {"kill", Kind::Kill},
-    {"stop", Kind::Stop},
-    {"loop", Kind::Loop},
-    {"nan", Kind::Nan},
-    {"throw", Kind::Throw},
-    {"missing", Kind::Missing},
-    {"full", Kind::Full},
+constexpr std::array<std::pair<const char*, Fault>, 7> kKinds = {{
+    {"kill", Fault::Kill},
+    {"stop", Fault::Stop},
+    {"loop", Fault::Loop},
+    {"nan", Fault::Nan},
+    {"throw", Fault::Throw},
+    {"missing", Fault::Missing},
+    {"full", Fault::Full},
 }};
 
 std::optional<ActionKind> action_of(char letter) {
@@ -116,31 +116,32 @@ Result<Injection> parse_injection(const std::string& text) {
 }
 
 bool Injection::is_at(int here, const Place& place) const {
-  if (here != rank || place.step != step || kind == Kind::Missing) return false;
+  if (here != rank || place.step != step || kind == Fault::Missing)
+    return false;
   if (!action) return true;
   return place.kind == *action && place.microbatch == microbatch;
 }
 
 void inject(const Injection& injection) {
   switch (injection.kind) {
-    case Kind::Kill:
+    case Fault::Kill:
       ::raise(SIGKILL);
       break;
-    case Kind::Stop:
+    case Fault::Stop:
       stop_self(injection.seconds);
       break;
-    case Kind::Loop:
+    case Fault::Loop:
       for (volatile bool forever = true; forever;) {
       }
       break;
-    case Kind::Throw:
+    case Fault::Throw:
       throw std::runtime_error("made to fail by --inject");
-    case Kind::Missing:
+    case Fault::Missing:
       while (true) ::pause();
-    case Kind::Full:
+    case Fault::Full:
       pretend_disk_is_full();
       break;
-    case Kind::Nan:
+    case Fault::Nan:
       break;
   }
 }
