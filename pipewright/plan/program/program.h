@@ -22,8 +22,8 @@
 //
 //   Reduce hands this worker's gradients to a reduction, which runs when all
 //   its workers have done so; that of a norm waits for the sums it is about.
-//   Step makes the next version of the stage's
-//   weights.
+//   Step makes the next version of the stage's weights. When an action may
+//   start is defined, as code, in execution.h.
 //
 // A value's life is its memory: the Effect of an operation says what it
 // allocates when it starts and frees when it ends, a Transfer what it occupies
