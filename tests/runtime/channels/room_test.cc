@@ -8,8 +8,8 @@
 
 #include <algorithm>
 
+#include "pipewright/plan/lowering/forward_program.h"
 #include "pipewright/plan/lowering/lower.h"
-#include "pipewright/plan/program/forward_program.h"
 #include "pipewright/schedules/generator.h"
 #include "tests/runtime/test_models.h"
 
@@ -62,8 +62,8 @@ TEST_CASE("so do asynchronous methods and replicas") {
 }
 
 TEST_CASE("an evaluation of many microbatches needs room for few") {
-  const Program forward =
-      forward_program(lowered(generated("1f1b", 3, 4)), 500);
+  const Program forward = forward_program(lowered(generated("1f1b", 3, 4)),
+                                          profile_of(small_gpt(), 4), 500);
   const std::vector<int> room = needed_room(forward, 0);
   CHECK(*std::max_element(room.begin(), room.end()) <= 4);
   CHECK(gets_by_with(room, forward, 0));
