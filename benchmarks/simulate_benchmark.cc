@@ -9,6 +9,7 @@
 #include "pipewright/simulate/history/memory_history.h"
 #include "pipewright/simulate/simulate.h"
 #include "pipewright/simulate/steady_state.h"
+#include "tests/plan/set_effect.h"
 #include "tests/simulate/chain_programs.h"
 
 namespace pipewright {
@@ -26,8 +27,10 @@ Case one_f_one_b(int stages, int microbatches) {
   made.costs = test::even_costs(made.program, 1, 2, 0.01);
   for (auto& cost : made.costs.transfers) cost.bandwidth = BytesPerSecond(5000);
   for (auto& operation : made.program.operations) {
-    operation.effects[0].allocates = Bytes(100);
-    operation.effects[1].frees = Bytes(100);
+    set_effect(made.program, operation.stage, ActionKind::Forward,
+               {Bytes(100), Bytes(0)});
+    set_effect(made.program, operation.stage, ActionKind::Backward,
+               {Bytes(0), Bytes(100)});
   }
   return made;
 }

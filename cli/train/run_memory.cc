@@ -52,14 +52,12 @@ Bytes made_in_passing(const TrainRequest& request, const Model& model,
 // least.
 Bytes least_work(const Program& program, WorkerId worker) {
   Bytes least{INT64_MAX};
-  for (const Operation& operation : program.operations) {
-    if (operation.worker != worker) continue;
-    for (const ActionKind kind :
-         {ActionKind::Backward, ActionKind::BackwardWeight})
-      if (const Effect& effect = operation.effects[static_cast<int>(kind)];
-          effect.frees > Bytes(0))
-        least = std::min(least, effect.allocates);
-  }
+  const WorkerProgram& code = program.workers[worker.index()];
+  for (const auto* section : {&code.prologue, &code.body, &code.epilogue})
+    for (const Action& action : *section)
+      if (action.kind == ActionKind::Backward ||
+          action.kind == ActionKind::BackwardWeight)
+        least = std::min(least, program.life(action).effect.allocates);
   return least == Bytes(INT64_MAX) ? Bytes(0) : least;
 }
 
@@ -75,6 +73,7 @@ Result<Program> with_run_memory(const TrainRequest& request, const Model& model,
   Program program = request.program;
   program.transfers = std::move(lowered.transfers);
   program.operations = std::move(lowered.operations);
+  program.life_sets = std::move(lowered.life_sets);
   for (Operation& operation : program.operations) {
     const StageDelay& delay = program.delays[operation.stage.index()];
     const int words = optimizer_words + correction_words(operation, delay);

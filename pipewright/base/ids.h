@@ -34,6 +34,7 @@ using WorkerId = Id<struct WorkerTag>;
 using LinkId = Id<struct LinkTag>;
 using TransferId = Id<struct TransferTag>;
 using ReadSetId = Id<struct ReadSetTag>;
+using LifeSetId = Id<struct LifeSetTag>;
 using ReductionId = Id<struct ReductionTag>;
 using WeightGroupId = Id<struct WeightGroupTag>;
 using MicrobatchId = Id<struct MicrobatchTag>;

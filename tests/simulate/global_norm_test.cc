@@ -7,8 +7,8 @@
 #include <set>
 
 #include "pipewright/cluster/cluster.h"
+#include "pipewright/plan/lowering/forward_program.h"
 #include "pipewright/plan/lowering/lower.h"
-#include "pipewright/plan/program/forward_program.h"
 #include "pipewright/plan/validation/validate.h"
 #include "pipewright/simulate/simulate.h"
 #include "tests/plan/chain.h"
@@ -127,7 +127,7 @@ TEST_CASE("the forward half has every forward once, and what they read") {
     if (!made) continue;
     const Program whole = lower(made->plan, made->profile).value();
     const int microbatches = 1 + static_cast<int>(random() % 11);
-    const Program half = forward_program(whole, microbatches);
+    const Program half = forward_program(whole, made->profile, microbatches);
     std::map<std::pair<std::int32_t, std::int32_t>, int> travels, forwards;
     for (std::size_t w = 0; w < half.workers.size(); ++w) {
       std::set<std::pair<std::int32_t, std::int32_t>> posted;

@@ -12,6 +12,7 @@
 #include "pipewright/simulate/simulate.h"
 #include "pipewright/timeline/chrome_trace.h"
 #include "pipewright/timeline/svg.h"
+#include "tests/plan/set_effect.h"
 #include "tests/simulate/chain_programs.h"
 
 namespace pipewright {
@@ -85,7 +86,10 @@ Made made() {
   chain.bytes = Bytes(100);
   Made one{chain_program(chain), {}};
   for (Operation& operation : one.program.operations) {
-    operation.effects[0].allocates = operation.effects[1].frees = Bytes(50);
+    set_effect(one.program, operation.stage, ActionKind::Forward,
+               {Bytes(50), Bytes(0)});
+    set_effect(one.program, operation.stage, ActionKind::Backward,
+               {Bytes(0), Bytes(50)});
     operation.gradients = Bytes(7);
   }
   Costs costs = even_costs(one.program, 1, 2, 0.5);

@@ -5,6 +5,8 @@
 #include <set>
 
 #include "pipewright/base/check.h"
+#include "pipewright/plan/lowering/lifetimes.h"
+#include "pipewright/plan/lowering/operations.h"
 #include "pipewright/plan/lowering/receive_order.h"
 #include "pipewright/plan/lowering/traffic.h"
 #include "pipewright/plan/lowering/versions.h"
@@ -62,9 +64,10 @@ class Lowering {
     add_receives();
     assemble();
     set_operations(program, plan_);
-    set_memory_effects(program, plan_, profile_, homes_, traffic_, lane_of_,
-                       options_.shares_memory);
-    set_held_weights(flat_);
+    const Passages passages = set_lifetimes(program, profile_, flat_.actions);
+    set_memory_effects(program, {plan_, profile_, homes_, traffic_, lane_of_,
+                                 passages, options_.shares_memory});
+    set_held_weights(program, flat_.actions);
     set_delays();
     return std::move(flat_);
   }
@@ -344,7 +347,8 @@ void Lowering::add_receives() {
 
 void Lowering::assemble() {
   for (WorkerOrder& worker : workers_) {
-    std::vector<FlatAction> actions;
+    auto& actions = flat_.actions.emplace_back();
+    auto& repetitions = flat_.repetitions.emplace_back();
     std::int32_t repetition =
         worker.repetition.empty() ? 0 : worker.repetition.front();
     for (int k = -1; k < worker.size(); ++k) {
@@ -352,18 +356,16 @@ void Lowering::assemble() {
         const auto i = static_cast<std::size_t>(k);
         const ComputeAction& compute = worker.order[i];
         repetition = worker.repetition[i];
-        actions.push_back(
-            {{action_kind(compute.kind), compute.joined, compute.stage,
-              compute.microbatch, worker.version[i], worker.read_set[i]},
-             repetition});
+        actions.push_back({action_kind(compute.kind), compute.joined,
+                           compute.stage, compute.microbatch, worker.version[i],
+                           worker.read_set[i]});
       }
       const Gap& gap = worker.gaps[static_cast<std::size_t>(k + 1)];
       for (const auto* list :
            {&gap.sends, &gap.receives, &gap.reduces, &gap.steps})
-        for (const Action& action : *list)
-          actions.push_back({action, repetition});
+        actions.insert(actions.end(), list->begin(), list->end());
+      repetitions.resize(actions.size(), repetition);
     }
-    flat_.actions.push_back(std::move(actions));
   }
 }
 

@@ -4,27 +4,23 @@
 
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
-#include "pipewright/base/result.h"
 #include "pipewright/plan/lowering/homes.h"
-#include "pipewright/plan/lowering/lower.h"
+#include "pipewright/plan/lowering/lower_options.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/plan/program/program.h"
 #include "pipewright/profile/profile.h"
 
 namespace pipewright {
 
-// An action and the repetition of the schedule's body that it belongs to: -1 in
-// the prologue, the number of repetitions in the epilogue.
-struct FlatAction {
-  Action action;
-  std::int32_t repetition = 0;
-};
-
 struct FlatProgram {
   Program program;  // all but the sections of its workers
-  std::vector<std::vector<FlatAction>> actions;  // per worker
+  // By worker and action. A repetition is one of the schedule's body: -1 in the
+  // prologue, the number of repetitions in the epilogue.
+  std::vector<std::vector<Action>> actions;
+  std::vector<std::vector<std::int32_t>> repetitions;
 };
 
 FlatProgram flat_program(const Plan& plan, const Profile& profile,

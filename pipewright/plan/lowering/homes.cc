@@ -48,6 +48,18 @@ Kept kept_by(const std::vector<LayerId>& layers, const Profile& profile,
           {privates.begin(), privates.end()}};
 }
 
+std::vector<bool> layers_with_gradient(const Profile& profile) {
+  // A source that names no parameters says nothing of who needs a gradient.
+  std::vector<bool> has(profile.layers.size(), profile.parameters.empty());
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    const ProfileLayer& layer = profile.layers[l];
+    if (!layer.parameters.empty()) has[l] = true;
+    for (LayerId input : layer.inputs)
+      if (has[input.index()]) has[l] = true;
+  }
+  return has;
+}
+
 bool is_remade_for(const Plan& plan, const Homes& homes, StageId stage,
                    LayerId layer) {
   const StageId home = homes.forward[layer.index()];

@@ -30,6 +30,10 @@ struct Kept {
 Kept kept_by(const std::vector<LayerId>& layers, const Profile& profile,
              const Homes& homes, bool recompute);
 
+// Whether a gradient reaches the layer's output, by LayerId: backward runs no
+// other layers.
+std::vector<bool> layers_with_gradient(const Profile& profile);
+
 // Whether the layer's forward is in an earlier stage of the stage's segment, so
 // that its output is recomputed and sent once more.
 bool is_remade_for(const Plan& plan, const Homes& homes, StageId stage,

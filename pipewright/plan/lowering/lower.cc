@@ -1,6 +1,7 @@
 #include "pipewright/plan/lowering/lower.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -14,17 +15,18 @@ namespace pipewright {
 namespace {
 
 // The program whose body is repetition `middle` of the flat one. What comes
-// before and behind it becomes prologue and epilogue.
+// before and after it becomes prologue and epilogue.
 Program rolled(FlatProgram flat, int minibatches, int middle) {
   Program program = std::move(flat.program);
   program.minibatches_outside = minibatches - 1;
   for (std::size_t w = 0; w < flat.actions.size(); ++w) {
     WorkerProgram& worker = program.workers[w];
-    for (const FlatAction& item : flat.actions[w]) {
-      Action action = item.action;
-      if (item.repetition < middle) {
+    for (std::size_t k = 0; k < flat.actions[w].size(); ++k) {
+      Action action = flat.actions[w][k];
+      const std::int32_t repetition = flat.repetitions[w][k];
+      if (repetition < middle) {
         worker.prologue.push_back(action);
-      } else if (item.repetition == middle) {
+      } else if (repetition == middle) {
         worker.body.push_back(action);
       } else {
         action.microbatch -= program.num_microbatches;
@@ -58,13 +60,12 @@ Result<void> check_versions(const Plan& plan) {
 bool repeats(const Program& program, const FlatProgram& longer,
              int minibatches) {
   if (program.read_sets != longer.program.read_sets ||
+      program.life_sets != longer.program.life_sets ||
       program.transfers != longer.program.transfers)
     return false;
   for (std::size_t w = 0; w < longer.actions.size(); ++w) {
-    const auto actions = unrolled(program, WorkerId(w), minibatches);
-    if (actions.size() != longer.actions[w].size()) return false;
-    for (std::size_t k = 0; k < actions.size(); ++k)
-      if (actions[k] != longer.actions[w][k].action) return false;
+    if (unrolled(program, WorkerId(w), minibatches) != longer.actions[w])
+      return false;
     if (program.workers[w].held != longer.program.workers[w].held) return false;
   }
   return program.delays == longer.program.delays;
@@ -73,38 +74,36 @@ bool repeats(const Program& program, const FlatProgram& longer,
 // One worker's actions, and where each repetition of them begins.
 class Repetitions {
  public:
-  Repetitions(const std::vector<FlatAction>& actions, int num_microbatches,
-              int repetitions)
-      : num_microbatches_(num_microbatches) {
+  Repetitions(const FlatProgram& flat, std::size_t worker, int repetitions)
+      : num_microbatches_(flat.program.num_microbatches) {
+    const auto& of = flat.repetitions[worker];
     for (int r = 0; r <= repetitions; ++r)
-      begins_.push_back(std::partition_point(
-          actions.begin(), actions.end(),
-          [r](const FlatAction& item) { return item.repetition < r; }));
+      begins_.push_back(
+          flat.actions[worker].begin() +
+          (std::lower_bound(of.begin(), of.end(), r) - of.begin()));
   }
 
   bool is_like_next(int r) const {
     const auto at = begins_.begin() + r;
     return std::equal(at[0], at[1], at[1], at[2],
-                      [this](const FlatAction& a, const FlatAction& b) {
-                        Action next = a.action;
-                        next.microbatch += num_microbatches_;
-                        next.version += 1;
-                        return next == b.action;
+                      [this](Action a, const Action& b) {
+                        a.microbatch += num_microbatches_;
+                        a.version += 1;
+                        return a == b;
                       });
   }
 
  private:
   const int num_microbatches_;
-  std::vector<std::vector<FlatAction>::const_iterator> begins_;
+  std::vector<std::vector<Action>::const_iterator> begins_;
 };
 
 // The first repetition that is like all that follow, but for the last ones,
 // which know of the end.
 int first_settled(const FlatProgram& flat, int repetitions) {
   int first = 0;
-  for (const auto& actions : flat.actions) {
-    const Repetitions parts(actions, flat.program.num_microbatches,
-                            repetitions);
+  for (std::size_t w = 0; w < flat.actions.size(); ++w) {
+    const Repetitions parts(flat, w, repetitions);
     int r = repetitions - std::max(2, repetitions / 8);
     while (r > first && parts.is_like_next(r - 1)) --r;
     first = std::max(first, r);
@@ -113,7 +112,7 @@ int first_settled(const FlatProgram& flat, int repetitions) {
 }
 
 // Versions and receives posted ahead settle after some repetitions: the body is
-// the first one behind which nothing changes any more.
+// the first one after which nothing changes any more.
 class Settling {
  public:
   using Flat = std::function<FlatProgram(int minibatches)>;
@@ -124,12 +123,12 @@ class Settling {
   // try one after the other would take the square of the time.
   std::optional<Program> program() const {
     if (auto second = with_body(1)) return second;
-    const int shown = 2 * std::clamp(outside_, 2, kMost) + 1;
+    const int shown = 2 * std::clamp(outside_, 2, kMaxBody) + 1;
     int body =
-        std::clamp(first_settled(flat_(outside_ + shown), shown), 2, kMost);
+        std::clamp(first_settled(flat_(outside_ + shown), shown), 2, kMaxBody);
     auto found = with_body(body);
     if (!found) {
-      while (!found && ++body <= kMost) found = with_body(body);
+      while (!found && ++body <= kMaxBody) found = with_body(body);
       return found;
     }
     while (--body > 1) {
@@ -141,7 +140,7 @@ class Settling {
   }
 
  private:
-  static constexpr int kMost = 64;
+  static constexpr int kMaxBody = 64;
 
   std::optional<Program> with_body(int body) const {
     const int minibatches = outside_ + 2 * body + 1;

@@ -126,7 +126,7 @@ struct Event {
   std::int32_t version;
 };
 
-std::int32_t most_held(const std::vector<Event>& events) {
+std::int32_t max_held(const std::vector<Event>& events) {
   std::int32_t held = 1;
   std::int32_t oldest_read = INT32_MAX;  // from here to the end
   for (auto event = events.rbegin(); event != events.rend(); ++event) {
@@ -141,12 +141,11 @@ std::int32_t most_held(const std::vector<Event>& events) {
 
 }  // namespace
 
-void set_held_weights(FlatProgram& flat) {
-  Program& program = flat.program;
-  for (std::size_t w = 0; w < flat.actions.size(); ++w) {
+void set_held_weights(Program& program,
+                      const std::vector<std::vector<Action>>& actions) {
+  for (std::size_t w = 0; w < actions.size(); ++w) {
     std::map<WeightGroupId, std::vector<Event>> events;
-    for (const FlatAction& item : flat.actions[w]) {
-      const Action& action = item.action;
+    for (const Action& action : actions[w]) {
       if (is_compute(action.kind)) {
         const ReadSet& set = program.reads(action);
         for (const WeightRead& read : set.weights)
@@ -162,7 +161,7 @@ void set_held_weights(FlatProgram& flat) {
       }
     }
     for (const auto& [group, list] : events)
-      program.workers[w].held.push_back({group, most_held(list)});
+      program.workers[w].held.push_back({group, max_held(list)});
   }
 }
 

@@ -5,7 +5,6 @@
 
 #include <vector>
 
-#include "pipewright/plan/lowering/flat_program.h"
 #include "pipewright/plan/lowering/homes.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/plan/program/program.h"
@@ -33,7 +32,8 @@ Reduction norm_of(const Plan& plan, const Profile& profile, const Homes& homes,
                   const std::vector<Reduction>& of_gradients);
 
 // Counts, for every worker, how many versions of a group it must hold at once,
-// from the actions of the run.
-void set_held_weights(FlatProgram& flat);
+// from its actions in the run.
+void set_held_weights(Program& program,
+                      const std::vector<std::vector<Action>>& actions);
 
 }  // namespace pipewright

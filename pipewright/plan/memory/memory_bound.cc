@@ -21,9 +21,9 @@ struct Change {
 };
 
 // What others do to a worker's memory, by its own position: before an action
-// (releases first, then arrivals) and behind it.
+// (releases first, then arrivals) and after it.
 struct FromOutside {
-  std::map<std::int64_t, Change> releases, arrivals, behind;
+  std::map<std::int64_t, Change> releases, arrivals, after;
 };
 
 std::vector<FromOutside> from_outside(const Program& program, int repetitions) {
@@ -32,15 +32,15 @@ std::vector<FromOutside> from_outside(const Program& program, int repetitions) {
     const Transfer& transfer = program.transfers[life.transfer.index()];
     FromOutside& sender = all[transfer.from.index()];
     const Bytes leaving = transfer.freed_by_sender;
-    sender.behind[life.sent].add(Bytes(0) - leaving, leaving);
+    sender.after[life.sent].add(Bytes(0) - leaving, leaving);
     if (life.known_read >= 0)
       sender.releases[life.known_read].add(Bytes(0), Bytes(0) - leaving);
     if (transfer.is_keyed_by_version()) continue;  // in a version's own place
     FromOutside& receiver = all[transfer.to.index()];
     receiver.arrivals[life.arrives_from].add(Bytes(0), transfer.bytes);
     if (life.last_read >= 0)
-      receiver.behind[life.last_read].add(transfer.retained_by_reader,
-                                          Bytes(0) - transfer.bytes);
+      receiver.after[life.last_read].add(transfer.retained_by_reader,
+                                         Bytes(0) - transfer.bytes);
   }
   return all;
 }
@@ -59,15 +59,16 @@ class Walk {
       const std::int64_t position = at.position();
       apply(outside_.releases, position);
       apply(outside_.arrivals, position);
-      now_.activations += effect(action).allocates;
+      const Effect& effect = program_.life(action).effect;
+      now_.activations += effect.allocates;
       if (action.kind == ActionKind::Forward) ++in_flight_;
       if (now_.total() > bound_.peak.total())
         bound_ = {now_, position, action, in_flight_};
-      frees_ += effect(action).frees;
+      frees_ += effect.frees;
       if (action.joined) continue;  // ends with the next one
       now_.activations -= frees_;
       frees_ = Bytes(0);
-      for (; ended_ <= position; ++ended_) apply(outside_.behind, ended_);
+      for (; ended_ <= position; ++ended_) apply(outside_.after, ended_);
       if (action.kind == ActionKind::Backward ||
           action.kind == ActionKind::BackwardWeight)
         --in_flight_;
@@ -76,12 +77,6 @@ class Walk {
   }
 
  private:
-  Effect effect(const Action& action) const {
-    if (!is_compute(action.kind)) return {};
-    return program_.operation(worker_, action.stage)
-        ->effects[static_cast<int>(action.kind)];
-  }
-
   void apply(const std::map<std::int64_t, Change>& changes,
              std::int64_t position) {
     const auto change = changes.find(position);

@@ -1,248 +1,355 @@
 #include "pipewright/plan/memory/memory_effects.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
+#include "pipewright/plan/memory/charged_lives.h"
 #include "pipewright/plan/memory/layer_walk.h"
-#include "pipewright/plan/memory/stage_values.h"
-#include "pipewright/plan/memory/value_set.h"
 
 namespace pipewright {
 namespace {
 
-// What is held for two of the five kinds of work is counted only where the
-// schedule has them.
-struct Kinds {
-  bool whole = false, halves = false;  // B; I and W
+constexpr std::size_t kNumValueKinds = 3;  // weights have versions instead
 
-  explicit Kinds(const Schedule& schedule) {
-    for (const auto& order : schedule.sections().body)
-      for (const ComputeAction& action : order) {
-        whole = whole || action.kind == ComputeKind::Backward;
-        halves = halves || action.kind == ComputeKind::BackwardInput;
-      }
-  }
-};
+SampleRange samples(const Operation& operation) {
+  return {operation.first_sample, operation.end_sample};
+}
 
+bool is_forward(ActionKind kind) {
+  return kind == ActionKind::Forward || kind == ActionKind::Recompute;
+}
+
+// Follows passages action by action. A value is in a worker's own memory, or in
+// the buffer of a transfer until the last action that reads the transfer ends.
 class MemoryEffects {
  public:
-  MemoryEffects(Program& program, const Plan& plan, const Profile& profile,
-                const Homes& homes, const Traffic& traffic,
-                const std::vector<const Lane*>& lanes, bool shares_memory)
+  MemoryEffects(Program& program, const MemoryInputs& inputs)
       : program_(program),
-        plan_(plan),
-        profile_(profile),
-        traffic_(traffic),
-        kinds_(plan.schedule),
-        table_(program, plan, profile, homes, traffic, lanes,
-               {kinds_.halves, shares_memory}),
-        shares_memory_(shares_memory),
-        walk_(profile, homes, traffic) {}
+        inputs_(inputs),
+        walk_(inputs.profile, inputs.homes, inputs.traffic),
+        own_(kNumValueKinds * inputs.profile.layers.size()),
+        buffered_(own_.size()),
+        waiting_(inputs.plan.stages.size()),
+        reader_(program.transfers.size()),
+        last_read_(program.transfers.size()),
+        has_effect_(program.life_sets.size()),
+        is_sent_(program.transfers.size()),
+        is_read_(program.transfers.size()) {}
 
   void run() {
-    set_last_readers();
-    for (std::size_t t = 0; t < program_.transfers.size(); ++t)
-      set_transfer(TransferId(t));
-    for (Operation& operation : program_.operations) set_effects(operation);
+    find_readers();
+    if (inputs_.shares_memory)
+      for (std::size_t m = 0; m < inputs_.lanes.size(); ++m) follow_sharing(m);
+    else
+      for (const Passage& passage : inputs_.passages.distinct)
+        if (has_news(passage))
+          follow(passage, [&](std::size_t i) -> const LifeSet& {
+            return program_.life(passage.actions[i]);
+          });
+    for (Operation& operation : program_.operations) set_weights(operation);
   }
 
  private:
-  static SampleRange samples(const Operation& operation) {
-    return {operation.first_sample, operation.end_sample};
+  Bytes bytes(const Value& value, const Operation& operation) const {
+    return inputs_.traffic.bytes_of(value, samples(operation));
   }
-  static Effect& effect(Operation& operation, ActionKind kind) {
-    return operation.effects[static_cast<int>(kind)];
+  Bytes slice(const Value& value, const Transfer& transfer) const {
+    return inputs_.traffic.bytes_of(
+        value, {transfer.first_sample, transfer.end_sample});
   }
-  Bytes bytes(const ValueSet& values, const Operation& operation) const {
-    Bytes sum;
-    for (const Value& value : values)
-      sum += traffic_.bytes_of(value, samples(operation));
-    return sum;
+  std::size_t index(const Value& value) const {
+    return static_cast<std::size_t>(value.kind) *
+               inputs_.profile.layers.size() +
+           value.layer.index();
   }
 
-  void set_transfer(TransferId id) {
+  // The first stage that uses each transfer.
+  void find_readers() {
+    std::vector<const Lane*> known;
+    for (const Lane* lane : inputs_.lanes) {
+      if (std::find(known.begin(), known.end(), lane) != known.end()) continue;
+      known.push_back(lane);
+      for (const auto& [key, traffic] : *lane)
+        for (const auto* needs : {&traffic.forward_needs, &traffic.kept_needs})
+          for (TransferId id : *needs)
+            if (StageId& reader = reader_[id.index()];
+                reader.is_none() || key.first < reader)
+              reader = key.first;
+    }
+  }
+
+  // Passages may have life sets and transfers in common; the first one stands
+  // for all.
+  bool has_news(const Passage& passage) const {
+    return std::any_of(passage.actions.begin(), passage.actions.end(),
+                       [&](const Action& action) {
+                         if (action.kind == ActionKind::Send)
+                           return !is_sent_[action.transfer.index()];
+                         const auto& reads = program_.reads(action).transfers;
+                         return !has_effect_[action.life_set.index()] ||
+                                std::any_of(reads.begin(), reads.end(),
+                                            [&](TransferId id) {
+                                              return !is_read_[id.index()];
+                                            });
+                       });
+  }
+
+  void follow_sharing(std::size_t microbatch) {
+    std::vector<ChargedLives> workers;
+    bool news = false;
+    for (const auto& of_worker : inputs_.passages.of) {
+      if (microbatch >= of_worker.size() || of_worker[microbatch].is_none())
+        continue;
+      const Passage& passage =
+          inputs_.passages.distinct[of_worker[microbatch].index()];
+      news = news || has_news(passage);
+      ChargedLives& lives =
+          workers.emplace_back(ChargedLives{&passage, {}, {}});
+      for (const Action& action : passage.actions)
+        lives.sets.push_back(program_.life(action));
+    }
+    if (!news) return;
+    charge_makers(program_, workers);
+    for (const ChargedLives& lives : workers) {
+      at_maker_ = &lives.at_maker;
+      follow(*lives.passage,
+             [&](std::size_t i) -> const LifeSet& { return lives.sets[i]; });
+    }
+  }
+
+  template <typename Life>
+  void follow(const Passage& passage, Life life) {
+    std::fill(own_.begin(), own_.end(), Bytes(0));
+    std::fill(buffered_.begin(), buffered_.end(), Bytes(0));
+    find_last_reads(passage);
+    for (std::size_t i = 0; i < passage.actions.size(); ++i)
+      if (passage.actions[i].kind == ActionKind::Send)
+        send(passage, i, life(i));
+      else
+        compute(passage, i, life(i));
+    for (const Action& action : passage.actions)
+      if (action.kind == ActionKind::Send)
+        is_sent_[action.transfer.index()] = true;
+      else
+        for (TransferId id : program_.reads(action).transfers)
+          is_read_[id.index()] = true;
+  }
+
+  // What came for a forward and stays is the worker's own from there on, also
+  // if backward reads the transfer again.
+  void find_last_reads(const Passage& passage) {
+    for (std::size_t i = 0; i < passage.actions.size(); ++i) {
+      const Action& action = passage.actions[i];
+      if (!is_compute(action.kind)) continue;
+      for (TransferId id : program_.reads(action).transfers)
+        if (action.kind == ActionKind::Forward ||
+            program_.transfer(id).kind != TransferKind::Activation)
+          last_read_[id.index()] = i;
+    }
+  }
+
+  void send(const Passage& passage, std::size_t i, const LifeSet& life) {
+    const TransferId id = passage.actions[i].transfer;
     Transfer& transfer = program_.transfers[id.index()];
-    if (transfer.is_keyed_by_version()) return;
-    const SampleRange range{transfer.first_sample, transfer.end_sample};
     if (transfer.kind == TransferKind::Gradient) {
       transfer.freed_by_sender = transfer.bytes;
-      return;
+      for (const Value& value : transfer.values) {
+        Bytes& own = own_[index(value)];
+        own -= std::min(own, slice(value, transfer));
+      }
     }
-    if (transfer.again) {
-      const ValueSet& stay =
-          table_.of(*program_.operation(transfer.from, transfer.made_by))
-              .recomputed;
-      for (const Value& value : transfer.values)
-        if (!stay.contains(value))
-          transfer.freed_by_sender += traffic_.bytes_of(value, range);
-      return;
+    for (const Free& free : life.frees) {
+      Bytes& own = own_[index(free.value)];
+      if (transfer.kind != TransferKind::Gradient && own > Bytes(0))
+        free_with_sends(passage, i, free.value);
+      own = Bytes(0);
     }
-    const Lane* lane = table_.lane_of().at(id);
-    const StageId reader = table_.readers().at(id);
-    const ValueSet& kept = table_.of(lane, transfer.to).kept;
-    for (const Value& value : transfer.values) {
-      if (shares_memory_ && table_.of(lane, transfer.from).kept.contains(value))
-        transfer.bytes -= traffic_.bytes_of(value, range);
-      if (transfer.kind == TransferKind::Activation && kept.contains(value))
-        transfer.retained_by_reader += traffic_.bytes_of(value, range);
-      if (is_passing(transfer, value, lane) && last_reader_.at(value) == reader)
-        transfer.freed_by_sender += traffic_.bytes_of(value, range);
-    }
-  }
-
-  // Made where it is sent from, and not kept there for backward.
-  bool is_passing(const Transfer& transfer, const Value& value,
-                  const Lane* lane) const {
-    const WorkerValues& sender = table_.of(lane, transfer.from);
-    return sender.made.contains(value) && !sender.kept.contains(value);
   }
 
   // A value that goes to several stages is freed with its way to the last one.
-  void set_last_readers() {
-    for (const auto& [id, lane] : table_.lane_of()) {
-      const Transfer& transfer = program_.transfers[id.index()];
-      for (const Value& value : transfer.values)
-        if (is_passing(transfer, value, lane))
-          last_reader_[value] =
-              std::max(last_reader_[value], table_.readers().at(id));
-    }
-  }
-
-  void end(const ValueSet& values) {
-    for (const Value& value : values) walk_.ends(value);
-  }
-  // Of which `net` stays.
-  static Effect effect_of(Bytes most, Bytes net) {
-    const Bytes allocates = std::max({most, net, Bytes(0)});
-    return {allocates, allocates - net};
-  }
-
-  void set_forward(Operation& operation, const StageValues& s) {
-    const auto& [made, sent, kept, handed_on, read] =
-        table_.of(s.lane, operation.worker);
-    Bytes stays;  // of what it makes: kept here, or on its way elsewhere
-    for (const Value& value : s.made)
-      if (kept.contains(value) || sent.contains(value) ||
-          handed_on.contains(value))
-        stays += traffic_.bytes_of(value, samples(operation));
-      else
-        walk_.ends(value);
-    // Several stages of a worker may read what it received.
-    if (table_.is_alone(operation))
-      for (const Value& value : s.received)
-        if (!kept.contains(value)) walk_.ends(value);
-    end(s.taken_over);
-    const Bytes most = walk_.forward(operation.forward, samples(operation));
-    effect(operation, ActionKind::Forward) =
-        effect_of(most, stays - bytes(s.taken_over, operation));
-  }
-
-  void set_recompute(Operation& operation, const StageValues& s) {
-    for (LayerId layer : operation.backward)
-      for (ValueKind kind : {ValueKind::Activation, ValueKind::Private})
-        if (const Value value{kind, layer};
-            !s.recomputed.contains(value) && !s.sent_again.contains(value))
-          walk_.ends(value);
-    for (const Value& value : s.saved)
-      if (!s.recomputed.contains(value)) walk_.ends(value);
-    end(s.kept_for_again);
-    const Bytes most = walk_.forward(operation.backward, samples(operation));
-    Bytes sent;
-    for (const Value& value : s.sent_again)
-      if (!s.recomputed.contains(value))
-        sent += traffic_.bytes_of(value, samples(operation));
-    effect(operation, ActionKind::Recompute) =
-        effect_of(most, bytes(s.recomputed, operation) + sent -
-                            bytes(s.kept_for_again, operation));
-  }
-
-  // What F or R left for it.
-  template <typename Visit>
-  static void for_each_left(const StageValues& s, Visit visit) {
-    for (const Value& value : s.kept)
-      if (!s.kept_for_again.contains(value)) visit(value);
-    for (const Value& value : s.recomputed) visit(value);
-  }
-
-  // What comes by a transfer counts there until the action that reads it ends.
-  void set_backward(Operation& operation, const StageValues& s) {
-    Bytes left;
-    for_each_left(s, [&](const Value& value) {
-      left += traffic_.bytes_of(value, samples(operation));
-      walk_.ends(value);
-    });
-    if (!operation.recompute) end(s.saved);
-    for (LayerId layer : s.gradients_there) walk_.has_gradient(layer);
-    const Bytes most = walk_.backward(operation.backward, samples(operation),
-                                      ActionKind::Backward);
-    effect(operation, ActionKind::Backward) =
-        effect_of(most, s.gradients_made - left);
-  }
-
-  // I frees what W does not read.
-  void set_halves(Operation& operation, const StageValues& s) {
-    const ValueSet& read = table_.of(s.lane, operation.worker).read_by_weights;
-    late_.clear();
-    const auto early = [&](const Value& value) {
-      const Bytes bytes = traffic_.bytes_of(value, samples(operation));
-      const bool is_early = !read.contains(value);
-      if (is_early)
-        walk_.ends(value);
-      else
-        late_.push_back(value);
-      return is_early ? bytes : Bytes(0);
+  void free_with_sends(const Passage& passage, std::size_t last,
+                       const Value& value) {
+    const Transfer& freeing = program_.transfer(passage.actions[last].transfer);
+    const auto carries = [&](const Action& action) {
+      if (action.kind != ActionKind::Send) return false;
+      const Transfer& t = program_.transfer(action.transfer);
+      return t.again == freeing.again &&
+             std::find(t.values.begin(), t.values.end(), value) !=
+                 t.values.end();
     };
-    Bytes freed;
-    for_each_left(s, [&](const Value& value) { freed += early(value); });
-    const std::size_t num_own = late_.size();
-    if (!operation.recompute)
-      for (const Value& value : s.saved) early(value);
-    for (LayerId layer : s.gradients_there) walk_.has_gradient(layer);
-    const Bytes most = walk_.backward(operation.backward, samples(operation),
-                                      ActionKind::BackwardInput);
-    Bytes waiting = walk_.waiting(), late;
-    for (std::size_t i = 0; i < late_.size(); ++i) {
-      const Bytes bytes = traffic_.bytes_of(late_[i], samples(operation));
-      (i < num_own ? late : waiting) += bytes;
-      walk_.ends(late_[i]);
+    StageId to;
+    for (std::size_t i = 0; i <= last; ++i)
+      if (carries(passage.actions[i]))
+        to = std::max(to, reader_[passage.actions[i].transfer.index()]);
+    for (std::size_t i = 0; i <= last; ++i) {
+      if (!carries(passage.actions[i])) continue;
+      const std::size_t t = passage.actions[i].transfer.index();
+      if (reader_[t] == to && !is_sent_[t])
+        program_.transfers[t].freed_by_sender +=
+            slice(value, program_.transfers[t]);
     }
-    effect(operation, ActionKind::BackwardInput) =
-        effect_of(most, s.gradients_made + waiting - freed);
-    for (LayerId layer : operation.backward) walk_.has_gradient(layer);
-    effect(operation, ActionKind::BackwardWeight) =
-        effect_of(walk_.backward(operation.backward, samples(operation),
-                                 ActionKind::BackwardWeight),
-                  Bytes(0) - waiting - late);
   }
 
-  void set_effects(Operation& operation) {
-    const StageValues& s = table_.of(operation);
-    set_forward(operation, s);
-    if (operation.recompute) set_recompute(operation, s);
-    if (kinds_.whole) set_backward(operation, s);
-    if (kinds_.halves) set_halves(operation, s);
-    set_weights(operation);
+  void compute(const Passage& passage, std::size_t i, const LifeSet& life) {
+    const Action& action = passage.actions[i];
+    const Operation& operation =
+        *program_.operation(passage.worker, action.stage);
+    take(life);
+    net_ = Bytes(0);
+    if (is_forward(action.kind))
+      make_outputs(operation, action.kind);
+    else
+      make_gradients(operation, action.kind);
+    end_values(life, operation, action.kind);
+    end_transfers(action, i);
+    set_effect(operation, action);
+  }
+
+  void set_effect(const Operation& operation, const Action& action) {
+    const std::size_t set = action.life_set.index();
+    Bytes& waiting = waiting_[action.stage.index()];
+    const bool is_input = action.kind == ActionKind::BackwardInput;
+    if (has_effect_[set] && !is_input) return walk_.clear();
+    const Bytes peak = peak_of(operation, action.kind);
+    if (is_input) net_ += waiting = walk_.waiting();
+    if (action.kind == ActionKind::BackwardWeight) net_ -= waiting;
+    if (has_effect_[set]) return;
+    has_effect_[set] = true;
+    const Bytes allocates = std::max({peak, net_, Bytes(0)});
+    program_.life_sets[set].effect = {allocates, allocates - net_};
+  }
+
+  Bytes peak_of(const Operation& operation, ActionKind kind) {
+    if (kind == ActionKind::Forward)
+      return walk_.forward(operation.forward, samples(operation));
+    if (kind == ActionKind::Recompute)
+      return walk_.forward(operation.backward, samples(operation));
+    return walk_.backward(operation.backward, samples(operation), kind);
+  }
+
+  void take(const LifeSet& life) {
+    for (TransferId id : life.takes) {
+      Transfer& transfer = program_.transfers[id.index()];
+      for (const Value& value : transfer.values) {
+        if (!at_maker_ || !at_maker_->count({id, value}))
+          buffered_[index(value)] += slice(value, transfer);
+        else if (!is_read_[id.index()])
+          transfer.bytes -= slice(value, transfer);
+      }
+    }
+  }
+
+  void make_outputs(const Operation& operation, ActionKind kind) {
+    const auto make = [&](const Value& value) {
+      own_[index(value)] += bytes(value, operation);
+      net_ += bytes(value, operation);
+    };
+    for (LayerId layer :
+         kind == ActionKind::Forward ? operation.forward : operation.backward) {
+      if (inputs_.homes.storage[layer.index()] == layer)
+        make({ValueKind::Activation, layer});
+      make({ValueKind::Private, layer});
+    }
+  }
+
+  // Those of its own layers that W reads after I are counted by walk_: several
+  // may be one tensor.
+  void make_gradients(const Operation& operation, ActionKind kind) {
+    const auto note = [&](LayerId layer) {
+      const std::size_t i = index({ValueKind::Gradient, layer});
+      if (own_[i] > Bytes(0) || buffered_[i] > Bytes(0))
+        walk_.has_gradient(layer);
+    };
+    for (LayerId layer : operation.backward) {
+      if (kind == ActionKind::BackwardWeight) {
+        walk_.has_gradient(layer);
+        continue;
+      }
+      note(layer);
+      for (LayerId input : inputs_.profile.layers[layer.index()].inputs)
+        note(input);
+    }
+    if (kind == ActionKind::BackwardWeight) return;
+    for (LayerId layer : operation.backward) {
+      const std::size_t i = index({ValueKind::Gradient, layer});
+      net_ -= own_[i];
+      own_[i] = buffered_[i] = Bytes(0);
+      for (LayerId input : inputs_.profile.layers[layer.index()].inputs)
+        if (inputs_.homes.backward[input.index()] != operation.stage)
+          give_gradient(input, operation);
+    }
+  }
+
+  // To another stage. What came by a transfer is counted when that ends.
+  void give_gradient(LayerId layer, const Operation& operation) {
+    const Value value{ValueKind::Gradient, layer};
+    const std::size_t i = index(value);
+    if (own_[i] > Bytes(0) || buffered_[i] > Bytes(0)) return;
+    own_[i] = bytes(value, operation);
+    net_ += own_[i];
+  }
+
+  void end_values(const LifeSet& life, const Operation& operation,
+                  ActionKind kind) {
+    for (const Free& free : life.frees) {
+      const std::size_t i = index(free.value);
+      Bytes own = own_[i];
+      // F's tensor may be held for other workers when R makes it anew.
+      if (kind == ActionKind::Recompute && at_maker_ &&
+          std::binary_search(operation.backward.begin(),
+                             operation.backward.end(), free.value.layer))
+        own = std::min(own, bytes(free.value, operation));
+      const Bytes held = own + buffered_[i];
+      if (held == Bytes(0)) continue;
+      if (free.value.kind != ValueKind::Gradient) walk_.ends(free.after, held);
+      net_ -= own;
+      own_[i] -= own;
+      buffered_[i] = Bytes(0);
+    }
+  }
+
+  // What stays of a transfer when the last action that reads it ends.
+  void end_transfers(const Action& action, std::size_t i) {
+    for (TransferId id : program_.reads(action).transfers) {
+      Transfer& transfer = program_.transfers[id.index()];
+      if (transfer.is_keyed_by_version() || last_read_[id.index()] != i)
+        continue;
+      for (const Value& value : transfer.values) {
+        Bytes& buffered = buffered_[index(value)];
+        if (buffered == Bytes(0)) continue;
+        const Bytes stays = slice(value, transfer);
+        buffered -= stays;
+        own_[index(value)] += stays;
+        if (transfer.kind != TransferKind::Activation)
+          net_ += stays;
+        else if (!is_read_[id.index()])
+          transfer.retained_by_reader += stays;
+      }
+    }
   }
 
   // A parameter that several layers share has a sum of gradients in each.
   void set_weights(Operation& operation) {
     for (LayerId layer : operation.backward)
-      operation.gradients += profile_.parameter_bytes(layer);
-    operation.optimizer =
-        weights_of(operation, profile_) * std::int64_t{plan_.optimizer_words};
+      operation.gradients += inputs_.profile.parameter_bytes(layer);
+    operation.optimizer = weights_of(operation, inputs_.profile) *
+                          std::int64_t{inputs_.plan.optimizer_words};
   }
 
   Program& program_;
-  const Plan& plan_;
-  const Profile& profile_;
-  const Traffic& traffic_;
-  const Kinds kinds_;
-  const StageValuesTable table_;
-  const bool shares_memory_;
+  const MemoryInputs& inputs_;
   LayerWalk walk_;
-  std::vector<Value> late_;
-  std::map<Value, StageId> last_reader_;
+  const std::set<std::pair<TransferId, Value>>* at_maker_ = nullptr;
+
+  // Of the passage at hand, by value; of I's gradients, by stage.
+  std::vector<Bytes> own_, buffered_, waiting_;
+  Bytes net_;  // of the action at hand: what stays more than it found
+  std::vector<StageId> reader_;         // by transfer: the first stage
+  std::vector<std::size_t> last_read_;  // by transfer: the action
+
+  // Already found.
+  std::vector<bool> has_effect_;         // by life set
+  std::vector<bool> is_sent_, is_read_;  // by transfer
 };
 
 }  // namespace
@@ -266,41 +373,8 @@ int correction_words(const Operation& operation, const StageDelay& delay) {
   return (delay.averaging > 0) + backward + again;
 }
 
-void set_operations(Program& program, const Plan& plan) {
-  program.workers.resize(plan.devices.size());
-  for (std::size_t w = 0; w < plan.devices.size(); ++w)
-    program.workers[w].device = plan.devices[w];
-  program.operation_of.assign(plan.devices.size() * plan.stages.size(), -1);
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    const Stage& stage = plan.stages[s];
-    const int replicas = static_cast<int>(stage.workers.size());
-    for (int j = 0; j < replicas; ++j) {
-      Operation operation;
-      operation.stage = StageId(s);
-      operation.worker = stage.workers[static_cast<std::size_t>(j)];
-      operation.forward = stage.forward;
-      operation.backward = stage.backward;
-      operation.recompute = stage.recompute;
-      const bool split = plan.replication == Replication::Split;
-      const SampleRange samples = split
-                                      ? samples_of(j, replicas, plan.microbatch)
-                                      : SampleRange{0, plan.microbatch};
-      operation.first_sample = samples.first;
-      operation.end_sample = samples.end;
-      program.operation_of[operation.worker.index() * plan.stages.size() + s] =
-          static_cast<int>(program.operations.size());
-      program.operations.push_back(std::move(operation));
-    }
-  }
-}
-
-void set_memory_effects(Program& program, const Plan& plan,
-                        const Profile& profile, const Homes& homes,
-                        const Traffic& traffic,
-                        const std::vector<const Lane*>& lanes,
-                        bool shares_memory) {
-  MemoryEffects(program, plan, profile, homes, traffic, lanes, shares_memory)
-      .run();
+void set_memory_effects(Program& program, const MemoryInputs& inputs) {
+  MemoryEffects(program, inputs).run();
 }
 
 }  // namespace pipewright

@@ -25,9 +25,9 @@
 //   Step makes the next version of the stage's weights. When an action may
 //   start is defined, as code, in execution.h.
 //
-// A value's life is its memory: the Effect of an operation says what it
-// allocates when it starts and frees when it ends, a Transfer what it occupies
-// at both ends.
+// A value's life is its memory: an action's LifeSet says which values end with
+// it. The worker frees them there; the set's Effect and the bytes of a Transfer
+// are sums over the same values.
 
 #pragma once
 
@@ -70,6 +70,7 @@ struct Action {
   ReadSetId read_set = {};     // compute, Step
   TransferId transfer = {};    // Send, Receive
   ReductionId reduction = {};  // Reduce
+  LifeSetId life_set = {};     // compute, Send; none: nothing begins or ends
 
   auto operator<=>(const Action&) const = default;
 };
@@ -152,6 +153,30 @@ struct ReadSet {
   auto operator<=>(const ReadSet&) const = default;
 };
 
+// A value that nobody on the worker reads after the action.
+struct Free {
+  Value value;
+  LayerId after;  // of a compute action: the last layer that touches the value;
+                  // none: the end of the action
+  auto operator<=>(const Free&) const = default;
+};
+
+// Bytes allocated when an action starts and freed when it ends.
+struct Effect {
+  Bytes allocates;
+  Bytes frees;
+  bool operator==(const Effect&) const = default;
+};
+
+// Which values of its microbatch begin and end with an action of a worker. Few
+// distinct ones, many actions; those of one set have kind and stage in common.
+struct LifeSet {
+  std::vector<TransferId> takes;  // transfers that it is the first to read
+  std::vector<Free> frees;        // in the order in which it runs its layers
+  Effect effect;                  // of compute, in the worker's own memory
+  bool operator==(const LifeSet&) const = default;
+};
+
 // Gradients summed over workers before a step: over the replicas of a stage,
 // and over the uses of a tied parameter wherever they are. Summed in ascending
 // order of layers, then in the order of `workers`.
@@ -170,13 +195,6 @@ struct Reduction {
   bool operator==(const Reduction&) const = default;
 };
 
-// Bytes allocated when an operation starts and freed when it ends.
-struct Effect {
-  Bytes allocates;
-  Bytes frees;
-  bool operator==(const Effect&) const = default;
-};
-
 // What one stage does on one worker.
 struct Operation {
   StageId stage;
@@ -184,9 +202,8 @@ struct Operation {
   std::vector<LayerId> forward, backward;         // ascending
   std::int32_t first_sample = 0, end_sample = 0;  // of each microbatch
   bool recompute = false;
-  Effect effects[5];  // by ActionKind, for compute
-  Bytes gradients;    // accumulators, for the whole run
-  Bytes optimizer;    // state, for the whole run
+  Bytes gradients;  // accumulators, for the whole run
+  Bytes optimizer;  // state, for the whole run
   int num_samples() const { return end_sample - first_sample; }
   bool operator==(const Operation&) const = default;
 };
@@ -231,6 +248,7 @@ struct Program {
   std::vector<Transfer> transfers;
   std::vector<WeightGroup> weight_groups;
   std::vector<ReadSet> read_sets;
+  std::vector<LifeSet> life_sets;
   std::vector<Reduction> reductions;
   std::vector<StageDelay> delays;  // one per stage
 
@@ -249,6 +267,11 @@ struct Program {
   // Of a compute action or a Step.
   const ReadSet& reads(const Action& action) const {
     return read_sets[action.read_set.index()];
+  }
+  const LifeSet& life(const Action& action) const {
+    static const LifeSet kNone;
+    return action.life_set.is_none() ? kNone
+                                     : life_sets[action.life_set.index()];
   }
   // What tells the messages of a Send's or Receive's transfer apart: the
   // microbatch, or the version if it carries weights.

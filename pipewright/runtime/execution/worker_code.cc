@@ -2,10 +2,7 @@
 
 #include "pipewright/runtime/execution/worker_code.h"
 
-#include <algorithm>
-#include <limits>
 #include <map>
-#include <tuple>
 
 #include "pipewright/base/check.h"
 #include "pipewright/plan/program/execution.h"
@@ -13,33 +10,6 @@
 
 namespace pipewright {
 namespace {
-
-struct Range {
-  std::int32_t lowest = std::numeric_limits<std::int32_t>::max();
-  std::int32_t highest = std::numeric_limits<std::int32_t>::min();
-  bool is_empty() const { return lowest > highest; }
-};
-
-Range microbatches(const std::vector<Action>& actions) {
-  Range range;
-  for (const Action& action : actions) {
-    range.lowest = std::min(range.lowest, action.microbatch);
-    range.highest = std::max(range.highest, action.microbatch);
-  }
-  return range;
-}
-
-int reach_of(const Program& program, WorkerId worker) {
-  const WorkerProgram& code = program.workers[worker.index()];
-  const Range body = microbatches(code.body);
-  if (body.is_empty()) return 1;
-  const Range before = microbatches(code.prologue);
-  const Range behind = microbatches(code.epilogue);
-  std::int32_t most = body.highest - body.lowest;
-  if (!before.is_empty()) most = std::max(most, before.highest - body.lowest);
-  if (!behind.is_empty()) most = std::max(most, body.highest - behind.lowest);
-  return most / program.num_microbatches + 2;
-}
 
 bool is_forward(ActionKind kind) {
   return kind == ActionKind::Forward || kind == ActionKind::Recompute;
@@ -56,27 +26,12 @@ WorkerCode::WorkerCode(const Network& network, const Program& program,
     : network_(network),
       program_(program),
       worker_(worker),
-      group_of_layer_(static_cast<std::size_t>(network.model.num_layers())),
+      group_of_layer_(network.costs.size()),
       num_prologue_(size_of(program.workers[worker.index()].prologue)),
-      num_body_(size_of(program.workers[worker.index()].body)),
-      reach_(reach_of(program, worker)) {
+      num_body_(size_of(program.workers[worker.index()].body)) {
   for (std::size_t g = 0; g < program.weight_groups.size(); ++g)
     for (const LayerId layer : program.weight_groups[g].layers)
       group_of_layer_[layer.index()] = WeightGroupId(g);
-}
-
-// A repetition at least `reach` away from both ends shares microbatches with
-// the body alone, and the code of all such is the same.
-std::size_t WorkerCode::window_position(std::int64_t position) const {
-  const std::int64_t in_body = position - num_prologue_;
-  if (in_body < 0 || window_ == repetitions_)
-    return static_cast<std::size_t>(position);
-  const std::int64_t repetition = num_body_ > 0 ? in_body / num_body_ : 0;
-  const std::int64_t skipped = repetitions_ - window_;
-  if (repetition < reach_) return static_cast<std::size_t>(position);
-  const std::int64_t moved =
-      std::min<std::int64_t>(repetition - reach_, skipped);
-  return static_cast<std::size_t>(position - moved * num_body_);
 }
 
 void WorkerCode::prepare(int repetitions) {
@@ -84,34 +39,34 @@ void WorkerCode::prepare(int repetitions) {
                    "too few minibatches to fill and drain the pipeline, it "
                    "takes at least " +
                        std::to_string(program_.minibatches_outside));
-  const int window = std::min(repetitions, 2 * reach_ + 1);
-  repetitions_ = repetitions;
-  if (window == window_) return;
-  window_ = window;
-  const std::vector<Action> actions =
-      unrolled(program_, worker_, window + program_.minibatches_outside);
-  const Lifetimes lifetimes(network_, program_, worker_, actions);
-  using Key = std::tuple<ActionKind, StageId, ReadSetId, TransferId,
-                         ReductionId, const ActionLife*>;
-  std::map<Key, std::int32_t> known;
-  codes_.clear();
-  index_.clear();
-  for (std::size_t i = 0; i < actions.size(); ++i) {
-    const Action& action = actions[i];
-    const ActionLife& life = lifetimes.of(i);
-    const auto [found, is_new] =
-        known.emplace(Key(action.kind, action.stage, action.read_set,
-                          action.transfer, action.reduction, &life),
-                      static_cast<std::int32_t>(codes_.size()));
-    if (is_new) codes_.push_back(made(action, life));
-    index_.push_back(found->second);
-  }
+  end_of_body_ = num_prologue_ + repetitions * num_body_;
+  if (codes_.empty()) compile();
 }
 
-ActionCode WorkerCode::made(const Action& action,
-                            const ActionLife& life) const {
+void WorkerCode::compile() {
+  std::map<Action, std::size_t> known;
+  const WorkerProgram& own = program_.workers[worker_.index()];
+  for (const auto* section : {&own.prologue, &own.body, &own.epilogue})
+    for (Action action : *section) {
+      action.microbatch = action.version = 0;
+      const auto [found, is_new] = known.emplace(action, codes_.size());
+      if (is_new) codes_.push_back(action_code(action));
+      index_.push_back(found->second);
+    }
+}
+
+std::size_t WorkerCode::place_in_sections(std::int64_t position) const {
+  std::int64_t place = position;
+  if (position >= end_of_body_)
+    place = num_prologue_ + num_body_ + (position - end_of_body_);
+  else if (position >= num_prologue_)
+    place = num_prologue_ + (position - num_prologue_) % num_body_;
+  return static_cast<std::size_t>(place);
+}
+
+ActionCode WorkerCode::action_code(const Action& action) const {
   ActionCode code;
-  code.takes = life.takes;
+  code.takes = program_.life(action).takes;
   if (action.kind == ActionKind::Step)
     code.reductions = program_.reads(action).reductions;
   if (action.kind == ActionKind::Reduce)
@@ -128,7 +83,7 @@ ActionCode WorkerCode::made(const Action& action,
     add_layers(action, operation, code);
     add_arrivals(action, code);
   }
-  place_frees(action, life.frees, code);
+  add_frees(action, code);
   return code;
 }
 
@@ -183,21 +138,26 @@ void WorkerCode::add_arrivals(const Action& action, ActionCode& code) const {
   }
 }
 
-// Each behind the last layer that touches it: what is freed early is in a near
-// cache when it is allocated again.
-void WorkerCode::place_frees(const Action& action,
-                             const std::vector<Value>& frees,
-                             ActionCode& code) const {
-  std::map<Value, std::size_t> last;
-  for (std::size_t i = 0; i < code.layers.size(); ++i)
-    for (const Value& value :
-         touched_values(network_, code.layers[i].id, action.kind))
-      last[value] = i;
-  for (const Value& value : frees) {
-    const auto found = last.find(value);
-    (found == last.end() ? code.frees : code.layers[found->second].frees)
-        .push_back(value);
+// A profile may name layers that the model does not run backward: what would go
+// after those goes at the end.
+void WorkerCode::add_frees(const Action& action, ActionCode& code) const {
+  std::size_t next = 0;
+  for (const Free& free : program_.life(action).frees) {
+    if (!is_held(free.value)) continue;
+    std::size_t i = next;
+    while (i < code.layers.size() && code.layers[i].id != free.after) ++i;
+    if (i < code.layers.size()) next = i;
+    (i < code.layers.size() ? code.layers[i].frees : code.frees)
+        .push_back(free.value);
   }
+}
+
+// A life set names a private value and a gradient for every layer.
+bool WorkerCode::is_held(const Value& value) const {
+  if (value.kind == ValueKind::Private)
+    return network_.has_private(value.layer);
+  return value.kind != ValueKind::Gradient ||
+         network_.model.needs_gradient(value.layer);
 }
 
 }  // namespace pipewright

@@ -1,9 +1,5 @@
 // A worker's part of a program made ready to run: what an action looks up in
-// program and model is looked up once, and where each value is last read is
-// known, so that a run only follows references.
-//
-// Sections stay sections: a run of any length has the code of a few
-// repetitions, because far from both ends of a run all repetitions are alike.
+// program and model is looked up once, so that a run only follows references.
 
 #pragma once
 
@@ -11,7 +7,6 @@
 #include <vector>
 
 #include "pipewright/plan/program/program.h"
-#include "pipewright/runtime/execution/lifetimes.h"
 #include "pipewright/runtime/execution/network.h"
 #include "pipewright/runtime/execution/value_store.h"
 
@@ -25,7 +20,7 @@ struct LayerCode {
   const LayerCost* cost = nullptr;
   bool is_loss = false;
   bool has_private = false;
-  bool has_storage = false;  // its output is no view
+  bool has_storage = false;  // its output is not a view
   bool has_parameters = false;
   at::Tensor seed;  // of the gradient, where nobody uses the output
   std::int32_t version_offset = 0;  // of its weights, to the action's version
@@ -51,38 +46,36 @@ struct ActionCode {
 
 class WorkerCode {
  public:
-  // All outlive the code.
+  // The arguments must outlive this object.
   WorkerCode(const Network& network, const Program& program, WorkerId worker);
 
-  // For a run with that many repetitions of the body. Only the first of its
-  // kind costs anything.
+  // For a run with that many repetitions of the body. The first call compiles.
   void prepare(int repetitions);
   // Of the action at that place of the prepared run.
   const ActionCode& at(std::int64_t position) const {
-    return codes_[static_cast<std::size_t>(index_[window_position(position)])];
+    return codes_[index_[place_in_sections(position)]];
   }
 
  private:
-  std::size_t window_position(std::int64_t position) const;
-  ActionCode made(const Action& action, const ActionLife& life) const;
+  std::size_t place_in_sections(std::int64_t position) const;
+  void compile();
+  ActionCode action_code(const Action& action) const;
   void add_layers(const Action& action, const Operation& operation,
                   ActionCode& code) const;
   LayerCode layer_code(LayerId layer, const Action& action,
                        const Operation& operation) const;
   void add_arrivals(const Action& action, ActionCode& code) const;
-  void place_frees(const Action& action, const std::vector<Value>& frees,
-                   ActionCode& code) const;
+  void add_frees(const Action& action, ActionCode& code) const;
+  bool is_held(const Value& value) const;
 
   const Network& network_;
   const Program& program_;
   const WorkerId worker_;
   std::vector<WeightGroupId> group_of_layer_;
   const std::int64_t num_prologue_, num_body_;
-  const int reach_;  // repetitions from the first to the last action of a
-                     // microbatch, prologue and epilogue included, plus one
-  int repetitions_ = -1, window_ = -1;  // prepared for, coded for
-  std::vector<ActionCode> codes_;       // the distinct ones
-  std::vector<std::int32_t> index_;     // by place in the window
+  std::int64_t end_of_body_ = 0;    // place in the prepared run
+  std::vector<ActionCode> codes_;   // the distinct ones
+  std::vector<std::size_t> index_;  // by place in prologue, body, epilogue
 };
 
 }  // namespace pipewright

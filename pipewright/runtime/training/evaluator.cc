@@ -1,6 +1,7 @@
 #include "pipewright/runtime/training/evaluator.h"
 
-#include "pipewright/plan/program/forward_program.h"
+#include "pipewright/plan/lowering/forward_program.h"
+#include "pipewright/profile/analytic.h"
 #include "pipewright/runtime/training/score.h"
 
 namespace pipewright {
@@ -22,10 +23,11 @@ Evaluator::Evaluator(const Model& model, const Program& program,
                      Dataset samples)
     : samples_(std::make_unique<const Dataset>(std::move(samples))),
       source_(in_order(*samples_, program.microbatch)),
-      executor_(model,
-                forward_program(
-                    program, num_microbatches(*samples_, program.microbatch)),
-                settings_for(*samples_)) {}
+      executor_(
+          model,
+          forward_program(program, profile_graph(model),
+                          num_microbatches(*samples_, program.microbatch)),
+          settings_for(*samples_)) {}
 
 Result<Evaluation> Evaluator::run(const Trained& trained) {
   TrainingState state;

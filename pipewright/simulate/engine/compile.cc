@@ -93,6 +93,7 @@ class Compiler {
         costs_(costs),
         options_(options),
         cost_of_kind_(program.operations.size() * kKinds, -1),
+        cost_of_life_(program.life_sets.size(), -1),
         cost_of_send_(program.transfers.size(), -1) {
     code_.program = &program;
     code_.network = make_timed_network(program, costs);
@@ -289,19 +290,22 @@ class Compiler {
     const std::size_t kind = is_compute(action.kind)
                                  ? static_cast<std::size_t>(action.kind)
                                  : kKinds - 1;
-    std::int32_t& known = cost_of_kind_[operation * kKinds + kind];
-    if (known < 0) known = add_cost(new_cost(operation, kind));
+    // Actions of one life set have operation and kind in common.
+    std::int32_t& known = action.life_set.is_none()
+                              ? cost_of_kind_[operation * kKinds + kind]
+                              : cost_of_life_[action.life_set.index()];
+    if (known < 0) known = add_cost(new_cost(action, operation, kind));
     return known;
   }
 
-  OpCost new_cost(int operation, std::size_t kind) const {
+  OpCost new_cost(const Action& action, int operation, std::size_t kind) const {
     const Costs::OperationCost& cost = costs_.operations[operation];
     const bool computes = kind + 1 < kKinds;
     const double seconds =
         computes ? cost.compute[kind].value() : cost.step.value();
     check_seconds(seconds);
     if (!computes) return {seconds};
-    const Effect& effect = program_.operations[operation].effects[kind];
+    const Effect& effect = program_.life(action).effect;
     return {seconds, effect.allocates.value(), effect.frees.value()};
   }
 
@@ -353,7 +357,7 @@ class Compiler {
   TimedCode code_;
   std::vector<KeyRange> ranges_;  // per transfer and reduction
   // In op_costs, or -1: per operation and kind, per transfer, of joined ones.
-  std::vector<std::int32_t> cost_of_kind_, cost_of_send_;
+  std::vector<std::int32_t> cost_of_kind_, cost_of_life_, cost_of_send_;
   std::map<std::vector<std::int32_t>, std::int32_t> cost_of_joined_;
   int worker_ = 0, section_ = 0;  // what is being added
   TimedWorker* timed_ = nullptr;

@@ -241,18 +241,24 @@ TEST_CASE("a tied parameter is reduced over the stages that use it") {
         std::string::npos);
 }
 
+// Of the first such action; each stage has one worker.
+Effect effect_of(const Program& program, int stage, ActionKind kind) {
+  for (const WorkerProgram& worker : program.workers)
+    for (const Action& action : worker.body)
+      if (action.stage == StageId(stage) && action.kind == kind)
+        return program.life(action).effect;
+  return {};
+}
+
 TEST_CASE("recompute keeps only what comes into the stage") {
   Plan plan = plan_of({2}, 4, 2, "1f1b", Method::Sync);
   plan.stages[1].recompute = true;
   Result<Program> program = lower(plan, chain(4));
   REQUIRE(program);
-  const Operation& operation = *program->operation(WorkerId(1), StageId(1));
-  const auto effect = [&](ActionKind kind) {
-    return operation.effects[static_cast<int>(kind)];
-  };
   // Layer 3 keeps the 100 B of layer 2, made again by R; its own 100 B go
-  // behind it.
-  CHECK(effect(ActionKind::Recompute) == Effect{Bytes(200), Bytes(100)});
+  // after it.
+  CHECK(effect_of(*program, 1, ActionKind::Recompute) ==
+        Effect{Bytes(200), Bytes(100)});
   CHECK(text_of(program->workers[1].body).find("1F0 v0, 1R0 v0, 1B0 v0") !=
         std::string::npos);
 }
@@ -264,21 +270,17 @@ TEST_CASE("a layer's workspace is held while it computes") {
   const Program without = lower(plan, profile).value();
   profile.sizes[1][3].workspace = Bytes(7000);
   const Program with = lower(plan, profile).value();
-  const auto effect = [](const Program& program, int stage, ActionKind kind) {
-    return program.operation(WorkerId(stage), StageId(stage))
-        ->effects[static_cast<int>(kind)];
-  };
   // Beside it, while layer 3 computes: the outputs of layers 2 and 3; or the
   // gradient that it makes; or nothing that was not there before.
   for (const auto& [kind, beside] : {std::pair(ActionKind::Forward, 200),
                                      {ActionKind::Recompute, 200},
                                      {ActionKind::BackwardInput, 100},
                                      {ActionKind::BackwardWeight, 0}}) {
-    const Effect plain = effect(without, 1, kind);
-    const Effect more = effect(with, 1, kind);
+    const Effect plain = effect_of(without, 1, kind);
+    const Effect more = effect_of(with, 1, kind);
     CHECK(more.allocates == Bytes(7000 + beside));
     CHECK(more.allocates - more.frees == plain.allocates - plain.frees);
-    CHECK(effect(with, 0, kind) == effect(without, 0, kind));
+    CHECK(effect_of(with, 0, kind) == effect_of(without, 0, kind));
   }
 }
 

@@ -1,5 +1,5 @@
-// What a minibatch allocates it frees: on every worker the effects of
-// operations and transfers of a synchronous program's body add up to nothing.
+// What a run allocates it frees: on every worker the effects of actions and
+// transfers add up to nothing.
 
 #include <doctest/doctest.h>
 
@@ -13,10 +13,10 @@ namespace {
 
 std::int64_t balance(const Program& program, WorkerId worker) {
   std::int64_t bytes = 0;
-  for (const Action& action : program.workers[worker.index()].body) {
+  const int minibatches = program.minibatches_outside + 2;
+  for (const Action& action : unrolled(program, worker, minibatches)) {
     if (is_compute(action.kind)) {
-      const Effect& effect = program.operation(worker, action.stage)
-                                 ->effects[static_cast<int>(action.kind)];
+      const Effect& effect = program.life(action).effect;
       bytes += effect.allocates.value() - effect.frees.value();
     } else if (action.kind == ActionKind::Send) {
       bytes -= program.transfer(action.transfer).freed_by_sender.value();
@@ -38,20 +38,20 @@ void split_cuts(Plan& plan, std::mt19937& random) {
   if (random() % 2) return;
   for (std::size_t s = 0; s + 1 < plan.stages.size(); ++s) {
     auto& here = plan.stages[s].backward;
-    auto& behind = plan.stages[s + 1].backward;
+    auto& next = plan.stages[s + 1].backward;
     if (random() % 3 == 0 && here.size() > 1) {
-      behind.insert(behind.begin(), here.back());
+      next.insert(next.begin(), here.back());
       here.pop_back();
-    } else if (random() % 3 == 0 && behind.size() > 1) {
-      here.push_back(behind.front());
-      behind.erase(behind.begin());
+    } else if (random() % 3 == 0 && next.size() > 1) {
+      here.push_back(next.front());
+      next.erase(next.begin());
     }
   }
 }
 
 }  // namespace
 
-TEST_CASE("what a minibatch allocates it frees") {
+TEST_CASE("what a run allocates it frees") {
   std::mt19937 random(5);
   int balanced = 0;
   for (int i = 0; i < 3000; ++i) {
@@ -62,7 +62,7 @@ TEST_CASE("what a minibatch allocates it frees") {
     request.workers = 1 + static_cast<int>(random() % 4);
     request.microbatches = 1 + static_cast<int>(random() % 4);
     Result<Schedule> schedule = generate_schedule(generator.name, request);
-    if (!schedule || schedule->is_asynchronous()) continue;
+    if (!schedule) continue;
     Replication replication = Replication::Rotate;
     if (generator.name != "chimera" && random() % 2) {
       replication = random() % 2 ? Replication::Rotate : Replication::Split;
@@ -72,16 +72,21 @@ TEST_CASE("what a minibatch allocates it frees") {
       schedule = with_replicas(*schedule, replicas, replication);
       if (!schedule) continue;
     }
-    Plan plan = plan_of_schedule(*schedule, Method::Sync, replication);
+    Plan plan = plan_of_schedule(
+        *schedule, schedule->is_asynchronous() ? Method::Stash : Method::Sync,
+        replication);
     split_cuts(plan, random);
     Profile profile = chain_with_skips(2 * schedule->num_stages(), random);
     for (auto& layer : profile.layers) layer.keeps_output = random() % 2;
     for (auto& sizes : profile.sizes[1])
       sizes = {Bytes(6 * (10 + static_cast<int>(random() % 90))),
                Bytes(6 * static_cast<int>(random() % 9)), Bytes(0)};
-    Result<Program> program = lower(plan, profile);
+    LowerOptions options;
+    options.shares_memory = i % 4 == 0;
+    Result<Program> program = lower(plan, profile, options);
     if (!program) continue;
     CAPTURE(generator.name);
+    CAPTURE(options.shares_memory);
     CAPTURE(i);
     for (int w = 0; w < program->num_workers(); ++w)
       CHECK(balance(*program, WorkerId(w)) == 0);

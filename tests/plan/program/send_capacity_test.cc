@@ -8,8 +8,8 @@
 
 #include <algorithm>
 
+#include "pipewright/plan/lowering/forward_program.h"
 #include "pipewright/plan/lowering/lower.h"
-#include "pipewright/plan/program/forward_program.h"
 #include "tests/plan/chain.h"
 
 namespace pipewright {
@@ -69,7 +69,7 @@ TEST_CASE("so do asynchronous methods and replicas") {
 
 TEST_CASE("an evaluation of many microbatches needs capacity for few") {
   const Program forward =
-      forward_program(lowered(*schedule_of("1f1b", 3, 4)), 500);
+      forward_program(lowered(*schedule_of("1f1b", 3, 4)), chain(3), 500);
   const std::vector<int> needed = needed_send_capacity(forward, 0);
   CHECK(*std::max_element(needed.begin(), needed.end()) <= 4);
   CHECK(is_enough(needed, forward, 0));

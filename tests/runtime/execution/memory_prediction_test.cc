@@ -100,7 +100,7 @@ class OwnWork {
     }
     if (!is_compute(action.kind)) return;
     const Operation& operation = *program_.operation(worker_, action.stage);
-    const Effect& effect = operation.effects[static_cast<int>(action.kind)];
+    const Effect& effect = program_.life(action).effect;
     for (const TransferId id : reads(action).transfers) {
       if (transfer(id).is_keyed_by_version()) continue;
       if (there_.insert({id, action.microbatch}).second)

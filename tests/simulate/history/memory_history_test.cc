@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "pipewright/simulate/simulate.h"
+#include "tests/plan/set_effect.h"
 #include "tests/simulate/chain_programs.h"
 
 namespace pipewright {
@@ -16,10 +17,10 @@ using namespace test;
 Timeline kept(const Chain& chain, double latency) {
   Program program = chain_program(chain);
   for (Operation& operation : program.operations) {
-    operation.effects[static_cast<int>(ActionKind::Forward)].allocates =
-        Bytes(100);
-    operation.effects[static_cast<int>(ActionKind::Backward)].frees =
-        Bytes(100);
+    set_effect(program, operation.stage, ActionKind::Forward,
+               {Bytes(100), Bytes(0)});
+    set_effect(program, operation.stage, ActionKind::Backward,
+               {Bytes(0), Bytes(100)});
     operation.gradients = Bytes(7);
     operation.optimizer = Bytes(14);
   }
@@ -60,10 +61,10 @@ TEST_CASE("a transfer occupies both ends") {
   Chain chain = gpipe(2, 1);
   chain.bytes = Bytes(50);
   Program program = chain_program(chain);
-  program.operations[0].effects[0].allocates = Bytes(50);
+  set_effect(program, StageId(0), ActionKind::Forward, {Bytes(50), Bytes(0)});
   program.transfers[0].freed_by_sender = Bytes(50);
   program.transfers[0].retained_by_reader = Bytes(30);
-  program.operations[1].effects[1].frees = Bytes(30);
+  set_effect(program, StageId(1), ActionKind::Backward, {Bytes(0), Bytes(30)});
   program.transfers[1].bytes = Bytes(0);
   const Timeline timeline = simulate(program, even_costs(program, 1, 2, 2));
   const auto held = [&timeline](std::size_t w) {

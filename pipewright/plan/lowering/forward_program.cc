@@ -1,8 +1,10 @@
-#include "pipewright/plan/program/forward_program.h"
+#include "pipewright/plan/lowering/forward_program.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
+
+#include "pipewright/plan/lowering/lifetimes.h"
 
 namespace pipewright {
 namespace {
@@ -18,13 +20,16 @@ class ForwardHalf {
     half_.delays.assign(program.delays.size(), {});
   }
 
-  Program run() {
+  Program run(const Profile& profile) {
     // Where minibatches overlap, the last one of interest ends early enough.
     const int minibatches =
         whole_.minibatches_outside +
         (end_ + whole_.num_microbatches - 1) / whole_.num_microbatches;
     for (std::size_t w = 0; w < whole_.workers.size(); ++w)
       set_worker(half_.workers[w], unrolled(whole_, WorkerId(w), minibatches));
+    set_lifetimes(half_, profile, actions_);
+    for (std::size_t w = 0; w < whole_.workers.size(); ++w)
+      half_.workers[w].prologue = std::move(actions_[w]);
     return std::move(half_);
   }
 
@@ -60,7 +65,7 @@ class ForwardHalf {
 
   void set_worker(WorkerProgram& worker, const std::vector<Action>& actions) {
     std::set<WeightGroupId> groups;
-    worker.prologue.clear();
+    auto& kept = actions_.emplace_back();
     worker.body.clear();
     worker.epilogue.clear();
     for (Action action : actions) {
@@ -72,7 +77,7 @@ class ForwardHalf {
           groups.insert(read.group);
         action.read_set = of_initial_weights(reads(action));
       }
-      worker.prologue.push_back(action);
+      kept.push_back(action);
     }
     worker.held.clear();
     for (const WeightGroupId group : groups) worker.held.push_back({group, 1});
@@ -91,14 +96,16 @@ class ForwardHalf {
   const Program& whole_;
   Program half_;
   const std::int32_t end_;
+  std::vector<std::vector<Action>> actions_;  // by worker
   std::set<TransferId> read_forward_;
   std::map<ReadSet, ReadSetId> read_sets_;
 };
 
 }  // namespace
 
-Program forward_program(const Program& program, int num_microbatches) {
-  return ForwardHalf(program, num_microbatches).run();
+Program forward_program(const Program& program, const Profile& profile,
+                        int num_microbatches) {
+  return ForwardHalf(program, num_microbatches).run(profile);
 }
 
 }  // namespace pipewright

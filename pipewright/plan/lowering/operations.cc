@@ -1,0 +1,43 @@
+#include "pipewright/plan/lowering/operations.h"
+
+#include <utility>
+
+#include "pipewright/plan/lowering/traffic.h"
+
+namespace pipewright {
+namespace {
+
+SampleRange replica_samples(const Plan& plan, const Stage& stage,
+                            std::size_t j) {
+  if (plan.replication != Replication::Split) return {0, plan.microbatch};
+  return samples_of(static_cast<int>(j), static_cast<int>(stage.workers.size()),
+                    plan.microbatch);
+}
+
+}  // namespace
+
+void set_operations(Program& program, const Plan& plan) {
+  program.workers.resize(plan.devices.size());
+  for (std::size_t w = 0; w < plan.devices.size(); ++w)
+    program.workers[w].device = plan.devices[w];
+  program.operation_of.assign(plan.devices.size() * plan.stages.size(), -1);
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const Stage& stage = plan.stages[s];
+    for (std::size_t j = 0; j < stage.workers.size(); ++j) {
+      Operation operation;
+      operation.stage = StageId(s);
+      operation.worker = stage.workers[j];
+      operation.forward = stage.forward;
+      operation.backward = stage.backward;
+      operation.recompute = stage.recompute;
+      const SampleRange samples = replica_samples(plan, stage, j);
+      operation.first_sample = samples.first;
+      operation.end_sample = samples.end;
+      program.operation_of[operation.worker.index() * plan.stages.size() + s] =
+          static_cast<int>(program.operations.size());
+      program.operations.push_back(std::move(operation));
+    }
+  }
+}
+
+}  // namespace pipewright
