@@ -152,12 +152,9 @@ void WorkerCode::add_frees(const Action& action, ActionCode& code) const {
   }
 }
 
-// A life set names a private value and a gradient for every layer.
+// A life set names a private value for every layer.
 bool WorkerCode::is_held(const Value& value) const {
-  if (value.kind == ValueKind::Private)
-    return network_.has_private(value.layer);
-  return value.kind != ValueKind::Gradient ||
-         network_.model.needs_gradient(value.layer);
+  return value.kind != ValueKind::Private || network_.has_private(value.layer);
 }
 
 }  // namespace pipewright
