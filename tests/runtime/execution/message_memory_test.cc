@@ -3,6 +3,7 @@
 #include "pipewright/runtime/execution/message_memory.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -56,6 +57,7 @@ struct TwoWorkers {
 void with_two_workers(const std::function<void(TwoWorkers&)>& work) {
   TwoWorkers workers;
   std::thread([&] {
+    const c10::InferenceMode guard;  // as workers run: a view holds no base
     workers.sender.serve_this_thread();
     work(workers);
   }).join();
