@@ -15,9 +15,13 @@ if(PIPEWRIGHT_RUNTIME)
           INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   install(EXPORT runtime NAMESPACE Pipewright:: FILE PipewrightRuntime.cmake
           DESTINATION ${package})
-  # Where pipewright looks for it (cli/no_runtime.cc). LibTorch stays where it is.
+  # Where pipewright looks for it (cli/no_runtime.cc). LibTorch stays where it
+  # is, be that a virtual environment inside this folder: CMake's own
+  # INSTALL_RPATH_USE_LINK_PATH leaves such folders out.
   install(TARGETS pipewright-runtime DESTINATION libexec/pipewright)
+  get_filename_component(libtorch "${Torch_DIR}/../../../lib" ABSOLUTE)
   set_target_properties(pipewright-runtime PROPERTIES
+                        INSTALL_RPATH "${libtorch}"
                         INSTALL_RPATH_USE_LINK_PATH TRUE)
 endif()
 

@@ -43,9 +43,10 @@ class Installed(unittest.TestCase):
         text = run(self.prefix / "bin" / "pipewright", "--version")
         self.assertRegex(text, r"^pipewright \d+\.\d+\.\d+\n$")
 
-    def test_nothing_of_the_build_folder_is_needed(self):
+    def test_neither_sources_nor_build_folder_are_needed(self):
         for file in self.prefix.rglob("*.cmake"):
-            self.assertNotIn(str(ROOT) + "/", file.read_text(), file)
+            for folder in (BUILD, ROOT / "pipewright", ROOT / "cmake"):
+                self.assertNotIn(str(folder), file.read_text(), file)
 
     def test_completion_and_man_page(self):
         share = self.prefix / "share"
