@@ -19,6 +19,7 @@ void add_commands(CLI::App& app, Exit& exit) {
   add_plan(app, exit);
   add_compare(app, exit);
   add_simulate(app, exit);
+  add_report(app, exit);
   add_train(app, exit);
   add_place(app, exit);
   add_validate(app, exit);

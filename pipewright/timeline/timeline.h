@@ -28,6 +28,7 @@ struct Span {
 struct MemoryPoint {
   Seconds time;
   Bytes bytes;
+  Bytes buffers = {};  // of these; 0 where they are not told apart
 };
 
 struct WorkerSummary {

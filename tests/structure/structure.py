@@ -29,6 +29,7 @@ SEES = {
     "timeline": CORE | {"plan"},
     "simulate": CORE | {"plan", "timeline"},
     "estimate": CORE | {"plan", "schedules", "planners", "timeline", "simulate"},
+    "report": CORE | {"plan", "schedules", "planners", "timeline", "simulate", "estimate"},
     "runtime": CORE | {"plan", "timeline"},
 }
 # The same for the folders inside one. All see the files at its root ("" here),

@@ -74,9 +74,9 @@ class MemoryHistories::Tracker {
     const Bytes held = Bytes(now) + Bytes(constant_);
     MemoryPoint& last = history_.points.back();
     if (last.time == Seconds(time))
-      last.bytes = held;
+      last.bytes = held, last.buffers = Bytes(buffers_);
     else
-      history_.points.push_back({Seconds(time), held});
+      history_.points.push_back({Seconds(time), held, Bytes(buffers_)});
   }
 
   const std::vector<TransferMemory>& transfers_;

@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <cmath>
+
+#include "pipewright/base/text.h"
+#include "pipewright/planners/bounds/bounds.h"
+#include "pipewright/planners/choice.h"
+#include "pipewright/report/report_parts.h"
+#include "pipewright/timeline/bottleneck.h"
+
+namespace pipewright {
+namespace {
+
+std::string counted(std::int64_t count, const std::string& noun) {
+  return with_thousands(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+// ", planned by bapipe"; a person's plan says "by hand".
+std::string planned_by(const std::string& planner) {
+  if (planner.empty()) return "";
+  return planner.starts_with("by ") ? ", planned " + planner
+                                    : ", planned by " + planner;
+}
+
+std::string plan_sentence(const SimulatedPlan& simulated) {
+  const Plan& plan = simulated.plan;
+  std::string text = simulated.profile().model + " (" +
+                     counted(simulated.profile().num_layers(), "layer") +
+                     ") is cut into " + counted(plan.num_stages(), "stage") +
+                     " on " + counted(plan.num_workers(), "worker") + " of " +
+                     simulated.cluster().name() + planned_by(plan.planner);
+  if (plan.num_workers() > plan.num_stages())
+    text += ", replicas per stage " + replicas_text(plan);
+  text +=
+      ". Method " + to_text(plan.method) + ", schedule " +
+      (plan.schedule_name.empty() ? "written by hand" : plan.schedule_name) +
+      ": " + counted(plan.num_microbatches(), "microbatch");
+  if (plan.num_microbatches() != 1) text.insert(text.size() - 1, "e");
+  return text + " of " + counted(plan.microbatch, "sample") + ".";
+}
+
+std::string speed_sentence(const SimulatedPlan& simulated) {
+  const Timeline& timeline = simulated.timeline;
+  const double step = timeline.step_seconds.value();
+  std::string text = "A step of " +
+                     counted(simulated.plan.minibatch, "sample") + " takes " +
+                     to_text(timeline.step_seconds);
+  if (step > 0)
+    text += ", which is " + to_text(simulated.plan.minibatch / step) +
+            " samples per second";
+  return text + ". Workers compute during " + share_text(1 - timeline.bubble) +
+         " of it; the bubble is " + share_text(timeline.bubble) + ".";
+}
+
+std::string sentence(std::string text) {
+  if (!text.empty()) text[0] = char(std::toupper(text[0]));
+  return text + ".";
+}
+
+std::string memory_sentence(const SimulatedPlan& simulated) {
+  const auto& workers = simulated.timeline.workers;
+  std::size_t fullest = 0;
+  double highest = -1;
+  for (std::size_t w = 0; w < workers.size(); ++w) {
+    const Bytes limit = simulated.problem.memory_of(workers[w].device);
+    const double share = limit > Bytes(0) ? workers[w].peak.total() / limit : 0;
+    if (share > highest) highest = share, fullest = w;
+  }
+  if (workers.empty()) return "";
+  const WorkerSummary& worker = workers[fullest];
+  const Bytes limit = simulated.problem.memory_of(worker.device);
+  return "Worker " + std::to_string(fullest) +
+         " is the fullest: " + to_text(worker.peak.total()) + " of " +
+         to_text(limit) + " (" + share_text(highest) +
+         "): " + to_text(worker.peak) + "." +
+         (highest > 1 ? " The plan does not fit." : "");
+}
+
+std::string bound_sentence(const SimulatedPlan& simulated) {
+  const Seconds bound = lower_bound(simulated.problem);
+  if (bound <= Seconds(0)) return "There is no lower bound for this problem.";
+  const double gap = simulated.timeline.step_seconds / bound - 1;
+  return "No plan of this model on this cluster can take less than " +
+         to_text(bound) + "; this one takes " + share_text(gap) +
+         " longer than that.";
+}
+
+std::string improvements_sentence(const std::vector<Improvement>& list) {
+  if (list.empty())
+    return "Nothing that was tried makes the step shorter: faster links, "
+           "faster devices, other microbatches.";
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < list.size() && i < 3; ++i)
+    parts.push_back(list[i].what + " saves " + share_text(list[i].saved));
+  return sentence(join(parts, "; "));
+}
+
+Json said(const char* about, const char* title, std::string text) {
+  Json json = Json::object();
+  json.set("about", about);
+  json.set("title", title);
+  json.set("text", std::move(text));
+  return json;
+}
+
+}  // namespace
+
+std::string share_text(double share) {
+  return to_text(std::round(share * 1000) / 10) + " %";
+}
+
+Json bound_part(const SimulatedPlan& simulated) {
+  const Bounds bounds = bounds_of(simulated.problem);
+  const Seconds largest = bounds.largest();
+  Json json = Json::object();
+  json.set("lower_bound_seconds", largest.value());
+  json.set("gap", largest > Seconds(0)
+                      ? simulated.timeline.step_seconds / largest - 1
+                      : 0.0);
+  json.set("work_seconds", bounds.work.value());
+  json.set("layer_seconds", bounds.layer.value());
+  json.set("path_seconds", bounds.path.value());
+  json.set("link_seconds", bounds.link.value());
+  json.set("memory_seconds", bounds.memory.value());
+  json.set("replicas_seconds", bounds.replicas.value());
+  return json;
+}
+
+Json summary_part(const SimulatedPlan& simulated,
+                  const std::vector<Improvement>& improvements) {
+  Json json = Json::array();
+  json.push(said("plan", "The plan", plan_sentence(simulated)));
+  json.push(said("speed", "Speed", speed_sentence(simulated)));
+  json.push(said("bottleneck", "What bounds it",
+                 sentence(bottleneck_text(simulated.path))));
+  json.push(said("memory", "Memory", memory_sentence(simulated)));
+  json.push(said("bound", "Best possible", bound_sentence(simulated)));
+  json.push(said("improvements", "What would help most",
+                 improvements_sentence(improvements)));
+  return json;
+}
+
+}  // namespace pipewright

@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+"""The page of `pipewright report`, in a real browser.
+
+    report_test.py BINARY SCREENSHOTS
+
+Every panel is drawn from real plans, its numbers equal `--json`, zoom and
+highlight work, hostile names stay text, and the console stays empty. Keeps
+pictures in the folder SCREENSHOTS. Prints "skipped: ..." where there is no
+browser.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+from browser import Browser, find_browser
+
+HOSTILE = "<img src=x onerror=\"document.title='hacked'\"></script><script>document.title='hacked'//"
+
+
+class Reports:
+    """Plans and their pages, made by the program."""
+
+    def __init__(self, binary, folder):
+        self.binary, self.folder = binary, pathlib.Path(folder)
+
+    def run(self, *arguments, code=0):
+        done = subprocess.run([self.binary, *map(str, arguments)], text=True,
+                              capture_output=True, cwd=self.folder, check=False)
+        assert done.returncode == code, (arguments, done.returncode, done.stderr)
+        return done
+
+    def plan(self, name, *arguments):
+        self.run("plan", *arguments, "-o", f"{name}.json")
+        return f"{name}.json"
+
+    def report(self, name, *arguments):
+        """The page's address, and the same data as --json."""
+        self.run("report", *arguments, "-o", f"{name}.html")
+        data = json.loads(self.run("report", *arguments, "--json").stdout)
+        return (self.folder / f"{name}.html").as_uri(), data
+
+
+def show(browser, address):
+    browser.open(address)
+    browser.wait("document.documentElement.dataset.ready")
+    browser.wait("document.querySelector('.timeline-box').dataset.redrawMs")
+
+
+def texts(browser, selector):
+    return browser.script("return [...document.querySelectorAll(arguments[0])]"
+                          ".map((each) => each.textContent)", selector)
+
+
+def seconds_text(seconds):
+    for factor, name in ((1, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n")):
+        if seconds >= factor * 0.9995:
+            break
+    return f"{number_text(seconds / factor)} {name}s"
+
+
+def bytes_text(size):
+    for factor, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1, "")):
+        if size >= factor * 0.9995:
+            break
+    return f"{number_text(size / factor)} {name}B"
+
+
+def number_text(number):
+    digits = max(3, len(str(int(abs(number))))) if abs(number) >= 1 else 3
+    return f"{number:.{digits}g}"
+
+
+def percent_text(share):
+    # As JavaScript and C++ round: halves away from zero.
+    return f"{number_text(int(share * 1000 + 0.5) / 10)} %"
+
+
+def check_numbers(browser, data):
+    """What the panels say is what --json says."""
+    report = data["plans"][0]
+    simulation = report["simulation"]
+    figure = lambda name: texts(browser, f"[data-figure={name}] .value")[0]
+    assert figure("step") == seconds_text(simulation["step_seconds"]), figure("step")
+    assert figure("bubble") == percent_text(simulation["bubble"]), figure("bubble")
+    assert figure("gap") == percent_text(report["bound"]["gap"]), figure("gap")
+    sent = sum(link["bytes_per_step"] for link in report["cluster"]["links"])
+    assert figure("sent") == bytes_text(sent), figure("sent")
+    for said in report["summary"]:
+        assert texts(browser, f"dd[data-about={said['about']}]") == [said["text"]]
+    saved = [f"-{percent_text(each['saved'])}" for each in report["improvements"]]
+    assert texts(browser, ".improvements .saved") == saved
+    for worker, device in enumerate(simulation["devices"]):
+        cells = texts(browser, f"#timeline tr[data-worker='{worker}'] td")
+        busy = device["busy_seconds"] / simulation["duration_seconds"]
+        assert cells[2] == percent_text(busy), cells
+        assert cells[5] == bytes_text(device["memory_peak_bytes"]), cells
+    for stage, each in enumerate(report["model"]["stages"]):
+        cells = texts(browser, f"#model tr[data-stage='{stage}'] td")
+        assert cells[2] == seconds_text(each["forward_seconds"]), cells
+        assert cells[4] == bytes_text(each["parameter_bytes"]), cells
+    for link in report["cluster"]["links"]:
+        cells = texts(browser, f"#cluster tr[data-link='{link['from']}-{link['to']}'] td")
+        assert cells[1] == bytes_text(link["bytes_per_step"] + link["reduced_bytes_per_step"])
+
+
+def timeline_data(browser):
+    return browser.script("return {...document.querySelector('.timeline-box').dataset}")
+
+
+def place_of(browser, report, worker, span):
+    """The middle of an action of the timeline, in the window."""
+    browser.script("document.querySelector('.timeline-box').scrollIntoView({block: 'center'})")
+    return browser.script("""
+        const view = document.getElementById('timeline').view;
+        const row = view.rows.find((each) => each.worker === arguments[0]);
+        const box = view.canvas.getBoundingClientRect();
+        const x = (view.x(row.starts[arguments[1]]) + view.x(row.ends[arguments[1]])) / 2;
+        return [box.left + x, box.top + row.top + row.height / 2];""", worker, span)
+
+
+def check_timeline(browser, data):
+    """Hover, highlight, zoom, pan, toggles, keyboard."""
+    report = data["plans"][0]
+    row = report["timeline"]["workers"][1]
+    place = place_of(browser, report, 1, 0)
+    browser.mouse(place)
+    said = timeline_data(browser)["hover"]
+    assert said == f"forward of stage {row['stages'][0]}, microbatch {row['microbatches'][0]}", said
+    lines = texts(browser, "#tooltip div")
+    assert any(line.startswith("reads activation from worker 0") for line in lines), lines
+    browser.mouse(place, "down", "up")
+    assert json.loads(timeline_data(browser)["highlight"]) == {"microbatch": row["microbatches"][0]}
+    browser.mouse(place, "down", "up")
+    assert timeline_data(browser)["highlight"] == ""
+    before = timeline_data(browser)
+    browser.script("document.querySelector('.timeline-box canvas').focus()")
+    browser.keys("+")
+    browser.wait(f"document.querySelector('.timeline-box').dataset.to !== '{before['to']}'")
+    zoomed = timeline_data(browser)
+    shown = lambda view: float(view["to"]) - float(view["from"])
+    assert abs(shown(before) / shown(zoomed) - 1.6) < 0.01, zoomed
+    x, y = place_of(browser, report, 1, 0)
+    browser.mouse((x + 200, y), "down", (x + 100, y), "up")
+    browser.wait(f"document.querySelector('.timeline-box').dataset.from !== '{zoomed['from']}'")
+    panned = timeline_data(browser)
+    assert float(panned["from"]) > float(zoomed["from"])
+    assert abs(shown(panned) - shown(zoomed)) < 1
+    browser.script("document.querySelector('.timeline-box canvas').focus()")
+    browser.keys("0")
+    browser.wait("document.querySelector('.timeline-box').dataset.from === '0'")
+    path, links = timeline_data(browser)["path"], timeline_data(browser)["links"]
+    browser.keys("cl")
+    now = timeline_data(browser)
+    assert (now["path"], now["links"]) != (path, links) and now["path"] == "true"
+    browser.keys("cl")
+
+
+def check_console(browser):
+    messages = browser.console()
+    assert not messages, messages
+    assert browser.script("return document.title !== 'hacked'")
+
+
+def check_layout(browser):
+    """Nothing is wider than the window, no text runs out of its box."""
+    wide = browser.script("""
+        const wide = [...document.querySelectorAll('.panel, .figure, .panel *')].filter((each) =>
+          !each.closest('.scroll') && !each.closest('svg') && each.getClientRects().length > 0 &&
+          each.getBoundingClientRect().right > innerWidth + 1);
+        return wide.map((each) => each.outerHTML.slice(0, 80));""")
+    assert not wide, wide
+    cut = browser.script("""
+        return [...document.querySelectorAll('.figure .value, .improvements .what, dd, h1')]
+          .filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.textContent);""")
+    assert not cut, cut
+
+
+def check_small(reports, browser, pictures):
+    plan = reports.plan("small", "--model", "vgg16", "--cluster", "4xV100@1GB/s",
+                        "--minibatch", 64, "--microbatch", 4, "--planner", "bapipe")
+    address, data = reports.report("small", plan, "--cluster", "4xV100@1GB/s")
+    text = (reports.folder / "small.html").read_text()
+    assert "http://" not in text.replace("http://www.w3.org/2000/svg", "") and "https://" not in text
+    for scheme in "light", "dark":
+        browser.prefer(scheme)
+        browser.resize(1280, 900)
+        show(browser, address)
+        check_numbers(browser, data)
+        check_timeline(browser, data)
+        check_layout(browser)
+        check_console(browser)
+        browser.mouse((0, 0))
+        browser.screenshot(pictures / f"report-{scheme}.png")
+    browser.prefer("light")
+    browser.resize(420, 900)
+    show(browser, address)
+    check_layout(browser)
+    browser.screenshot(pictures / "report-narrow.png")
+    browser.resize(1280, 900)
+    browser.pdf(pictures / "report.pdf")
+    check_console(browser)
+    simulated = json.loads(reports.run("simulate", plan, "--cluster", "4xV100@1GB/s",
+                                       "--json").stdout)
+    assert data["plans"][0]["simulation"] == simulated
+
+
+def check_kinds(reports, browser, pictures):
+    """Plans of other shapes: replicas, asynchronous, split backward, one device."""
+    for name, cluster, more in (
+            ("replicas", "2x4xV100@nvlink/10GbE", ["--planner", "dapple"]),
+            ("stale", "4xV100@1GB/s", ["--planner", "pipemare", "--method", "pipemare"]),
+            ("bi-partition", "3xV100@1GB/s", ["--planner", "bi-partition"]),
+            ("single", "1xV100", ["--planner", "data-parallel"])):
+        plan = reports.plan(name, "--model", "resnet50", "--cluster", cluster, "--minibatch", 32,
+                            *more)
+        address, data = reports.report(name, plan, "--cluster", cluster)
+        show(browser, address)
+        check_numbers(browser, data)
+        check_layout(browser)
+        check_console(browser)
+        browser.screenshot(pictures / f"report-{name}.png")
+
+
+def check_hostile(reports, browser):
+    """Layer, device and model names are text, whatever they contain."""
+    plan = reports.plan("named", "--model", "mlp:layers=6", "--cluster", "2xV100@1GB/s",
+                        "--minibatch", 8)
+    reports.run("profile", "mlp:layers=6", "--analytic", "--device", "V100",
+                "--microbatch", "1,2,4,8", "-o", "named-profile.json")
+    profile = json.loads((reports.folder / "named-profile.json").read_text())
+    named = json.loads((reports.folder / plan).read_text())
+    def renamed(value):
+        if isinstance(value, dict):
+            return {key: renamed(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [renamed(each) for each in value]
+        return value + HOSTILE if value in names else value
+    names = {layer["name"] for layer in profile["layers"]}
+    profile = renamed(profile)
+    profile["model"] = named["model"] = HOSTILE
+    (reports.folder / "hostile-profile.json").write_text(json.dumps(profile))
+    (reports.folder / "hostile.json").write_text(json.dumps(renamed(named)))
+    address, data = reports.report("hostile", "hostile.json", "--cluster", "2xV100@1GB/s",
+                                   "--profile", "hostile-profile.json")
+    show(browser, address)
+    assert texts(browser, "h1") == [data["title"]] and HOSTILE in data["title"]
+    box = browser.script("""
+        const canvas = document.querySelector('.model-box canvas');
+        canvas.scrollIntoView({block: 'center'});
+        const box = canvas.getBoundingClientRect();
+        return [box.left + box.width / 2, box.top + 60];""")
+    browser.mouse(box)
+    assert HOSTILE in texts(browser, "#tooltip div")[0]
+    assert browser.script("return document.querySelectorAll('img, iframe').length") == 0
+    check_console(browser)
+
+
+def check_bad(reports):
+    """Bad inputs are errors, and leave no file."""
+    for code, arguments in (
+            (66, ["missing.json", "--cluster", "2xV100"]),
+            (65, ["small.html", "--cluster", "2xV100"]),
+            (78, ["small.json", "--cluster", "2xV100"]),
+            (73, ["small.json", "--cluster", "4xV100@1GB/s", "-o", "no/such/folder/x.html"])):
+        done = reports.run("report", *arguments, *([] if "-o" in arguments else ["-o", "bad.html"]),
+                           code=code)
+        assert done.stderr.startswith("pipewright: "), done.stderr
+        assert not (reports.folder / "bad.html").exists()
+
+
+def check_huge(reports, browser, pictures):
+    """64 workers and 256 microbatches are drawn whole, more are thinned out."""
+    plan = reports.plan("huge", "--model", "gpt:layers=64", "--cluster", "8x8xV100@nvlink/100Gb/s",
+                        "--minibatch", 256, "--microbatch", 1, "--planner", "uniform")
+    address, data = reports.report("huge", plan, "--cluster", "8x8xV100@nvlink/100Gb/s")
+    timeline = data["plans"][0]["timeline"]
+    assert len(timeline["workers"]) == 64 and timeline["thinned"] == ""
+    assert (reports.folder / "huge.html").stat().st_size < 5e6
+    show(browser, address)
+    check_numbers(browser, data)
+    check_layout(browser)
+    check_console(browser)
+    browser.screenshot(pictures / "report-64x256.png")
+    times = browser.script("""
+        const view = document.getElementById('timeline').view, times = [];
+        for (let i = 0; i < 20; ++i) { view.redraw(); times.push(Number(view.box.dataset.redrawMs)); }
+        view.showLinks = true;
+        for (let i = 0; i < 20; ++i) { view.redraw(); times.push(Number(view.box.dataset.redrawMs)); }
+        return times.sort((a, b) => a - b);""")
+    print(f"64 x 256: redraw {times[20]:.1f} ms in the median, {times[-1]:.1f} ms at most; "
+          f"{(reports.folder / 'huge.html').stat().st_size / 1e6:.1f} MB")
+
+
+def main():
+    binary, pictures = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
+    found, reason = find_browser()
+    if not found:
+        print(f"skipped: {reason}")
+        return
+    pictures.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="pipewright-report-") as folder, Browser() as browser:
+        reports = Reports(binary, folder)
+        check_small(reports, browser, pictures)
+        check_kinds(reports, browser, pictures)
+        check_hostile(reports, browser)
+        check_bad(reports)
+        check_huge(reports, browser, pictures)
+    print("every panel is drawn, and equals --json")
+
+
+if __name__ == "__main__":
+    main()
