@@ -110,6 +110,7 @@ Result<std::string> tables(const Profile& profile,
                      profile_table(profile, kind, size, options.output.width));
       text += (text.empty() ? "" : "\n") + table;
     }
+    text += interpolation_text(profile, kind);
   }
   return text + "\n" + profile.origin.source + ": " +
          profile.origin.description + "\n";

@@ -39,7 +39,7 @@ void check_kind(const DeviceKind& kind, Errors& errors) {
                   "the compute rate in " + type + " must be positive");
   if (kind.memory < Bytes(0) || kind.on_chip_memory < Bytes(0))
     add_error(errors, place, "the memory must not be negative");
-  if (!is_rate(kind.memory_bandwidth.value()))
+  if (!kind.peak.empty() && !is_rate(kind.memory_bandwidth.value()))
     add_error(errors, place, "the memory bandwidth must be positive");
 }
 

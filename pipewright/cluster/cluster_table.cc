@@ -81,12 +81,14 @@ std::string devices_text(const Cluster& cluster, int width) {
     const bool several = hosts.size() > 1;
     for (const auto& [index, count] : holding) {
       const DeviceKind& kind = cluster.kinds()[index];
-      table.add_row({std::exchange(host, ""),
-                     std::to_string(count) + " x " + kind.name +
-                         (several ? " per host" : ""),
-                     rate_in(kind.peak), rate_in(kind.achievable),
-                     to_text(kind.memory), to_text(kind.memory_bandwidth),
-                     on_chip_text(kind), execution_text(kind)});
+      table.add_row(
+          {std::exchange(host, ""),
+           std::to_string(count) + " x " + kind.name +
+               (several ? " per host" : ""),
+           rate_in(kind.peak), rate_in(kind.achievable), to_text(kind.memory),
+           kind.memory_bandwidth.value() > 0 ? to_text(kind.memory_bandwidth)
+                                             : "unknown",
+           on_chip_text(kind), execution_text(kind)});
     }
   }
   return table.to_text(width);

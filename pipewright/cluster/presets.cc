@@ -28,11 +28,15 @@ Json to_json(const std::map<std::string, FlopsPerSecond>& rates) {
 DeviceKind read_kind_keys(JsonCursor& at) {
   DeviceKind kind;
   kind.name = at.at("name").text();
-  kind.peak = read_rates(at.at("peak"));
+  if (JsonCursor peak = at.find("peak"); peak.exists())
+    kind.peak = read_rates(peak);
   JsonCursor achievable = at.find("achievable");
   kind.achievable = achievable.exists() ? read_rates(achievable) : kind.peak;
   kind.memory = read_memory(at.at("memory"));
-  kind.memory_bandwidth = read_bandwidth(at.at("memory_bandwidth"));
+  if (JsonCursor bandwidth = at.find("memory_bandwidth"); bandwidth.exists())
+    kind.memory_bandwidth = read_bandwidth(bandwidth);
+  else if (!kind.peak.empty())
+    at.at("memory_bandwidth");
   if (JsonCursor on_chip = at.find("on_chip_memory"); on_chip.exists())
     kind.on_chip_memory = read_memory(on_chip);
   JsonCursor execution = at.find("execution");
@@ -128,10 +132,14 @@ DeviceKind read_kind(JsonCursor at) {
 
 Json to_json(const DeviceKind& kind) {
   Json json = Json::object();
-  json.set("name", kind.name).set("peak", to_json(kind.peak));
-  json.set("achievable", to_json(kind.achievable));
+  json.set("name", kind.name);
+  if (!kind.peak.empty() || !kind.achievable.empty()) {
+    json.set("peak", to_json(kind.peak));
+    json.set("achievable", to_json(kind.achievable));
+  }
   json.set("memory", kind.memory.value());
-  json.set("memory_bandwidth", kind.memory_bandwidth.value());
+  if (kind.memory_bandwidth.value() > 0)
+    json.set("memory_bandwidth", kind.memory_bandwidth.value());
   json.set("on_chip_memory", kind.on_chip_memory.value());
   const bool is_async = kind.execution == ExecutionClass::Async;
   json.set("execution", is_async ? "async" : "sync");

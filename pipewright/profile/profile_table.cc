@@ -1,6 +1,8 @@
 #include "pipewright/profile/profile_table.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
@@ -29,6 +31,12 @@ std::vector<std::string> cells(const std::string& name, const std::string& kind,
           to_text(parameters),
           to_text(output),
           to_text(kept)};
+}
+
+Seconds sum_of(const std::vector<LayerTimes>& rows) {
+  Seconds sum;
+  for (const LayerTimes& row : rows) sum += row.forward + row.backward();
+  return sum;
 }
 
 std::string heading(const Profile& profile, const std::string& kind,
@@ -98,6 +106,45 @@ Result<std::string> profile_table(const Profile& profile,
   total[7].clear();  // outputs do not exist at the same time
   table.add_row(std::move(total));
   return heading(profile, kind, microbatch) + table.to_text(width);
+}
+
+InterpolationError interpolation_error(const Profile& profile,
+                                       const std::string& kind) {
+  InterpolationError error;
+  const auto tables = profile.times.find(kind);
+  if (tables == profile.times.end() || tables->second.size() < 3) return error;
+  std::vector<double> all;
+  for (auto table = std::next(tables->second.begin());
+       std::next(table) != tables->second.end(); ++table) {
+    const Seconds known = sum_of(table->second);
+    if (!(known > Seconds(0))) continue;
+    const auto low = std::prev(table), high = std::next(table);
+    const double between = static_cast<double>(table->first - low->first) /
+                           static_cast<double>(high->first - low->first);
+    const Seconds guessed =
+        (1 - between) * sum_of(low->second) + between * sum_of(high->second);
+    all.push_back(guessed / known - 1);
+  }
+  if (all.empty()) return error;
+  std::sort(all.begin(), all.end(),
+            [](double a, double b) { return std::abs(a) < std::abs(b); });
+  error.num_sizes = static_cast<int>(all.size());
+  error.median = std::abs(all[all.size() / 2]);
+  error.largest = all.back();
+  return error;
+}
+
+std::string interpolation_text(const Profile& profile,
+                               const std::string& kind) {
+  const InterpolationError error = interpolation_error(profile, kind);
+  if (error.num_sizes == 0) return "";
+  const auto percent = [](double share) {
+    return std::to_string(std::lround(share * 100)) + " %";
+  };
+  return kind + ": interpolated from its neighbours, a microbatch size is " +
+         percent(error.median) + " off in the median, " +
+         percent(error.largest) + " at most (" +
+         std::to_string(error.num_sizes) + " sizes)\n";
 }
 
 }  // namespace pipewright

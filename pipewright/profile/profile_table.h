@@ -18,4 +18,17 @@ Result<std::string> profile_table(const Profile& profile,
                                   const std::string& kind, int microbatch,
                                   int width = 100);
 
+// How far interpolation may be off: each profiled size but the first and last,
+// predicted from its two neighbours, against its own total of forward and
+// backward. The gap between neighbours is then twice as wide as in use.
+struct InterpolationError {
+  int num_sizes = 0;   // left out, one at a time; 0: too few are profiled
+  double median = 0;   // of the absolute relative error
+  double largest = 0;  // signed: above 0, interpolation is too slow
+};
+InterpolationError interpolation_error(const Profile& profile,
+                                       const std::string& kind);
+// In one line; empty where fewer than three sizes are profiled.
+std::string interpolation_text(const Profile& profile, const std::string& kind);
+
 }  // namespace pipewright

@@ -9,6 +9,7 @@
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/json.h"
+#include "pipewright/base/text.h"
 #include "tests/answer.h"
 #include "tests/profile/formats/formats_samples.h"
 
@@ -23,7 +24,10 @@ class Folder {
   Folder()
       : path_(fs::temp_directory_path() /
               ("pipewright-import-" + std::to_string(::getpid()))) {
-    for (const char* name : {"toy/graph.txt", "hybrid_conf.json"}) {
+    for (const char* name :
+         {"toy/graph.txt", "hybrid_conf.json", "OPT/V100-16/profile.json",
+          "llm_info.json", "network.json", "plan_config.json",
+          "cluster.json"}) {
       const SourceFile file = sample_named(name);
       fs::create_directories((path_ / name).parent_path());
       REQUIRE(write_file(path_ / name, file.text));
@@ -108,6 +112,79 @@ TEST_CASE("whatever kind is named, missing is 66 and empty 65") {
     CHECK(empty.code == 65);
     CHECK(says(empty, "/dev/null"));
   }
+}
+
+TEST_CASE("a measured plan becomes a plan, a cluster and a profile of ours") {
+  Folder folder;
+  std::string files;
+  for (const char* name : {"plan_config.json", "OPT/V100-16/profile.json",
+                           "llm_info.json", "network.json", "cluster.json"})
+    files += (folder / name) + " ";
+  const std::string written = "-o " + (folder / "p.json") + " --plan " +
+                              (folder / "plan.json") + " --cluster " +
+                              (folder / "c.json");
+  const Answer imported = import_with(files + written + " --json");
+  CHECK(imported.code == 0);
+  const auto json = parse_json(imported.text, "stdout");
+  REQUIRE(json);
+  const Json& plan = json->find("plans")->if_array()->at(0);
+  const Json& stage = plan.find("stages")->if_array()->at(1);
+  CHECK(*stage.find("devices")->if_array()->at(0).if_string() == "V100-16");
+  CHECK(stage.find("tensor_parallel")->if_array()->size() == 1);
+  CHECK(plan.find("measured_reduce_seconds"));
+  const Answer simulated = answer_of(
+      PIPEWRIGHT_BINARY " simulate " + (folder / "plan.json") + " --profile " +
+      (folder / "p.json") + " --cluster " + (folder / "c.json") + " --json");
+  CHECK(simulated.code == 0);
+  const auto timeline = parse_json(simulated.text, "stdout");
+  REQUIRE(timeline);
+  // Two stages of 0.3 s and 0.6 s per microbatch, eight microbatches; 32 bytes
+  // take no time at all.
+  CHECK(parse_real(timeline->find("step_seconds")->to_line()).value() ==
+        doctest::Approx(0.1 + 8 * 0.6 + 0.2).epsilon(1e-3));
+}
+
+TEST_CASE("plans and devices of other sources, and what is missing") {
+  Folder folder;
+  const std::string plan = " --plan " + (folder / "plan.json");
+  const std::string cluster = " --cluster " + (folder / "c.json");
+  // PipeDream: stages, but no network.
+  Answer answer =
+      import_with((folder / "toy/graph.txt") + plan + cluster + " --samples 4");
+  CHECK(answer.code == 78);
+  CHECK(says(answer, "--on CLUSTER"));
+  answer =
+      import_with((folder / "toy/graph.txt") + plan + cluster +
+                  " --samples 4 --on 2xV100@1GB/s -o " + (folder / "p.json"));
+  CHECK(answer.code == 0);
+  answer = answer_of(PIPEWRIGHT_BINARY " validate " + (folder / "plan.json") +
+                     " --profile " + (folder / "p.json") + " --cluster " +
+                     (folder / "c.json") + " 2>&1");
+  CHECK(answer.code == 0);
+  // Piper: devices with links, but no plan.
+  const std::string piper =
+      PIPEWRIGHT_SOURCE_DIR "/fuzz/samples/piper/toy.json";
+  answer = import_with(piper + cluster);
+  CHECK(answer.code == 0);
+  CHECK(answer_of(PIPEWRIGHT_BINARY " cluster " + (folder / "c.json")).code ==
+        0);
+  answer = import_with(piper + plan);
+  CHECK(answer.code == 78);
+  CHECK(says(answer, "no plan to write"));
+  // A plan without its layers.
+  answer = import_with((folder / "hybrid_conf.json") + plan);
+  CHECK(answer.code == 78);
+  CHECK(says(answer, "layer times of its model"));
+}
+
+TEST_CASE("simulate says who reads a plan of another system") {
+  Folder folder;
+  const Answer answer =
+      answer_of(PIPEWRIGHT_BINARY " simulate " + (folder / "plan_config.json") +
+                " --cluster 2xV100 2>&1");
+  CHECK(answer.code == 65);
+  CHECK(says(answer, "this is a file of sailor, not a plan file"));
+  CHECK(says(answer, "pipewright import "));
 }
 
 }  // namespace pipewright

@@ -164,4 +164,8 @@ Bytes whole_bytes(double bytes) {
   return Bytes(static_cast<std::int64_t>(std::llround(bytes)));
 }
 
+std::string group_kind(const std::string& kind, int degree) {
+  return degree > 1 ? kind + "-tp" + std::to_string(degree) : kind;
+}
+
 }  // namespace pipewright

@@ -65,5 +65,7 @@ std::vector<std::string> path_parts(std::string_view path, std::size_t count);
 // "vgg16/graph.txt" or "vgg16/graph.txt and 3 more".
 std::string names_of(std::span<const std::string> names);
 Bytes whole_bytes(double bytes);
+// A group of tensor-parallel devices is a device of its own: "V100-tp4".
+std::string group_kind(const std::string& kind, int degree);
 
 }  // namespace pipewright

@@ -262,6 +262,8 @@ Result<PublishedPlan> parse_galvatron_plan(std::string_view text,
     plan.microbatches =
         static_cast<int>(root.at("chunks").integer(1, kMaxImportedCount));
     plan.schedule = root.at("pipeline_type").text();
+    plan.optimizer_words = 2;                    // Adam
+    plan.layers_before = plan.layers_after = 1;  // embedding and head
     for (const char* other :
          {"tp_consecutive_flags", "default_dp_type", "use_sp", "vsp", "vtp"})
       root.find(other);

@@ -22,16 +22,10 @@ const Importer* named(const std::string& name) {
   return nullptr;
 }
 
-const Importer* recognised(const SourceFile& file) {
-  for (const Importer& importer : importers())
-    if (importer.recognises(file)) return &importer;
-  return nullptr;
-}
-
 Result<const Importer*> chosen_by_content(std::span<const SourceFile> files) {
   const Importer* chosen = nullptr;
   for (const SourceFile& file : files) {
-    const Importer* importer = recognised(file);
+    const Importer* importer = importer_for(file);
     if (!importer)
       return malformed("unknown file format", file.name,
                        "known: " + join(names(), ", ") +
@@ -76,6 +70,12 @@ const std::vector<Importer>& importers() {
       piper_importer(),     sailor_importer(),
       aceso_importer(),     galvatron_importer()};
   return all;
+}
+
+const Importer* importer_for(const SourceFile& file) {
+  for (const Importer& importer : importers())
+    if (importer.recognises(file)) return &importer;
+  return nullptr;
 }
 
 Result<Imported> import_files(std::span<const SourceFile> files,

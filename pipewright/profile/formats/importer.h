@@ -96,6 +96,9 @@ Importer galvatron_importer();
 // All importers, in the order in which they are tried.
 const std::vector<Importer>& importers();
 
+// Who reads the file, by its content; null if nobody does.
+const Importer* importer_for(const SourceFile& file);
+
 // `from` is the name of an importer, or "" to choose it by content. All files
 // must have the same format.
 Result<Imported> import_files(std::span<const SourceFile> files,

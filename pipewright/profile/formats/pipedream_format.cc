@@ -189,6 +189,7 @@ Result<void> read_graph(const SourceFile& file, const ImportOptions& options,
   if (has_stages) {
     PublishedPlan plan;
     plan.source = file.name;
+    plan.is_asynchronous = plan.rotates = true;
     PIPEWRIGHT_TRY(plan.stages, stages_of(graph, layer_of_node, file.name));
     imported.plans.push_back(std::move(plan));
   }
@@ -244,6 +245,7 @@ Result<PublishedPlan> parse_pipedream_plan(std::string_view text,
   JsonCursor root(json, errors);
   PublishedPlan plan;
   plan.source = file;
+  plan.is_asynchronous = plan.rotates = true;
   JsonCursor workers = root.at("stage_to_rank_map");
   const auto stages = workers.members();
   const int num_stages = static_cast<int>(stages.size());

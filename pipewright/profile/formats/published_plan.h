@@ -19,6 +19,7 @@ struct PublishedStage {
   std::vector<int> workers;          // of its replicas, if given
   int replicas = 1;                  // data-parallel copies
   std::vector<std::string> devices;  // kind of each replica, if given
+  std::vector<std::string> zones;    // of each replica, if given
   std::vector<int> tensor_parallel;  // one per layer (Galvatron) or replica
   std::vector<bool> recompute;       // one per layer, if given
   std::vector<bool> shards_weights;  // one per layer, if given
@@ -32,6 +33,14 @@ struct PublishedPlan {
   int microbatch = 0;       // samples; 0 if not given
   int microbatches = 0;     // 0 if not given
   std::string schedule;     // the name in the source, if given
+  // How its runtime works, where the plan alone decides it.
+  bool is_asynchronous = false;  // minibatches overlap, weights are stashed
+  bool rotates = false;          // replicas take turns, none splits samples
+  bool blocks = false;           // workers wait for each send and receive
+  int optimizer_words = 1;       // state per weight
+  // Layers of the profile before the first and after the last that the plan
+  // numbers.
+  int layers_before = 0, layers_after = 0;
   std::optional<Seconds> measured_step;
   std::optional<Seconds> measured_reduce;  // gradients over replicas
   std::optional<Bytes> measured_memory;    // the fullest device

@@ -4,8 +4,10 @@
 //   {microbatch: {degree: {layer: [forward_s, backward_s, update_s]}}}
 //
 // The model and the kind of GPU are only in the path, MODEL/KIND/profile.json.
-// A group of tensor-parallel GPUs is one device of kind KIND-tpN. llm_info
-// gives the bytes kept for backward as one number.
+// A group of tensor-parallel GPUs is one device of kind KIND-tpN, with the
+// weights, activations, memory and links of the group. Imported with a plan,
+// the degrees are the plan's. llm_info gives the bytes kept for backward,
+// output included, as one number for one GPU.
 
 #include <algorithm>
 #include <set>
@@ -108,22 +110,62 @@ Result<TimesFile> parse_times(const SourceFile& file, int degree) {
   return times;
 }
 
+// What the degrees of tensor parallelism are: those of a plan, or one for all.
+class SailorDegrees {
+ public:
+  // `plan` may be null.
+  SailorDegrees(const PublishedPlan* plan, int without_plan)
+      : plan_(plan), without_plan_(without_plan) {}
+
+  std::set<int> of_kind(const std::string& kind) const {
+    if (!plan_) return {without_plan_};
+    std::set<int> degrees;
+    for (const PublishedStage& stage : plan_->stages)
+      for (std::size_t r = 0; r < stage.devices.size(); ++r)
+        if (stage.devices[r] == kind) degrees.insert(stage.tensor_parallel[r]);
+    return degrees;
+  }
+
+  // Replicas of different degrees have different sizes; the first one's are
+  // used.
+  int of_layer(std::size_t layer) const {
+    if (!plan_) return without_plan_;
+    for (const PublishedStage& stage : plan_->stages)
+      if (std::find(stage.layers.begin(), stage.layers.end(),
+                    static_cast<int>(layer)) != stage.layers.end() &&
+          !stage.tensor_parallel.empty())
+        return stage.tensor_parallel.front();
+    return without_plan_;
+  }
+
+ private:
+  const PublishedPlan* plan_;
+  int without_plan_;
+};
+
 class SailorProfile {
  public:
   SailorProfile(const ImportOptions& options, Imported& imported)
-      : options_(options), imported_(imported) {}
+      : options_(options),
+        imported_(imported),
+        degrees_(nullptr, options.tensor_parallel) {}
 
-  void take_sizes(SailorSizes sizes) {
+  // Imported together with its plan, a profile is for that plan's devices.
+  void take_plan(const PublishedPlan& plan) {
+    degrees_ = SailorDegrees(&plan, options_.tensor_parallel);
+  }
+
+  void take_sizes(SailorSizes sizes, const std::string& file) {
+    sizes_file_ = file;
     for (auto& [model, degrees] : sizes) sizes_[model] = std::move(degrees);
   }
 
   Result<void> take_times(const SourceFile& file) {
     auto parts = path_parts(file.name, 3);
     const bool has_path = parts.size() == 3 && parts[2] == "profile.json";
-    std::string kind = has_path ? parts[1] : "accelerator";
-    if (!options_.device.empty()) kind = options_.device;
-    if (options_.tensor_parallel > 1)
-      kind += "-tp" + std::to_string(options_.tensor_parallel);
+    const std::string kind = !options_.device.empty() ? options_.device
+                             : has_path               ? parts[1]
+                                                      : "accelerator";
     const std::string model = !options_.model.empty() ? options_.model
                               : has_path              ? parts[0]
                                                       : "";
@@ -132,40 +174,40 @@ class SailorProfile {
           file.name + " is for a different model than " + names_.front(),
           "import the files of one model at a time");
     profile_.model = model;
-    if (profile_.times.count(kind))
-      return bad_configuration(
-          "two files have the device kind " + kind + ": " + file.name,
-          "import one file per device kind");
-    PIPEWRIGHT_TRY(TimesFile times,
-                   parse_times(file, options_.tensor_parallel));
-    profile_.times[kind] = std::move(times.at);
-    names_.push_back(file.name);
+    const std::set<int> degrees = degrees_.of_kind(kind);
+    if (degrees.empty())
+      imported_.notes.push_back("not used by the plan: " + file.name);
+    for (const int degree : degrees)
+      if (Result<void> taken = take_degree(file, kind, degree); !taken)
+        return taken;
     return {};
   }
 
   bool has_times() const { return !names_.empty(); }
 
   Result<void> finish() {
-    PIPEWRIGHT_TRY(std::vector<SailorLayerSizes> sizes, sizes_of_model());
-    const Rows& first_rows = profile_.times.begin()->second.begin()->second;
+    Result<void> sized = find_sizes();
+    if (!sized) return sized;
     const std::size_t num_layers =
-        sizes.empty() ? first_rows.size() : sizes.size();
-    for (std::size_t i = 0; i < num_layers; ++i)
-      add_to_chain(profile_, "layer" + std::to_string(i), "layer",
-                   sizes.empty() ? Bytes(0) : Bytes(sizes[i].parameters));
+        has_sizes() ? num_layers_
+                    : profile_.times.begin()->second.begin()->second.size();
+    for (std::size_t i = 0; i < num_layers; ++i) add_layer_of(i);
+    profile_.layers.back().keeps_output = has_sizes();
     Result<void> checked = check_tables();
     if (!checked) return checked;
+    spread_updates();
+    if (const int lowered = lower_outliers(); lowered > 0)
+      imported_.notes.push_back(
+          "derived: " + std::to_string(lowered) +
+          " times of a layer, longer than at a larger microbatch, are those of "
+          "the larger one");
     split_backward();
-    add_size_tables(sizes);
-    imported_.notes.push_back(
-        sizes.empty() ? "missing: bytes of parameters and outputs; import "
-                        "llm_info.json too"
-                      : "given as one number: the bytes a layer holds for "
-                        "backward");
+    if (Result<void> added = add_size_tables(); !added) return added;
+    add_notes();
     profile_.origin.source = "sailor";
     profile_.origin.description = names_of(names_);
     profile_.origin.split_is_estimated = true;
-    profile_.origin.keeps_is_estimated = sizes.empty();
+    profile_.origin.keeps_is_estimated = !has_sizes();
     if (profile_.model.empty()) profile_.model = "sailor";
     add_totals();
     imported_.profile = std::move(profile_);
@@ -173,9 +215,25 @@ class SailorProfile {
   }
 
  private:
-  // Empty if there are no sizes at all.
-  Result<std::vector<SailorLayerSizes>> sizes_of_model() {
-    if (sizes_.empty()) return std::vector<SailorLayerSizes>{};
+  Result<void> take_degree(const SourceFile& file, const std::string& kind,
+                           int degree) {
+    const std::string name = group_kind(kind, degree);
+    if (profile_.times.count(name))
+      return bad_configuration(
+          "two files have the device kind " + name + ": " + file.name,
+          "import one file per device kind");
+    PIPEWRIGHT_TRY(TimesFile times, parse_times(file, degree));
+    profile_.times[name] = std::move(times.at);
+    file_of_[name] = file.name;
+    names_.push_back(file.name);
+    return {};
+  }
+
+  bool has_sizes() const { return model_sizes_ != nullptr; }
+
+  // Sets model_sizes_ unless there are no sizes at all.
+  Result<void> find_sizes() {
+    if (sizes_.empty()) return {};
     if (profile_.model.empty() && sizes_.size() == 1)
       profile_.model = sizes_.begin()->first;
     auto model = sizes_.find(profile_.model);
@@ -185,12 +243,51 @@ class SailorProfile {
       return bad_configuration(
           "no sizes for the model \"" + profile_.model + "\"",
           suggestion(profile_.model, known));
-    auto degree = model->second.find(options_.tensor_parallel);
-    if (degree == model->second.end())
+    model_sizes_ = &model->second;
+    PIPEWRIGHT_TRY(const auto* first, sizes_at_degree(degrees_.of_layer(0)));
+    num_layers_ = first->size();
+    for (std::size_t i = 0; i < num_layers_; ++i) {
+      PIPEWRIGHT_TRY(const auto* sizes, sizes_at_degree(degrees_.of_layer(i)));
+      if (sizes->size() != num_layers_)
+        return malformed("it gives " + profile_.model +
+                             " different numbers of layers at two degrees of "
+                             "tensor parallelism",
+                         sizes_file_);
+    }
+    return {};
+  }
+
+  Result<const std::vector<SailorLayerSizes>*> sizes_at_degree(
+      int degree) const {
+    auto found = model_sizes_->find(degree);
+    if (found == model_sizes_->end())
       return bad_configuration("no sizes for " + profile_.model +
                                " at tensor-parallel degree " +
-                               std::to_string(options_.tensor_parallel));
-    return degree->second;
+                               std::to_string(degree));
+    return &found->second;
+  }
+
+  // The whole group's. The source gives one GPU's; the output is the same on
+  // all of them (or each has its part, behind the last layer) and is sent once.
+  SailorLayerSizes group_sizes(std::size_t layer) const {
+    const int degree = degrees_.of_layer(layer);
+    SailorLayerSizes sizes = model_sizes_->at(degree)[layer];
+    const auto of_group = [&](std::int64_t of_one) {
+      return std::min(of_one * degree,
+                      static_cast<std::int64_t>(kMaxImportedBytes));
+    };
+    sizes.parameters = of_group(sizes.parameters);
+    sizes.memory = of_group(sizes.memory);
+    return sizes;
+  }
+
+  // A layer keeps its input, which is the output of the one before, and what
+  // the source counts beside the output.
+  void add_layer_of(std::size_t i) {
+    add_to_chain(profile_, "layer" + std::to_string(i), "layer",
+                 has_sizes() ? Bytes(group_sizes(i).parameters) : Bytes(0));
+    auto& keeps_input = profile_.layers.back().keeps_input;
+    keeps_input.assign(keeps_input.size(), has_sizes());
   }
 
   Result<void> check_tables() {
@@ -200,9 +297,69 @@ class SailorProfile {
           return malformed(
               std::to_string(rows.size()) + " layers on " + kind +
                   " at microbatch " + std::to_string(microbatch) + ", but " +
-                  std::to_string(profile_.layers.size()) + " elsewhere",
-              names_of(names_));
+                  std::to_string(profile_.layers.size()) + " of " +
+                  profile_.model + " in " +
+                  (has_sizes() ? sizes_file_
+                               : file_of_.at(profile_.times.begin()->first)),
+              file_of_.at(kind), "import the times and the sizes of one model");
     return {};
+  }
+
+  // Where all layers have the same number, it is one optimizer step of a model
+  // with two blocks, repeated: Adam moves seven times the weights, and the
+  // number is right for two blocks, while the whole model would need more than
+  // the memory's bandwidth. A layer gets its weights' share.
+  void spread_updates() {
+    const double blocks = two_block_parameters();
+    for (auto& [kind, tables] : profile_.times)
+      for (auto& [microbatch, rows] : tables) {
+        const Seconds step = rows.front().update;
+        const bool is_repeated = std::all_of(
+            rows.begin(), rows.end(),
+            [&](const LayerTimes& row) { return row.update == step; });
+        if (!is_repeated || rows.size() < 2) continue;
+        has_repeated_step_ = true;
+        for (std::size_t i = 0; i < rows.size(); ++i)
+          rows[i].update = step * (parameters_of(i) / blocks);
+      }
+  }
+
+  double parameters_of(std::size_t layer) const {
+    return has_sizes() ? static_cast<double>(group_sizes(layer).parameters) : 1;
+  }
+
+  // Blocks are the layers of the most frequent size.
+  double two_block_parameters() const {
+    std::map<double, int> counts;
+    for (std::size_t i = 0; i < profile_.layers.size(); ++i)
+      ++counts[parameters_of(i)];
+    const auto blocks = std::max_element(
+        counts.begin(), counts.end(),
+        [](const auto& a, const auto& b) { return a.second < b.second; });
+    double sum = blocks->first * std::min(2, blocks->second);
+    for (const auto& [parameters, count] : counts)
+      if (parameters != blocks->first) sum += parameters * count;
+    return std::max(sum, 1.0);
+  }
+
+  // The same kernels on fewer samples do not take longer: such a time was
+  // disturbed when it was measured. How many there were.
+  int lower_outliers() {
+    int lowered = 0;
+    for (auto& [kind, tables] : profile_.times) {
+      const Rows* larger = nullptr;
+      for (auto table = tables.rbegin(); table != tables.rend(); ++table) {
+        Rows& rows = table->second;
+        for (std::size_t i = 0; larger && i < rows.size(); ++i)
+          for (Seconds LayerTimes::*time :
+               {&LayerTimes::forward, &LayerTimes::backward_input}) {
+            lowered += rows[i].*time > (*larger)[i].*time;
+            rows[i].*time = std::min(rows[i].*time, (*larger)[i].*time);
+          }
+        larger = &rows;
+      }
+    }
+    return lowered;
   }
 
   // Once it is known which layers have weights.
@@ -213,16 +370,40 @@ class SailorProfile {
           set_backward(rows[i], rows[i].backward(), profile_.layers[i]);
   }
 
-  void add_size_tables(const std::vector<SailorLayerSizes>& sizes) {
+  Result<void> add_size_tables() {
     for (const auto& [kind, tables] : profile_.times)
       for (const auto& [microbatch, rows] : tables) {
         auto& table = profile_.sizes[microbatch];
         if (!table.empty()) continue;
         table.resize(profile_.layers.size());
-        for (std::size_t i = 0; i < sizes.size(); ++i) {
-          table[i].output = Bytes(sizes[i].output) * microbatch;
-          table[i].keeps_private = Bytes(sizes[i].memory) * microbatch;
+        for (std::size_t i = 0; has_sizes() && i < table.size(); ++i) {
+          const SailorLayerSizes sizes = group_sizes(i);
+          table[i].output = Bytes(sizes.output) * microbatch;
+          table[i].keeps_private =
+              Bytes(std::max<std::int64_t>(0, sizes.memory - sizes.output)) *
+              microbatch;
         }
+      }
+    return {};
+  }
+
+  void add_notes() {
+    auto& notes = imported_.notes;
+    notes.push_back(has_sizes()
+                        ? "given as one number: the bytes a layer holds for "
+                          "backward, with its output"
+                        : "missing: bytes of parameters and outputs; import "
+                          "llm_info.json too");
+    if (has_repeated_step_)
+      notes.push_back(
+          "derived: a layer's update is its weights' share of the step that "
+          "the source gives for two blocks");
+    for (const auto& [kind, file] : file_of_)
+      if (kind.find("-tp") != std::string::npos) {
+        notes.push_back("a device of kind " + kind +
+                        " is a group of GPUs: weights, what is kept, memory "
+                        "and links are those of the group");
+        break;
       }
   }
 
@@ -240,7 +421,13 @@ class SailorProfile {
   const ImportOptions& options_;
   Imported& imported_;
   Profile profile_;
+  SailorDegrees degrees_;
   SailorSizes sizes_;
+  std::string sizes_file_;
+  const std::map<int, std::vector<SailorLayerSizes>>* model_sizes_ = nullptr;
+  std::size_t num_layers_ = 0;
+  bool has_repeated_step_ = false;
+  std::map<std::string, std::string> file_of_;  // by kind
   std::vector<std::string> names_;
 };
 
@@ -253,7 +440,7 @@ Result<void> take_sailor_file(const SourceFile& file, SailorPart part,
     case SailorPart::Sizes: {
       PIPEWRIGHT_TRY(SailorSizes sizes,
                      parse_sailor_sizes(file.text, file.name));
-      maker.take_sizes(std::move(sizes));
+      maker.take_sizes(std::move(sizes), file.name);
       return {};
     }
     case SailorPart::Network: {
@@ -293,12 +480,20 @@ Result<Imported> read_sailor(std::span<const SourceFile> files,
   Imported imported;
   SailorProfile maker(options, imported);
   bool has_sizes = false;
+  std::vector<const SourceFile*> times;  // read last: they depend on the plan
   for (const SourceFile& file : files) {
     const SailorPart part = sailor_part_of(file);
     has_sizes = has_sizes || part == SailorPart::Sizes;
+    if (part == SailorPart::None || part == SailorPart::Times) {
+      times.push_back(&file);
+      continue;
+    }
     Result<void> done = take_sailor_file(file, part, maker, imported);
     if (!done) return done.error();
   }
+  if (imported.plans.size() == 1) maker.take_plan(imported.plans.front());
+  for (const SourceFile* file : times)
+    if (Result<void> done = maker.take_times(*file); !done) return done.error();
   if (maker.has_times()) {
     Result<void> done = maker.finish();
     if (!done) return done.error();

@@ -93,7 +93,7 @@ void add_replica(const JsonCursor& cursor, PublishedStage& stage) {
     cursor.fail("expected [[[kind, count, zone], ...], degree]");
     return;
   }
-  std::string kinds;
+  std::string kinds, zone;
   for (const JsonCursor& group : parts[0].elements()) {
     const auto fields = group.elements();
     if (fields.size() != 3) {
@@ -102,9 +102,10 @@ void add_replica(const JsonCursor& cursor, PublishedStage& stage) {
     }
     kinds += (kinds.empty() ? "" : "+") + fields[0].text();
     fields[1].integer(1, kMaxImportedCount);
-    fields[2].text();
+    zone = fields[2].text();
   }
   stage.devices.push_back(kinds);
+  stage.zones.push_back(zone);
   stage.tensor_parallel.push_back(
       static_cast<int>(parts[1].integer(1, kMaxImportedCount)));
 }
@@ -242,6 +243,8 @@ Result<PublishedPlan> parse_sailor_plan(std::string_view text,
     plan.minibatch =
         static_cast<int>(root.at("gbs").integer(1, kMaxImportedCount));
     plan.microbatches = microbatches_of(plan);
+    plan.blocks = true;        // DeepSpeed's pipeline engine sends and waits
+    plan.optimizer_words = 2;  // Adam
     plan.measured_step = Seconds(root.at("real").real(0, 1e9));
     plan.measured_reduce = Seconds(root.at("red_grads").real(0, 1e9));
     plan.measured_memory = Bytes(root.at("max_mem").integer(0, kMaxBytes));

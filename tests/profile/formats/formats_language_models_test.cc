@@ -32,7 +32,10 @@ TEST_CASE("sailor: times and sizes make one profile") {
   CHECK(tables.at(4)[1].update == Seconds(0.01));
   CHECK(tables.at(1)[0].backward_input == Seconds(0));
   CHECK(profile.sizes.at(4)[0].output == Bytes(32));
-  CHECK(profile.sizes.at(4)[1].keeps_private == Bytes(128));
+  // 32 bytes per sample with the output's 8.
+  CHECK(profile.sizes.at(4)[1].keeps_private == Bytes(96));
+  CHECK(profile.layers[1].keeps_input == std::vector<bool>{true});
+  CHECK(profile.layers[1].keeps_output);
   CHECK(profile.origin.split_is_estimated);
   CHECK_FALSE(profile.origin.keeps_is_estimated);
 }
@@ -68,6 +71,53 @@ TEST_CASE("sailor: curves, machines and measured plans") {
   CHECK(imported.plans[0].measured_step == Seconds(1.5));
   CHECK(imported.plans[0].measured_memory == Bytes(1000000));
   CHECK(imported.plans[0].stages[1].layers == std::vector<int>{1});
+}
+
+TEST_CASE("sailor: with a plan, degrees and sizes are the plan's groups") {
+  SourceFile sizes = sample_named("llm_info.json");
+  // The same at degree 2: half of each GPU's weights and activations.
+  const std::string one = sizes.text.substr(9, sizes.text.size() - 11);
+  sizes.text = "{\"OPT\": {" + one + ", \"2\"" + one.substr(3) + "}}";
+  SourceFile plan = sample_named("plan_config.json");
+  for (std::size_t at;
+       (at = plan.text.find(", 1, \"z\"]], 1]")) != std::string::npos;)
+    plan.text.replace(at, 14, ", 2, \"z\"]], 2]");
+  const Imported imported =
+      imported_from({sample_named("OPT/V100-16/profile.json"), sizes, plan});
+  REQUIRE(imported.profile);
+  const Profile& profile = *imported.profile;
+  REQUIRE(profile.times.size() == 1);
+  CHECK(profile.times.begin()->first == "V100-16-tp2");
+  CHECK(profile.parameter_bytes() == Bytes(600));  // of both GPUs
+  CHECK(profile.sizes.at(4)[1].output == Bytes(32));
+  CHECK(profile.sizes.at(4)[1].keeps_private == Bytes(4 * (2 * 32 - 8)));
+}
+
+TEST_CASE(
+    "sailor: a repeated step is shared by weights, outliers are lowered") {
+  SourceFile times = sample_named("OPT/V100-16/profile.json");
+  times.text =
+      "{\"1\": {\"1\": {\"0\": [0.5, 0.1, 0.3], \"1\": [0.1, 0.2, 0.3]}},\n"
+      " \"2\": {\"1\": {\"0\": [0.2, 0.3, 0.3], \"1\": [0.3, 0.1, 0.3]}}}";
+  const Imported imported =
+      imported_from({times, sample_named("llm_info.json")});
+  const auto& tables = imported.profile->times.at("V100-16");
+  CHECK(tables.at(1)[0].forward == Seconds(0.2));
+  CHECK(tables.at(1)[0].backward() == Seconds(0.1));
+  CHECK(tables.at(1)[1].backward() == Seconds(0.1));
+  CHECK(tables.at(2)[1].forward == Seconds(0.3));
+  // Of 100 and 200 bytes.
+  CHECK(tables.at(1)[0].update.value() == doctest::Approx(0.1));
+  CHECK(tables.at(1)[1].update.value() == doctest::Approx(0.2));
+}
+
+TEST_CASE("sailor: different numbers of layers name both files") {
+  SourceFile times = sample_named("OPT/V100-16/profile.json");
+  times.text = "{\"4\": {\"1\": {\"0\": [0.1, 0.2, 0.0]}}}";
+  const std::string text = refused({times, sample_named("llm_info.json")});
+  CHECK(text.find("OPT/V100-16/profile.json") != std::string::npos);
+  CHECK(text.find("1 layers on V100-16 at microbatch 4, but 2 of OPT in "
+                  "llm_info.json") != std::string::npos);
 }
 
 TEST_CASE("sailor: a missing layer is refused at its line") {

@@ -1,14 +1,19 @@
 // pipewright import: reads profiles, placement instances, network measurements
-// and plans of other systems, prints a summary, and writes a profile.
+// and plans of other systems, prints a summary, and writes a profile, a plan
+// and a cluster.
 
 #include <iostream>
+#include <optional>
 
 #include "cli/command.h"
+#include "cli/import/imported_json.h"
+#include "cli/import/published_run.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/profile/formats/assembly.h"
 #include "pipewright/profile/formats/importer.h"
+#include "pipewright/profile/profile_table.h"
 
 namespace pipewright::cli {
 namespace {
@@ -16,131 +21,12 @@ namespace {
 struct ImportSettings {
   std::vector<std::string> files;
   std::string from;
-  std::string output;
+  std::string output, plan, cluster;  // files to write
+  std::string on;                     // the cluster of the plan
+  int minibatch = 0;
   ImportOptions options;
   Output format;
 };
-
-std::vector<std::string> estimates(const Profile& profile) {
-  std::vector<std::string> list;
-  if (profile.origin.split_is_estimated)
-    list.push_back("the split of backward into input and weight gradients");
-  if (profile.origin.keeps_is_estimated)
-    list.push_back("what layers keep for backward");
-  return list;
-}
-
-Json imported_json(const Profile& profile) {
-  Json json = Json::object();
-  json.set("model", profile.model);
-  json.set("layers", profile.num_layers());
-  json.set("edges", totals_of(profile, "", 0).edges);
-  json.set("parameter_bytes", profile.parameter_bytes().value());
-  Json times = Json::array();
-  for (const auto& [kind, tables] : profile.times)
-    for (const auto& [microbatch, rows] : tables) {
-      const ProfileTotals totals = totals_of(profile, kind, microbatch);
-      Json row = Json::object();
-      row.set("kind", kind);
-      row.set("microbatch", microbatch);
-      row.set("forward_seconds", totals.forward.value());
-      row.set("backward_seconds", totals.backward.value());
-      row.set("update_seconds", totals.update.value());
-      times.push(std::move(row));
-    }
-  json.set("times", std::move(times));
-  Json estimated = Json::array();
-  for (const std::string& what : estimates(profile)) estimated.push(what);
-  json.set("estimated", std::move(estimated));
-  json.set("origin", profile.origin.description);
-  return json;
-}
-
-Json imported_json(const BandwidthTable& table) {
-  Json json = Json::object();
-  json.set("operation", table.operation);
-  json.set("from", table.from);
-  json.set("to", table.to);
-  json.set("devices", table.devices);
-  if (table.fit) {
-    Json fit = Json::array();
-    for (double c : table.fit->c) fit.push(c);
-    json.set("fit", std::move(fit));
-    json.set("peak_bytes_per_second", table.fit->peak.value());
-    return json;
-  }
-  Json points = Json::array();
-  for (const BandwidthPoint& point : table.points) {
-    Json pair = Json::array();
-    pair.push(point.message.value());
-    pair.push(point.rate.value());
-    points.push(std::move(pair));
-  }
-  json.set("points", std::move(points));
-  return json;
-}
-
-Json imported_json(const PublishedPlan& plan) {
-  Json json = Json::object();
-  json.set("source", plan.source);
-  Json stages = Json::array();
-  for (const PublishedStage& stage : plan.stages) {
-    Json layers = Json::array();
-    for (int layer : stage.layers) layers.push(layer);
-    Json row = Json::object();
-    row.set("layers", std::move(layers));
-    row.set("replicas", stage.replicas);
-    stages.push(std::move(row));
-  }
-  json.set("stages", std::move(stages));
-  json.set("minibatch", plan.minibatch);
-  json.set("microbatch", plan.microbatch);
-  json.set("microbatches", plan.microbatches);
-  if (plan.measured_step)
-    json.set("measured_step_seconds", plan.measured_step->value());
-  if (plan.measured_memory)
-    json.set("measured_memory_bytes", plan.measured_memory->value());
-  return json;
-}
-
-Json imported_json(const ImportedDevices& devices) {
-  Json json = Json::object();
-  json.set("kind", devices.kind);
-  json.set("count", devices.count);
-  json.set("memory_bytes", devices.memory.value());
-  json.set("bandwidth_bytes_per_second", devices.bandwidth.value());
-  return json;
-}
-
-template <class Things>
-Json list_of(const Things& things) {
-  Json list = Json::array();
-  for (const auto& thing : things) list.push(imported_json(thing));
-  return list;
-}
-
-Json imported_json(const Imported& imported) {
-  Json json = Json::object();
-  json.set("from", imported.from);
-  json.set("what", imported.what);
-  Json source = Json::object();
-  source.set("nodes", imported.totals.nodes);
-  source.set("edges", imported.totals.edges);
-  source.set("forward_seconds", imported.totals.forward.value());
-  source.set("backward_seconds", imported.totals.backward.value());
-  source.set("parameter_bytes", imported.totals.parameters.value());
-  json.set("source", std::move(source));
-  json.set("profile",
-           imported.profile ? imported_json(*imported.profile) : Json());
-  if (!imported.profile) json.set("no_profile", imported.no_profile);
-  json.set("devices", list_of(imported.devices));
-  json.set("bandwidths", list_of(imported.bandwidths));
-  json.set("plans", list_of(imported.plans));
-  Json notes = Json::array();
-  for (const std::string& note : imported.notes) notes.push(note);
-  json.set("notes", std::move(notes));
-  return json;
-}
 
 void print_imported(const Profile& profile, const SourceTotals& source,
                     std::ostream& out, int width) {
@@ -171,6 +57,8 @@ void print_imported(const Profile& profile, const SourceTotals& source,
                      to_text(outputs)});
     }
   out << table.to_text(width);
+  for (const auto& [kind, tables] : profile.times)
+    out << interpolation_text(profile, kind);
   for (const std::string& what : estimates(profile))
     out << "estimated: " << what << "\n";
 }
@@ -260,23 +148,51 @@ Result<void> write_profile(const Imported& imported, const std::string& path) {
   return write_file(path, to_text(*imported.profile));
 }
 
+// Nothing is written unless everything can be.
+Result<void> write_imported(const Imported& imported,
+                            const ImportSettings& settings) {
+  std::optional<PublishedRun> run;
+  if (!settings.plan.empty() || !settings.cluster.empty()) {
+    PIPEWRIGHT_TRY(run,
+                   published_run(imported, settings.on, settings.minibatch));
+    if (!settings.plan.empty() && !run->plan)
+      return bad_configuration("no plan to write to " + settings.plan +
+                               ": the files have none");
+  }
+  if (!settings.output.empty())
+    if (auto done = write_profile(imported, settings.output); !done)
+      return done;
+  if (!settings.plan.empty())
+    if (auto done = write_file(settings.plan, to_json(*run->plan).to_text());
+        !done)
+      return done;
+  if (settings.cluster.empty()) return {};
+  return write_file(settings.cluster, to_text(run->cluster));
+}
+
+Json file_json(const std::string& file) {
+  return file.empty() ? Json() : Json(file);
+}
+
 void run_import(const ImportSettings& settings, Exit& exit) {
   Result<Imported> imported = imported_from(settings);
   if (!imported) return report(imported.error(), exit);
-  if (!settings.output.empty())
-    if (auto done = write_profile(*imported, settings.output); !done)
-      return report(done.error(), exit);
+  if (auto done = write_imported(*imported, settings); !done)
+    return report(done.error(), exit);
   if (settings.format.json) {
     Json json = imported_json(*imported);
-    json.set("written", settings.output.empty() ? Json() : settings.output);
+    json.set("written", file_json(settings.output));
+    json.set("written_plan", file_json(settings.plan));
+    json.set("written_cluster", file_json(settings.cluster));
     std::cout << json.to_text();
     return;
   }
   print_imported(*imported, settings.files.size(), std::cout,
                  settings.format.width);
-  if (!settings.output.empty())
-    std::cout << "wrote " << settings.output << "\n";
-  else if (imported->profile)
+  for (const std::string* file :
+       {&settings.output, &settings.plan, &settings.cluster})
+    if (!file->empty()) std::cout << "wrote " << *file << "\n";
+  if (settings.output.empty() && imported->profile)
     std::cout << "nothing written; use -o FILE to write the profile\n";
 }
 
@@ -300,6 +216,16 @@ void add_import(CLI::App& app, Exit& exit) {
       ->required();
   command->add_option("-o,--output", settings->output,
                       "Write the profile to this file");
+  command->add_option("--plan", settings->plan, "Write the plan to this file");
+  command->add_option("--cluster", settings->cluster,
+                      "Write the cluster that the plan ran on to this file");
+  command->add_option("--on", settings->on,
+                      "Cluster of the plan, if the source describes none; as "
+                      "for other commands, or a cluster file");
+  command
+      ->add_option("--minibatch", settings->minibatch,
+                   "Samples per step, if the source does not say")
+      ->check(CLI::Range(1, kMaxMicrobatch));
   command->add_option("--from", settings->from, formats_help());
   command
       ->add_option("--samples", options.samples,

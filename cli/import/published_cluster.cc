@@ -1,0 +1,295 @@
+#include "cli/import/published_cluster.h"
+
+#include <algorithm>
+#include <map>
+
+#include "pipewright/base/text.h"
+#include "pipewright/cluster/cluster_builder.h"
+#include "pipewright/cluster/cluster_text.h"
+#include "pipewright/cluster/presets.h"
+#include "pipewright/profile/formats/assembly.h"
+
+namespace pipewright::cli {
+namespace {
+
+constexpr int kGpusPerHost = 8;  // where the source does not say
+
+std::string gpus_text(const PublishedGroup& group) {
+  return std::to_string(group.degree) + "x" + group.kind;
+}
+
+// Of equal names, the curve measured with as many GPUs as `wanted`, or with the
+// next smaller number, or with the smallest.
+class NearestTable {
+ public:
+  explicit NearestTable(int wanted) : wanted_(wanted) {}
+  void consider(const BandwidthTable& table, int devices) {
+    const bool is_small_enough = devices <= wanted_;
+    const bool is_better =
+        !table_ ||
+        (is_small_enough && (devices_ > wanted_ || devices > devices_)) ||
+        (!is_small_enough && devices_ > wanted_ && devices < devices_);
+    if (!is_better) return;
+    table_ = &table;
+    devices_ = devices;
+  }
+  const BandwidthTable* table() const { return table_; }
+
+ private:
+  int wanted_;
+  int devices_ = 0;
+  const BandwidthTable* table_ = nullptr;
+};
+
+class NetworkTables {
+ public:
+  NetworkTables(const std::vector<BandwidthTable>& tables, Bytes message)
+      : tables_(tables), message_(message) {}
+
+  const BandwidthTable* within_host(const PublishedGroup& group) const {
+    return of_kind("intra-node", group.kind, 2 * group.degree);
+  }
+
+  // The curve of this pair, or the slower of what each kind reaches.
+  const BandwidthTable* between(const PublishedGroup& a,
+                                const PublishedGroup& b) const {
+    for (const BandwidthTable& table : tables_)
+      if (table.operation == "inter-zone" &&
+          table.from == a.zone + "/" + gpus_text(a) &&
+          table.to == b.zone + "/" + gpus_text(b))
+        return &table;
+    const BandwidthTable* one = of_kind("inter-node", a.kind, a.degree);
+    const BandwidthTable* other = of_kind("inter-node", b.kind, b.degree);
+    if (!one || !other) return nullptr;
+    return rate_of(*one) <= rate_of(*other) ? one : other;
+  }
+
+  // What all GPUs of a host reach together; 0 if unknown.
+  BytesPerSecond of_host(const std::string& kind) const {
+    BytesPerSecond best(0);
+    for (const BandwidthTable& table : tables_)
+      if (table.operation == "inter-node" && table.from == kind)
+        best = std::max(best, rate_of(table));
+    return best;
+  }
+
+  // Where a curve is not positive, the message is too small to be measured;
+  // what it takes then does not matter.
+  BytesPerSecond rate_of(const BandwidthTable& table) const {
+    if (auto rate = rate_at(table, message_)) return *rate;
+    return rate_at(table, Bytes(1 << 20)).value_or(BytesPerSecond(0));
+  }
+
+ private:
+  const BandwidthTable* of_kind(const std::string& operation,
+                                const std::string& kind, int devices) const {
+    NearestTable nearest(devices);
+    for (const BandwidthTable& table : tables_)
+      if (table.operation == operation && table.from == kind)
+        nearest.consider(table, table.devices);
+    return nearest.table();
+  }
+
+  const std::vector<BandwidthTable>& tables_;
+  const Bytes message_;
+};
+
+class PublishedCluster {
+ public:
+  PublishedCluster(const Imported& imported, const PublishedPlan& plan,
+                   const std::vector<PublishedGroup>& groups, Bytes message)
+      : imported_(imported),
+        plan_(plan),
+        groups_(groups),
+        tables_(imported.bandwidths, message),
+        builder_(plan.source) {}
+
+  Result<Cluster> build() {
+    place();
+    if (Result<void> added = add_kinds(); !added) return added.error();
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+      builder_.add_device(
+          {device_name(kind_name(g), index_on_host_[g], host_[g], num_hosts_),
+           kind_of_.at(kind_name(g)), host_[g]});
+    add_cards();
+    for (std::size_t a = 0; a < groups_.size(); ++a)
+      for (std::size_t b = 0; b < a; ++b)
+        if (Result<void> linked = connect(a, b); !linked) return linked.error();
+    return builder_.build();
+  }
+
+ private:
+  std::string kind_name(std::size_t g) const {
+    return group_kind(groups_[g].kind, groups_[g].degree);
+  }
+
+  const ImportedDevices* machine_of(const std::string& kind) const {
+    for (const ImportedDevices& devices : imported_.devices)
+      if (devices.kind == kind) return &devices;
+    return nullptr;
+  }
+
+  // Fills one host of a kind after the other.
+  void place() {
+    struct Open {
+      int host = -1;
+      int free = 0;
+    };
+    std::map<std::string, Open> open;
+    std::map<std::pair<int, std::string>, int> next;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const ImportedDevices* machine = machine_of(groups_[g].kind);
+      const int gpus = machine ? machine->count : kGpusPerHost;
+      Open& host = open[groups_[g].kind + "@" + groups_[g].zone];
+      if (host.free < groups_[g].degree) host = {num_hosts_++, gpus};
+      host.free -= groups_[g].degree;
+      host_.push_back(host.host);
+      index_on_host_.push_back(next[{host.host, kind_name(g)}]++);
+    }
+  }
+
+  Result<void> add_kinds() {
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (kind_of_.count(kind_name(g))) continue;
+      PIPEWRIGHT_TRY(const Bytes memory, memory_of(groups_[g].kind));
+      DeviceKind kind;
+      kind.name = kind_name(g);
+      kind.memory = memory * groups_[g].degree;
+      kind.overlaps_communication = !plan_.blocks;
+      kind.source = plan_.source;
+      kind_of_[kind.name] = builder_.add_kind(kind);
+    }
+    return {};
+  }
+
+  Result<Bytes> memory_of(const std::string& kind) const {
+    const ImportedDevices* machine = machine_of(kind);
+    if (machine && machine->memory > Bytes(0)) return machine->memory;
+    if (auto preset = find_kind(kind)) return preset->kind.memory;
+    return bad_configuration(
+        "the files do not give the memory of " + kind,
+        "import the file that describes the machines too, or give the cluster "
+        "with --on CLUSTER");
+  }
+
+  void add_cards() {
+    card_.assign(static_cast<std::size_t>(num_hosts_), -1);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      int& card = card_[static_cast<std::size_t>(host_[g])];
+      const BytesPerSecond rate = tables_.of_host(groups_[g].kind);
+      if (card >= 0 || num_hosts_ < 2 || rate.value() <= 0) continue;
+      card = builder_.add_resource(
+          {"host" + std::to_string(host_[g]) + " network", rate, Duplex::Full});
+    }
+  }
+
+  Result<void> connect(std::size_t a, std::size_t b) {
+    const bool same_host = host_[a] == host_[b];
+    const BandwidthTable* table = same_host
+                                      ? tables_.within_host(groups_[a])
+                                      : tables_.between(groups_[a], groups_[b]);
+    if (!table)
+      return bad_configuration(
+          "the files give no rate " +
+              (same_host ? "within a host of " + groups_[a].kind
+                         : "between " + gpus_text(groups_[a]) + " and " +
+                               gpus_text(groups_[b])),
+          "import the files of network curves too, or give the cluster with "
+          "--on CLUSTER");
+    Link link;
+    link.bandwidth = tables_.rate_of(*table);
+    if (!same_host) {
+      use_card(host_[a], true, link);
+      use_card(host_[b], false, link);
+      std::sort(link.uses.begin(), link.uses.end());
+    }
+    builder_.connect_both(DeviceId(a), DeviceId(b), link);
+    return {};
+  }
+
+  void use_card(int host, bool upstream, Link& link) const {
+    const int card = card_[static_cast<std::size_t>(host)];
+    if (card >= 0) link.uses.push_back({card, upstream});
+  }
+
+  const Imported& imported_;
+  const PublishedPlan& plan_;
+  const std::vector<PublishedGroup>& groups_;
+  const NetworkTables tables_;
+  ClusterBuilder builder_;
+  int num_hosts_ = 0;
+  std::vector<int> host_, index_on_host_;  // of each group
+  std::vector<int> card_;                  // of each host; -1: none
+  std::map<std::string, int> kind_of_;
+};
+
+// The degree of a replica; the source may give one for each layer instead.
+Result<int> degree_of(const PublishedStage& stage, std::size_t replica,
+                      const std::string& where) {
+  const std::vector<int>& degrees = stage.tensor_parallel;
+  if (degrees.empty()) return 1;
+  if (degrees.size() == static_cast<std::size_t>(stage.replicas))
+    return degrees[replica];
+  for (int degree : degrees)
+    if (degree != degrees.front())
+      return bad_configuration(
+          where +
+          ": layers of one stage have different tensor-parallel "
+          "degrees, and a stage has one device per replica here");
+  return degrees.front();
+}
+
+}  // namespace
+
+Result<std::vector<PublishedGroup>> groups_of(const PublishedPlan& plan,
+                                              const std::string& kind) {
+  std::vector<PublishedGroup> groups;
+  for (const PublishedStage& stage : plan.stages)
+    for (std::size_t r = 0; r < static_cast<std::size_t>(stage.replicas); ++r) {
+      PublishedGroup group;
+      group.kind = stage.devices.empty() ? kind : stage.devices[r];
+      if (!stage.zones.empty()) group.zone = stage.zones[r];
+      PIPEWRIGHT_TRY(group.degree, degree_of(stage, r, plan.source));
+      if (group.kind.find('+') != std::string::npos)
+        return bad_configuration(plan.source + ": a tensor-parallel group of " +
+                                 group.kind +
+                                 " has GPUs of several kinds; here a group is "
+                                 "one device of one kind");
+      groups.push_back(std::move(group));
+      if (groups.size() > kMaxDevices)
+        return bad_configuration(plan.source + ": more than " +
+                                 std::to_string(kMaxDevices) + " replicas");
+    }
+  return groups;
+}
+
+Result<Cluster> published_cluster(const Imported& imported,
+                                  const PublishedPlan& plan,
+                                  const std::vector<PublishedGroup>& groups,
+                                  Bytes message) {
+  return PublishedCluster(imported, plan, groups, message).build();
+}
+
+Result<Cluster> published_cluster(const ImportedDevices& devices,
+                                  const std::string& source) {
+  if (devices.count > kMaxDevices)
+    return bad_configuration(std::to_string(devices.count) +
+                             " devices; the limit is " +
+                             std::to_string(kMaxDevices));
+  ClusterBuilder builder(source);
+  DeviceKind kind;
+  kind.name = devices.kind;
+  kind.memory = devices.memory;
+  kind.source = source;
+  const int index = builder.add_kind(kind);
+  std::vector<DeviceId> all;
+  for (int d = 0; d < devices.count; ++d)
+    all.push_back(
+        builder.add_device({device_name(kind.name, d, 0, 1), index, 0}));
+  if (devices.bandwidth.value() > 0)
+    builder.connect(all, all,
+                    {devices.bandwidth, Seconds(0), Duplex::Full, {}});
+  return builder.build();
+}
+
+}  // namespace pipewright::cli

@@ -1,0 +1,209 @@
+#include "cli/import/published_run.h"
+
+#include <algorithm>
+
+#include "cli/import/published_cluster.h"
+#include "pipewright/planners/pipeline.h"
+#include "pipewright/profile/formats/assembly.h"
+
+namespace pipewright::cli {
+namespace {
+
+std::string kind_in(const Profile& profile) {
+  return profile.times.empty() ? "accelerator" : profile.times.begin()->first;
+}
+
+// The last layer of each stage and one more, in the profile's numbers.
+Result<std::vector<int>> stage_ends(const PublishedPlan& plan,
+                                    const Profile& profile) {
+  std::vector<int> ends;
+  int next = 0;
+  for (const PublishedStage& stage : plan.stages) {
+    for (int layer : stage.layers)
+      if (layer != next++)
+        return bad_configuration(
+            plan.source + ": layers " + std::to_string(next - 1) + " and " +
+            std::to_string(layer) +
+            " are not in order; here stages are consecutive layers");
+    ends.push_back(plan.layers_before + next);
+  }
+  const int layers = plan.layers_before + next + plan.layers_after;
+  if (layers != profile.num_layers())
+    return bad_configuration(
+        plan.source + " has " + std::to_string(next) +
+            " layers, the profile of " + profile.model + " " +
+            std::to_string(profile.num_layers() - plan.layers_before -
+                           plan.layers_after),
+        "import the layer times of the plan's model; for a block that is "
+        "listed once, say --blocks N");
+  ends.back() = profile.num_layers();
+  return ends;
+}
+
+int most_replicas(const PublishedPlan& plan) {
+  int most = 1;
+  for (const PublishedStage& stage : plan.stages)
+    most = std::max(most, stage.replicas);
+  return most;
+}
+
+// What a stage sends for one microbatch of a replica, at most; with one stage,
+// the piece of the gradients that replicas send each other.
+Bytes largest_message(const PublishedPlan& plan, const Profile& profile) {
+  const auto sizes =
+      sizes_at(profile, std::max(1, plan.microbatch), Outside::Extrapolate);
+  if (plan.stages.size() < 2 || !sizes)
+    return profile.parameter_bytes() / std::int64_t{most_replicas(plan)};
+  Bytes largest;
+  std::size_t end = 0;
+  for (const PublishedStage& stage : plan.stages) {
+    end += stage.layers.size();
+    if (end > 0 && end < sizes->size())
+      largest = std::max(largest, (*sizes)[end - 1].output);
+  }
+  return largest;
+}
+
+struct BatchSizes {
+  int minibatch = 1;
+  int microbatch = 1;  // of all replicas together where they split it
+};
+
+// A source counts the samples of one replica. Replicas that split a microbatch
+// here have one together.
+Result<BatchSizes> batch_sizes(const PublishedPlan& plan,
+                               const Profile& profile, int minibatch) {
+  BatchSizes sizes;
+  const int replicas = most_replicas(plan);
+  const int profiled = profile.sizes.begin()->first;
+  sizes.minibatch = plan.minibatch > 0 ? plan.minibatch : minibatch;
+  if (plan.microbatch > 0)
+    sizes.microbatch = plan.microbatch * (plan.rotates ? 1 : replicas);
+  else if (plan.microbatches > 0 && sizes.minibatch > 0)
+    sizes.microbatch = sizes.minibatch / plan.microbatches;
+  else
+    sizes.microbatch = profiled * (plan.rotates ? 1 : replicas);
+  if (sizes.minibatch == 0)
+    sizes.minibatch = sizes.microbatch * (plan.rotates ? replicas : 1);
+  if (sizes.microbatch < 1 || sizes.minibatch % sizes.microbatch != 0)
+    return bad_configuration(
+        plan.source + ": a minibatch of " + std::to_string(sizes.minibatch) +
+            " samples is not a whole number of microbatches of " +
+            std::to_string(sizes.microbatch) + " (all replicas together)",
+        "give another with --minibatch N where the source has none");
+  return sizes;
+}
+
+bool recomputes(const PublishedStage& stage) {
+  return !stage.recompute.empty() &&
+         std::all_of(stage.recompute.begin(), stage.recompute.end(),
+                     [](bool layer) { return layer; });
+}
+
+Result<Plan> plan_on(const Cluster& cluster, const PublishedPlan& plan,
+                     const Profile& profile, int minibatch,
+                     const std::string& planner) {
+  PIPEWRIGHT_TRY(const std::vector<int> ends, stage_ends(plan, profile));
+  PIPEWRIGHT_TRY(const BatchSizes sizes, batch_sizes(plan, profile, minibatch));
+  Pipeline pipeline;
+  pipeline.microbatch = sizes.microbatch;
+  pipeline.schedule = plan.is_asynchronous       ? "async-1f1b"
+                      : plan.schedule == "gpipe" ? "gpipe"
+                                                 : "1f1b";
+  pipeline.replication =
+      plan.rotates ? Replication::Rotate : Replication::Split;
+  int device = 0;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    PipelineStage stage;
+    stage.end = ends[s];
+    stage.recompute = recomputes(plan.stages[s]);
+    for (int r = 0; r < plan.stages[s].replicas; ++r)
+      stage.devices.push_back(DeviceId(device++));
+    pipeline.stages.push_back(std::move(stage));
+  }
+  if (device > cluster.num_devices())
+    return bad_configuration(plan.source + " needs " + std::to_string(device) +
+                             " devices, the cluster has " +
+                             std::to_string(cluster.num_devices()));
+  Problem problem;
+  problem.profile = &profile;
+  problem.cluster = &cluster;
+  problem.minibatch = sizes.minibatch;
+  problem.method = plan.is_asynchronous ? Method::Stash : Method::Sync;
+  problem.optimizer_words = plan.optimizer_words;
+  return plan_of(pipeline, problem, planner);
+}
+
+// Where the source gives no replicas, every device of the cluster is one.
+Result<PublishedPlan> with_replicas_on(const Cluster& cluster,
+                                       PublishedPlan plan) {
+  const int stages = static_cast<int>(plan.stages.size());
+  for (PublishedStage& stage : plan.stages) {
+    if (stage.replicas > 0) continue;
+    for (int degree : stage.tensor_parallel)
+      if (degree != 1)
+        return bad_configuration(
+            plan.source + " has layers with tensor-parallel degree " +
+            std::to_string(degree) + ", and the source has no times for it");
+    if (cluster.num_devices() % stages != 0)
+      return bad_configuration(plan.source + " has " + std::to_string(stages) +
+                               " stages, and " +
+                               std::to_string(cluster.num_devices()) +
+                               " devices cannot be shared equally");
+    stage.replicas = cluster.num_devices() / stages;
+    stage.tensor_parallel.clear();
+  }
+  return plan;
+}
+
+Result<PublishedRun> devices_only(const Imported& imported) {
+  if (imported.devices.size() != 1 ||
+      imported.devices[0].bandwidth.value() <= 0)
+    return bad_configuration(
+        "the files have no plan, and no devices with links",
+        "import a plan together with the layer times of its model");
+  PIPEWRIGHT_TRY(Cluster cluster,
+                 published_cluster(imported.devices[0], imported.from));
+  return PublishedRun{std::move(cluster), std::nullopt};
+}
+
+}  // namespace
+
+Result<PublishedRun> published_run(const Imported& imported,
+                                   const std::string& cluster, int minibatch) {
+  if (imported.plans.empty()) return devices_only(imported);
+  if (imported.plans.size() > 1)
+    return bad_configuration(std::to_string(imported.plans.size()) +
+                                 " plans: " + imported.plans[0].source + ", " +
+                                 imported.plans[1].source,
+                             "import one plan at a time");
+  if (!imported.profile)
+    return bad_configuration(
+        imported.plans[0].source +
+            " is a plan without its layers: " + imported.no_profile,
+        "import it together with the layer times of its model");
+  const PublishedPlan& plan = imported.plans.front();
+  const Profile& profile = *imported.profile;
+  const bool needs_cluster = std::any_of(
+      plan.stages.begin(), plan.stages.end(),
+      [](const PublishedStage& stage) { return stage.replicas == 0; });
+  if (cluster.empty() && needs_cluster)
+    return bad_configuration(plan.source + " does not say how many devices",
+                             "give the cluster with --on CLUSTER");
+  if (!cluster.empty()) {
+    PIPEWRIGHT_TRY(Cluster given, load_cluster(cluster));
+    PIPEWRIGHT_TRY(const PublishedPlan placed, with_replicas_on(given, plan));
+    PIPEWRIGHT_TRY(Plan ours,
+                   plan_on(given, placed, profile, minibatch, imported.from));
+    return PublishedRun{std::move(given), std::move(ours)};
+  }
+  PIPEWRIGHT_TRY(const auto groups, groups_of(plan, kind_in(profile)));
+  PIPEWRIGHT_TRY(Cluster ran_on,
+                 published_cluster(imported, plan, groups,
+                                   largest_message(plan, profile)));
+  PIPEWRIGHT_TRY(Plan ours,
+                 plan_on(ran_on, plan, profile, minibatch, imported.from));
+  return PublishedRun{std::move(ran_on), std::move(ours)};
+}
+
+}  // namespace pipewright::cli
