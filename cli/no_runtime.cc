@@ -62,8 +62,6 @@ Result<Profile> measure_profile(const Model&, std::span<const int>, int,
 
 Result<InProcessChannelCosts> measure_channel() { return no_training(); }
 
-Result<int> words_kept_by(const OptimizerChoice&) { return no_training(); }
-
 Result<LearningRate> learning_rate(const std::string&, double, std::int64_t) {
   return no_training();
 }

@@ -29,9 +29,6 @@ std::string libtorch();
 std::string mpi();
 std::string mpi_threads();  // "MPI_THREAD_MULTIPLE"
 
-// State per weight that the optimizer keeps.
-Result<int> words_kept_by(const OptimizerChoice& choice);
-
 // Each fails with BadConfiguration without the runtime.
 Result<Profile> measure_profile(const Model& model,
                                 std::span<const int> microbatches, int workers,

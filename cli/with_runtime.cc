@@ -29,10 +29,6 @@ Result<InProcessChannelCosts> measure_channel() {
                                reduction_rate(Seconds(0.05))};
 }
 
-Result<int> words_kept_by(const OptimizerChoice& choice) {
-  return words_of(choice);
-}
-
 Result<LearningRate> learning_rate(const std::string& text, double rate,
                                    std::int64_t warm_up) {
   return parse_learning_rate(text, rate, warm_up);

@@ -7,7 +7,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/base/units_text.h"
 #include "pipewright/estimate/estimator.h"
-#include "pipewright/plan/memory/optimizer_words.h"
+#include "pipewright/plan/optimizer_choice.h"
 
 namespace pipewright::cli {
 namespace {
@@ -22,9 +22,11 @@ Error usage(std::string message, std::string hint) {
 
 Result<int> optimizer_words(const std::string& name) {
   const std::vector<std::string> names = {"sgd", "momentum", "adam"};
-  if (name == names[0]) return kSgdWords;
-  if (name == names[1]) return kMomentumWords;
-  if (name == names[2]) return kAdamWords;
+  OptimizerChoice choice;
+  if (name == names[0]) choice.momentum = 0;
+  if (name == names[2]) choice.name = name;
+  if (std::find(names.begin(), names.end(), name) != names.end())
+    return memory_of(choice)->words;
   return bad_configuration("unknown optimizer \"" + name + "\"",
                            suggestion(name, names));
 }

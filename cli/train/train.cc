@@ -7,13 +7,13 @@
 #include "cli/command.h"
 #include "cli/runtime_link.h"
 #include "cli/train/prediction.h"
-#include "cli/train/run_memory.h"
 #include "cli/train/train_method.h"
 #include "cli/train/train_progress.h"
 #include "cli/train/train_ranks.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/this_machine.h"
+#include "pipewright/plan/memory/run_memory.h"
 
 namespace pipewright::cli {
 namespace {
@@ -82,8 +82,9 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
 // From the plan file, or planned here.
 Result<Plan> plan_for(const TrainOptions& options) {
   if (options.plan.empty() && !options.method.model.empty()) {
-    PIPEWRIGHT_TRY(const int words, words_kept_by(options.request.optimizer));
-    return planned_here(options.method, words);
+    PIPEWRIGHT_TRY(const OptimizerMemory memory,
+                   memory_of(options.request.optimizer));
+    return planned_here(options.method, memory.words);
   }
   if (options.plan.empty())
     return Error{ErrorCode::Usage,
@@ -120,12 +121,16 @@ Result<Timeline> predicted(const TrainOptions& options, const Model& model) {
   const TrainRequest& request = options.request;
   PIPEWRIGHT_TRY(const Profile profile, profile_of_layers(options, model));
   PIPEWRIGHT_TRY(const InProcessChannelCosts channel, measure_channel());
-  PIPEWRIGHT_TRY(const int words, words_kept_by(request.optimizer));
-  PIPEWRIGHT_TRY(const Program program,
-                 with_run_memory(request, model, profile, words));
+  PIPEWRIGHT_TRY(const OptimizerMemory optimizer, memory_of(request.optimizer));
+  const StepMemory step{optimizer, request.max_norm > 0};
+  PIPEWRIGHT_TRY(
+      const Program program,
+      with_run_memory(request.program, request.plan, model, profile, step));
   PIPEWRIGHT_TRY(Timeline timeline,
                  predicted_timeline(program, profile, channel));
-  add_step_memory(request, model, program, timeline);
+  for (std::size_t w = 0; w < timeline.workers.size(); ++w)
+    timeline.workers[w].peak = peak_with_steps(program, model, WorkerId(w),
+                                               step, timeline.workers[w].peak);
   return timeline;
 }
 

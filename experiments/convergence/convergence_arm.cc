@@ -36,7 +36,8 @@ Result<Plan> plan_of(const Task& task, Method method, int stages, int workers) {
   plan.method = method;
   plan.minibatch = task.recipe.minibatch;
   plan.microbatch = task.recipe.microbatch;
-  PIPEWRIGHT_TRY(plan.optimizer_words, words_of(task.optimizer));
+  PIPEWRIGHT_TRY(const OptimizerMemory memory, memory_of(task.optimizer));
+  plan.optimizer_words = memory.words;
   PIPEWRIGHT_TRY(plan.schedule,
                  async_deep_schedule(cut.stages_of, task.microbatches()));
   int layer = 0;

@@ -8,8 +8,8 @@
 
 #include "pipewright/base/result.h"
 #include "pipewright/model/model.h"
+#include "pipewright/plan/optimizer_choice.h"
 #include "pipewright/runtime/data/dataset.h"
-#include "pipewright/runtime/optimizers/optimizer_choice.h"
 
 namespace pipewright {
 

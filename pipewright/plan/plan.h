@@ -43,7 +43,7 @@ struct Plan {
   std::vector<Stage> stages;      // in pipeline order
   std::string schedule_name;      // "1f1b"; "" when written by hand
   Schedule schedule;              // over the workers above
-  int optimizer_words = 1;        // state per weight: optimizer_words.h
+  int optimizer_words = 1;        // state per weight: optimizer_choice.h
 
   int num_microbatches() const { return minibatch / microbatch; }
   int num_stages() const { return static_cast<int>(stages.size()); }

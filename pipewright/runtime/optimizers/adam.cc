@@ -7,7 +7,6 @@
 
 #include <cmath>
 
-#include "pipewright/plan/memory/optimizer_words.h"
 #include "pipewright/runtime/optimizers/optimizer.h"
 
 namespace pipewright {
@@ -17,7 +16,7 @@ class Adam final : public Optimizer {
  public:
   explicit Adam(const AdamSettings& settings) : settings_(settings) {}
 
-  int words() const override { return kAdamWords; }
+  int words() const override { return 2; }
 
   void update(at::Tensor& weights, const at::Tensor& gradient, Tensors& state,
               double rate, std::int64_t step) const override {

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "pipewright/base/result.h"
-#include "pipewright/runtime/optimizers/optimizer_choice.h"
+#include "pipewright/plan/optimizer_choice.h"
 #include "pipewright/runtime/tensors.h"
 
 namespace pipewright {
@@ -41,8 +41,7 @@ struct AdamSettings {
 };
 std::shared_ptr<const Optimizer> adam(const AdamSettings& settings);
 
-// By name on the command line. Fails with BadConfiguration: unknown name, a
-// figure out of range, Nesterov without momentum.
+// By name on the command line. Fails as memory_of() does.
 Result<std::shared_ptr<const Optimizer>> make_optimizer(
     const OptimizerChoice& choice);
 

@@ -2,7 +2,6 @@
 //   g <- gradient + decay * w;  b <- momentum * b + g;  w <- w - rate * b
 // and with Nesterov's look-ahead w <- w - rate * (g + momentum * b).
 
-#include "pipewright/plan/memory/optimizer_words.h"
 #include "pipewright/runtime/optimizers/optimizer.h"
 
 namespace pipewright {
@@ -12,9 +11,7 @@ class Sgd final : public Optimizer {
  public:
   explicit Sgd(const SgdSettings& settings) : settings_(settings) {}
 
-  int words() const override {
-    return settings_.momentum != 0 ? kMomentumWords : kSgdWords;
-  }
+  int words() const override { return settings_.momentum != 0 ? 1 : 0; }
 
   void update(at::Tensor& weights, const at::Tensor& gradient, Tensors& state,
               double rate, std::int64_t) const override {

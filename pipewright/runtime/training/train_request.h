@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <string>
 
+#include "pipewright/plan/optimizer_choice.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/plan/program/program.h"
-#include "pipewright/runtime/optimizers/optimizer_choice.h"
 #include "pipewright/runtime/training/learning_rate.h"
 
 namespace pipewright {

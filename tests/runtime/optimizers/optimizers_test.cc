@@ -5,6 +5,7 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
+#include "pipewright/runtime/execution/tensor_heap.h"
 #include "pipewright/runtime/optimizers/optimizer.h"
 #include "pipewright/runtime/training/training.h"
 
@@ -101,6 +102,37 @@ TEST_CASE("what cannot be is refused") {
   choice = {};
   choice.weight_decay = std::nan("");
   CHECK(!make_optimizer(choice).ok());
+}
+
+TEST_CASE("an optimizer takes the memory that its choice says") {
+  TensorHeap heap;
+  heap.serve_this_thread();
+  for (const std::string name : {"sgd", "adam", "adamw"})
+    for (const double momentum : {0.0, 0.9})
+      for (const bool nesterov : {false, true})
+        for (const double decay : {0.0, 0.02}) {
+          OptimizerChoice choice;
+          choice.name = name;
+          choice.momentum = momentum;
+          choice.nesterov = nesterov;
+          choice.weight_decay = decay;
+          const Result<OptimizerMemory> memory = memory_of(choice);
+          CHECK(memory.ok() == make_optimizer(choice).ok());
+          if (!memory) continue;
+          CAPTURE(to_text(choice));
+          const auto optimizer = make_optimizer(choice).value();
+          CHECK(optimizer->words() == memory->words);
+          at::Tensor weights = at::ones({64, 64});
+          const at::Tensor gradient = at::ones({64, 64});
+          Tensors state;
+          for (int i = 0; i < memory->words; ++i)
+            state.push_back(at::zeros({64, 64}));
+          const PassingMemory passing;
+          optimizer->update(weights, gradient, state, 0.1, 0);
+          CHECK(passing.taken().value() ==
+                memory->temporaries *
+                    static_cast<std::int64_t>(weights.nbytes()));
+        }
 }
 
 }  // namespace

@@ -1,0 +1,42 @@
+// An optimizer and its settings as a person chooses them, and the memory that
+// it takes. The runtime has the optimizers themselves (runtime/optimizers).
+
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "pipewright/base/result.h"
+
+namespace pipewright {
+
+struct OptimizerChoice {
+  std::string name = "sgd";  // sgd, adam, adamw
+  double momentum = 0.9;     // sgd
+  bool nesterov = false;     // sgd
+  double beta1 = 0.9;        // adam, adamw
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  std::optional<double> weight_decay;  // 0.01 for adamw, else 0
+
+  bool operator==(const OptimizerChoice&) const = default;
+};
+
+// "sgd momentum=0.9", as a checkpoint remembers it.
+std::string to_text(const OptimizerChoice& choice);
+
+double weight_decay(const OptimizerChoice& choice);
+
+// What a step takes beside weights and gradients, in tensors of a parameter's
+// size.
+struct OptimizerMemory {
+  int words = 0;        // state: kept from step to step
+  int temporaries = 0;  // at once, while a parameter is updated
+  bool operator==(const OptimizerMemory&) const = default;
+};
+
+// Fails with BadConfiguration: unknown name, a figure out of range, Nesterov
+// without momentum.
+Result<OptimizerMemory> memory_of(const OptimizerChoice& choice);
+
+}  // namespace pipewright
