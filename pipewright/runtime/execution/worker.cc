@@ -7,8 +7,6 @@
 #include <cmath>
 #include <utility>
 
-#include "pipewright/plan/program/action_cursor.h"
-
 namespace pipewright {
 namespace {
 
@@ -79,6 +77,7 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
   const auto now = [&] {
     return Seconds(std::chrono::duration<double>(Clock::now() - start).count());
   };
+  bool is_joined = false;  // the action before it, with it: all is there
   for (ActionCursor cursor(program_, id_, program_.repetitions(minibatches));
        !cursor.at_end(); cursor.advance()) {
     const Action action = cursor.action();
@@ -86,7 +85,9 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
     current_ = action;
     current_layer_ = LayerId();
     channel.before(action, absolute(action.microbatch));
-    if (is_compute(action.kind)) wait_for_reads(action, code);
+    if (is_compute(action.kind) && !is_joined) wait_for_reads(action, code);
+    is_joined = action.joined;
+    if (is_joined) wait_for_next(cursor);
     wait_for_reductions(action, code);
     if (action.stage.is_none()) {
       execute(action, code);
@@ -156,6 +157,12 @@ void Worker::wait_for_reads(const Action& action, const ActionCode& code) {
     weights_.install(arrival.group, version, message_);
     message_.clear();
   }
+}
+
+// Joined actions start when both can.
+void Worker::wait_for_next(ActionCursor cursor) {
+  cursor.advance();
+  wait_for_reads(cursor.action(), code_.at(cursor.position()));
 }
 
 void Worker::wait_for_reductions(const Action& action, const ActionCode& code) {

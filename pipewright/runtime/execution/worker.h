@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "pipewright/plan/program/action_cursor.h"
 #include "pipewright/plan/program/program.h"
 #include "pipewright/runtime/channels/channel.h"
 #include "pipewright/runtime/execution/gradient_sums.h"
@@ -84,6 +85,7 @@ class Worker {
  private:
   void execute(const Action& action, const ActionCode& code);
   void wait_for_reads(const Action& action, const ActionCode& code);
+  void wait_for_next(ActionCursor cursor);
   void wait_for_reductions(const Action& action, const ActionCode& code);
   const Tensors* own_gradients(LayerId layer, std::int32_t microbatch) const {
     return gradients_.find(layer, minibatch(microbatch));

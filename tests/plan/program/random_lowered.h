@@ -3,7 +3,9 @@
 
 #pragma once
 
+#include <optional>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,28 @@ struct LoweredPlan {
   Profile profile;
   Program program;
 };
+
+// Some neighbours joined, if that is a schedule still. Where steps follow
+// gradients at once, the action after a gradient may read what they make.
+inline Schedule with_random_pairs(const Schedule& schedule,
+                                  std::mt19937& random) {
+  Schedule::Sections sections = schedule.sections();
+  const auto may_step = [&](const ComputeAction& action) {
+    return schedule.is_asynchronous() &&
+           (action.kind == ComputeKind::Backward ||
+            action.kind == ComputeKind::BackwardWeight);
+  };
+  for (Orders* orders :
+       {&sections.prologue, &sections.body, &sections.epilogue})
+    for (auto& order : *orders)
+      for (std::size_t i = 0; i + 1 < order.size(); ++i)
+        if (random() % 6 == 0 && !order[i].joined && !order[i + 1].joined &&
+            !may_step(order[i]) && (i == 0 || !order[i - 1].joined))
+          order[i].joined = true;
+  auto made = Schedule::create(schedule.num_stages(),
+                               schedule.num_microbatches(), sections);
+  return made ? *std::move(made) : schedule;
+}
 
 class RandomLowered {
  public:
@@ -51,7 +75,8 @@ class RandomLowered {
       schedule = with_replicas(*schedule, replicas, replication);
       if (!schedule) return std::nullopt;
     }
-    const Schedule chosen = one_in(2) ? joined(*schedule) : *schedule;
+    const Schedule chosen =
+        one_in(2) ? with_random_pairs(*schedule, random_) : *schedule;
     Method method = Method::Sync;
     if (chosen.is_asynchronous())
       method = kMethods[1 + random_() % (kMethods.size() - 1)];
@@ -65,27 +90,6 @@ class RandomLowered {
     if (!program) return std::nullopt;
     made.program = *std::move(program);
     return made;
-  }
-
-  // Some neighbours joined, if that is a schedule still. Where steps follow
-  // gradients at once, the action after a gradient may read what they make.
-  Schedule joined(const Schedule& schedule) {
-    Schedule::Sections sections = schedule.sections();
-    const auto may_step = [&](const ComputeAction& action) {
-      return schedule.is_asynchronous() &&
-             (action.kind == ComputeKind::Backward ||
-              action.kind == ComputeKind::BackwardWeight);
-    };
-    for (Orders* orders :
-         {&sections.prologue, &sections.body, &sections.epilogue})
-      for (auto& order : *orders)
-        for (std::size_t i = 0; i + 1 < order.size(); ++i)
-          if (one_in(6) && !order[i].joined && !order[i + 1].joined &&
-              !may_step(order[i]) && (i == 0 || !order[i - 1].joined))
-            order[i].joined = true;
-    auto made = Schedule::create(schedule.num_stages(),
-                                 schedule.num_microbatches(), sections);
-    return made ? *std::move(made) : schedule;
   }
 
   // Skip connections, weights that layers share, layers without any.
