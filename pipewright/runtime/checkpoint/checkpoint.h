@@ -16,7 +16,8 @@
 #include <vector>
 
 #include "pipewright/base/result.h"
-#include "pipewright/runtime/execution/executor.h"
+#include "pipewright/model/model.h"
+#include "pipewright/runtime/execution/training_state.h"
 
 namespace pipewright {
 

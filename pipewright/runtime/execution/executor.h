@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "pipewright/base/result.h"
+#include "pipewright/runtime/execution/training_state.h"
 #include "pipewright/runtime/training/score.h"
 #include "pipewright/runtime/training/training.h"
 #include "pipewright/timeline/timeline.h"
@@ -39,16 +40,6 @@ struct Executed {
   // Measured: spans, duration, busy time; the peak of a worker's memory, by
   // its allocator, in one sum.
   Timeline timeline;
-};
-
-// All that training goes on from, under whatever program.
-struct TrainingState {
-  std::int64_t minibatches = 0;     // done
-  Tensors parameters;               // by ParameterId
-  std::vector<Tensors> statistics;  // by LayerId
-  // By ParameterId: none before the first step.
-  std::vector<Tensors> optimizer;
-  Tensors velocity;  // undefined where weights are not corrected
 };
 
 class Executor {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "pipewright/runtime/channels/transport.h"
-#include "pipewright/runtime/execution/executor.h"
 #include "pipewright/runtime/execution/network.h"
+#include "pipewright/runtime/execution/training_state.h"
 
 namespace pipewright {
 
