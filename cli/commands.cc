@@ -43,7 +43,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : static_cast<int>(ErrorCode::Usage);
   } catch (const std::exception& e) {
-    say(std::string("pipewright: this is a bug of ours: ") + e.what());
+    say(std::string("pipewright: internal error: ") + e.what());
     return static_cast<int>(ErrorCode::Bug);
   }
 }

@@ -64,7 +64,7 @@ Result<void> check_numbers(const Plan& plan) {
   if (plan.microbatch < 1 || plan.minibatch < 1 ||
       plan.minibatch % plan.microbatch != 0)
     return malformed("a minibatch of " + std::to_string(plan.minibatch) +
-                         " samples is no whole number of microbatches of " +
+                         " samples is not a multiple of the microbatch of " +
                          std::to_string(plan.microbatch),
                      "plan");
   const Schedule& schedule = plan.schedule;

@@ -55,7 +55,7 @@ struct Plan {
 std::vector<Stage> stages_of_cuts(const std::vector<int>& cuts, int num_layers);
 
 // Fails with MalformedInput, naming the stage and the layer, unless every layer
-// has one forward and one backward stage, layers feed only stages at or behind
+// has one forward and one backward stage, layers feed only stages at or after
 // their own, workers exist and the schedule is for these stages and workers.
 Result<void> check_plan(const Plan& plan, const Profile& profile);
 

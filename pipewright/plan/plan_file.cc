@@ -18,7 +18,7 @@
 namespace pipewright {
 namespace {
 
-constexpr int kMostPlanned = 1 << 20;
+constexpr int kMaxLayersNamed = 1 << 20;
 
 std::string layers_text(const std::vector<LayerId>& layers) {
   std::vector<std::string> runs;
@@ -47,15 +47,15 @@ std::vector<LayerId> read_layers(const JsonCursor& cursor, std::int64_t& left) {
                           ? first
                           : parse_integer(run.substr(dash + 1));
     if (!first || !last || *first < 0 || *last < *first ||
-        *last >= kMostPlanned) {
-      cursor.fail("\"" + std::string(run) + "\" is no run of layers",
+        *last >= kMaxLayersNamed) {
+      cursor.fail("\"" + std::string(run) + "\" is not a range of layers",
                   "write it like \"0-12,15\"");
       return layers;
     }
     left -= *last - *first + 1;
     if (left < 0) {
-      cursor.fail("the stages name more than " + std::to_string(kMostPlanned) +
-                  " layers");
+      cursor.fail("the stages name more than " +
+                  std::to_string(kMaxLayersNamed) + " layers");
       return layers;
     }
     for (std::int64_t l = *first; l <= *last; ++l)
@@ -133,7 +133,7 @@ Result<Plan> parse_plan(std::string_view text, const std::string& file) {
   for (const JsonCursor& device : root.at("devices").elements())
     plan.devices.push_back(
         DeviceId(static_cast<std::int32_t>(device.integer(0, 1 << 20))));
-  std::int64_t left = kMostPlanned;
+  std::int64_t left = kMaxLayersNamed;
   for (const JsonCursor& stage : root.at("stages").elements())
     plan.stages.push_back(read_stage(stage, left));
   read_schedule(root.at("schedule"), plan, file);

@@ -1,5 +1,5 @@
 // The fewest devices for which a planner finds a plan, where it finds none for
-// the cluster at hand. Found by planning for larger clusters, so that the hint
+// the given cluster. Found by planning for larger clusters, so that the hint
 // of an error message is known to work.
 
 #pragma once

@@ -111,7 +111,7 @@ class Lowering {
   // Transfers of weights: (group, reader) -> index; after the others.
   std::map<std::pair<WeightGroupId, WorkerId>, TransferId> weight_transfer_;
   std::map<ReadSet, ReadSetId> read_sets_;
-  ReadSet read_;  // of the action at hand: one list's room serves them all
+  ReadSet read_;  // of the current action; one list, used again for each
   Channels channels_;
   FlatProgram flat_;
 };
@@ -213,7 +213,7 @@ void Lowering::add_sends(WorkerId worker, int k) {
   if (starts_backward(action.kind)) send(traffic.backward_sends);
 }
 
-// The first action behind `after` that reads `version` of what `stage` owns.
+// The first action after `after` that reads `version` of what `stage` owns.
 int Lowering::first_reader(const WorkerOrder& worker, StageId stage, int after,
                            std::int32_t version) const {
   for (int k = after + 1; k < worker.size(); ++k) {

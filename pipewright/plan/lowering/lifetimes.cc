@@ -250,7 +250,7 @@ class Writing {
   Liveness liveness_;
   std::vector<std::vector<Action>>& actions_;
   Passages result_;
-  // Of the worker at hand: its life sets, and where the actions of microbatch m
+  // Of the current worker: its life sets, and where the actions of microbatch m
   // are.
   struct Known {
     ActionKind kind;

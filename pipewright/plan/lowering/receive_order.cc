@@ -42,8 +42,8 @@ std::vector<Channels::Post> Channels::posts(int window) const {
       }
       posts.push_back(post);
     }
-    // Never behind a later message: one posted before its use at k stands
-    // before one posted behind k.
+    // Never after a later message: one posted before its use at k stands
+    // before one posted after k.
     const auto rank = [](const Post& p) {
       return 2 * p.position + (p.before_use ? 0 : 1);
     };

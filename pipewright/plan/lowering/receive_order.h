@@ -20,16 +20,16 @@ class Channels {
   void sent(const Transfer& transfer, const Action& send);
   // Compute action `k` of the receiver uses this message; the first one counts.
   void used(TransferId transfer, std::int32_t microbatch, int k);
-  // Weights of `version` may land behind compute action `k` of the receiver.
+  // Weights of `version` may land after compute action `k` of the receiver.
   void land_after(TransferId transfer, std::int32_t version, int k);
 
   struct Post {
     WorkerId worker;
     int position;     // of a compute action of the worker
-    bool before_use;  // before that action, rather than behind it
+    bool before_use;  // before that action, rather than after it
     Action action;
   };
-  // Message n of a channel is posted behind the action that used message
+  // Message n of a channel is posted after the action that used message
   // n - window, but before its own use, and not before message n - 1.
   std::vector<Post> posts(int window) const;
 

@@ -41,7 +41,7 @@ struct StageTraffic {
   std::set<StageId> forward_local, kept_local, backward_local;
 };
 
-// Which actions of its own worker an action comes behind. Backward stands for
+// Which actions of its own worker an action comes after. Backward stands for
 // the half of it that passes gradients on, B or I.
 void add_local_reads(const StageTraffic& traffic, const ComputeAction& action,
                      bool recompute, std::vector<LocalRead>& reads);

@@ -8,7 +8,7 @@
 namespace pipewright {
 namespace {
 
-constexpr std::size_t kMostShown = 8;
+constexpr std::size_t kMaxShown = 8;
 
 // The first, the last, and dots between where there are many.
 std::string list_text(const std::vector<double>& values) {
@@ -17,7 +17,7 @@ std::string list_text(const std::vector<double>& values) {
     return to_text(values.front());
   std::vector<std::string> shown;
   for (std::size_t i = 0; i < values.size(); ++i)
-    if (values.size() <= kMostShown || i < 3 || i + 2 >= values.size())
+    if (values.size() <= kMaxShown || i < 3 || i + 2 >= values.size())
       shown.push_back(to_text(values[i]));
     else if (i == 3)
       shown.push_back("...");
@@ -52,8 +52,7 @@ std::string staleness_text(const std::vector<StageDelay>& stages) {
     stale = stale || stage.forward != 0 || stage.backward != 0;
   }
   if (!stale) return "";
-  return "weights behind by stage: " + list_text(forward) +
-         " steps, backward " +
+  return "staleness by stage: " + list_text(forward) + " steps, backward " +
          (backward == forward ? "the same" : list_text(backward)) +
          (corrected ? ", corrected" : "");
 }

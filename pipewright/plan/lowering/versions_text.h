@@ -14,7 +14,7 @@ namespace pipewright {
 // apart, as if they did not.
 std::vector<StageDelay> staleness_of(const Plan& plan);
 
-// "weights behind by stage: 1.5 1 0.5 0 steps, backward 0, corrected"; nothing
+// "staleness by stage: 1.5 1 0.5 0 steps, backward 0, corrected"; nothing
 // where none are.
 std::string staleness_text(const std::vector<StageDelay>& stages);
 

@@ -28,7 +28,7 @@ struct WorkerOrder {
   std::vector<Gap> gaps;
 
   int size() const { return static_cast<int>(order.size()); }
-  // A joined pair is one piece: gaps lie before and behind it only.
+  // A joined pair is one piece: gaps lie before and after it only.
   Gap& after(int k) {
     if (k >= 0 && order[static_cast<std::size_t>(k)].joined) ++k;
     return gaps[static_cast<std::size_t>(k + 1)];

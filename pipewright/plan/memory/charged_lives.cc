@@ -102,7 +102,7 @@ class Charging {
         kind(maker, end) == ActionKind::Forward)
       return;
     reader.at_maker.insert({id, value});
-    // Both have to let go of it, and the reader's W may be late.
+    // Both have to free it, and the reader's W may be late.
     const std::size_t read = end_of(reader, value);
     if (kind(maker, end) != ActionKind::BackwardInput || read == kNowhere ||
         kind(reader, read) != ActionKind::BackwardWeight)

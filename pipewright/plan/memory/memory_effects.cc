@@ -341,9 +341,9 @@ class MemoryEffects {
   LayerWalk walk_;
   const std::set<std::pair<TransferId, Value>>* at_maker_ = nullptr;
 
-  // Of the passage at hand, by value; of I's gradients, by stage.
+  // Of the current passage, by value; of I's gradients, by stage.
   std::vector<Bytes> own_, buffered_, waiting_;
-  Bytes net_;  // of the action at hand: what stays more than it found
+  Bytes net_;  // of the current action: what stays more than it found
   std::vector<StageId> reader_;         // by transfer: the first stage
   std::vector<std::size_t> last_read_;  // by transfer: the action
 

@@ -29,7 +29,7 @@ Result<Program> with_run_memory(Program program, const Plan& plan,
                                 const StepMemory& step);
 
 // A worker's simulated peak, or what it holds at a step if that is more: sums
-// over replicas, and what the optimizer makes in passing.
+// over replicas, and the optimizer's temporary memory.
 MemoryUse peak_with_steps(const Program& program, const Model& model,
                           WorkerId worker, const StepMemory& step,
                           const MemoryUse& simulated);

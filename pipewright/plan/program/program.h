@@ -215,7 +215,7 @@ struct HeldWeights {
   auto operator<=>(const HeldWeights&) const = default;
 };
 
-// How far a stage's reads lie behind the step that uses them, in steps,
+// How far a stage's reads are older than the step that uses them, in steps,
 // averaged over the microbatches of the body. Learning-rate rescheduling
 // divides by `forward`; where `corrected`, backward reads its version
 // extrapolated back by forward - backward steps, and a recomputation by

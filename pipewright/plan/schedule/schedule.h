@@ -55,7 +55,7 @@ class Schedule {
   //   - on each worker F precedes B (or I, which precedes W), R stands between,
   //   - a microbatch's backward at a stage is either B or I and W,
   //   - some interleaving of the workers runs every action (no deadlock), where
-  //     F waits for F of the stage before, B and I for the stage behind,
+  //     F waits for F of the stage before, B and I for the stage after,
   //   - nothing waits for a later section or repetition,
   //   - replicas that take turns do so alike in every minibatch, where the
   //     body repeats without a drain.

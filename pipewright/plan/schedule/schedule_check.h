@@ -10,8 +10,8 @@
 
 namespace pipewright {
 
-// The first reason why these orders are no schedule, or nothing. Linear in the
-// number of actions.
+// The first reason why these orders are not a schedule, or nothing. Linear in
+// the number of actions.
 //
 // It suffices to look at a run with one repetition of the body. Call b the
 // minibatch (from the section's base) from which the body takes a microbatch of

@@ -131,9 +131,10 @@ Result<CsvGrid> with_comms(const CsvGrid& compute, const std::string& file) {
     for (const CsvCell& cell : row)
       for (const CsvAction& action : cell) {
         if (action.kind > CsvKind::BackwardWeight)
-          return malformed(to_text(CsvCell{action}) +
-                               " is no computation: transfers are added here",
-                           file);
+          return malformed(
+              to_text(CsvCell{action}) +
+                  " is not a compute action: transfers are added here",
+              file);
         forwards += action.kind == CsvKind::Forward;
       }
   PIPEWRIGHT_TRY(const Schedule schedule, schedule_of(compute, file));

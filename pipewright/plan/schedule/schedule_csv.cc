@@ -13,7 +13,7 @@ constexpr std::array<const char*, 11> kKindNames = {
     "F",      "B",      "I",       "W",       "SEND_F",     "RECV_F",
     "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD"};
 
-constexpr int kLargestNumber = 1'000'000'000;
+constexpr int kMaxNumber = 1'000'000'000;
 
 std::optional<CsvKind> kind_of(std::string_view name) {
   for (std::size_t i = 0; i < kKindNames.size(); ++i)
@@ -23,7 +23,7 @@ std::optional<CsvKind> kind_of(std::string_view name) {
 
 std::optional<int> number_of(std::string_view digits) {
   const auto number = parse_integer(digits);
-  if (!number || *number < 0 || *number > kLargestNumber) return std::nullopt;
+  if (!number || *number < 0 || *number > kMaxNumber) return std::nullopt;
   return static_cast<int>(*number);
 }
 
@@ -122,7 +122,7 @@ Result<CsvGrid> parse_csv(std::string_view text, const std::string& file) {
       auto cell = parse_cell(content);
       if (!cell)
         return malformed(
-            "\"" + std::string(content.substr(0, 60)) + "\" is no action",
+            "\"" + std::string(content.substr(0, 60)) + "\" is not an action",
             file + ":" + std::to_string(line_number) + ", cell " +
                 std::to_string(grid.back().size() + 1),
             "cells read 2F0, 1SEND_F3 or (0F1;1B0)OVERLAP_F_B; an empty one is "

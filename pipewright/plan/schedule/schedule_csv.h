@@ -64,7 +64,7 @@ Result<Schedule> schedule_of(const CsvGrid& grid, const std::string& file);
 Result<CsvGrid> grid_of(const Schedule& schedule);
 
 // A compute-only grid with its transfers, as that library runs it: idle cells
-// dropped, an I followed by its W made one B, a send right behind what it
+// dropped, an I followed by its W made one B, a send right after what it
 // sends, and the receive in the receiver's row as soon as the send is there.
 Result<CsvGrid> with_comms(const CsvGrid& compute, const std::string& file);
 

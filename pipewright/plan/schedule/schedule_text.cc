@@ -124,7 +124,7 @@ class Parser {
                    : name == "minibatches_outside" ? &header.minibatches_outside
                                                    : nullptr;
       if (!field || !number)
-        return fault(word, "\"" + std::string(word) + "\" is no setting",
+        return fault(word, "\"" + std::string(word) + "\" is not a setting",
                      kFirstLine);
       *field = *number;
     }
@@ -160,7 +160,7 @@ class Parser {
       if (!action)
         return fault(
             parts[i],
-            "\"" + std::string(parts[i].substr(0, 40)) + "\" is no action",
+            "\"" + std::string(parts[i].substr(0, 40)) + "\" is not an action",
             "actions read 1F0: stage, one of F B I W R, microbatch");
       action->joined = i + 1 < parts.size();
       order.push_back(*action);

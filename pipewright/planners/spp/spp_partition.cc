@@ -141,7 +141,7 @@ double Partition::load(int stages, int first, int end) const {
 std::vector<PartitionStage> Partition::stages(int stages, int first,
                                               int end) const {
   PIPEWRIGHT_CHECK(load(stages, first, end) < kNoPartition,
-                   "there is no such partition");
+                   "no partition with these numbers exists");
   std::vector<PartitionStage> list;
   int layer = 0;
   for (int k = stages; k > 1; --k) {

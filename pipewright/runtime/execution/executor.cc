@@ -249,7 +249,7 @@ void Executor::collect(int minibatches) {
   minibatches_done_ += minibatches;
 }
 
-// After a loss that is no number, or such a gradient. At a loss gradients of
+// After a loss or a gradient that is not finite. At a loss gradients of
 // that minibatch are incomplete everywhere, so nobody has made its step;
 // whoever had yet to make the one before is a replica of somebody who has. At a
 // gradient stages behind that one may have made it, and no step is everyone's.

@@ -101,7 +101,7 @@ class Executor {
   std::vector<std::unique_ptr<Worker>> workers_;  // those here
   std::unique_ptr<WorkerThreads> threads_;        // from the first run on
   Trained trained_;
-  // By ParameterId, after a loss that is no number: another process has it
+  // By ParameterId, after a loss that is not finite: another process has it
   // newer. Else empty.
   std::vector<bool> stale_;
   std::int64_t minibatches_done_ = 0;

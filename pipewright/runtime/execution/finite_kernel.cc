@@ -6,7 +6,7 @@
 
 namespace pipewright {
 
-// Infinity and what is no number have an exponent of ones alone: one more and
+// Infinity and NaN have an exponent of ones alone: one more and
 // it runs over into the sign.
 PIPEWRIGHT_VECTORS bool all_finite(const float* numbers, std::int64_t count) {
   constexpr std::uint32_t kExponent = 0x7F800000, kOne = 0x00800000;

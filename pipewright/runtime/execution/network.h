@@ -23,7 +23,7 @@ struct Network {
   // the output is a view.
   std::vector<LayerId> storage;
 
-  // Model inputs that a layer keeps travel with its private tensors, behind
+  // Model inputs that a layer keeps travel with its private tensors, after
   // them.
   bool has_private(LayerId layer) const;
 };

@@ -27,7 +27,7 @@ class TensorHeap {
   // What the calling thread allocates from now on comes from this heap.
   void serve_this_thread();
 
-  // What is behind the tensor counts here from now on. Its holders are not
+  // The tensor's storage counts here from now on. Its holders are not
   // using it meanwhile.
   void take_over(const at::Tensor& tensor);
 

@@ -476,7 +476,7 @@ void Worker::backward_weights(const LayerCode& layer, std::int32_t microbatch,
   carried_.assign(both->begin() + 1, both->end());
   Tensors& sums = gradients_.of(layer.id, minibatch(microbatch));
   if (sums.empty()) {
-    // What it makes stays: only adding to it takes memory in passing.
+    // What it makes stays: only adding to it needs temporary memory.
     sums = layer.function->backward_weight(kept_, both->front(), carried_);
   } else {
     const LayerMemory memory(stopwatch_, LayerStopwatch::Part::BackwardWeight,

@@ -28,7 +28,7 @@
 
 namespace pipewright {
 
-// A loss that is no number, or infinite, or such a gradient: training cannot go
+// A loss or a gradient that is NaN or infinite: training cannot go
 // on. Thrown before any stage gets to the step of that minibatch; but of a
 // gradient, where no norm of all is asked for, only before the worker's own.
 class LossIsNotFinite : public std::runtime_error {

@@ -13,7 +13,7 @@
 namespace pipewright {
 namespace {
 
-// FNV-1a: finds mistakes; it is no protection against an attacker.
+// FNV-1a: finds mistakes; it does not protect against an attacker.
 std::uint64_t hash_of(const std::string& text) {
   std::uint64_t hash = 14695981039346656037ULL;
   for (const char c : text)

@@ -38,7 +38,8 @@ class Heartbeat {
   virtual ~Heartbeat() = default;
 
   // This rank is about to end, or has reported why it failed: from now on its
-  // silence is no failure. Without this call the others take its end for one.
+  // silence is not a failure. Without this call the others take its end for
+  // one.
   virtual void finish() = 0;
   // On rank 0: a signal that any rank has received; else this rank's.
   virtual int signal() const = 0;

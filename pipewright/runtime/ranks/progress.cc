@@ -55,7 +55,7 @@ void Progress::end_step(Clock::time_point time) {
 
 void Progress::enter(Phase phase) {
   const std::lock_guard lock(mutex_);
-  // Time between runs, such as a checkpoint's, is no part of a step.
+  // Time between runs, such as a checkpoint's, is not part of a step.
   if (phase == Phase::Between) end_step(Clock::now());
   now_.phase = phase;
   ++now_.count;

@@ -33,7 +33,7 @@ TEST_CASE("cells read back as they were") {
 
 TEST_CASE("errors name line and cell") {
   CHECK(contains(csv_complaint("0F0,0B0\n1F0, 1X0\n"),
-                 "x.csv:2, cell 2: \"1X0\" is no action"));
+                 "x.csv:2, cell 2: \"1X0\" is not an action"));
   for (const char* cell :
        {"F0", "0F", "0F-1", "0SEND_F", "(0F0;1B0", "(0F0)OVERLAP_F_B",
         "(0F0;1B0)OVERLAP", "0F99999999999", "0F0x", "()OVERLAP_F_B"})

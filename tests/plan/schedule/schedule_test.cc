@@ -69,7 +69,7 @@ TEST_CASE("an asynchronous schedule unrolls to a run of any length") {
 
 TEST_CASE("syntax errors say where") {
   CHECK(contains(complaint("schedule v1 stages=1 microbatches=1\n0: 0F0 0X0\n"),
-                 "x.txt:2:8: \"0X0\" is no action"));
+                 "x.txt:2:8: \"0X0\" is not an action"));
   CHECK(contains(complaint("schedule v2 stages=1 microbatches=1\n"),
                  "x.txt:1:10"));
   CHECK(contains(complaint("schedule v1 stages=1 chunks=1\n"), "x.txt:1:22"));
@@ -94,7 +94,7 @@ TEST_CASE("orders that are no schedule are refused, with the grid") {
   CHECK(contains(complaint(one + "0F0 0W0 0I0"), "input gradient"));
   CHECK(contains(complaint(one + "0F0 0B0 0R0"), "its backward comes before"));
   CHECK(contains(complaint(one + "0F0 0B0 0I0"), "either B or I and W"));
-  CHECK(contains(complaint(one + "0F0 0B0+"), "is no action"));
+  CHECK(contains(complaint(one + "0F0 0B0+"), "is not an action"));
   CHECK(contains(complaint(one + "0F0+0B0"), "deadlock"));
   CHECK(contains(complaint("schedule v1 stages=1 microbatches=3\n"
                            "0: 0F0 0F1+0F2+0B0 0B1 0B2"),
