@@ -141,6 +141,9 @@ struct LayerCost {
   bool output_is_view = false;
   // The gradient of the inputs is the gradient of the output: no new tensor.
   bool passes_gradient = false;
+  // Samples of a microbatch depend on each other (batch_norm): its backward is
+  // for the same samples as its forward.
+  bool mixes_samples = false;
 };
 
 }  // namespace pipewright

@@ -150,6 +150,28 @@ Result<void> check_slices(const Plan& plan) {
   return {};
 }
 
+// What a layer that mixes samples keeps is of all samples that its forward saw,
+// so its backward is for these.
+Result<void> check_samples(const Plan& plan, const Profile& profile,
+                           const std::vector<StageId>& forward,
+                           const std::vector<StageId>& backward) {
+  if (plan.replication != Replication::Split) return {};
+  for (std::size_t l = 0; l < forward.size(); ++l) {
+    const std::size_t there = plan.stages[forward[l].index()].workers.size();
+    const std::size_t here = plan.stages[backward[l].index()].workers.size();
+    if (profile.layers[l].mixes_samples && there != here)
+      return malformed(layer_name(profile, LayerId(l)) +
+                           " mixes the samples of a microbatch: its forward "
+                           "has " +
+                           std::to_string(there) + " replicas and its " +
+                           "backward " + std::to_string(here),
+                       stage_name(backward[l].index()),
+                       "give both stages as many replicas, or keep forward and "
+                       "backward of this layer together");
+  }
+  return {};
+}
+
 // A segment's stages are alone on their workers: what one of them recomputes
 // must not take the place of what another one keeps.
 Result<void> check_segments(const Plan& plan) {
@@ -207,12 +229,11 @@ Result<void> check_plan(const Plan& plan, const Profile& profile) {
   if (Result<void> workers = check_workers(plan); !workers) return workers;
   if (Result<void> slices = check_slices(plan); !slices) return slices;
   if (Result<void> segments = check_segments(plan); !segments) return segments;
-  for (auto [layers, direction] : {std::pair{&Stage::forward, "forward"},
-                                   std::pair{&Stage::backward, "backward"}}) {
-    auto stage_of = stage_of_layers(plan, profile, layers, direction);
-    if (!stage_of) return stage_of.error();
-  }
-  return {};
+  auto forward = stage_of_layers(plan, profile, &Stage::forward, "forward");
+  if (!forward) return forward.error();
+  auto backward = stage_of_layers(plan, profile, &Stage::backward, "backward");
+  if (!backward) return backward.error();
+  return check_samples(plan, profile, *forward, *backward);
 }
 
 }  // namespace pipewright

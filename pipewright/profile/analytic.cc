@@ -152,6 +152,7 @@ ProfileLayer profile_layer(const Model& model, LayerId id) {
   row.keeps_output = cost.keeps_output;
   row.output_is_view = cost.output_is_view;
   row.passes_gradient = cost.passes_gradient;
+  row.mixes_samples = cost.mixes_samples;
   row.parameters = layer.parameters;
   return row;
 }

@@ -54,6 +54,7 @@ struct ProfileLayer {
   bool keeps_model_input = false;  // its bytes are part of keeps_private
   bool output_is_view = false;     // shares its first input's storage
   bool passes_gradient = false;    // as in LayerCost
+  bool mixes_samples = false;      // as in LayerCost
   std::vector<ParameterId>
       parameters;  // shared ones in every layer that uses them
 

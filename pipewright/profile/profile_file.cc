@@ -108,6 +108,7 @@ ProfileLayer read_layer(JsonCursor row, Names& layers,
   layer.keeps_model_input = flag(row, "keeps_model_input");
   layer.output_is_view = flag(row, "output_is_view");
   layer.passes_gradient = flag(row, "passes_gradient");
+  layer.mixes_samples = flag(row, "mixes_samples");
   if (JsonCursor used = row.find("parameters"); used.exists())
     for (const JsonCursor& parameter : used.elements())
       if (auto found = parameters.find(parameter, "parameter"))
@@ -226,6 +227,7 @@ Json to_json(const ProfileLayer& layer, const Profile& profile) {
   if (layer.keeps_model_input) json.set("keeps_model_input", true);
   if (layer.output_is_view) json.set("output_is_view", true);
   if (layer.passes_gradient) json.set("passes_gradient", true);
+  if (layer.mixes_samples) json.set("mixes_samples", true);
   if (!layer.parameters.empty()) json.set("parameters", std::move(used));
   return json;
 }

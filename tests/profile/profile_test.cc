@@ -32,6 +32,7 @@ ProfileLayer random_layer(std::mt19937& random, int index, int parameters) {
   layer.keeps_model_input = random_int(random, 0, 1) == 1;
   layer.output_is_view = !layer.inputs.empty() && random_int(random, 0, 4) == 0;
   layer.passes_gradient = random_int(random, 0, 4) == 0;
+  layer.mixes_samples = random_int(random, 0, 4) == 0;
   for (int i = 0; i < random_int(random, 0, 2); ++i)
     layer.parameters.push_back(
         ParameterId(random_int(random, 0, parameters - 1)));

@@ -172,6 +172,7 @@ inline Profile profile_of(const Model& model, int microbatch) {
     row.keeps_output = cost.keeps_output;
     row.output_is_view = cost.output_is_view;
     row.passes_gradient = cost.passes_gradient;
+    row.mixes_samples = cost.mixes_samples;
     row.parameters = layer.parameters;
     profile.layers.push_back(row);
     sizes.push_back({cost.output.at(microbatch), kept, Bytes(0)});

