@@ -7,7 +7,8 @@
 # the word `export`. Names at the top of a module are unique among all of them.
 set(web ${CMAKE_SOURCE_DIR}/web)
 set(modules elements.js units.js palette.js panel.js summary.js timeline_data.js
-    timeline_canvas.js timeline.js memory.js model.js cluster.js main.js)
+    timeline_canvas.js timeline.js memory.js model.js cluster.js curves.js
+    run.js compare.js main.js)
 list(TRANSFORM modules PREPEND ${web}/)
 set(page_text ${CMAKE_CURRENT_BINARY_DIR}/page_text.cc)
 set(join_modules ${CMAKE_SOURCE_DIR}/cmake/join_modules.cmake)

@@ -47,6 +47,7 @@ export function sizeCanvas(canvas, width, height) {
 export function redrawn(element, draw) {
   let width = 0;
   const again = () => {
+    if (width > 0 && !element.isConnected) return document.removeEventListener('themechange', again);
     if (element.clientWidth > 0) draw(width = element.clientWidth);
   };
   new ResizeObserver(() => {

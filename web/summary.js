@@ -13,7 +13,7 @@ function figures(report) {
   const {plan, simulation, bound, memory, cluster} = report;
   const fullest = memory.reduce((best, worker) => (
     worker.peak_bytes / worker.limit_bytes > best.peak_bytes / best.limit_bytes ? worker : best), memory[0]);
-  const sent = cluster.links.reduce((sum, link) => sum + link.bytes_per_step, 0);
+  const sent = cluster.links.reduce((sum, link) => sum + link.bytes_per_step + link.reduced_bytes_per_step, 0);
   return make(
     'div', {class: 'figures'},
     figure('step', 'Step', secondsText(simulation.step_seconds), `${plan.minibatch} samples`),
@@ -26,8 +26,8 @@ function figures(report) {
     figure('sent', 'Sent', bytesText(sent), 'between workers per step'));
 }
 
-function sentences(report) {
-  return make('dl', {class: 'sentences'}, report.summary.map((said) => [
+export function sentencesOf(summary) {
+  return make('dl', {class: 'sentences'}, summary.map((said) => [
     make('dt', {}, said.title), make('dd', {'data-about': said.about}, said.text)]));
 }
 
@@ -45,5 +45,5 @@ function improvements(report) {
 
 export function summaryPanel(report) {
   return panel('summary', 'Summary', '', figures(report),
-               make('div', {class: 'columns'}, sentences(report), improvements(report)));
+               make('div', {class: 'columns'}, sentencesOf(report.summary), improvements(report)));
 }

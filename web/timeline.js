@@ -12,10 +12,14 @@ import {bytesText, niceTicks, percentText, secondsText} from './units.js';
 const AXIS = 22;
 const MANY_WORKERS = 24;
 
-class TimelineView {
-  constructor(timeline, name) {
+// `options.run`: ticks that are shown, if more than the timeline has;
+// `options.marked`: actions that are outlined.
+export class TimelineView {
+  constructor(timeline, name, options = {}) {
     this.timeline = timeline;
-    this.run = Math.round(timeline.duration_seconds / timeline.tick_seconds);
+    this.run = Math.round(options.run || timeline.duration_seconds / timeline.tick_seconds);
+    this.marked = options.marked || [];
+    this.others = [];  // views that zoom and move with this one
     this.from = 0;
     this.to = this.run;
     this.chosen = null;  // {microbatch} or {worker}
@@ -54,6 +58,7 @@ class TimelineView {
     drawRows(context, this.rows, this);
     this.drawReductions(context);
     if (this.showPath) this.drawPath(context);
+    this.drawMarks(context);
     this.overlayContext = sizeCanvas(this.overlay, width, this.height);
     const data = this.box.dataset;
     data.from = this.from;
@@ -119,6 +124,22 @@ class TimelineView {
     }
   }
 
+  drawMarks(context) {
+    context.strokeStyle = themeColour('path');
+    context.lineWidth = 2;
+    for (const mark of this.marked) {
+      const row = this.rowOf(mark.worker);
+      if (!row) continue;
+      for (let i = 0; i < row.kinds.length; ++i) {
+        const same = row.kinds[i] === mark.kind && row.stages[i] === mark.stage &&
+                     (mark.kind === 'S' || row.keys[i] === mark.microbatch);
+        const left = Math.max(GUTTER, this.x(row.starts[i])), right = Math.min(GUTTER + this.width, this.x(row.ends[i]));
+        if (same && right > left) context.strokeRect(left, row.top, right - left, row.height);
+      }
+    }
+    context.lineWidth = 1;
+  }
+
   rowOf(worker, to) {
     return this.rows.find((row) => (to === undefined ? row.type === 'worker' && row.worker === worker
                                                      : row.type === 'link' && row.from === worker && row.to === to));
@@ -155,6 +176,14 @@ class TimelineView {
   }
 
   setRange(from, to) {
+    this.moveTo(from, to);
+    for (const other of this.others) {
+      const scale = this.timeline.tick_seconds / other.timeline.tick_seconds;
+      other.moveTo(from * scale, to * scale);
+    }
+  }
+
+  moveTo(from, to) {
     const least = Math.min(this.run, 40);
     const length = Math.min(this.run, Math.max(least, to - from));
     this.from = Math.min(Math.max(0, from), this.run - length);
@@ -345,7 +374,7 @@ function button(text, title, onclick, pressed) {
   return make('button', {type: 'button', title, onclick, 'aria-pressed': pressed === undefined ? null : String(pressed)}, text);
 }
 
-function toggle(view, text, title, act, state) {
+function toggle(text, title, act, state) {
   const element = button(text, title, () => {
     act();
     element.setAttribute('aria-pressed', String(state()));
@@ -353,20 +382,31 @@ function toggle(view, text, title, act, state) {
   return element;
 }
 
-function toolbar(view) {
-  const hasLinks = view.timeline.links.length > 0;
+// For one view, or for several that move together.
+export function timelineToolbar(views) {
+  for (const view of views) view.others = views.filter((other) => other !== view);
+  const [first] = views;
+  const all = (act) => () => views.forEach(act);
   return make(
     'div', {class: 'toolbar'},
-    button('\u2212', 'Zoom out (-)', () => view.zoom(1 / 1.6)), button('+', 'Zoom in (+)', () => view.zoom(1.6)),
-    button('Fit', 'The whole run (0)', () => view.setRange(0, view.run)),
-    hasLinks ? toggle(view, 'Links', 'Links as rows (L)', () => view.toggleLinks(), () => view.showLinks) : null,
-    toggle(view, 'Critical path', 'The chain that decides the step (C)', () => view.togglePath(), () => view.showPath));
+    button('\u2212', 'Zoom out (-)', () => first.zoom(1 / 1.6)), button('+', 'Zoom in (+)', () => first.zoom(1.6)),
+    button('Fit', 'The whole run (0)', () => first.setRange(0, first.run)),
+    first.timeline.links.length > 0
+      ? toggle('Links', 'Links as rows (L)', all((view) => view.toggleLinks()), () => first.showLinks) : null,
+    first.timeline.critical_path.kinds.length > 0
+      ? toggle('Critical path', 'The chain that decides the step (C)', all((view) => view.togglePath()), () => first.showPath) : null);
 }
 
-function usedKinds(timeline) {
-  const kinds = new Set(timeline.workers.flatMap((worker) => [...new Set(worker.kinds)]));
-  return Object.keys(ACTIONS).filter((kind) => kinds.has(kind)).map((kind) => [
+export function timelineLegend(timeline) {
+  const used = new Set(timeline.workers.flatMap((worker) => [...new Set(worker.kinds)]));
+  const carried = new Set(timeline.links.flatMap((link) => [...new Set(link.kinds)]));
+  const kinds = Object.keys(ACTIONS).filter((kind) => used.has(kind)).map((kind) => [
     kind === '+' ? ACTIONS[kind] : `${kind} ${ACTIONS[kind]}`, `var(--action-${kind === '+' ? 'more' : kind})`]);
+  for (const kind of 'AGK') if (carried.has(kind)) kinds.push([MESSAGES[kind], `var(--action-${kind})`, 'thin']);
+  const reduces = timeline.workers.some((worker) => worker.reductions.starts.length > 0);
+  if (carried.has('V') || reduces)
+    kinds.push([carried.has('V') && reduces ? 'weights, all-reduce' : reduces ? 'all-reduce' : 'weights', 'var(--action-V)', 'thin']);
+  return legend(kinds);
 }
 
 function workersTable(report) {
@@ -390,17 +430,9 @@ function workersTable(report) {
 export function timelinePanel(report) {
   const {timeline} = report;
   const view = new TimelineView(timeline, 'Timeline');
-  const kinds = usedKinds(timeline);
-  if (timeline.links.length > 0) {
-    kinds.push(['activation', 'var(--action-A)', 'thin'], ['gradient', 'var(--action-G)', 'thin']);
-    if (timeline.links.some((link) => link.kinds.includes('K'))) kinds.push(['kept values', 'var(--action-K)', 'thin']);
-  }
-  if (timeline.links.some((link) => link.kinds.includes('V')) || timeline.workers.some((w) => w.reductions.starts.length))
-    kinds.push([timeline.links.some((link) => link.kinds.includes('V')) ? 'weights, all-reduce' : 'all-reduce',
-                'var(--action-V)', 'thin']);
   const section = panel(
     'timeline', 'Timeline', 'click: highlight a microbatch or a worker; drag: move; Ctrl+wheel or double click: zoom',
-    make('div', {class: 'bar-row'}, toolbar(view), legend(kinds)),
+    make('div', {class: 'bar-row'}, timelineToolbar([view]), timelineLegend(timeline)),
     timeline.thinned ? make('p', {class: 'thinned'}, `Thinned out: ${timeline.thinned}.`) : null,
     view.box, make('details', {class: 'workers'}, make('summary', {}, 'Workers as a table'), workersTable(report)));
   section.view = view;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "cli/plan/comparison.h"
 #include "cli/plan/planning.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
@@ -202,8 +203,10 @@ void print_ranked(const std::vector<Candidate>& ranked,
                 << "): " << candidate.refusal << "\n";
 }
 
-void print_json(const std::vector<Candidate>& ranked,
-                const LoadedProblem& loaded) {
+}  // namespace
+
+Json ranking_json(const std::vector<Candidate>& ranked,
+                  const LoadedProblem& loaded) {
   Json rows = Json::array();
   const Candidate* baseline = data_parallel(ranked);
   for (const Candidate& candidate : ranked) {
@@ -219,17 +222,16 @@ void print_json(const std::vector<Candidate>& ranked,
   json.set("why", explanation(synchronous.empty() ? part_of(ranked, true)
                                                   : synchronous));
   json.set("interrupted", Watch::was_interrupted());
-  std::cout << json.to_text();
+  return json;
 }
 
-// By default: all planners with the synchronous method, and the best plan of
-// each asynchronous method.
-Result<std::vector<Candidate>> compared(const CompareOptions& options,
-                                        const LoadedProblem& loaded) {
-  const bool asked = !options.methods.empty();
+Result<std::vector<Candidate>> ranked_plans(
+    const std::vector<std::string>& asked_methods,
+    const LoadedProblem& loaded) {
+  const bool asked = !asked_methods.empty();
   PIPEWRIGHT_TRY(
       const std::vector<Method> methods,
-      parse_methods(asked ? options.methods
+      parse_methods(asked ? asked_methods
                           : std::vector<std::string>{"sync", "stash", "2bw",
                                                      "pipemare"}));
   Watch watch;
@@ -245,15 +247,17 @@ Result<std::vector<Candidate>> compared(const CompareOptions& options,
   return all;
 }
 
+namespace {
+
 void run_compare(const CompareOptions& options, Exit& exit) {
   const auto loaded = load_problem(options.problem);
   if (!loaded) return report(loaded.error(), exit);
-  const auto ranked = compared(options, *loaded);
+  const auto ranked = ranked_plans(options.methods, *loaded);
   if (!ranked) return report(ranked.error(), exit);
   if (Watch::was_interrupted())
     std::cerr << "interrupted: these are the best plans so far\n";
   if (options.output.json)
-    print_json(*ranked, *loaded);
+    std::cout << ranking_json(*ranked, *loaded).to_text();
   else
     print_ranked(*ranked, options);
   if (!ranked->front().planned)

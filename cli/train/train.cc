@@ -14,6 +14,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/this_machine.h"
 #include "pipewright/plan/memory/run_memory.h"
+#include "pipewright/timeline/chrome_trace.h"
 
 namespace pipewright::cli {
 namespace {
@@ -131,6 +132,11 @@ Result<Timeline> predicted(const TrainOptions& options, const Model& model) {
   for (std::size_t w = 0; w < timeline.workers.size(); ++w)
     timeline.workers[w].peak = peak_with_steps(program, model, WorkerId(w),
                                                step, timeline.workers[w].peak);
+  // `report RUN` shows it beside the measured one.
+  if (auto written = write_file(request.run / "predicted.json",
+                                chrome_trace(program, timeline));
+      !written)
+    show_warning(written.error().to_text());
   return timeline;
 }
 

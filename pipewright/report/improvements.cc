@@ -218,7 +218,7 @@ class Trials {
     if (!larger) return;
     if (const auto best = replanned(*larger))
       add("one " + larger->kind_of(DeviceId(cluster.num_devices())).name +
-              " more, planned anew with " + best->plan.planner + ",",
+              " more (planned anew with " + best->plan.planner + ")",
           best->estimate.step);
   }
 

@@ -87,7 +87,8 @@ def check_numbers(browser, data):
     assert figure("step") == seconds_text(simulation["step_seconds"]), figure("step")
     assert figure("bubble") == percent_text(simulation["bubble"]), figure("bubble")
     assert figure("gap") == percent_text(report["bound"]["gap"]), figure("gap")
-    sent = sum(link["bytes_per_step"] for link in report["cluster"]["links"])
+    sent = sum(link["bytes_per_step"] + link["reduced_bytes_per_step"]
+               for link in report["cluster"]["links"])
     assert figure("sent") == bytes_text(sent), figure("sent")
     for said in report["summary"]:
         assert texts(browser, f"dd[data-about={said['about']}]") == [said["text"]]
@@ -259,16 +260,95 @@ def check_hostile(reports, browser):
     check_console(browser)
 
 
+def check_compare(reports, browser, pictures):
+    """The table and the dots of --compare; a click shows a plan, a choice a second."""
+    problem = ["--model", "vgg16", "--cluster", "4xV100@1GB/s", "--minibatch", 64,
+               "--microbatch", "4,8", "--budget", 0.5]
+    reports.run("report", "--compare", *problem, "-o", "compare.html")
+    text = (reports.folder / "compare.html").read_text()
+    begin = text.index('id="report-data">') + len('id="report-data">')
+    data = json.loads(text[begin:text.index("</script>", begin)])
+    rows = data["comparison"]["plans"]
+    browser.resize(1280, 900)
+    show(browser, (reports.folder / "compare.html").as_uri())
+    for row, plan in enumerate(rows):
+        cells = texts(browser, f"#comparison tr[data-row='{row}'] td")
+        if "refused" in plan:
+            assert not cells
+            continue
+        assert cells[0] == plan["planner"] and seconds_text(plan["step_seconds"]) in cells, cells
+        assert bytes_text(plan["memory_bytes"]) in cells, cells
+        others = [each for each in rows if "refused" not in each]
+        front = not any(each["step_seconds"] <= plan["step_seconds"] and
+                        each["memory_bytes"] <= plan["memory_bytes"] and
+                        (each["step_seconds"], each["memory_bytes"]) !=
+                        (plan["step_seconds"], plan["memory_bytes"]) for each in others)
+        assert data["front"][row] == front, plan
+    assert texts(browser, "[data-about=why]") == [data["comparison"]["why"]]
+    first = data["plans"][data["reported"][data["first"]]]
+    assert data["reported"][data["first"]] == 0
+    step = lambda: texts(browser, "[data-figure=step] .value")[0]
+    assert step() == seconds_text(first["simulation"]["step_seconds"])
+    other = max(row for row, report in enumerate(data["reported"]) if report > 0)
+    browser.script(f"document.querySelector(\"#comparison tr[data-row='{other}']\").click()")
+    assert step() == seconds_text(rows[other]["step_seconds"])
+    browser.script("""const beside = document.getElementById('beside');
+        beside.value = arguments[0]; beside.dispatchEvent(new Event('change'));""",
+        str(data["first"]))
+    assert seconds_text(rows[data["first"]]["step_seconds"]) in texts(browser, "#beside-plans td")
+    browser.script("""const choice = document.querySelector('[data-filter=method]');
+        choice.value = 'sync'; choice.dispatchEvent(new Event('change'));""")
+    shown = texts(browser, "#comparison tbody td:nth-child(2)")
+    assert shown and set(shown) == {"sync"}, shown
+    check_layout(browser)
+    check_console(browser)
+    browser.screenshot(pictures / "report-compare.png")
+
+
+def check_run(reports, browser, pictures):
+    """A recorded run: figures, curves, the measured and the predicted step."""
+    folder = pathlib.Path(__file__).parent / "recorded-run"
+    address, data = reports.report("run", folder)
+    run = data["run"]
+    summary = json.loads((folder / "summary.json").read_text())
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    steps = [line for line in lines if "loss" in line]
+    assert run["curves"]["loss"] == [line["loss"] for line in steps]
+    assert len(run["curves"]["evaluations"]) == len(lines) - len(steps)
+    times = sorted(line["step_seconds"] for line in steps)
+    assert run["step_seconds"] == times[len(times) // 2]
+    browser.resize(1280, 900)
+    browser.open(address)
+    browser.wait("document.documentElement.dataset.ready")
+    figure = lambda name: texts(browser, f"[data-figure={name}] .value")[0]
+    assert figure("measured") == seconds_text(run["step_seconds"])
+    assert figure("predicted") == seconds_text(run["predicted_seconds"])
+    assert figure("accuracy") == percent_text(summary["evaluation"]["accuracy"])
+    for said in run["summary"]:
+        assert texts(browser, f"dd[data-about={said['about']}]") == [said["text"]]
+    curves = browser.script("return [...document.querySelectorAll('[data-curve]')]"
+                            ".map((each) => each.dataset.curve)")
+    assert curves == ["loss", "accuracy", "speed", "bubble", "rate"], curves
+    assert len(texts(browser, ".timeline-box")) == 2 and len(run["differences"]) == 8
+    check_layout(browser)
+    check_console(browser)
+    browser.screenshot(pictures / "report-run.png")
+
+
 def check_bad(reports):
     """Bad inputs are errors, and leave no file."""
     for code, arguments in (
             (66, ["missing.json", "--cluster", "2xV100"]),
             (65, ["small.html", "--cluster", "2xV100"]),
             (78, ["small.json", "--cluster", "2xV100"]),
+            (2, ["--cluster", "2xV100"]), (2, ["--compare", "--cluster", "2xV100", "--model", "vgg16"]),
+            (2, ["small.json", "--compare", "--cluster", "2xV100", "--minibatch", "8"]),
+            (66, ["."]),
             (73, ["small.json", "--cluster", "4xV100@1GB/s", "-o", "no/such/folder/x.html"])):
         done = reports.run("report", *arguments, *([] if "-o" in arguments else ["-o", "bad.html"]),
                            code=code)
         assert done.stderr.startswith("pipewright: "), done.stderr
+        assert len(done.stderr) < 2000, done.stderr
         assert not (reports.folder / "bad.html").exists()
 
 
@@ -307,6 +387,8 @@ def main():
         check_small(reports, browser, pictures)
         check_kinds(reports, browser, pictures)
         check_hostile(reports, browser)
+        check_compare(reports, browser, pictures)
+        check_run(reports, browser, pictures)
         check_bad(reports)
         check_huge(reports, browser, pictures)
     print("every panel is drawn, and equals --json")

@@ -1,0 +1,22 @@
+// What `compare` ranks, for the commands that show it in another way.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/plan/planning.h"
+
+namespace pipewright::cli {
+
+// All planners with each of the methods, the fastest plan first. Without
+// methods: sync, and the best plan of each asynchronous method. Fails with
+// BadConfiguration for an unknown method.
+Result<std::vector<Candidate>> ranked_plans(
+    const std::vector<std::string>& methods, const LoadedProblem& loaded);
+
+// As `compare --json` prints it.
+Json ranking_json(const std::vector<Candidate>& ranked,
+                  const LoadedProblem& loaded);
+
+}  // namespace pipewright::cli

@@ -1,0 +1,84 @@
+// A run: what it did in words, its curves, and the measured timeline of its last
+// step above the predicted one.
+
+import {curveChart} from './curves.js';
+import {make, tableOf} from './elements.js';
+import {ACTIONS} from './palette.js';
+import {panel} from './panel.js';
+import {sentencesOf} from './summary.js';
+import {TimelineView, timelineLegend, timelineToolbar} from './timeline.js';
+import {numberText, percentText, secondsText} from './units.js';
+
+const BLUE = '#3d8fc9', ORANGE = '#e69f00', GREEN = '#009e73';
+
+function runCurves({curves}) {
+  const line = (name, colour, key) => ({name, colour, steps: curves.steps, values: curves[key]});
+  const evaluated = (name, key) => ({
+    name, colour: ORANGE, dots: true, steps: curves.evaluations.map((each) => each.step),
+    values: curves.evaluations.map((each) => each[key] ?? null)});
+  const loss = [line('loss', BLUE, 'loss')];
+  if (curves.evaluations.length > 0) loss.push(evaluated('held out', 'loss'));
+  const charts = [curveChart('loss', 'Loss', loss)];
+  if (curves.evaluations.some((each) => each.accuracy !== undefined))
+    charts.push(curveChart('accuracy', 'Accuracy, held out', [evaluated('accuracy', 'accuracy')], percentText));
+  charts.push(curveChart('speed', 'Samples per second', [line('samples per second', GREEN, 'samples_per_second')]),
+              curveChart('bubble', 'Bubble', [line('bubble', GREEN, 'bubble')], percentText),
+              curveChart('rate', 'Learning rate', [line('learning rate', BLUE, 'rate')]));
+  return make('div', {class: 'curve-grid'}, charts);
+}
+
+function differencesTable(differences) {
+  const error = (row) => row.measured_seconds - row.predicted_seconds;
+  return tableOf([
+    {title: 'worker', text: (row) => `${row.worker}`, value: (row) => row.worker},
+    {title: 'action', left: true, text: (row) => `${ACTIONS[row.kind]} of stage ${row.stage}` +
+      (row.kind === 'S' ? '' : `, microbatch ${row.microbatch}`)},
+    {title: 'predicted', text: (row) => secondsText(row.predicted_seconds), value: (row) => row.predicted_seconds},
+    {title: 'measured', text: (row) => secondsText(row.measured_seconds), value: (row) => row.measured_seconds},
+    {title: 'difference', text: (row) => `${error(row) < 0 ? '-' : '+'}${secondsText(Math.abs(error(row)))}`, value: error},
+  ], differences);
+}
+
+// Both on the scale of the longer one; the largest differences are outlined.
+function timelines(run) {
+  const longest = Math.max(run.measured.duration_seconds, run.predicted ? run.predicted.duration_seconds : 0);
+  const marked = (run.differences || []).map((each) => ({...each}));
+  const views = [['Measured', run.measured], ['Predicted', run.predicted]].filter(([, timeline]) => timeline)
+    .map(([name, timeline]) => new TimelineView(timeline, name, {marked, run: longest / timeline.tick_seconds}));
+  const names = run.predicted ? ['Measured', 'Predicted'] : ['Measured'];
+  return panel('steps', run.predicted ? 'The last step: measured and predicted' : 'The last step, measured',
+               run.differences && run.differences.length ? 'outlined: the largest differences' : '',
+               make('div', {class: 'bar-row'}, timelineToolbar(views), timelineLegend(run.measured)),
+               views.map((view, i) => [make('h3', {}, `${names[i]}: ${secondsText(view.timeline.duration_seconds)}`), view.box]),
+               run.differences && run.differences.length ? make(
+                 'details', {}, make('summary', {}, 'The largest differences as a table'), differencesTable(run.differences)) : null);
+}
+
+function runFigures(run) {
+  const figure = (id, name, value, note) => make(
+    'div', {class: 'figure', 'data-figure': id}, make('div', {class: 'name'}, name),
+    make('div', {class: 'value'}, value), make('div', {class: 'note'}, note));
+  const {curves} = run;
+  const last = (list) => list[list.length - 1];
+  const loss = last(curves.loss), evaluation = last(curves.evaluations);
+  const list = [
+    figure('steps', 'Steps', numberText(last(curves.steps) ?? 0), `${run.minibatch} samples each`),
+    figure('loss', 'Loss', loss === null || loss === undefined ? 'none' : numberText(loss, 4), 'of the last step'),
+    figure('measured', 'Step', run.step_seconds > 0 ? secondsText(run.step_seconds) : 'none', 'measured, median')];
+  if (run.predicted_seconds) list.push(
+    figure('predicted', 'Predicted', secondsText(run.predicted_seconds), 'by the simulator'),
+    figure('error', 'Error', percentText(run.predicted_seconds / run.step_seconds - 1), 'of the measured step'));
+  if (evaluation && evaluation.accuracy !== undefined)
+    list.push(figure('accuracy', 'Accuracy', percentText(evaluation.accuracy), 'held out'));
+  return make('div', {class: 'figures'}, list);
+}
+
+export function runPanels(run) {
+  const {curves} = run;
+  const thinned = curves.num_steps > curves.steps.length
+    ? make('p', {class: 'thinned'}, `Thinned out: ${curves.steps.length} of ${curves.num_steps} steps are drawn.`) : null;
+  return [
+    panel('run', 'The run', run.folder, runFigures(run), sentencesOf(run.summary)),
+    curves.steps.length > 0 ? panel('curves', 'Over the steps', '', thinned, runCurves(run)) : null,
+    run.measured ? timelines(run) : null];
+}
