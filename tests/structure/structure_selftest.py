@@ -32,6 +32,8 @@ class Structure(unittest.TestCase):
             "simulate": "base model cluster profile plan timeline",
             "estimate": "base model cluster profile plan schedules planners "
                         "timeline simulate",
+            "report": "base model cluster profile plan schedules planners "
+                      "timeline simulate estimate",
             "runtime": "base model cluster profile plan timeline",
         }
         for here in structure.SEES:

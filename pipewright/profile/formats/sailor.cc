@@ -95,6 +95,7 @@ Result<TimesFile> parse_times(const SourceFile& file, int degree) {
       Rows rows;
       for (const JsonCursor& layer : numbered_members(layers))
         rows.push_back(row_of(layer));
+      if (rows.empty()) layers.fail("there are no layers");
       if (found == degree) times.at[microbatch] = std::move(rows);
     }
   }
