@@ -67,6 +67,7 @@ export class TimelineView {
     data.path = this.showPath;
     data.highlight = this.chosen === null ? '' : JSON.stringify(this.chosen);
     data.redrawMs = performance.now() - started;
+    this.box.dispatchEvent(new Event('drawn'));
   }
 
   x(tick) {
@@ -164,7 +165,7 @@ export class TimelineView {
         pen = false;
         continue;
       }
-      const y = row.top + row.height / 2;
+      const y = row.top + row.height - 1;  // below the labels
       if (pen) context.lineTo(this.x(path.starts[i]), y);
       else context.moveTo(this.x(path.starts[i]), y);
       context.lineTo(this.x(path.ends[i]), y);
@@ -374,11 +375,10 @@ function button(text, title, onclick, pressed) {
   return make('button', {type: 'button', title, onclick, 'aria-pressed': pressed === undefined ? null : String(pressed)}, text);
 }
 
-function toggle(text, title, act, state) {
-  const element = button(text, title, () => {
-    act();
-    element.setAttribute('aria-pressed', String(state()));
-  }, state());
+// Pressed while `state()` holds, whether a click or a key changed it.
+function toggle(view, text, title, act, state) {
+  const element = button(text, title, act, state());
+  view.box.addEventListener('drawn', () => element.setAttribute('aria-pressed', String(state())));
   return element;
 }
 
@@ -392,9 +392,9 @@ export function timelineToolbar(views) {
     button('\u2212', 'Zoom out (-)', () => first.zoom(1 / 1.6)), button('+', 'Zoom in (+)', () => first.zoom(1.6)),
     button('Fit', 'The whole run (0)', () => first.setRange(0, first.run)),
     first.timeline.links.length > 0
-      ? toggle('Links', 'Links as rows (L)', all((view) => view.toggleLinks()), () => first.showLinks) : null,
+      ? toggle(first, 'Links', 'Links as rows (L)', all((view) => view.toggleLinks()), () => first.showLinks) : null,
     first.timeline.critical_path.kinds.length > 0
-      ? toggle('Critical path', 'The chain that decides the step (C)', all((view) => view.togglePath()), () => first.showPath) : null);
+      ? toggle(first, 'Critical path', 'The chain that decides the step (C)', all((view) => view.togglePath()), () => first.showPath) : null);
 }
 
 export function timelineLegend(timeline) {

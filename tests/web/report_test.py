@@ -157,6 +157,9 @@ def check_timeline(browser, data):
     browser.keys("cl")
     now = timeline_data(browser)
     assert (now["path"], now["links"]) != (path, links) and now["path"] == "true"
+    pressed = browser.script("""return [...document.querySelectorAll('.toolbar [aria-pressed]')]
+        .map((each) => [each.textContent, each.getAttribute('aria-pressed')])""")
+    assert pressed == [["Links", now["links"]], ["Critical path", now["path"]]], pressed
     browser.keys("cl")
 
 
