@@ -206,10 +206,22 @@ def check_small(reports, browser, pictures):
     browser.screenshot(pictures / "report-narrow.png")
     browser.resize(1280, 900)
     browser.pdf(pictures / "report.pdf")
+    check_print(browser)
     check_console(browser)
     simulated = json.loads(reports.run("simulate", plan, "--cluster", "4xV100@1GB/s",
                                        "--json").stdout)
     assert data["plans"][0]["simulation"] == simulated
+
+
+def check_print(browser):
+    """On paper: light, no buttons, tables whole."""
+    browser.protocol("Emulation.setEmulatedMedia", media="print",
+                     features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    found = browser.script("""
+        const style = (selector) => getComputedStyle(document.querySelector(selector));
+        return [style('.toolbar').display, style('.tall-table .scroll').maxHeight, style('.panel').backgroundColor];""")
+    browser.protocol("Emulation.setEmulatedMedia", media="", features=[])
+    assert found == ["none", "none", "rgb(255, 255, 255)"], found
 
 
 def check_kinds(reports, browser, pictures):
