@@ -18,15 +18,20 @@ double seconds_of(const LeastTimes& layer, int samples) {
 
 // By linear programming duality: if kind k has price p[k], and the prices of
 // all devices add up to 1, then no step is shorter than the cost of all layers,
-// each on the kind where it is cheapest.
+// each on the kind where it is cheapest. A forward and its backward may be on
+// different kinds.
 double work_at_prices(const std::vector<KindTimes>& kinds,
                       const std::vector<double>& prices, int samples) {
   double sum = 0;
   for (std::size_t l = 0; l < kinds[0].size(); ++l) {
-    double least = kInfinity;
-    for (std::size_t k = 0; k < kinds.size(); ++k)
-      least = std::min(least, prices[k] * seconds_of(kinds[k][l], samples));
-    sum += least;
+    double forward = kInfinity, backward = kInfinity;
+    for (std::size_t k = 0; k < kinds.size(); ++k) {
+      const LeastTimes& layer = kinds[k][l];
+      forward = std::min(forward, prices[k] * layer.forward * samples);
+      backward = std::min(
+          backward, prices[k] * (layer.backward * samples + layer.update));
+    }
+    sum += forward + backward;
   }
   return sum;
 }
@@ -85,21 +90,22 @@ double layer_bound(const Problem& problem,
 double path_of_microbatch(const Problem& problem, int microbatch) {
   const int smallest = std::max(1, microbatch / problem.cluster->num_devices());
   const auto& layers = problem.profile->layers;
-  std::vector<double> least(layers.size(), kInfinity);
+  std::vector<double> forward(layers.size(), kInfinity);
+  std::vector<double> backward(layers.size(), kInfinity);
   const int kinds = static_cast<int>(problem.cluster->kinds().size());
   for (int k = 0; k < kinds; ++k)
-    visit_least_times(problem, k, smallest, microbatch,
-                      [&](std::size_t l, const LayerTimes& times, int) {
-                        const Seconds both =
-                            times.forward + times.backward_input;
-                        least[l] = std::min(least[l], both.value());
-                      });
+    visit_least_times(
+        problem, k, smallest, microbatch,
+        [&](std::size_t l, const LayerTimes& times, int) {
+          forward[l] = std::min(forward[l], times.forward.value());
+          backward[l] = std::min(backward[l], times.backward_input.value());
+        });
   std::vector<double> path(layers.size(), 0);
   double longest = 0;
   for (std::size_t l = 0; l < layers.size(); ++l) {
     for (LayerId input : layers[l].inputs)
       path[l] = std::max(path[l], path[input.index()]);
-    path[l] += least[l];
+    path[l] += forward[l] + backward[l];
     longest = std::max(longest, path[l]);
   }
   return longest;
