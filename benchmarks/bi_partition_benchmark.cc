@@ -34,9 +34,9 @@ void bi_partition_search(benchmark::State& state) {
     const double layer_wise =
         *BiPartitionSearch(narrow, std::numeric_limits<double>::infinity(),
                            bound)
-             .bottleneck(workers);
+             .bottleneck(workers, workers);
     const BiPartitionSearch search(wide, layer_wise, bound);
-    const auto best = search.best(workers);
+    const auto best = search.best(workers, workers);
     benchmark::DoNotOptimize(best);
     ratio = best ? layer_wise / best->bottleneck : 1;
   }

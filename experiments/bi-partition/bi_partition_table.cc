@@ -1,20 +1,25 @@
 // Bi-Partition against PipeDream's plan and against the best equal cuts under
-// its own cost model, all scored by the same simulator, on profiles measured
-// by PipeDream's authors.
+// its own cost model, with and without replicas of stages, all scored by the
+// same simulator, on every profile that PipeDream's authors published.
+//
+//   bi_partition_table NET
 
 #include <algorithm>
 #include <iostream>
-#include <optional>
+#include <string>
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/planners/bi_partition/bi_partition.h"
+#include "pipewright/planners/choice.h"
 #include "pipewright/planners/planner.h"
 
 namespace pipewright {
 namespace {
+
+constexpr int kBand = 6, kReplicas = 16;
 
 struct Row {
   std::string net, machines;
@@ -22,17 +27,10 @@ struct Row {
   int microbatches = 1;
 };
 
-// What a table remembers of its largest ratio.
-struct Largest {
-  double ratio = 0;
-  std::string where;
-
-  void see(double ratio_here, const std::string& where_here) {
-    if (ratio_here <= ratio) return;
-    ratio = ratio_here;
-    where = where_here;
-  }
-};
+bool is_split(const Plan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(),
+                     [](const Stage& s) { return s.forward != s.backward; });
+}
 
 class Table {
  public:
@@ -50,63 +48,41 @@ class Table {
     problem.method = row.method;
     problem.estimate = simulating_estimator(problem);
 
-    const auto split = bi_partition_planner(6)->plan(problem);
-    const auto equal = bi_partition_planner(0)->plan(problem);
-    const auto rival = find_planner("pipedream");
-    std::optional<Planned> pipedream;
-    if (rival) {
-      auto planned = (*rival)->plan(problem);
-      if (planned) pipedream = *std::move(planned);
-    }
-    add_row(row, split, equal, pipedream);
+    PIPEWRIGHT_TRY(const Planner* rival, find_planner("pipedream"));
+    const auto pipedream = rival->plan(problem);
+    const auto plan = [&](int band, int replicas) {
+      return bi_partition_planner(band, replicas)->plan(problem);
+    };
+    add_row(row, pipedream, plan(0, 1), plan(kBand, 1), plan(0, kReplicas),
+            plan(kBand, kReplicas));
     return {};
   }
 
-  void print() const {
-    std::cout << table_.to_text(110) << "\n";
-    if (over_pipedream_.ratio > 0)
-      std::cout << "largest over PipeDream's plan: "
-                << to_text(over_pipedream_.ratio) << "x ("
-                << over_pipedream_.where << "); the paper: up to 1.9x\n";
-    std::cout << "largest over the best equal cuts: "
-              << to_text(over_equal_.ratio) << "x (" << over_equal_.where
-              << ")\n";
-  }
+  void print() const { std::cout << table_.to_text(140); }
 
  private:
-  static std::string step(const Planned* planned) {
-    return planned ? to_text(planned->estimate.step) : "-";
+  static std::string step(const Result<Planned>& planned) {
+    if (!planned) return "-";
+    return to_text(planned->estimate.step) +
+           (is_split(planned->plan) ? "*" : "");
   }
-  static bool is_split(const Plan& plan) {
-    return std::any_of(plan.stages.begin(), plan.stages.end(),
-                       [](const Stage& s) { return s.forward != s.backward; });
+  // Of rows in which the plan has separate cuts.
+  static std::string ratio(const Result<Planned>& slow,
+                           const Result<Planned>& fast) {
+    if (!slow || !fast || !is_split(fast->plan)) return "-";
+    return to_text(slow->estimate.step / fast->estimate.step) + "x";
   }
 
-  void add_row(const Row& row, const Result<Planned>& split,
-               const Result<Planned>& equal,
-               const std::optional<Planned>& pipedream) {
-    const std::string where = row.net + ", " + row.machines + ", " +
-                              to_text(row.method) + ", " +
-                              std::to_string(row.microbatches) + " a step";
-    std::string over_pipedream = "-", over_equal = "-";
-    if (split && pipedream) {
-      const double ratio = pipedream->estimate.step / split->estimate.step;
-      over_pipedream_.see(ratio, where);
-      over_pipedream = to_text(ratio) + "x";
-    }
-    if (split && equal) {
-      const double ratio = equal->estimate.step / split->estimate.step;
-      over_equal_.see(ratio, where);
-      over_equal = to_text(ratio) + "x";
-    }
+  void add_row(const Row& row, const Result<Planned>& pipedream,
+               const Result<Planned>& equal_alone,
+               const Result<Planned>& split_alone, const Result<Planned>& equal,
+               const Result<Planned>& split) {
     table_.add_row({row.net, row.machines, to_text(row.method),
-                    std::to_string(row.microbatches),
-                    step(pipedream ? &*pipedream : nullptr),
-                    step(equal ? &*equal : nullptr),
-                    step(split ? &*split : nullptr), over_pipedream, over_equal,
-                    !split                  ? "does not fit"
-                    : is_split(split->plan) ? "split"
-                                            : "equal"});
+                    std::to_string(row.microbatches), step(pipedream),
+                    step(equal_alone), step(split_alone),
+                    ratio(equal_alone, split_alone), step(equal), step(split),
+                    ratio(equal, split), ratio(pipedream, split),
+                    split ? replicas_text(split->plan) : "does not fit"});
   }
 
   TextTable table_{{{"net"},
@@ -114,28 +90,30 @@ class Table {
                     {"method"},
                     {"U", TextTable::Align::Right},
                     {"pipedream", TextTable::Align::Right},
-                    {"equal cuts", TextTable::Align::Right},
-                    {"bi-partition", TextTable::Align::Right},
+                    {"1 each: equal", TextTable::Align::Right},
+                    {"separate", TextTable::Align::Right},
+                    {"gain", TextTable::Align::Right},
+                    {"replicas: equal", TextTable::Align::Right},
+                    {"separate", TextTable::Align::Right},
+                    {"gain", TextTable::Align::Right},
                     {"/pipedream", TextTable::Align::Right},
-                    {"/equal", TextTable::Align::Right},
-                    {"cuts"}}};
-  Largest over_pipedream_, over_equal_;
+                    {"devices"}}};
 };
 
-int print_table() {
+int print_table(const std::string& net) {
   Table table;
-  for (const char* net : {"vgg16", "resnet50", "gnmt", "alexnet"})
-    for (const char* machines :
-         {"2xV100@10GB/s", "4xV100@1GB/s", "4xV100@10GB/s", "4xV100@nvlink",
-          "8xV100@nvlink"})
-      for (const auto& [method, microbatches] :
-           {std::pair{Method::Stash, 1}, std::pair{Method::TwoBw, 8},
-            std::pair{Method::Sync, 16}}) {
-        const auto added = table.add({net, machines, method, microbatches});
-        if (added) continue;
-        std::cerr << added.error().to_text() << "\n";
-        return static_cast<int>(added.error().code);
-      }
+  for (const char* machines :
+       {"4xV100@1GB/s", "4xV100@10GB/s", "2xV100@nvlink", "4xV100@nvlink",
+        "8xV100@nvlink", "12xV100@nvlink", "16xV100@nvlink", "8xV100@nvlink3",
+        "12xV100@nvlink3", "16xV100@nvlink3"})
+    for (const auto& [method, microbatches] :
+         {std::pair{Method::Stash, 1}, std::pair{Method::TwoBw, 16},
+          std::pair{Method::Sync, 16}}) {
+      const auto added = table.add({net, machines, method, microbatches});
+      if (added) continue;
+      std::cerr << added.error().to_text() << "\n";
+      return static_cast<int>(added.error().code);
+    }
   table.print();
   return 0;
 }
@@ -143,4 +121,8 @@ int print_table() {
 }  // namespace
 }  // namespace pipewright
 
-int main() { return pipewright::print_table(); }
+int main(int argc, char** argv) {
+  if (argc == 2) return pipewright::print_table(argv[1]);
+  std::cerr << "usage: bi_partition_table NET\n";
+  return 64;
+}

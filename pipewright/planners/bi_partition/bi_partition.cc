@@ -6,9 +6,11 @@
 // separate cuts is the paper's. Ours: what must move between the workers, the
 // search, the memory model and the bound.
 //
-// Replicas are not searched: the cost of a boundary would depend on the replica
-// counts of both sides, which multiplies the states of the exact table. Of more
-// than 600 layers neighbours are merged, and the plan says so.
+// A stage may have only a forward or only a backward, and it may have replicas
+// on consecutive devices; both are ours. On more than 16 devices replicas are
+// not searched, and of more than 600 layers neighbours are merged; the plan
+// says so. The plans of `balanced` and PipeDream are plans with equal cuts too,
+// so they are simulated beside those of the search.
 //
 // Separate cuts cost traffic and depend on measured times. If they gain less
 // than the noise of a profile, the best plan with equal cuts is returned.
@@ -16,11 +18,14 @@
 #include "pipewright/planners/bi_partition/bi_partition.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "pipewright/base/index.h"
 #include "pipewright/base/infinity.h"
 #include "pipewright/base/text.h"
+#include "pipewright/planners/bi_partition/bi_partition_pipelines.h"
 #include "pipewright/planners/bi_partition/bi_partition_search.h"
 #include "pipewright/planners/bounds/bounds.h"
 #include "pipewright/planners/pipeline.h"
@@ -34,11 +39,25 @@ constexpr const char* kMoreDevices = "use smaller microbatches or more devices";
 constexpr double kProfileNoise = 0.02;
 constexpr double kNoLimit = kInfinity;
 
+// With more, tables by stages and devices take too much memory and time.
+constexpr int kMaxReplicaDevices = 16;
+// Plans that promise nearly the best step are simulated too.
+constexpr int kMaxSimulated = 3;
+constexpr double kNearly = 1.1;
+
 // A plan found at one microbatch size, before and after it was simulated.
 struct Found {
-  BiPartition cuts;
+  BiPartition cuts;  // none if the search did not find it
   double score = 0;  // of a step, by the planner's own costs
   Planned planned;
+
+  Seconds step() const { return planned.estimate.step; }
+};
+
+// A number of stages and devices, and the best step that it promises.
+struct Promise {
+  double score = 0;
+  int stages = 0, devices = 0;
 };
 
 // The best plan with equal cuts at one microbatch size, if any fits.
@@ -50,6 +69,10 @@ struct LayerWise {
   double score() const { return found ? found->score : kNoLimit; }
 };
 
+void take_faster(std::optional<Found>& best, std::optional<Found> other) {
+  if (other && (!best || other->step() < best->step())) best = std::move(other);
+}
+
 // A synchronous pipeline fills and drains once per step.
 double step_of(const Problem& problem, const BiPartitionCosts& costs,
                int stages, double bottleneck) {
@@ -60,36 +83,20 @@ double step_of(const Problem& problem, const BiPartitionCosts& costs,
 int max_stages(const Problem& problem, const BiPartitionCosts& costs) {
   // With more, 2bw would read versions that do not exist yet.
   if (problem.method == Method::TwoBw)
-    return std::min(costs.num_workers(), costs.microbatches() + 1);
-  return costs.num_workers();
-}
-
-Pipeline split_pipeline(const BiPartition& found, const BiPartitionCosts& costs,
-                        int microbatch, const std::string& schedule) {
-  Pipeline pipeline;
-  pipeline.microbatch = microbatch;
-  pipeline.schedule = schedule;
-  const int first = costs.num_workers() - found.num_stages();
-  for (int s = 0; s < found.num_stages(); ++s) {
-    const CutPair end = found.cuts[at(s + 1)];
-    pipeline.stages.push_back({costs.layer_at(end.x),
-                               costs.layer_at(end.y),
-                               {DeviceId(first + s)},
-                               found.recompute[at(s)]});
-  }
-  return pipeline;
+    return std::min(costs.num_devices(), costs.microbatches() + 1);
+  return costs.num_devices();
 }
 
 std::string percent(double share) { return to_text(100 * share) + " %"; }
 
 class BiPartitionPlanner : public Planner {
  public:
-  explicit BiPartitionPlanner(int band) : band_(band) {}
+  BiPartitionPlanner(int band, int max_replicas)
+      : band_(band), max_replicas_(max_replicas) {}
 
   std::string name() const override { return "bi-partition"; }
   std::string summary() const override {
-    return "separate cuts for forward and backward, where that is faster; one "
-           "device per stage, no replicas";
+    return "separate cuts for forward and backward, where that is faster";
   }
   std::string source() const override {
     return "A bidirectional DNN partition mechanism for efficient pipeline "
@@ -130,29 +137,53 @@ class BiPartitionPlanner : public Planner {
     double least = kNoLimit;
     PIPEWRIGHT_TRY(const BiPartitionCosts costs,
                    BiPartitionCosts::create(problem, microbatch, options));
-    for (int k = 0; k < costs.num_workers(); ++k)
-      least = std::min(least, costs.forward(k, 0, costs.num_units()) +
-                                  costs.backward(k, 0, costs.num_units()));
+    for (int d = 0; d < costs.num_devices(); ++d)
+      least = std::min(least, costs.forward({d, 1}, 0, costs.num_units()) +
+                                  costs.backward({d, 1}, 0, costs.num_units()));
     return Seconds(least * costs.microbatches() /
                    problem.cluster->num_devices());
+  }
+
+  BiPartitionOptions options_of(const Problem& problem, int band) const {
+    BiPartitionOptions options;
+    options.band = band;
+    const int devices = problem.cluster->num_devices();
+    options.max_replicas =
+        devices <= kMaxReplicaDevices ? std::min(max_replicas_, devices) : 1;
+    options.is_over = problem.is_over_;
+    return options;
   }
 
   Result<LayerWise> layer_wise(const Problem& problem, int microbatch) const {
     LayerWise start;
     start.microbatch = microbatch;
-    BiPartitionOptions equal;
-    equal.band = 0;
+    BiPartitionOptions equal = options_of(problem, 0);
+    equal.is_over = {};
     PIPEWRIGHT_TRY(start.found, searched(problem, microbatch, equal, kNoLimit));
     start.limit = start.score();
-    if (start.found) return start;
+    const bool has_limit = start.found.has_value();
+    take_faster(start.found, known(problem, microbatch));
+    if (has_limit) return start;
     // At most four times as slow as the best plan without a memory limit.
-    equal.memory_share = 1e6;
+    equal.memory_shares.assign(at(problem.cluster->num_devices()), 1e6);
     PIPEWRIGHT_TRY(const BiPartitionCosts no_memory_limit,
                    BiPartitionCosts::create(problem, microbatch, equal));
-    const std::optional<Found> unlimited =
-        best_cuts(problem, no_memory_limit, kNoLimit);
-    if (unlimited) start.limit = 4 * unlimited->score;
+    const auto unlimited =
+        promises(problem, no_memory_limit, kNoLimit).promises;
+    if (!unlimited.empty()) start.limit = 4 * unlimited[0].score;
     return start;
+  }
+
+  // The best of what `balanced` and PipeDream find, if any of it fits.
+  std::optional<Found> known(const Problem& problem, int microbatch) const {
+    std::optional<Planned> best =
+        known_plan(problem, microbatch, max_replicas_ > 1, name());
+    if (!best) return std::nullopt;
+    Found found;
+    found.cuts.bottleneck = best->bottleneck.value();
+    found.score = best->estimate.step.value();
+    found.planned = *std::move(best);
+    return found;
   }
 
   // `starts` are sorted by what their equal cuts promise. Separate cuts are
@@ -188,9 +219,7 @@ class BiPartitionPlanner : public Planner {
                           const LayerWise& start) const {
     const int microbatch = start.microbatch;
     const std::optional<Found>& layer_wise = start.found;
-    BiPartitionOptions split;
-    split.band = band_;
-    split.is_over = problem.is_over_;
+    const BiPartitionOptions split = options_of(problem, band_);
     std::optional<Found> apart;
     if (!problem.is_over()) {
       PIPEWRIGHT_TRY(apart, searched(problem, microbatch, split, start.limit));
@@ -200,8 +229,12 @@ class BiPartitionPlanner : public Planner {
                    BiPartitionCosts::create(problem, microbatch, split));
     const double bound = communication_free_bound(costs);
     const auto explain = [&](const Found& found, const std::string& why) {
-      return explained(found, bound, microbatch, why + merged_text(costs));
+      return explained(found, bound, microbatch,
+                       why + left_out(problem, costs));
     };
+    if (apart && !apart->cuts.is_split() &&
+        (!layer_wise || apart->step() < layer_wise->step()))
+      return explain(*apart, "equal cuts for forward and backward are fastest");
     if (layer_wise && (!apart || !apart->cuts.is_split()))
       return explain(*layer_wise,
                      problem.is_over()
@@ -211,7 +244,7 @@ class BiPartitionPlanner : public Planner {
                            "faster");
     if (!layer_wise)
       return explain(*apart, "a plan fits the memory only with separate cuts");
-    const double gain = gain_of(*layer_wise, *apart);
+    const double gain = 1 - apart->step() / layer_wise->step();
     const std::string gains =
         "separate cuts for forward and backward gain " + percent(gain);
     if (gain < 0)
@@ -225,17 +258,16 @@ class BiPartitionPlanner : public Planner {
     return explain(*apart, gains + " over the best equal cuts");
   }
 
-  // By its own costs or by the simulator, whichever is smaller.
-  static double gain_of(const Found& layer_wise, const Found& apart) {
-    const double own = 1 - apart.score / layer_wise.score;
-    const double simulated =
-        1 - apart.planned.estimate.step / layer_wise.planned.estimate.step;
-    return std::min(own, simulated);
-  }
-
-  static std::string merged_text(const BiPartitionCosts& costs) {
-    if (costs.is_exact()) return "";
-    return "; the " + std::to_string(costs.layer_at(costs.num_units())) +
+  // What the search leaves out.
+  std::string left_out(const Problem& problem,
+                       const BiPartitionCosts& costs) const {
+    std::string text;
+    if (max_replicas_ > 1 &&
+        problem.cluster->num_devices() > kMaxReplicaDevices)
+      text += "; on more than " + std::to_string(kMaxReplicaDevices) +
+              " devices separate cuts are searched without replicas";
+    if (costs.is_exact()) return text;
+    return text + "; the " + std::to_string(costs.layer_at(costs.num_units())) +
            " layers are merged into " + std::to_string(costs.num_units()) +
            " units, and cuts inside a unit are not tried";
   }
@@ -257,70 +289,105 @@ class BiPartitionPlanner : public Planner {
     return planned;
   }
 
-  // The best plan within a band, simulated. If it exceeds the memory, the
-  // search is repeated with a lower limit.
+  // The best plan within a band, simulated. Where a device exceeds its memory,
+  // the search is repeated with a lower limit for that device.
   Result<std::optional<Found>> searched(const Problem& problem, int microbatch,
                                         BiPartitionOptions options,
                                         double limit) const {
+    std::optional<Found> best;
+    options.memory_shares.assign(at(problem.cluster->num_devices()), 1.0);
     for (int attempt = 0; attempt < 6; ++attempt) {
       PIPEWRIGHT_TRY(const BiPartitionCosts costs,
                      BiPartitionCosts::create(problem, microbatch, options));
-      std::optional<Found> found = best_cuts(problem, costs, limit);
-      if (!found) return std::optional<Found>();
-      PIPEWRIGHT_TRY(found->planned,
-                     simulated(found->cuts, costs, problem, microbatch));
-      if (found->planned.estimate.fits) return found;
-      options.memory_share *= 0.98 * memory_ratio(found->planned, problem);
+      const auto [search, promises] = this->promises(problem, costs, limit);
+      bool is_first = true, fits = promises.empty();
+      for (const Promise& promise : promises) {
+        std::optional<Found> found =
+            simulated(*search, promise, costs, problem, microbatch);
+        if (!found) continue;
+        if (std::exchange(is_first, false)) {
+          fits = found->planned.estimate.fits;
+          lower_shares(found->planned, problem, options.memory_shares);
+        }
+        if (found->planned.estimate.fits) take_faster(best, std::move(found));
+      }
+      if (fits || is_first) break;
     }
-    return std::optional<Found>();
-  }
-
-  static std::optional<Found> best_cuts(const Problem& problem,
-                                        const BiPartitionCosts& costs,
-                                        double limit) {
-    const BiPartitionSearch search(costs, limit / costs.microbatches(),
-                                   communication_free_bound(costs),
-                                   problem.method == Method::Sync);
-    std::optional<Found> best;
-    int stages = 0;
-    for (int k = 1; k <= max_stages(problem, costs); ++k) {
-      const std::optional<double> seconds = search.bottleneck(k);
-      if (!seconds) continue;
-      const double score = step_of(problem, costs, k, *seconds);
-      if (score >= limit || (best && score >= best->score)) continue;
-      best = Found{{}, score, {}};
-      stages = k;
-    }
-    if (best) best->cuts = *search.best(stages);
     return best;
   }
 
-  Result<Planned> simulated(const BiPartition& cuts,
-                            const BiPartitionCosts& costs,
-                            const Problem& problem, int microbatch) const {
-    const std::string plain =
-        is_asynchronous(problem.method) ? "async-1f1b" : "1f1b";
-    PIPEWRIGHT_TRY(Planned first,
-                   planned(split_pipeline(cuts, costs, microbatch, plain),
-                           problem, name()));
-    // More microbatches in flight hide slow links, if memory and method allow
-    // it: 2bw allows no more in flight than a minibatch has.
-    Result<Planned> further =
-        planned(split_pipeline(cuts, costs, microbatch, plain + "-so"), problem,
-                name());
-    if (!further) return first;
-    const bool is_better =
-        further->estimate.fits && further->estimate.step < first.estimate.step;
-    return is_better ? *std::move(further) : first;
+  // What numbers of stages and devices promise, the best and those near it.
+  struct Promises {
+    std::unique_ptr<BiPartitionSearch> search;
+    std::vector<Promise> promises;
+  };
+  // Low limits make the search fast, so they are tried first.
+  static Promises promises(const Problem& problem,
+                           const BiPartitionCosts& costs, double limit) {
+    const double bound = communication_free_bound(costs);
+    double here = 1.1 * bound;
+    for (int attempt = 0; attempt < 12 && here > 0; ++attempt, here *= 1.3) {
+      if (here * costs.microbatches() >= limit) break;
+      Promises found =
+          promises_below(problem, costs, here * costs.microbatches(), bound);
+      if (!found.promises.empty()) return found;
+    }
+    return promises_below(problem, costs, limit, bound);
   }
 
-  // The smallest ratio of a worker's memory to its simulated need; at most 1.
-  static double memory_ratio(const Planned& planned, const Problem& problem) {
-    double smallest = 1;
-    for (std::size_t w = 0; w < planned.estimate.memory.size(); ++w)
-      smallest = std::min(smallest, problem.memory_of(planned.plan.devices[w]) /
-                                        planned.estimate.memory[w]);
-    return smallest;
+  static Promises promises_below(const Problem& problem,
+                                 const BiPartitionCosts& costs, double limit,
+                                 double bound) {
+    Promises found;
+    found.search = std::make_unique<BiPartitionSearch>(
+        costs, limit / costs.microbatches(), bound,
+        problem.method == Method::Sync);
+    for (int j = 1; j <= max_stages(problem, costs); ++j)
+      for (int d = j; d <= costs.num_devices(); ++d) {
+        const std::optional<double> seconds = found.search->bottleneck(j, d);
+        if (!seconds) continue;
+        const double score = step_of(problem, costs, j, *seconds);
+        if (score < limit) found.promises.push_back({score, j, d});
+      }
+    std::stable_sort(
+        found.promises.begin(), found.promises.end(),
+        [](const Promise& a, const Promise& b) { return a.score < b.score; });
+    while (static_cast<int>(found.promises.size()) > kMaxSimulated ||
+           (!found.promises.empty() &&
+            found.promises.back().score > kNearly * found.promises[0].score))
+      found.promises.pop_back();
+    return found;
+  }
+
+  // The fastest variant that fits; if none does, one that does not.
+  std::optional<Found> simulated(const BiPartitionSearch& search,
+                                 const Promise& promise,
+                                 const BiPartitionCosts& costs,
+                                 const Problem& problem, int microbatch) const {
+    const auto cuts = search.best(promise.stages, promise.devices);
+    if (!cuts) return std::nullopt;
+    std::optional<Found> best;
+    for (const Pipeline& pipeline :
+         variants_of(split_pipeline(*cuts, costs, microbatch), problem)) {
+      Result<Planned> result = planned(pipeline, problem, name());
+      if (!result) continue;
+      const bool is_better = !best || (result->estimate.fits &&
+                                       (!best->planned.estimate.fits ||
+                                        result->estimate.step < best->step()));
+      if (is_better) best = Found{*cuts, promise.score, *std::move(result)};
+    }
+    return best;
+  }
+
+  // Of the devices whose memory the plan exceeds.
+  static void lower_shares(const Planned& planned, const Problem& problem,
+                           std::vector<double>& shares) {
+    for (std::size_t w = 0; w < planned.estimate.memory.size(); ++w) {
+      const DeviceId device = planned.plan.devices[w];
+      const double ratio =
+          problem.memory_of(device) / planned.estimate.memory[w];
+      if (ratio < 1) shares[device.index()] *= 0.98 * ratio;
+    }
   }
 
   // Finds by bisection how much memory would be enough.
@@ -328,10 +395,10 @@ class BiPartitionPlanner : public Planner {
     BiPartitionOptions options;
     options.band = 0;
     const auto fits = [&](double share) -> Result<bool> {
-      options.memory_share = share;
+      options.memory_shares.assign(at(problem.cluster->num_devices()), share);
       PIPEWRIGHT_TRY(const BiPartitionCosts costs,
                      BiPartitionCosts::create(problem, microbatch, options));
-      return best_cuts(problem, costs, kNoLimit).has_value();
+      return !promises(problem, costs, kNoLimit).promises.empty();
     };
     double enough = 1;
     for (int i = 0; i < 20; ++i, enough *= 2) {
@@ -353,17 +420,17 @@ class BiPartitionPlanner : public Planner {
         kMoreDevices);
   }
 
-  int band_;
+  int band_, max_replicas_;
 };
 
 }  // namespace
 
-std::unique_ptr<Planner> bi_partition_planner(int band) {
-  return std::make_unique<BiPartitionPlanner>(band);
+std::unique_ptr<Planner> bi_partition_planner(int band, int max_replicas) {
+  return std::make_unique<BiPartitionPlanner>(band, max_replicas);
 }
 
 std::unique_ptr<Planner> bi_partition_planner() {
-  return bi_partition_planner(BiPartitionOptions().band);
+  return bi_partition_planner(BiPartitionOptions().band, kMaxReplicaDevices);
 }
 
 }  // namespace pipewright

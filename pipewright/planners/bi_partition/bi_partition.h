@@ -1,5 +1,6 @@
-// Bi-Partition with a chosen band, for comparing its plans with equal cuts
-// under the same costs (experiments/bi-partition).
+// Bi-Partition with a chosen band and number of replicas, for comparing its
+// plans with equal cuts, or without replicas, under the same costs
+// (experiments/bi-partition).
 
 #pragma once
 
@@ -10,7 +11,7 @@
 namespace pipewright {
 
 // At most `band` layers between the forward and the backward cut of a boundary;
-// 0: equal cuts only.
-std::unique_ptr<Planner> bi_partition_planner(int band);
+// 0: equal cuts only. At most `max_replicas` replicas of a stage.
+std::unique_ptr<Planner> bi_partition_planner(int band, int max_replicas);
 
 }  // namespace pipewright

@@ -50,6 +50,58 @@ Bytes share_of(Bytes bytes, double share) {
   return part < 9e18 ? Bytes(static_cast<std::int64_t>(part)) : Bytes::max();
 }
 
+std::vector<int> kinds_of(const Cluster& cluster, int first, int end) {
+  std::set<int> kinds;
+  for (int d = first; d < end; ++d) kinds.insert(cluster.devices()[at(d)].kind);
+  return {kinds.begin(), kinds.end()};
+}
+
+// Each layer's time on the slowest of the kinds, divided among replicas.
+std::vector<double> slowest(const std::vector<std::vector<double>>& by_kind,
+                            const std::vector<int>& kinds, int replicas) {
+  std::vector<double> seconds(by_kind[0].size(), 0.0);
+  for (int kind : kinds)
+    for (std::size_t l = 0; l < seconds.size(); ++l)
+      seconds[l] = std::max(seconds[l], by_kind[at(kind)][l] / replicas);
+  return seconds;
+}
+
+void take_slower(const Cluster& cluster, int from, int to,
+                 BiPartitionCosts::GroupLink& slowest) {
+  const Link* link = cluster.link(DeviceId(from), DeviceId(to));
+  if (link == nullptr) {
+    slowest.bandwidth = 0;  // no plan uses it
+    return;
+  }
+  double bandwidth = link->bandwidth.value();
+  for (const Link::Use& use : link->uses)
+    bandwidth = std::min(
+        bandwidth, cluster.resources()[at(use.resource)].bandwidth.value());
+  slowest.bandwidth = std::min(slowest.bandwidth, bandwidth);
+  slowest.latency = std::max(slowest.latency, link->latency.value());
+  slowest.half_duplex |= link->duplex == Duplex::Half;
+}
+
+// Between a group and the device before or after it.
+BiPartitionCosts::GroupLink slowest_link_to(const Cluster& cluster, int first,
+                                            int replicas, int other) {
+  BiPartitionCosts::GroupLink slowest;
+  if (other < 0 || other >= cluster.num_devices()) return slowest;
+  slowest.bandwidth = kInfinity;
+  for (int d = first; d < first + replicas; ++d)
+    take_slower(cluster, std::min(d, other), std::max(d, other), slowest);
+  return slowest;
+}
+
+BiPartitionCosts::GroupLink slowest_ring(const Cluster& cluster, int first,
+                                         int replicas) {
+  BiPartitionCosts::GroupLink slowest;
+  slowest.bandwidth = kInfinity;
+  for (int i = 0; replicas > 1 && i < replicas; ++i)
+    take_slower(cluster, first + i, first + (i + 1) % replicas, slowest);
+  return slowest;
+}
+
 std::vector<double> unit_sums(const std::vector<int>& layer_at,
                               const std::vector<double>& layers) {
   std::vector<double> prefix(1, 0.0);
@@ -87,7 +139,6 @@ void BiPartitionCosts::set_units(const std::vector<double>& seconds) {
 Result<BiPartitionCosts> BiPartitionCosts::create(
     const Problem& problem, int microbatch, const BiPartitionOptions& options) {
   const Profile& profile = *problem.profile;
-  const Cluster& cluster = *problem.cluster;
   BiPartitionCosts costs;
   costs.options_ = options;
   costs.options_.band = std::clamp(options.band, 0, kMaxUnits);
@@ -97,7 +148,7 @@ Result<BiPartitionCosts> BiPartitionCosts::create(
   PIPEWRIGHT_TRY(const std::vector<LayerSizes> sizes,
                  sizes_at(profile, microbatch, Outside::Extrapolate));
   std::vector<std::vector<double>> forward, backward;  // by kind
-  for (const DeviceKind& kind : cluster.kinds()) {
+  for (const DeviceKind& kind : problem.cluster->kinds()) {
     PIPEWRIGHT_TRY(
         const std::vector<LayerTimes> times,
         times_at(profile, kind.name, microbatch, Outside::Extrapolate));
@@ -113,18 +164,7 @@ Result<BiPartitionCosts> BiPartitionCosts::create(
   for (std::size_t l = 0; l < seconds.size(); ++l) seconds[l] += backward[0][l];
   costs.set_units(seconds);
 
-  const int workers = std::min(cluster.num_devices(), costs.num_units());
-  for (int k = 0; k < workers; ++k) {
-    const auto kind = at(cluster.devices()[at(k)].kind);
-    Worker worker;
-    worker.forward = unit_sums(costs.layer_at_, forward[kind]);
-    worker.backward = unit_sums(costs.layer_at_, backward[kind]);
-    worker.blocking = !cluster.kinds()[kind].overlaps_communication;
-    worker.memory =
-        share_of(problem.memory_of(DeviceId(k)), options.memory_share);
-    if (k > 0) costs.set_link(cluster, DeviceId(k - 1), DeviceId(k), worker);
-    costs.workers_.push_back(std::move(worker));
-  }
+  costs.set_workers(problem, forward, backward);
   const Storages storages(profile, sizes);
   Bytes sum;
   std::size_t l = 0;
@@ -137,17 +177,36 @@ Result<BiPartitionCosts> BiPartitionCosts::create(
   return costs;
 }
 
-void BiPartitionCosts::set_link(const Cluster& cluster, DeviceId before,
-                                DeviceId device, Worker& worker) const {
-  const Link* link = cluster.link(before, device);
-  if (link == nullptr) return;  // bandwidth 0: no plan uses it
-  worker.bandwidth = link->bandwidth.value();
-  for (const Link::Use& use : link->uses)
-    worker.bandwidth =
-        std::min(worker.bandwidth,
-                 cluster.resources()[at(use.resource)].bandwidth.value());
-  worker.latency = link->latency.value();
-  worker.half_duplex = link->duplex == Duplex::Half;
+// A stage needs a forward or a backward of at least one unit, so without
+// replicas there are at most two stages per unit.
+void BiPartitionCosts::set_workers(
+    const Problem& problem, const std::vector<std::vector<double>>& forward,
+    const std::vector<std::vector<double>>& backward) {
+  const Cluster& cluster = *problem.cluster;
+  const int all = cluster.num_devices();
+  num_devices_ = max_replicas() > 1 ? all : std::min(all, 2 * num_units());
+  options_.max_replicas = std::clamp(max_replicas(), 1, num_devices_);
+  for (int first = 0; first < num_devices_; ++first)
+    for (int r = 1; r <= max_replicas(); ++r) {
+      Worker& worker = workers_.emplace_back();
+      if (first + r > num_devices_) continue;
+      const std::vector<int> kinds = kinds_of(cluster, first, first + r);
+      worker.forward = unit_sums(layer_at_, slowest(forward, kinds, r));
+      worker.backward = unit_sums(layer_at_, slowest(backward, kinds, r));
+      worker.memory = Bytes::max();
+      for (int d = first; d < first + r; ++d) {
+        const double share = options_.memory_shares.empty()
+                                 ? 1.0
+                                 : options_.memory_shares[at(d)];
+        worker.memory = std::min(
+            worker.memory, share_of(problem.memory_of(DeviceId(d)), share));
+      }
+      for (int kind : kinds)
+        worker.blocking |= !cluster.kinds()[at(kind)].overlaps_communication;
+      worker.before = slowest_link_to(cluster, first, r, first - 1);
+      worker.after = slowest_link_to(cluster, first, r, first + r);
+      worker.inside = slowest_ring(cluster, first, r);
+    }
 }
 
 void BiPartitionCosts::set_kept(const Storages& storages) {
@@ -214,28 +273,42 @@ BiPartitionCosts::Boundary BiPartitionCosts::boundary_of(
       static_cast<double>(parameters(std::min(x, y), std::max(x, y)).value()) /
       microbatches_;
   const auto tensors = static_cast<double>(saved.value());
-  b.forward += x > y ? tensors : weights;
-  b.backward += x > y ? weights : tensors;
-  if (x == y) return b;
-  b.extra = tensors + weights;
-  b.saved = light ? Bytes(0) : kept(std::min(x, y), std::max(x, y));
+  (x > y ? b.forward : b.backward) += tensors;
+  (x > y ? b.backward_weights : b.forward_weights) = weights;
+  if (x != y) b.extra = tensors + weights;
   return b;
 }
 
-double BiPartitionCosts::link(int k, CutPair cut, bool light) const {
-  const Worker& w = workers_[at(k)];
+double BiPartitionCosts::reduction(Group group, int y, int y2) const {
+  const double r = group.replicas;
+  if (group.replicas == 1 || y == y2) return 0;
+  const GroupLink& ring = of(group).inside;
+  if (ring.bandwidth <= 0) return kInfinity;
+  const auto bytes = static_cast<double>(parameters(y, y2).value());
+  return 2 * (r - 1) * (bytes / r / ring.bandwidth + ring.latency) /
+         microbatches_;
+}
+
+double BiPartitionCosts::link(Group group, Side side, CutPair cut,
+                              bool light) const {
+  const GroupLink& w = link_at(group, side);
   if (w.bandwidth <= 0) return kInfinity;
   const Boundary& b = boundary(cut, light);
+  const double forward = b.forward / group.replicas + b.forward_weights;
+  const double backward = b.backward / group.replicas + b.backward_weights;
   const double bytes =
-      w.half_duplex ? b.forward + b.backward : std::max(b.forward, b.backward);
+      w.half_duplex ? forward + backward : std::max(forward, backward);
   return bytes / w.bandwidth + w.latency;
 }
 
-double BiPartitionCosts::exchange(int k, CutPair cut, bool light) const {
-  const Worker& w = workers_[at(k)];
+double BiPartitionCosts::exchange(Group group, Side side, CutPair cut,
+                                  bool light) const {
+  const GroupLink& w = link_at(group, side);
   if (w.bandwidth <= 0) return kInfinity;
   const Boundary& b = boundary(cut, light);
-  return (b.forward + b.backward) / w.bandwidth + 2 * w.latency;
+  const double bytes = (b.forward + b.backward) / group.replicas +
+                       b.forward_weights + b.backward_weights;
+  return bytes / w.bandwidth + 2 * w.latency;
 }
 
 double BiPartitionCosts::extra_bytes(CutPair cut, bool light) const {
@@ -264,8 +337,8 @@ int BiPartitionCosts::versions(int stages_after) const {
   return 1;
 }
 
-Bytes BiPartitionCosts::memory(CutPair front, CutPair back, int stages_after,
-                               bool recompute) const {
+Bytes BiPartitionCosts::memory(CutPair front, CutPair back, int replicas,
+                               int stages_after, bool recompute) const {
   const int common_first = std::max(front.x, front.y);
   const int common_end = std::min(back.x, back.y);
   const std::int64_t n = in_flight(stages_after),
@@ -274,23 +347,25 @@ Bytes BiPartitionCosts::memory(CutPair front, CutPair back, int stages_after,
   const std::int64_t copies =
       versions(front.x > front.y ? stages_after + 1 : stages_after) + 1 +
       optimizer_words_;
-  Bytes sum = parameters(front.y, back.y) * copies;
+  Bytes weights = parameters(front.y, back.y) * copies;
   const Bytes only_forward =
       parameters(front.x, back.x) -
       parameters(common_first, std::max(common_first, common_end));
-  sum += only_forward * std::int64_t{2};  // in use, and arriving
+  weights += only_forward * std::int64_t{2};  // in use, and arriving
+  Bytes tensors;
   if (recompute) {
-    sum += crossing_[at(front.y)] * (front.x > front.y ? n_before : n);
-    sum += kept(front.y, back.y);
+    tensors += crossing_[at(front.y)] * (front.x > front.y ? n_before : n);
+    tensors += kept(front.y, back.y);
   } else {
-    sum += kept(common_first, common_end) * n;
-    if (front.x > front.y) sum += boundary(front, false).saved * n_before;
-    if (back.x < back.y) sum += boundary(back, false).saved * n;
+    tensors += kept(common_first, common_end) * n;
+    // Whose forward is on a stage before, or on a stage after.
+    tensors += kept(front.y, std::min(front.x, back.y)) * n_before;
+    tensors += kept(std::max(back.x, front.y), back.y) * n;
   }
   // One message per direction and boundary, arriving and in use.
   for (CutPair cut : {front, back})
-    sum += (crossing_[at(cut.x)] + crossing_[at(cut.y)]) * std::int64_t{2};
-  return sum;
+    tensors += (crossing_[at(cut.x)] + crossing_[at(cut.y)]) * std::int64_t{2};
+  return weights + Bytes(tensors.value() / replicas);
 }
 
 }  // namespace pipewright

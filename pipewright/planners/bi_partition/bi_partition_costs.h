@@ -11,6 +11,9 @@
 //            owns the backward; x < y: the earlier one does
 //   owner    the worker that runs the backward: it holds the weights, updates
 //            them, and sends new ones to the worker that runs the forward
+//   group    the devices first..first + r - 1, which share a stage as its r
+//            replicas: each has 1/r of the compute and of the tensors that are
+//            sent and kept, but all of the weights
 //   U        microbatches per optimizer step
 //   light    the owner recomputes, so that no saved tensors are sent
 
@@ -28,8 +31,10 @@ namespace pipewright {
 
 struct BiPartitionOptions {
   int band = 6;  // largest distance between the cuts of a boundary, in units
+  int max_replicas = 1;           // of a stage
   std::function<bool()> is_over;  // ends the search early; empty: never
-  double memory_share = 1.0;      // of each device's memory that a plan may use
+  // Of each device's memory that a plan may use; empty: all of it.
+  std::vector<double> memory_shares;
 };
 
 // Both cuts of one boundary.
@@ -47,49 +52,67 @@ class BiPartitionCosts {
                                          const BiPartitionOptions& options);
 
   int num_units() const { return static_cast<int>(layer_at_.size()) - 1; }
-  int num_workers() const { return static_cast<int>(workers_.size()); }
+  int num_devices() const { return num_devices_; }
+  int max_replicas() const { return options_.max_replicas; }
   int band() const { return options_.band; }
   const BiPartitionOptions& options() const { return options_; }
   int microbatches() const { return microbatches_; }
   int layer_at(int unit) const { return layer_at_[at(unit)]; }
   bool is_exact() const { return num_units() == layer_at_.back(); }
 
-  // Seconds of worker k for one microbatch: forward of [x, x2), backward of
-  // [y, y2) with its share of the update.
-  double forward(int k, int x, int x2) const {
-    return workers_[at(k)].forward[at(x2)] - workers_[at(k)].forward[at(x)];
+  // A stage on the devices first..first + replicas - 1.
+  struct Group {
+    int first = 0, replicas = 1;
+  };
+  // The slowest link of a group's devices to a neighbour, or among them.
+  struct GroupLink {
+    double bandwidth = 0, latency = 0;  // bandwidth 0: no link
+    bool half_duplex = false;
+  };
+  // Seconds of each device of a group for one microbatch: forward of [x, x2),
+  // backward of [y, y2) with its share of the update.
+  double forward(Group group, int x, int x2) const {
+    const Worker& worker = of(group);
+    return worker.forward[at(x2)] - worker.forward[at(x)];
   }
-  double backward(int k, int y, int y2) const {
-    return workers_[at(k)].backward[at(y2)] - workers_[at(k)].backward[at(y)];
+  double backward(Group group, int y, int y2) const {
+    const Worker& worker = of(group);
+    return worker.backward[at(y2)] - worker.backward[at(y)];
   }
-  // The worker cannot compute while it communicates.
-  bool is_blocking(int k) const { return workers_[at(k)].blocking; }
+  // The reduction of the gradients of [y, y2), per microbatch.
+  double reduction(Group group, int y, int y2) const;
+  // A device of the group cannot compute while it communicates.
+  bool is_blocking(Group group) const { return of(group).blocking; }
 
-  // Between worker k-1 and worker k, per microbatch: how long the link is busy,
-  // and how long a worker that cannot overlap it waits.
-  double link(int k, CutPair cut, bool light) const;
-  double exchange(int k, CutPair cut, bool light) const;
+  // Per microbatch, at the boundary before a group or after it: how long each
+  // device's link is busy, and how long a device that cannot overlap it waits.
+  // The boundary takes the longer of its two groups' times.
+  enum class Side {
+    Before,
+    After
+  };
+  double link(Group group, Side side, CutPair cut, bool light) const;
+  double exchange(Group group, Side side, CutPair cut, bool light) const;
   // Bytes in addition to what a boundary with equal cuts sends.
   double extra_bytes(CutPair cut, bool light) const;
 
-  // Held by a worker with the stage from cuts `front` to cuts `back`.
-  Bytes memory(CutPair front, CutPair back, int stages_after,
+  // Held by a device with the stage from cuts `front` to cuts `back`.
+  Bytes memory(CutPair front, CutPair back, int replicas, int stages_after,
                bool recompute) const;
-  Bytes memory_limit(int k) const { return workers_[at(k)].memory; }
+  Bytes memory_limit(Group group) const { return of(group).memory; }
 
  private:
+  // What the devices of one group have in common.
   struct Worker {
     std::vector<double> forward, backward;  // prefix sums over units
     bool blocking = false;
     Bytes memory;
-    // Of the link to the worker before.
-    double bandwidth = 0, latency = 0;
-    bool half_duplex = false;
+    GroupLink before, after, inside;
   };
   struct Boundary {
-    double forward = 0, backward = 0;  // bytes
+    double forward = 0, backward = 0;  // bytes of tensors
+    double forward_weights = 0, backward_weights = 0;
     double extra = 0;
-    Bytes saved;  // kept for the region, on the owner
   };
   struct Storages;
 
@@ -99,11 +122,19 @@ class BiPartitionCosts {
                            2 +
                        (light ? 1 : 0)];
   }
+  const Worker& of(Group group) const {
+    return workers_[at(group.first * options_.max_replicas + group.replicas -
+                       1)];
+  }
+  const GroupLink& link_at(Group group, Side side) const {
+    return side == Side::Before ? of(group).before : of(group).after;
+  }
   int in_flight(int stages_after) const;
   int versions(int stages_after) const;
   void set_units(const std::vector<double>& seconds);
-  void set_link(const Cluster& cluster, DeviceId before, DeviceId device,
-                Worker& worker) const;
+  void set_workers(const Problem& problem,
+                   const std::vector<std::vector<double>>& forward,
+                   const std::vector<std::vector<double>>& backward);
   void set_kept(const Storages& storages);
   void set_boundaries(const Storages& storages);
   Boundary boundary_of(const Storages& storages, CutPair cut, bool light) const;
@@ -120,7 +151,8 @@ class BiPartitionCosts {
   int microbatches_ = 1;  // U
   int optimizer_words_ = 1;
   std::vector<int> layer_at_;  // first layer of each unit, and the end
-  std::vector<Worker> workers_;
+  int num_devices_ = 0;
+  std::vector<Worker> workers_;               // [first device][replicas - 1]
   std::vector<Bytes> parameters_, crossing_;  // at positions of units
   std::vector<std::vector<Bytes>> kept_;      // [first unit][length]
   std::vector<Boundary> boundaries_;

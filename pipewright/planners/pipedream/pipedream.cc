@@ -13,9 +13,10 @@
 // gradient reduction of a single stage is divided by the devices of a host.
 //
 // Departures: a graph is a chain in its topological order; the optimizer
-// enumerates antichains. Of the partitions with the smallest bottleneck, the
-// optimizer takes any; we take the one whose slowest stage, without transfers,
-// is fastest.
+// enumerates antichains. Both the depth of 1F1B and twice that depth (-so) are
+// simulated, as for the planners that it is compared with. Of the partitions
+// with the smallest bottleneck, the optimizer takes any; we take the one whose
+// slowest stage, without transfers, is fastest.
 
 #include "pipewright/planners/pipedream/pipedream.h"
 
@@ -277,19 +278,23 @@ class PipeDreamPlanner : public Planner {
 
  private:
   // PipeDream's replicas take turns. If there are too few microbatches for
-  // that, they split each microbatch.
+  // that, they split each microbatch. More microbatches in flight (-so) hide
+  // slow links.
   static void consider(const PipeDreamPartition& partition, int microbatch,
                        const Problem& problem, Choice& choice) {
     Pipeline pipeline;
     pipeline.microbatch = microbatch;
     pipeline.stages = partition.stages;
-    if (is_asynchronous(problem.method)) pipeline.schedule = "async-1f1b";
     const Seconds promised =
         partition.bottleneck * (problem.minibatch / microbatch);
-    for (Replication way : {Replication::Rotate, Replication::Split}) {
-      pipeline.replication = way;
-      choice.consider(pipeline, {partition.bottleneck, promised});
-    }
+    for (const char* end : {"", "-so"})
+      for (Replication way : {Replication::Rotate, Replication::Split}) {
+        pipeline.schedule =
+            std::string(is_asynchronous(problem.method) ? "async-" : "") +
+            "1f1b" + end;
+        pipeline.replication = way;
+        choice.consider(pipeline, {partition.bottleneck, promised});
+      }
   }
 };
 

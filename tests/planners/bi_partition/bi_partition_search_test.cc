@@ -36,18 +36,24 @@ Problem search_problem(const Profile& profile, const Cluster& cluster,
   return problem;
 }
 
-// What one microbatch sends at a boundary of a chain.
+// What one microbatch sends at a boundary of a chain: tensors, which replicas
+// share, and weights, which they do not.
 struct Moved {
   double forward = 0, backward = 0;
+  double forward_weights = 0, backward_weights = 0;
 };
 Moved moved(const Problem& problem, int x, int y, bool light) {
   const Profile& profile = *problem.profile;
+  const int layers = profile.num_layers();
   const auto& sizes = profile.sizes.at(1);
   const auto output = [&](int layer) {
     return static_cast<double>(
         sizes[static_cast<std::size_t>(layer)].output.value());
   };
-  Moved m{output(x - 1), output(y - 1)};
+  const auto crossing = [&](int cut) {
+    return cut > 0 && cut < layers ? output(cut - 1) : 0.0;
+  };
+  Moved m{crossing(x), crossing(y)};
   std::set<int> tensors;  // saved outputs of layers
   double extra = 0, weights = 0;
   for (int l = std::min(x, y); l < std::max(x, y); ++l) {
@@ -59,48 +65,80 @@ Moved moved(const Problem& problem, int x, int y, bool light) {
     if (l > 0 && profile.layers[i].keeps_input[0]) tensors.insert(l - 1);
     if (profile.layers[i].keeps_output) tensors.insert(l);
   }
-  if (x > y) {
-    tensors.erase(x - 1);  // the activation
-    if (light) tensors.insert(y - 1);
-  } else {
-    tensors.erase(x - 1);  // made by the owner itself
-  }
+  // The activation is there already. An earlier owner made it, a later one
+  // receives it if any layer is left to read it.
+  if (x < y || x < layers) tensors.erase(x - 1);
+  if (x > y && light && y > 0) tensors.insert(y - 1);
   for (int t : tensors) extra += output(t);
   if (x > y) {
     m.forward += extra;
-    m.backward += weights;
+    m.backward_weights = weights;
   } else if (x < y) {
-    m.forward += weights;
+    m.forward_weights = weights;
     m.backward += extra;
   }
   return m;
 }
 
-// All cut lists 0 < c1 < ... < L with that many stages.
-void each_cuts(int layers, int stages,
+// All lists of `count` numbers that do not fall, from `first` to at most
+// `last`.
+void each_list(int count, int first, int last,
                const std::function<void(const std::vector<int>&)>& visit) {
-  std::vector<int> cuts = {0};
+  std::vector<int> list;
   const std::function<void()> next = [&] {
-    if (static_cast<int>(cuts.size()) == stages) {
-      cuts.push_back(layers);
-      visit(cuts);
-      cuts.pop_back();
-      return;
-    }
-    for (int c = cuts.back() + 1; c < layers; ++c) {
-      cuts.push_back(c);
+    if (static_cast<int>(list.size()) == count) return visit(list);
+    for (int v = list.empty() ? first : list.back(); v <= last; ++v) {
+      list.push_back(v);
       next();
-      cuts.pop_back();
+      list.pop_back();
     }
   };
   next();
 }
 
-bool is_allowed(const std::vector<int>& x, const std::vector<int>& y,
-                int band) {
-  for (std::size_t i = 1; i < x.size(); ++i)
-    if (x[i - 1] > y[i] || y[i - 1] > x[i] || std::abs(x[i] - y[i]) > band)
-      return false;
+// All cut lists 0 <= c1 <= ... <= L with that many stages, which may be empty.
+void each_cuts(int layers, int stages,
+               const std::function<void(const std::vector<int>&)>& visit) {
+  each_list(stages - 1, 0, layers, [&](std::vector<int> cuts) {
+    cuts.insert(cuts.begin(), 0);
+    cuts.push_back(layers);
+    visit(cuts);
+  });
+}
+
+// A plan as the test sees it.
+struct Pairs {
+  std::vector<int> x, y;      // one more than stages
+  std::vector<int> replicas;  // by stage
+  unsigned recompute = 0;     // bit per stage
+
+  int num_stages() const { return static_cast<int>(replicas.size()); }
+  bool recomputes(int s) const {
+    return ((recompute >> static_cast<unsigned>(s)) & 1U) != 0;
+  }
+};
+
+int stage_at(const std::vector<int>& cuts, int layer) {
+  int s = 0;
+  while (cuts[static_cast<std::size_t>(s) + 1] <= layer) ++s;
+  return s;
+}
+
+// The rules of BiPartitionSearch, layer by layer.
+bool is_allowed(const Pairs& plan, int band) {
+  for (std::size_t s = 0; s + 1 < plan.x.size(); ++s) {
+    const bool no_forward = plan.x[s] == plan.x[s + 1];
+    const bool no_backward = plan.y[s] == plan.y[s + 1];
+    if (no_forward && no_backward) return false;
+    if (no_backward && plan.recomputes(static_cast<int>(s))) return false;
+    if (std::abs(plan.x[s] - plan.y[s]) > band) return false;
+  }
+  for (int l = 0; l < plan.x.back(); ++l) {
+    const int f = stage_at(plan.x, l), b = stage_at(plan.y, l);
+    if (std::abs(f - b) > 1 && plan.recomputes(b)) return false;
+    for (int s = std::min(f, b) + 1; s < std::max(f, b); ++s)
+      if (plan.recomputes(s)) return false;
+  }
   return true;
 }
 
@@ -116,49 +154,91 @@ double search_load(const Problem& problem, int first, int end, bool backward) {
 
 // The largest load or link of one plan; infinite if it does not fit.
 double period_of(const Problem& problem, const BiPartitionCosts& costs,
-                 const std::vector<int>& x, const std::vector<int>& y,
-                 unsigned recompute, bool blocking) {
-  const std::size_t stages = x.size() - 1;
-  const auto recomputes = [&](std::size_t s) {
-    return ((recompute >> s) & 1U) != 0;
-  };
+                 const Pairs& plan, bool blocking) {
+  const int stages = plan.num_stages();
   const Link& link = *problem.cluster->link(DeviceId(0), DeviceId(1));
-  std::vector<double> exchange(x.size(), 0.0);
+  const double bandwidth = link.bandwidth.value(),
+               latency = link.latency.value();
+  std::vector<double> exchange(plan.x.size(), 0.0);  // by stage
   double period = 0;
-  for (std::size_t b = 1; b < stages; ++b) {
-    const bool light = x[b] == y[b]  ? false
-                       : x[b] > y[b] ? recomputes(b)
-                                     : recomputes(b - 1);
-    const Moved m = moved(problem, x[b], y[b], light);
-    period = std::max(period,
-                      std::max(m.forward, m.backward) / link.bandwidth.value() +
-                          link.latency.value());
-    exchange[b] = (m.forward + m.backward) / link.bandwidth.value() +
-                  2 * link.latency.value();
+  const auto cut = [](const std::vector<int>& cuts, int b) {
+    return cuts[static_cast<std::size_t>(b)];
+  };
+  const auto replicas = [&](int s) {
+    return plan.replicas[static_cast<std::size_t>(s)];
+  };
+  for (int b = 1; b < stages; ++b) {
+    const int x = cut(plan.x, b), y = cut(plan.y, b);
+    const bool light = x != y && plan.recomputes(x > y ? b : b - 1);
+    const Moved m = moved(problem, x, y, light);
+    const int r = std::min(replicas(b - 1), replicas(b));
+    period = std::max(period, std::max(m.forward / r + m.forward_weights,
+                                       m.backward / r + m.backward_weights) /
+                                      bandwidth +
+                                  latency);
+    for (int s : {b - 1, b})
+      exchange[static_cast<std::size_t>(s)] +=
+          ((m.forward + m.backward) / replicas(s) + m.forward_weights +
+           m.backward_weights) /
+              bandwidth +
+          2 * latency;
   }
-  for (std::size_t s = 0; s < stages; ++s) {
-    double load = search_load(problem, x[s], x[s + 1], false) +
-                  search_load(problem, y[s], y[s + 1], true);
-    if (recomputes(s)) load += search_load(problem, y[s], y[s + 1], false);
-    if (blocking) load += exchange[s] + exchange[s + 1];
+  int device = costs.num_devices();
+  for (int r : plan.replicas) device -= r;
+  for (int s = 0; s < stages; ++s) {
+    const int x = cut(plan.x, s), x2 = cut(plan.x, s + 1);
+    const int y = cut(plan.y, s), y2 = cut(plan.y, s + 1), r = replicas(s);
+    double load = (search_load(problem, x, x2, false) +
+                   search_load(problem, y, y2, true)) /
+                  r;
+    double parameters = 0;
+    for (int l = y; l < y2; ++l)
+      parameters += static_cast<double>(
+          problem.profile->parameters[static_cast<std::size_t>(l)]
+              .bytes.value());
+    if (y < y2)
+      load += 2.0 * (r - 1) * (parameters / r / bandwidth + latency) /
+              problem.minibatch;
+    if (plan.recomputes(s)) load += search_load(problem, y, y2, false) / r;
+    if (blocking) load += exchange[static_cast<std::size_t>(s)];
     period = std::max(period, load);
-    const int behind = static_cast<int>(stages - 1 - s);
-    if (costs.memory({x[s], y[s]}, {x[s + 1], y[s + 1]}, behind,
-                     recomputes(s)) > costs.memory_limit(0))
+    if (costs.memory({x, y}, {x2, y2}, r, stages - 1 - s, plan.recomputes(s)) >
+        costs.memory_limit({device, r}))
       return kNoLimit;
+    device += r;
   }
   return period;
 }
 
+struct SearchOptions {
+  int band = 0, max_replicas = 1;
+  bool blocking = false;
+};
+
 double best_by_force(const Problem& problem, const BiPartitionCosts& costs,
-                     int stages, int band, bool blocking) {
+                     int stages, int devices, SearchOptions options) {
   double best = kNoLimit;
   const int layers = problem.profile->num_layers();
+  std::vector<std::vector<int>> replicas;  // sums: where the next stage starts
+  each_list(stages - 1, 1, devices - 1, [&](std::vector<int> sums) {
+    sums.insert(sums.begin(), 0);
+    sums.push_back(devices);
+    for (std::size_t i = sums.size() - 1; i > 0; --i) sums[i] -= sums[i - 1];
+    sums.erase(sums.begin());
+    const bool fine = std::all_of(sums.begin(), sums.end(), [&](int r) {
+      return r >= 1 && r <= options.max_replicas;
+    });
+    if (fine) replicas.push_back(sums);
+  });
   each_cuts(layers, stages, [&](const std::vector<int>& x) {
     each_cuts(layers, stages, [&](const std::vector<int>& y) {
-      if (!is_allowed(x, y, band)) return;
-      for (unsigned r = 0; r < (1U << stages); ++r)
-        best = std::min(best, period_of(problem, costs, x, y, r, blocking));
+      if (!is_allowed({x, y, {}, 0}, options.band)) return;
+      for (unsigned r = 0; r < (1U << static_cast<unsigned>(stages)); ++r) {
+        if (!is_allowed({x, y, {}, r}, options.band)) continue;
+        for (const auto& counts : replicas)
+          best = std::min(best, period_of(problem, costs, {x, y, counts, r},
+                                          options.blocking));
+      }
     });
   });
   return best;
@@ -168,61 +248,88 @@ bool same(double a, double b) {
   return a == b || std::abs(a - b) <= 1e-9 * std::max(a, b);
 }
 
+Cluster without_overlap(const Cluster& cluster) {
+  std::string text = to_text(cluster);
+  const std::string overlaps = "\"overlaps_communication\": true";
+  const auto place = text.find(overlaps);
+  REQUIRE(place != std::string::npos);
+  text.replace(place, overlaps.size(), "\"overlaps_communication\": false");
+  return *parse_cluster(text, "blocking.json");
+}
+
+// The plan has the period that was found, and follows the rules.
+void check_plan_of(const BiPartition& found, const Problem& problem,
+                   const BiPartitionCosts& costs, double expected,
+                   SearchOptions options) {
+  Pairs plan;
+  for (const CutPair& cut : found.cuts) {
+    plan.x.push_back(cut.x);
+    plan.y.push_back(cut.y);
+  }
+  plan.replicas = found.replicas;
+  for (std::size_t s = 0; s < found.recompute.size(); ++s)
+    if (found.recompute[s]) plan.recompute |= 1U << s;
+  CHECK(is_allowed(plan, options.band));
+  CHECK(same(period_of(problem, costs, plan, options.blocking), expected));
+  if (options.band == 0) CHECK(plan.x == plan.y);
+}
+
+bool has_empty_side(const BiPartition& plan) {
+  for (std::size_t s = 0; s + 1 < plan.cuts.size(); ++s)
+    if (plan.cuts[s].x == plan.cuts[s + 1].x ||
+        plan.cuts[s].y == plan.cuts[s + 1].y)
+      return true;
+  return false;
+}
+
 TEST_CASE("the search finds what trying all cut pairs finds") {
   std::mt19937 random(7);
-  for (int trial = 0; trial < 200; ++trial) {
-    const int layers = 2 + static_cast<int>(random() % 6);
+  int empty_sides = 0, with_replicas = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    SearchOptions options;
+    options.max_replicas = 1 + trial % 3;
+    const int layers =
+        1 + static_cast<int>(random() % (options.max_replicas > 1 ? 4 : 6));
     const int workers = 2 + static_cast<int>(random() % 3);
-    const int band = static_cast<int>(random() % 4);
+    options.band = static_cast<int>(random() % 4);
+    options.blocking = trial % 4 == 0;
     // A megabyte takes a millisecond, so links sometimes matter.
     const Profile profile = random_chain(layers, random, 9'000'000);
-    const bool blocking = trial % 4 == 0;
     Cluster cluster = *load_cluster(std::to_string(workers) + "xV100@1GB/s");
-    if (blocking) {
-      std::string text = to_text(cluster);
-      const std::string overlaps = "\"overlaps_communication\": true";
-      const auto place = text.find(overlaps);
-      REQUIRE(place != std::string::npos);
-      text.replace(place, overlaps.size(), "\"overlaps_communication\": false");
-      cluster = *parse_cluster(text, "blocking.json");
-    }
+    if (options.blocking) cluster = without_overlap(cluster);
     const Method methods[] = {Method::Sync, Method::Stash, Method::TwoBw};
     Problem problem =
         search_problem(profile, cluster, 1 + trial % 5, methods[trial % 3]);
     if (trial % 2 == 0)
       problem.memory_limit =
           Bytes(80'000'000 + static_cast<int>(random() % 60'000'000));
-    BiPartitionOptions options;
-    options.band = band;
-    const BiPartitionCosts costs =
-        *BiPartitionCosts::create(problem, 1, options);
+    BiPartitionOptions given;
+    given.band = options.band;
+    given.max_replicas = options.max_replicas;
+    const BiPartitionCosts costs = *BiPartitionCosts::create(problem, 1, given);
     const double bound = communication_free_bound(costs);
     const BiPartitionSearch search(costs, kNoLimit, bound);
-    for (int stages = 1; stages <= costs.num_workers(); ++stages) {
-      const double expected =
-          best_by_force(problem, costs, stages, band, blocking);
-      const double found = search.bottleneck(stages).value_or(kNoLimit);
-      CAPTURE(trial);
-      CAPTURE(stages);
-      CHECK(same(found, expected));
-      CHECK(bound <= expected);
-      const auto plan = search.best(stages);
-      REQUIRE(plan.has_value() == (expected < kNoLimit));
-      if (!plan) continue;
-      std::vector<int> x, y;
-      unsigned recompute = 0;
-      for (const CutPair& cut : plan->cuts) {
-        x.push_back(cut.x);
-        y.push_back(cut.y);
+    for (int stages = 1; stages <= costs.num_devices(); ++stages)
+      for (int devices = stages; devices <= costs.num_devices(); ++devices) {
+        const double expected =
+            best_by_force(problem, costs, stages, devices, options);
+        const double found =
+            search.bottleneck(stages, devices).value_or(kNoLimit);
+        CAPTURE(trial);
+        CAPTURE(stages);
+        CAPTURE(devices);
+        CHECK(same(found, expected));
+        CHECK(bound <= expected);
+        const auto plan = search.best(stages, devices);
+        REQUIRE(plan.has_value() == (expected < kNoLimit));
+        if (!plan) continue;
+        check_plan_of(*plan, problem, costs, expected, options);
+        empty_sides += has_empty_side(*plan) ? 1 : 0;
+        with_replicas += devices > stages ? 1 : 0;
       }
-      for (std::size_t s = 0; s < plan->recompute.size(); ++s)
-        if (plan->recompute[s]) recompute |= 1U << s;
-      CHECK(is_allowed(x, y, band));
-      CHECK(
-          same(period_of(problem, costs, x, y, recompute, blocking), expected));
-      if (band == 0) CHECK(x == y);
-    }
   }
+  CHECK(empty_sides > 100);
+  CHECK(with_replicas > 100);
 }
 
 TEST_CASE("separate cuts are never slower than equal ones") {
@@ -237,7 +344,7 @@ TEST_CASE("separate cuts are never slower than equal ones") {
       BiPartitionOptions options;
       options.band = i == 0 ? 0 : 6;
       const auto costs = *BiPartitionCosts::create(problem, 1, options);
-      seconds[i] = *BiPartitionSearch(costs, kNoLimit, 0).bottleneck(4);
+      seconds[i] = *BiPartitionSearch(costs, kNoLimit, 0).bottleneck(4, 4);
     }
     CHECK(seconds[1] <= seconds[0]);
     faster += seconds[1] < seconds[0] ? 1 : 0;
@@ -269,7 +376,7 @@ TEST_CASE("without communication the bound is the optimum over any two cuts") {
       });
     });
     const auto costs = *BiPartitionCosts::create(problem, 1, {});
-    if (costs.num_workers() < workers) continue;  // fewer layers than workers
+    if (costs.num_devices() < workers) continue;  // fewer layers than workers
     const double bound = communication_free_bound(costs);
     CHECK(bound <= best);
     CHECK(bound >= best * (1 - 1e-8));

@@ -30,7 +30,13 @@ const std::vector<Example> kExamples = {
     {"alexnet", 256, 22, 22, 44.801, 40.520, 244403360,
      "image_classification/profiles/alexnet"},
     {"gnmt", 32, 45, 54, 33.533, 55.883, 775063808,
-     "translation/profiles/gnmt"}};
+     "translation/profiles/gnmt"},
+    {"resnet18", 256, 70, 78, 107.446, 152.296, 46758048,
+     "image_classification/profiles/resnet18"},
+    {"squeezenet1_0", 256, 67, 75, 113.247, 172.119, 4993696,
+     "image_classification/profiles/squeezenet1_0"},
+    {"densenet121", 64, 428, 486, 177.404, 148.751, 31915424,
+     "image_classification/profiles/densenet121"}};
 
 Profile example(const Example& of) {
   const std::string path = std::string(PIPEWRIGHT_SOURCE_DIR) +

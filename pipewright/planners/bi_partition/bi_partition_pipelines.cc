@@ -1,0 +1,61 @@
+#include "pipewright/planners/bi_partition/bi_partition_pipelines.h"
+
+#include "pipewright/base/index.h"
+
+namespace pipewright {
+
+Pipeline split_pipeline(const BiPartition& found, const BiPartitionCosts& costs,
+                        int microbatch) {
+  Pipeline pipeline;
+  pipeline.microbatch = microbatch;
+  int device = costs.num_devices();
+  for (int r : found.replicas) device -= r;
+  for (int s = 0; s < found.num_stages(); ++s) {
+    const CutPair end = found.cuts[at(s + 1)];
+    PipelineStage stage{costs.layer_at(end.x),
+                        costs.layer_at(end.y),
+                        {},
+                        found.recompute[at(s)]};
+    for (int r = 0; r < found.replicas[at(s)]; ++r)
+      stage.devices.push_back(DeviceId(device++));
+    pipeline.stages.push_back(std::move(stage));
+  }
+  return pipeline;
+}
+
+std::vector<Pipeline> variants_of(Pipeline pipeline, const Problem& problem) {
+  bool has_replicas = false;
+  for (const PipelineStage& stage : pipeline.stages)
+    has_replicas |= stage.devices.size() > 1;
+  std::vector<Pipeline> variants;
+  for (const char* end : {"", "-so"})
+    for (Replication way : {Replication::Split, Replication::Rotate}) {
+      if (way == Replication::Rotate && !has_replicas) continue;
+      pipeline.schedule =
+          std::string(is_asynchronous(problem.method) ? "async-" : "") +
+          "1f1b" + end;
+      pipeline.replication = way;
+      variants.push_back(pipeline);
+    }
+  return variants;
+}
+
+std::optional<Planned> known_plan(Problem problem, int microbatch,
+                                  bool with_replicas,
+                                  const std::string& planner) {
+  problem.microbatches = {microbatch};
+  std::optional<Planned> best;
+  for (const char* name : {"balanced", "pipedream"}) {
+    if (!with_replicas && std::string(name) == "pipedream") continue;
+    const auto known = find_planner(name);
+    PIPEWRIGHT_CHECK(known.ok(), "a planner is missing");
+    Result<Planned> planned = (*known)->plan(problem);
+    if (!planned || (best && best->estimate.step <= planned->estimate.step))
+      continue;
+    best = *std::move(planned);
+    best->plan.planner = planner;
+  }
+  return best;
+}
+
+}  // namespace pipewright
