@@ -280,6 +280,20 @@ Bytes SppCosts::memory_limit(const PartitionStage& stage) const {
   return least;
 }
 
+PartitionProblem SppCosts::compute_only() const {
+  PartitionProblem problem = partition_;
+  for (int first = 0; first < problem.num_devices; ++first)
+    for (int end = first + 1; end <= problem.num_devices; ++end) {
+      PartitionProblem::Range& range =
+          problem.ranges[problem.range_index(first, end)];
+      range.fixed = 0;
+      if (end > first + 1) range.load.clear();
+    }
+  for (PartitionProblem::Channel& channel : problem.channels)
+    if (channel.per_byte < kNoPartition) channel = {};
+  return problem;
+}
+
 PartitionProblem SppCosts::partition_within_memory() const {
   PartitionProblem limited = partition_;
   limited.farthest = [this](int stages, int first, int end) {

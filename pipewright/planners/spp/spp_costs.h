@@ -41,6 +41,14 @@ class SppCosts {
   int num_microbatches() const { return num_microbatches_; }
   // Its layers are blocks of layers, its devices are groups of devices.
   const PartitionProblem& partition() const { return partition_; }
+  // Whether every layer and device is tried on its own.
+  bool is_exact() const {
+    return units_.size() == order_.size() + 1 &&
+           cuts_.size() == at(cuts_.back()) + 1;
+  }
+  // Only compute counts, and every stage has one device: for plans without
+  // SPP's partition.
+  PartitionProblem compute_only() const;
   // The same with a limit on memory: weights, their gradients and optimizer
   // state, and what 1F1B keeps of activations.
   PartitionProblem partition_within_memory() const;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <string>
+#include <tuple>
 
 #include "pipewright/base/index.h"
 
@@ -108,6 +111,40 @@ std::vector<double> pairs_sharing(const Cluster& cluster) {
   return pairs;
 }
 
+// Kinds by their names, which do not depend on the order of devices.
+std::vector<int> ranked_kinds(const Cluster& cluster) {
+  std::set<std::string> names;
+  for (const DeviceKind& kind : cluster.kinds()) names.insert(kind.name);
+  std::vector<int> ranks;
+  for (const Device& device : cluster.devices())
+    ranks.push_back(static_cast<int>(std::distance(
+        names.begin(), names.find(cluster.kinds()[at(device.kind)].name))));
+  return ranks;
+}
+
+// Links by all that tells them apart, the fastest with the largest rank.
+Bandwidths ranked_links(const Cluster& cluster, const Bandwidths& shared) {
+  using Look = std::tuple<double, double, double, bool>;
+  const auto look = [&](std::size_t u, std::size_t v) {
+    const Link* link = cluster.link(DeviceId(u), DeviceId(v));
+    return link == nullptr
+               ? Look()
+               : Look(shared[u][v], link->bandwidth.value(),
+                      -link->latency.value(), link->duplex == Duplex::Full);
+  };
+  std::set<Look> looks;
+  for (std::size_t u = 0; u < shared.size(); ++u)
+    for (std::size_t v = 0; v < u; ++v) looks.insert(look(u, v));
+  const std::vector<Look> sorted(looks.begin(), looks.end());
+  Bandwidths ranks = shared;
+  for (std::size_t u = 0; u < shared.size(); ++u)
+    for (std::size_t v = 0; v < u; ++v)
+      ranks[u][v] = ranks[v][u] = static_cast<double>(
+          std::lower_bound(sorted.begin(), sorted.end(), look(u, v)) -
+          sorted.begin());
+  return ranks;
+}
+
 std::vector<DeviceId> by_host(const Cluster& cluster, const Bandwidths& b) {
   std::vector<std::vector<int>> hosts(at(cluster.num_hosts()));
   for (int d = 0; d < cluster.num_devices(); ++d)
@@ -189,8 +226,11 @@ Bandwidths shared_bandwidths(const Cluster& cluster) {
 std::vector<DeviceId> recursive_device_order(const Cluster& cluster) {
   const Bandwidths b = shared_bandwidths(cluster);
   if (cluster.num_devices() > kMaxVerticesCut) return by_host(cluster, b);
+  const std::vector<int> names =
+      canonical_order(ranked_links(cluster, b), ranked_kinds(cluster));
   std::vector<DeviceId> order;
-  for (int d : recursive_order(b)) order.push_back(DeviceId(d));
+  for (int d : recursive_order(among(b, names)))
+    order.push_back(DeviceId(names[at(d)]));
   return order;
 }
 

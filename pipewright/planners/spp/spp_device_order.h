@@ -6,18 +6,18 @@
 // Training", INFOCOM 2022: cut the graph of devices where the least bandwidth
 // crosses (Stoer and Wagner, "A Simple Min-Cut Algorithm", JACM 1997), order
 // both sides in the same way, and join the two lists. Ours: the rules for ties,
-// and that a list is reversed where that makes the joint faster.
+// that a list is reversed where that makes the joint faster, and that devices
+// are named anew first (spp_canonical.h), so that the order does not depend on
+// how the cluster names them.
 
 #pragma once
 
 #include <vector>
 
 #include "pipewright/cluster/cluster.h"
+#include "pipewright/planners/spp/spp_canonical.h"
 
 namespace pipewright {
-
-// Symmetric; 0 without a link. The diagonal is not used.
-using Bandwidths = std::vector<std::vector<double>>;
 
 struct MinCut {
   double weight = 0;      // bandwidth across
@@ -42,8 +42,9 @@ inline constexpr int kMaxVerticesCut = 256;
 // per pair.
 Bandwidths shared_bandwidths(const Cluster& cluster);
 
-// The order of a cluster's devices. Very many devices are ordered by host
-// first.
+// The order of a cluster's devices. Two clusters that differ only in the order
+// of their devices get the same bandwidths along it. More devices than
+// kMaxVerticesCut are ordered by host first, and their names matter.
 std::vector<DeviceId> recursive_device_order(const Cluster& cluster);
 
 }  // namespace pipewright

@@ -28,17 +28,18 @@ std::vector<Entry> entries(const Partition& partition, int num_devices) {
 
 }  // namespace
 
-std::vector<SppCandidate> spp_candidates(const SppCosts& costs,
-                                         const PartitionProblem& problem,
-                                         Credits credits,
-                                         std::size_t max_candidates) {
+SppCandidates spp_candidates(const SppCosts& costs,
+                             const PartitionProblem& problem, Credits credits,
+                             std::size_t max_candidates) {
   const Partition partition(problem);
-  std::vector<SppCandidate> best;
+  SppCandidates found;
+  std::vector<SppCandidate>& best = found.best;
   const auto is_faster = [](const SppCandidate& a, const SppCandidate& b) {
     return std::tuple(a.promised, a.stages.size()) <
            std::tuple(b.promised, b.stages.size());
   };
   for (const Entry& entry : entries(partition, problem.num_devices)) {
+    found.least_load = std::min(found.least_load, Seconds(entry.load));
     if (best.size() == max_candidates &&
         Seconds(entry.load) >= best.back().promised)
       break;
@@ -55,7 +56,7 @@ std::vector<SppCandidate> spp_candidates(const SppCosts& costs,
         std::move(candidate));
     if (best.size() > max_candidates) best.pop_back();
   }
-  return best;
+  return found;
 }
 
 }  // namespace pipewright

@@ -22,13 +22,17 @@ struct SppCandidate {
   }
 };
 
+struct SppCandidates {
+  std::vector<SppCandidate> best;
+  Seconds least_load = Seconds::max();  // W: no partition has a smaller one
+};
+
 // At most `max_candidates`, the fastest first; of equal ones those with fewer
 // stages. Partitions whose load alone is no better than the candidates found
 // are not ordered. Unlike the paper, also tries partitions that leave the first
 // devices of the line idle.
-std::vector<SppCandidate> spp_candidates(const SppCosts& costs,
-                                         const PartitionProblem& problem,
-                                         Credits credits,
-                                         std::size_t max_candidates);
+SppCandidates spp_candidates(const SppCosts& costs,
+                             const PartitionProblem& problem, Credits credits,
+                             std::size_t max_candidates);
 
 }  // namespace pipewright
