@@ -22,6 +22,14 @@
 //     not one for every set of devices.
 //   - Of more than 96 layers only cuts about 1/96 of the time apart are tried.
 //   - More than 16 devices are used in groups of equal size.
+//   - The objective knows neither how many microbatches 1F1B has in flight nor
+//     that transfers share network cards. So the four best partitions are
+//     simulated, each with both of the paper's warm-up policies: S-s forwards
+//     (1f1b) and about twice as many (1f1b-so), and with replicas that split
+//     microbatches, as the paper's do, or take turns.
+//   - Devices of one host share its network card.
+
+#include "pipewright/planners/dapple/dapple.h"
 
 #include <algorithm>
 #include <numeric>
@@ -38,7 +46,7 @@ namespace pipewright {
 namespace {
 
 constexpr int kMaxCuts = 96, kMaxGroups = 16;
-constexpr std::size_t kMaxKept = 4;
+constexpr std::size_t kMaxKept = 4, kMaxSimulated = 4;
 
 // The times of a stage, or of the transfer before it.
 struct StageTimes {
@@ -91,8 +99,10 @@ struct Partial {
 
 class DappleSearch {
  public:
-  DappleSearch(const CostTable& costs, const Problem& problem)
+  DappleSearch(const CostTable& costs, const Problem& problem,
+               std::size_t max_answers)
       : costs_(costs),
+        max_answers_(max_answers),
         hosts_(*problem.cluster, kMaxGroups),
         kind_(leading_kind(*problem.cluster)),
         microbatches_(problem.minibatch / costs.microbatch()),
@@ -100,7 +110,7 @@ class DappleSearch {
     add_cuts();
   }
 
-  Partial search() {
+  std::vector<DappleChoice> search() {
     const int groups = hosts_.num_groups();
     const int cuts = static_cast<int>(cuts_.size());
     // best[c][g]: the first cuts_[c] layers on g groups.
@@ -108,16 +118,16 @@ class DappleSearch {
     Partial nothing;
     nothing.used = nothing.last = hosts_.none();
     nothing.latency = completed(nothing, 0);
-    answer_ = with_rest(nothing);
+    add_answer(nothing);
     best_[0][0] = {nothing};
     for (int c = 0; c + 1 < cuts; ++c)
       for (int g = 0; g < groups; ++g)
         for (const Partial& partial : best_[at(c)][at(g)])
           for (int more = 1; g + more < groups; ++more) {
-            if (problem_.is_over()) return answer_;
+            if (problem_.is_over()) return answers_;
             extend(partial, c, g, more);
           }
-    return answer_;
+    return answers_;
   }
 
  private:
@@ -161,6 +171,12 @@ class DappleSearch {
     const int first = end_of(partial), end = cuts_[at(next)];
     append(longer.times, partial.last, taken, first, end);
     longer.latency = completed(longer, end);
+    longer.stages = partial.stages;
+    longer.stages.push_back(
+        {end, -1, hosts_.devices(partial.used, taken), false});
+    if (answers_.size() < max_answers_ ||
+        longer.latency < answers_.back().latency)
+      add_answer(longer);
     const auto same = std::find_if(
         cell.begin(), cell.end(),
         [&](const Partial& other) { return other.used == longer.used; });
@@ -168,10 +184,6 @@ class DappleSearch {
             ? cell.size() >= kMaxKept && longer.latency >= cell.back().latency
             : longer.latency >= same->latency)
       return;
-    longer.stages = partial.stages;
-    longer.stages.push_back(
-        {end, -1, hosts_.devices(partial.used, taken), false});
-    if (longer.latency < answer_.latency) answer_ = with_rest(longer);
     if (same != cell.end()) cell.erase(same);
     cell.insert(std::upper_bound(cell.begin(), cell.end(), longer,
                                  [](const Partial& a, const Partial& b) {
@@ -192,7 +204,7 @@ class DappleSearch {
     if (first > 0) {
       const double seconds =
           static_cast<double>(costs_.crossing(first).value()) /
-          (hosts_.between(before, taken) * std::min(replicas(before), r));
+          (hosts_.between(before, taken) * hosts_.streams(before, taken));
       times.push_back({seconds, seconds, 0});
     }
     const auto bytes =
@@ -214,21 +226,30 @@ class DappleSearch {
            costs_.num_layers());
     return latency_of(times_, microbatches_);
   }
-  Partial with_rest(Partial partial) const {
-    partial.stages.push_back(
+  // Keeps the partial plan with one last stage for the rest.
+  void add_answer(const Partial& partial) {
+    DappleChoice choice{partial.stages, partial.latency};
+    choice.stages.push_back(
         {costs_.num_layers(), -1,
          hosts_.devices(partial.used, hosts_.rest(partial.used)), false});
-    return partial;
+    answers_.insert(
+        std::upper_bound(answers_.begin(), answers_.end(), choice,
+                         [](const DappleChoice& a, const DappleChoice& b) {
+                           return a.latency < b.latency;
+                         }),
+        std::move(choice));
+    if (answers_.size() > max_answers_) answers_.pop_back();
   }
 
   const CostTable& costs_;
+  const std::size_t max_answers_;
   const DappleHosts hosts_;
   int kind_, microbatches_;
   const Problem& problem_;
   std::vector<int> cuts_;
   std::vector<std::vector<std::vector<Partial>>> best_;
-  Partial answer_;
-  std::vector<StageTimes> times_;  // of completed(), to reuse its memory
+  std::vector<DappleChoice> answers_;  // the best first
+  std::vector<StageTimes> times_;      // of completed(), to reuse its memory
 };
 
 class DapplePlanner : public Planner {
@@ -250,17 +271,30 @@ class DapplePlanner : public Planner {
     return best_over_sizes(
         problem, name(),
         [&](const CostTable& costs, Choice& choice) -> Result<void> {
-          const Partial found = DappleSearch(costs, problem).search();
           Pipeline pipeline;
           pipeline.microbatch = costs.microbatch();
-          pipeline.stages = found.stages;
-          choice.consider(pipeline, {Seconds(0), Seconds(found.latency)});
+          for (const DappleChoice& found :
+               dapple_choices(costs, problem, kMaxSimulated))
+            for (const char* schedule : {"1f1b", "1f1b-so"})
+              for (Replication way :
+                   {Replication::Split, Replication::Rotate}) {
+                pipeline.stages = found.stages;
+                pipeline.schedule = schedule;
+                pipeline.replication = way;
+                choice.consider(pipeline, {Seconds(0), Seconds(found.latency)});
+              }
           return {};
         });
   }
 };
 
 }  // namespace
+
+std::vector<DappleChoice> dapple_choices(const CostTable& costs,
+                                         const Problem& problem,
+                                         std::size_t count) {
+  return DappleSearch(costs, problem, count).search();
+}
 
 std::unique_ptr<Planner> dapple_planner() {
   return std::make_unique<DapplePlanner>();

@@ -84,6 +84,19 @@ double DappleHosts::between(const Groups& from, const Groups& to) const {
   return slowest;
 }
 
+double DappleHosts::streams(const Groups& from, const Groups& to) const {
+  bool is_inside = true;  // every pair of hosts is one host
+  int from_hosts = 0, to_hosts = 0;
+  for (std::size_t h = 0; h < from.size(); ++h) {
+    from_hosts += from[h] > 0;
+    to_hosts += to[h] > 0;
+    is_inside = is_inside && (from[h] > 0) == (to[h] > 0);
+  }
+  if (!is_inside || from_hosts > 1) return std::min(from_hosts, to_hosts);
+  return size_ * std::min(std::accumulate(from.begin(), from.end(), 0),
+                          std::accumulate(to.begin(), to.end(), 0));
+}
+
 std::vector<DeviceId> DappleHosts::devices(const Groups& used,
                                            const Groups& taken) const {
   std::vector<DeviceId> all;

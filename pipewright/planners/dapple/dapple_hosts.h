@@ -36,6 +36,11 @@ class DappleHosts {
   double inside(const Groups& taken) const;
   double between(const Groups& from, const Groups& to) const;
 
+  // How many links two stages use at once: one per host where they are on
+  // different hosts, because the devices of a host share its network card;
+  // else one per replica of the smaller stage.
+  double streams(const Groups& from, const Groups& to) const;
+
   // Of each host the devices after the used ones.
   std::vector<DeviceId> devices(const Groups& used, const Groups& taken) const;
 
