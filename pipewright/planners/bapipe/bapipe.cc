@@ -27,6 +27,8 @@
 //   - Candidates are ranked by the estimator, where an FPGA's transfer starts
 //     when its tensor is complete, not while it is computed.
 
+#include "pipewright/planners/bapipe/bapipe.h"
+
 #include <algorithm>
 #include <optional>
 
@@ -39,6 +41,8 @@ namespace {
 
 class BaPipePlanner : public Planner {
  public:
+  explicit BaPipePlanner(BaPipeParts parts) : parts_(parts) {}
+
   std::string name() const override { return "bapipe"; }
   std::string summary() const override {
     return "explores microbatch sizes, 1F1B schedules and balanced cuts; "
@@ -57,7 +61,7 @@ class BaPipePlanner : public Planner {
                                "use the method \"sync\"");
     if (problem.profile->num_layers() < 1)
       return bad_configuration("the profile has no layers");
-    BaPipeExploration exploration(problem, name());
+    BaPipeExploration exploration(problem, name(), parts_);
     for (int microbatch : problem.microbatches) {
       if (microbatch != problem.microbatches.front() && problem.is_over())
         break;
@@ -65,15 +69,22 @@ class BaPipePlanner : public Planner {
         return done.error();
     }
     for (int microbatch : problem.microbatches)
-      exploration.try_data_parallelism(microbatch);
+      if (parts_.data_parallelism) exploration.try_data_parallelism(microbatch);
     return exploration.best();
   }
+
+ private:
+  BaPipeParts parts_;
 };
 
 }  // namespace
 
+std::unique_ptr<Planner> bapipe_planner(BaPipeParts parts) {
+  return std::make_unique<BaPipePlanner>(parts);
+}
+
 std::unique_ptr<Planner> bapipe_planner() {
-  return std::make_unique<BaPipePlanner>();
+  return bapipe_planner(BaPipeParts());
 }
 
 }  // namespace pipewright

@@ -73,8 +73,10 @@ Result<void> BaPipeExploration::explore(int microbatch) {
   const bool streams = computes_while_communicating(cluster);
   for (BaPipeSchedule schedule :
        {streams ? BaPipeSchedule::OneAs : BaPipeSchedule::Sno,
-        streams ? BaPipeSchedule::FbpAs : BaPipeSchedule::So})
+        streams ? BaPipeSchedule::FbpAs : BaPipeSchedule::So}) {
     explore_schedule(*blocks, schedule, orders);
+    if (!parts_.second_schedule) break;
+  }
   return {};
 }
 
@@ -85,7 +87,8 @@ void BaPipeExploration::explore_schedule(const BlockCosts& blocks,
   const auto start = best_order(blocks, problem_, schedule, orders, {});
   if (!start) return;
   try_ends(start->costs, start->ends, "inter-layer");
-  const bool links = some_link_limits(start->costs, start->ends);
+  const bool links =
+      parts_.coarse_partition && some_link_limits(start->costs, start->ends);
   if (links) {
     try_coarser(start->costs, start->ends);
     if (const auto exact =
@@ -97,7 +100,8 @@ void BaPipeExploration::explore_schedule(const BlockCosts& blocks,
   bool fits = false;
   for (std::size_t i = before; i < candidates_.size(); ++i)
     fits = fits || candidates_[i].fits;
-  if (!fits) fit_memory(start->costs, start->ends, orders, links);
+  if (!fits && parts_.memory_tuning)
+    fit_memory(start->costs, start->ends, orders, links);
 }
 
 void BaPipeExploration::try_coarser(const StageCosts& costs,

@@ -9,6 +9,7 @@
 
 #include "pipewright/planners/bapipe/bapipe_candidate.h"
 #include "pipewright/planners/bapipe/bapipe_costs.h"
+#include "pipewright/planners/bapipe/bapipe_parts.h"
 #include "pipewright/planners/pipeline.h"
 #include "pipewright/planners/planner.h"
 
@@ -18,8 +19,9 @@ struct SplitPartition;
 
 class BaPipeExploration {
  public:
-  BaPipeExploration(const Problem& problem, std::string planner)
-      : problem_(problem), planner_(std::move(planner)) {}
+  BaPipeExploration(const Problem& problem, std::string planner,
+                    BaPipeParts parts = {})
+      : problem_(problem), planner_(std::move(planner)), parts_(parts) {}
 
   // Adds the candidates of one microbatch size. Fails if the profile has no
   // times for the cluster's devices.
@@ -55,6 +57,7 @@ class BaPipeExploration {
 
   const Problem& problem_;
   std::string planner_;
+  BaPipeParts parts_;
   BaPipeCandidates candidates_;
   // Of each candidate; none for those that are no pipeline of whole layers.
   struct Stages {
