@@ -58,7 +58,7 @@ class Table {
     return {};
   }
 
-  void print() const { std::cout << table_.to_text(140); }
+  void print() const { std::cout << table_.to_text(160); }
 
  private:
   static std::string step(const Result<Planned>& planned) {

@@ -3,6 +3,23 @@
 #include "pipewright/base/index.h"
 
 namespace pipewright {
+namespace {
+
+// Of a plan with equal cuts and one stage per worker.
+Pipeline pipeline_of_plan(const Plan& plan) {
+  Pipeline pipeline;
+  pipeline.microbatch = plan.microbatch;
+  for (const Stage& stage : plan.stages) {
+    PipelineStage& made = pipeline.stages.emplace_back();
+    made.end = stage.forward.back().value + 1;
+    made.recompute = stage.recompute;
+    for (WorkerId worker : stage.workers)
+      made.devices.push_back(plan.devices[worker.index()]);
+  }
+  return pipeline;
+}
+
+}  // namespace
 
 Pipeline split_pipeline(const BiPartition& found, const BiPartitionCosts& costs,
                         int microbatch) {
@@ -45,15 +62,23 @@ std::optional<Planned> known_plan(Problem problem, int microbatch,
                                   const std::string& planner) {
   problem.microbatches = {microbatch};
   std::optional<Planned> best;
+  const auto take = [&](Result<Planned> one, Seconds bottleneck) {
+    if (!one || !one->estimate.fits) return;
+    if (best && best->estimate.step <= one->estimate.step) return;
+    best = *std::move(one);
+    best->bottleneck = bottleneck;
+    best->plan.planner = planner;
+  };
   for (const char* name : {"balanced", "pipedream"}) {
     if (!with_replicas && std::string(name) == "pipedream") continue;
     const auto known = find_planner(name);
     PIPEWRIGHT_CHECK(known.ok(), "a planner is missing");
-    Result<Planned> planned = (*known)->plan(problem);
-    if (!planned || (best && best->estimate.step <= planned->estimate.step))
-      continue;
-    best = *std::move(planned);
-    best->plan.planner = planner;
+    const Result<Planned> found = (*known)->plan(problem);
+    if (!found) continue;
+    take(found, found->bottleneck);
+    for (const Pipeline& variant :
+         variants_of(pipeline_of_plan(found->plan), problem))
+      take(planned(variant, problem, planner), found->bottleneck);
   }
   return best;
 }
