@@ -7,6 +7,7 @@
 #include "pipewright/model/model_file.h"
 #include "pipewright/plan/lowering/versions_text.h"
 #include "pipewright/plan/plan.h"
+#include "pipewright/plan/runs_file.h"
 #include "pipewright/plan/schedule/schedule.h"
 #include "pipewright/plan/schedule/schedule_csv.h"
 #include "pipewright/profile/formats/importer.h"
@@ -45,6 +46,12 @@ Result<std::string> read_profile(std::string_view text,
   for (const auto& [kind, times] : profile.times) kinds.push_back(kind);
   return "profile of " + profile.model + ": " +
          counted(profile.num_layers(), "layer") + " on " + join(kinds, ", ");
+}
+
+Result<std::string> read_runs(std::string_view text, const std::string& file) {
+  PIPEWRIGHT_TRY(const auto runs, parse_runs(text, file));
+  return "runs: " +
+         counted(static_cast<std::int64_t>(runs.size()), "measured step");
 }
 
 std::string summary(const Schedule& schedule) {
@@ -128,6 +135,7 @@ const std::vector<Reader>& readers() {
       {"cluster", "pipewright/cluster", true, read_cluster},
       {"profile", "pipewright/profile", true, read_profile},
       {"plan", "pipewright/plan", true, read_plan},
+      {"runs", "pipewright/runs", true, read_runs},
       {"schedule", "", true, read_schedule},
       {"schedule-csv", "", true, read_schedule_csv},
       {"pipedream", "", false, read_import<pipedream_importer>},

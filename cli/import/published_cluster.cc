@@ -43,8 +43,8 @@ class NearestTable {
 
 class NetworkTables {
  public:
-  NetworkTables(const std::vector<BandwidthTable>& tables, Bytes message)
-      : tables_(tables), message_(message) {}
+  explicit NetworkTables(const std::vector<BandwidthTable>& tables)
+      : tables_(tables) {}
 
   const BandwidthTable* within_host(const PublishedGroup& group) const {
     return of_kind("intra-node", group.kind, 2 * group.degree);
@@ -61,7 +61,7 @@ class NetworkTables {
     const BandwidthTable* one = of_kind("inter-node", a.kind, a.degree);
     const BandwidthTable* other = of_kind("inter-node", b.kind, b.degree);
     if (!one || !other) return nullptr;
-    return rate_of(*one) <= rate_of(*other) ? one : other;
+    return largest_rate(*one) <= largest_rate(*other) ? one : other;
   }
 
   // What all GPUs of a host reach together; 0 if unknown.
@@ -69,15 +69,15 @@ class NetworkTables {
     BytesPerSecond best(0);
     for (const BandwidthTable& table : tables_)
       if (table.operation == "inter-node" && table.from == kind)
-        best = std::max(best, rate_of(table));
+        best = std::max(best, largest_rate(table));
     return best;
   }
 
-  // Where a curve is not positive, the message is too small to be measured;
-  // what it takes then does not matter.
-  BytesPerSecond rate_of(const BandwidthTable& table) const {
-    if (auto rate = rate_at(table, message_)) return *rate;
-    return rate_at(table, Bytes(1 << 20)).value_or(BytesPerSecond(0));
+  static BytesPerSecond largest_rate(const BandwidthTable& table) {
+    BytesPerSecond largest = table.fit ? table.fit->peak : BytesPerSecond(0);
+    for (const MessageRate& rate : rates_of(table))
+      largest = std::max(largest, rate.rate);
+    return largest;
   }
 
  private:
@@ -91,17 +91,16 @@ class NetworkTables {
   }
 
   const std::vector<BandwidthTable>& tables_;
-  const Bytes message_;
 };
 
 class PublishedCluster {
  public:
   PublishedCluster(const Imported& imported, const PublishedPlan& plan,
-                   const std::vector<PublishedGroup>& groups, Bytes message)
+                   const std::vector<PublishedGroup>& groups)
       : imported_(imported),
         plan_(plan),
         groups_(groups),
-        tables_(imported.bandwidths, message),
+        tables_(imported.bandwidths),
         builder_(plan.source) {}
 
   Result<Cluster> build() {
@@ -155,7 +154,7 @@ class PublishedCluster {
       DeviceKind kind;
       kind.name = kind_name(g);
       kind.memory = memory * groups_[g].degree;
-      kind.overlaps_communication = !plan_.blocks;
+      kind.overlap = plan_.blocks ? 0 : 1;
       kind.source = plan_.source;
       kind_of_[kind.name] = builder_.add_kind(kind);
     }
@@ -197,7 +196,8 @@ class PublishedCluster {
           "import the files of network curves too, or give the cluster with "
           "--on CLUSTER");
     Link link;
-    link.bandwidth = tables_.rate_of(*table);
+    link.bandwidth = NetworkTables::largest_rate(*table);
+    link.rates = rates_of(*table);
     if (!same_host) {
       use_card(host_[a], true, link);
       use_card(host_[b], false, link);
@@ -265,9 +265,8 @@ Result<std::vector<PublishedGroup>> groups_of(const PublishedPlan& plan,
 
 Result<Cluster> published_cluster(const Imported& imported,
                                   const PublishedPlan& plan,
-                                  const std::vector<PublishedGroup>& groups,
-                                  Bytes message) {
-  return PublishedCluster(imported, plan, groups, message).build();
+                                  const std::vector<PublishedGroup>& groups) {
+  return PublishedCluster(imported, plan, groups).build();
 }
 
 Result<Cluster> published_cluster(const ImportedDevices& devices,

@@ -31,11 +31,9 @@ Result<std::vector<PublishedGroup>> groups_of(const PublishedPlan& plan,
 
 // Fails with BadConfiguration where the files give no memory of a kind, or no
 // rate of a link.
-// Links have the rates of messages of `message` bytes.
 Result<Cluster> published_cluster(const Imported& imported,
                                   const PublishedPlan& plan,
-                                  const std::vector<PublishedGroup>& groups,
-                                  Bytes message);
+                                  const std::vector<PublishedGroup>& groups);
 
 // The devices of a source that has no plan (Piper), each pair with a link.
 Result<Cluster> published_cluster(const ImportedDevices& devices,

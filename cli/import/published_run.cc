@@ -47,23 +47,6 @@ int most_replicas(const PublishedPlan& plan) {
   return most;
 }
 
-// What a stage sends for one microbatch of a replica, at most; with one stage,
-// the piece of the gradients that replicas send each other.
-Bytes largest_message(const PublishedPlan& plan, const Profile& profile) {
-  const auto sizes =
-      sizes_at(profile, std::max(1, plan.microbatch), Outside::Extrapolate);
-  if (plan.stages.size() < 2 || !sizes)
-    return profile.parameter_bytes() / std::int64_t{most_replicas(plan)};
-  Bytes largest;
-  std::size_t end = 0;
-  for (const PublishedStage& stage : plan.stages) {
-    end += stage.layers.size();
-    if (end > 0 && end < sizes->size())
-      largest = std::max(largest, (*sizes)[end - 1].output);
-  }
-  return largest;
-}
-
 struct BatchSizes {
   int minibatch = 1;
   int microbatch = 1;  // of all replicas together where they split it
@@ -198,9 +181,7 @@ Result<PublishedRun> published_run(const Imported& imported,
     return PublishedRun{std::move(given), std::move(ours)};
   }
   PIPEWRIGHT_TRY(const auto groups, groups_of(plan, kind_in(profile)));
-  PIPEWRIGHT_TRY(Cluster ran_on,
-                 published_cluster(imported, plan, groups,
-                                   largest_message(plan, profile)));
+  PIPEWRIGHT_TRY(Cluster ran_on, published_cluster(imported, plan, groups));
   PIPEWRIGHT_TRY(Plan ours,
                  plan_on(ran_on, plan, profile, minibatch, imported.from));
   return PublishedRun{std::move(ran_on), std::move(ours)};

@@ -10,6 +10,7 @@
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
+#include "pipewright/cluster/cluster_table.h"
 #include "pipewright/plan/lowering/lower.h"
 
 namespace pipewright::cli {
@@ -71,7 +72,10 @@ std::string stages_table(const Planned& planned, const LoadedProblem& loaded,
     row.push_back(to_text(memory));
     table.add_row(row);
   }
-  return table.to_text(width);
+  std::string text = table.to_text(width);
+  if (const std::string more = overheads_text(*loaded.cluster); !more.empty())
+    text += "(memory: of the program)\n" + more;
+  return text;
 }
 
 void print_plan(const Candidate& candidate, const LoadedProblem& loaded,

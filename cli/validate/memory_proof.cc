@@ -15,7 +15,7 @@ Result<std::vector<Bytes>> device_memory(const Program& program,
               ", but cluster \"" + cluster.name() + "\" has " +
               std::to_string(cluster.num_devices()) + " devices",
           "use the cluster that the plan was made for");
-    limits.push_back(cluster.kind_of(worker.device).memory);
+    limits.push_back(usable_memory(cluster.kind_of(worker.device)));
   }
   return limits;
 }

@@ -1,8 +1,12 @@
 // The hardware: devices, and the links that connect pairs of them.
 //
 // A transfer between two devices takes the latency of their link plus its bytes
-// divided by the bandwidth. The bandwidth is lower while other transfers use
-// the same shared resource (a host's network card, a PCIe switch).
+// divided by the bandwidth, or by the rate of a message of that size where the
+// link lists rates. It is slower while other transfers use the same shared
+// resource (a host's network card, a PCIe switch).
+//
+// What a device costs beyond the layers of a profile has a name in DeviceKind:
+// memory that no layer makes, and time that no layer takes.
 
 #pragma once
 
@@ -33,12 +37,30 @@ struct DeviceKind {
   BytesPerSecond memory_bandwidth;
   Bytes on_chip_memory;  // FPGAs only, otherwise 0
   ExecutionClass execution = ExecutionClass::Sync;
-  bool overlaps_communication = true;  // transfers run during compute
-  bool splits_layers = false;          // one layer on two devices (FPGA)
+  // The share of a transfer's time in which its sender and its receiver can
+  // compute: 1 all of it, 0 nothing (sends and receives block).
+  double overlap = 1;
+  bool splits_layers = false;  // one layer on two devices (FPGA)
   std::string source;
+
+  // Memory in use that no layer makes: context, libraries, communication
+  // buffers. Then what the allocator holds beyond what was asked for, as a
+  // share of what a program asks for.
+  Bytes base_memory;
+  double fragmentation = 0;
+
+  // Time that a profile of single layers does not have: the share by which
+  // layers take longer in a run, and what each compute action and each
+  // optimizer step takes in addition.
+  double layer_overhead = 0;
+  Seconds action_overhead;
+  Seconds step_overhead;
 
   bool operator==(const DeviceKind&) const = default;
 };
+
+// The most that a program can hold on a device of the kind.
+Bytes usable_memory(const DeviceKind& kind);
 
 struct Device {
   std::string name;  // "host0/V100.3"
@@ -63,6 +85,19 @@ struct SharedResource {
   bool operator==(const SharedResource&) const = default;
 };
 
+// The rate of messages of one size.
+struct MessageRate {
+  Bytes message;
+  BytesPerSecond rate;
+
+  auto operator<=>(const MessageRate&) const = default;
+};
+// Ascending in size. Between two sizes the time is interpolated; outside, the
+// nearest rate is used.
+using MessageRates = std::vector<MessageRate>;
+// The rates must not be empty.
+BytesPerSecond rate_at(const MessageRates& rates, Bytes message);
+
 // The connection from one device to another. Links are directed, but always
 // exist in both directions. Devices without a link cannot communicate.
 struct Link {
@@ -75,9 +110,15 @@ struct Link {
     auto operator<=>(const Use&) const = default;
   };
   std::vector<Use> uses;  // ascending
+  // Where the rate depends on the size; none is above the bandwidth. Pieces of
+  // a reduction have rates of their own.
+  MessageRates rates = {};
+  MessageRates collective_rates = {};  // empty: those of other messages
 
   auto operator<=>(const Link&) const = default;
 };
+BytesPerSecond message_rate(const Link& link, Bytes message);
+BytesPerSecond collective_rate(const Link& link, Bytes piece);
 // The same link in the opposite direction.
 Link mirrored(Link link);
 

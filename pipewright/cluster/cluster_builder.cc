@@ -12,6 +12,8 @@ namespace {
 
 bool is_rate(double rate) { return rate > 0 && std::isfinite(rate); }
 
+bool is_amount(double amount) { return amount >= 0 && std::isfinite(amount); }
+
 using Errors = std::vector<Error>;
 
 void add_error(Errors& errors, const std::string& place, std::string message) {
@@ -41,6 +43,14 @@ void check_kind(const DeviceKind& kind, Errors& errors) {
     add_error(errors, place, "the memory must not be negative");
   if (!kind.peak.empty() && !is_rate(kind.memory_bandwidth.value()))
     add_error(errors, place, "the memory bandwidth must be positive");
+  if (!(kind.overlap >= 0 && kind.overlap <= 1))
+    add_error(errors, place, "the overlap must be between 0 and 1");
+  if (kind.base_memory < Bytes(0) || !is_amount(kind.fragmentation) ||
+      !is_amount(kind.layer_overhead) ||
+      !is_amount(kind.action_overhead.value()) ||
+      !is_amount(kind.step_overhead.value()))
+    add_error(errors, place,
+              "an overhead or the base memory is negative or not finite");
 }
 
 void check_devices(const Cluster& cluster, Errors& errors) {
@@ -63,6 +73,14 @@ void check_link(const Link& link, int num_resources, Errors& errors) {
     add_error(errors, "a link", "the bandwidth must be positive");
   if (!(link.latency.value() >= 0) || !std::isfinite(link.latency.value()))
     add_error(errors, "a link", "the latency must be finite and not negative");
+  for (const MessageRates* rates : {&link.rates, &link.collective_rates})
+    for (const MessageRate& rate : *rates)
+      if (!is_rate(rate.rate.value()) || rate.rate > link.bandwidth)
+        add_error(errors, "a link",
+                  "a rate of " + to_text(rate.rate) + " for messages of " +
+                      to_text(rate.message) +
+                      " is not between 0 and the bandwidth, " +
+                      to_text(link.bandwidth));
   for (const Link::Use& use : link.uses)
     if (use.resource < 0 || use.resource >= num_resources)
       add_error(errors, "a link",
@@ -125,6 +143,8 @@ std::size_t ClusterBuilder::LinkHash::operator()(const Link& link) const {
   mix(std::hash<double>()(link.latency.value()));
   mix(link.duplex == Duplex::Half);
   for (const Link::Use& use : link.uses) mix(2 * use.resource + use.upstream);
+  mix(link.rates.size());
+  mix(link.collective_rates.size());
   return hash;
 }
 

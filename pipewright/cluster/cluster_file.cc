@@ -170,6 +170,8 @@ class ClusterReader {
     if (JsonCursor latency = at.find("latency"); latency.exists())
       link.latency = read_latency(latency);
     link.duplex = read_duplex(at.find("duplex"));
+    link.rates = read_message_rates(at.find("rates"));
+    link.collective_rates = read_message_rates(at.find("collective_rates"));
     return link;
   }
 

@@ -54,6 +54,9 @@ void set_link(Json& json, const Link& link) {
   json.set("bandwidth", link.bandwidth.value());
   json.set("latency", link.latency.value());
   if (link.duplex == Duplex::Half) json.set("duplex", "half");
+  if (!link.rates.empty()) json.set("rates", to_json(link.rates));
+  if (!link.collective_rates.empty())
+    json.set("collective_rates", to_json(link.collective_rates));
 }
 
 // The link of all pairs within hosts, or between hosts, unless "links" differs.

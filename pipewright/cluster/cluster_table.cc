@@ -200,6 +200,34 @@ std::string matrix_text(const Cluster& cluster, int width) {
   return table.to_text(width);
 }
 
+std::string share_text(double share) { return to_text(share * 100) + " %"; }
+
+std::string memory_text(const DeviceKind& kind) {
+  std::vector<std::string> parts;
+  if (kind.base_memory > Bytes(0))
+    parts.push_back(to_text(kind.base_memory) + " of base memory");
+  if (kind.fragmentation > 0)
+    parts.push_back(share_text(kind.fragmentation) + " fragmentation");
+  if (parts.empty()) return "";
+  return join(parts, ", ") + ": programs can hold " +
+         to_text(usable_memory(kind)) + " of " + to_text(kind.memory);
+}
+
+std::string time_text(const DeviceKind& kind) {
+  std::vector<std::string> parts;
+  if (kind.overlap < 1)
+    parts.push_back(share_text(kind.overlap) +
+                    " of a transfer overlaps with compute");
+  if (kind.layer_overhead > 0)
+    parts.push_back("layers take " + share_text(kind.layer_overhead) +
+                    " longer than profiled");
+  if (kind.action_overhead > Seconds(0))
+    parts.push_back(to_text(kind.action_overhead) + " more per action");
+  if (kind.step_overhead > Seconds(0))
+    parts.push_back(to_text(kind.step_overhead) + " more per step");
+  return join(parts, ", ");
+}
+
 std::string sources_text(const Cluster& cluster) {
   std::string text;
   for (const DeviceKind& kind : cluster.kinds())
@@ -208,6 +236,14 @@ std::string sources_text(const Cluster& cluster) {
 }
 
 }  // namespace
+
+std::string overheads_text(const Cluster& cluster) {
+  std::string text;
+  for (const DeviceKind& kind : cluster.kinds())
+    for (const std::string& part : {memory_text(kind), time_text(kind)})
+      if (!part.empty()) text += kind.name + ": " + part + "\n";
+  return text;
+}
 
 std::string cluster_table(const Cluster& cluster, int width) {
   std::set<int> hosts;
@@ -222,6 +258,8 @@ std::string cluster_table(const Cluster& cluster, int width) {
   if (cluster.num_devices() <= kMaxMatrixDevices &&
       link_classes(cluster).size() > 1)
     text += "\n" + matrix_text(cluster, width);
+  if (const std::string more = overheads_text(cluster); !more.empty())
+    text += "\n" + more;
   const std::string sources = sources_text(cluster);
   return sources.empty() ? text : text + "\n" + sources;
 }

@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kMaxRate = 1e24;
 constexpr double kMaxLatency = 1e6;  // seconds
+constexpr double kMaxShare = 100;
 
 std::map<std::string, FlopsPerSecond> read_rates(const JsonCursor& at) {
   std::map<std::string, FlopsPerSecond> rates;
@@ -22,6 +23,37 @@ Json to_json(const std::map<std::string, FlopsPerSecond>& rates) {
   Json json = Json::object();
   for (const auto& [type, rate] : rates) json.set(type, rate.value());
   return json;
+}
+
+// true: all of it; false: nothing; or a share.
+double read_overlap(const JsonCursor& at) {
+  if (at.is_number()) return at.real(0, 1);
+  return at.boolean() ? 1 : 0;
+}
+
+// What a profile of layers does not have.
+void read_overheads(JsonCursor& at, DeviceKind& kind) {
+  if (JsonCursor base = at.find("base_memory"); base.exists())
+    kind.base_memory = read_memory(base);
+  if (JsonCursor share = at.find("fragmentation"); share.exists())
+    kind.fragmentation = share.real(0, kMaxShare);
+  if (JsonCursor share = at.find("layer_overhead"); share.exists())
+    kind.layer_overhead = share.real(0, kMaxShare);
+  if (JsonCursor action = at.find("action_overhead"); action.exists())
+    kind.action_overhead = read_latency(action);
+  if (JsonCursor step = at.find("step_overhead"); step.exists())
+    kind.step_overhead = read_latency(step);
+}
+
+void set_overheads(const DeviceKind& kind, Json& json) {
+  if (kind.base_memory > Bytes(0))
+    json.set("base_memory", kind.base_memory.value());
+  if (kind.fragmentation > 0) json.set("fragmentation", kind.fragmentation);
+  if (kind.layer_overhead > 0) json.set("layer_overhead", kind.layer_overhead);
+  if (kind.action_overhead > Seconds(0))
+    json.set("action_overhead", kind.action_overhead.value());
+  if (kind.step_overhead > Seconds(0))
+    json.set("step_overhead", kind.step_overhead.value());
 }
 
 // Reads the keys of a kind; the caller rejects other keys.
@@ -47,7 +79,8 @@ DeviceKind read_kind_keys(JsonCursor& at) {
     execution.fail("expected \"sync\" or \"async\", found \"" + word + "\"");
   if (JsonCursor overlaps = at.find("overlaps_communication");
       overlaps.exists())
-    kind.overlaps_communication = overlaps.boolean();
+    kind.overlap = read_overlap(overlaps);
+  read_overheads(at, kind);
   if (JsonCursor splits = at.find("splits_layers"); splits.exists())
     kind.splits_layers = splits.boolean();
   if (JsonCursor source = at.find("source"); source.exists())
@@ -133,7 +166,7 @@ DeviceKind read_kind(JsonCursor at) {
 Json to_json(const DeviceKind& kind) {
   Json json = Json::object();
   json.set("name", kind.name);
-  if (!kind.peak.empty() || !kind.achievable.empty()) {
+  if (!kind.peak.empty() || kind.memory_bandwidth.value() > 0) {
     json.set("peak", to_json(kind.peak));
     json.set("achievable", to_json(kind.achievable));
   }
@@ -143,7 +176,10 @@ Json to_json(const DeviceKind& kind) {
   json.set("on_chip_memory", kind.on_chip_memory.value());
   const bool is_async = kind.execution == ExecutionClass::Async;
   json.set("execution", is_async ? "async" : "sync");
-  json.set("overlaps_communication", kind.overlaps_communication);
+  const bool is_whole = kind.overlap == 0 || kind.overlap == 1;
+  json.set("overlaps_communication",
+           is_whole ? Json(kind.overlap == 1) : Json(kind.overlap));
+  set_overheads(kind, json);
   json.set("splits_layers", kind.splits_layers).set("source", kind.source);
   return json;
 }
@@ -174,6 +210,34 @@ BytesPerSecond read_bandwidth(const JsonCursor& at) {
   }
   if (bandwidth.value() <= 0) at.fail("the bandwidth must be positive");
   return bandwidth;
+}
+
+MessageRates read_message_rates(const JsonCursor& at) {
+  MessageRates rates;
+  if (!at.exists()) return rates;
+  for (const JsonCursor& row : at.elements()) {
+    const auto pair = row.elements();
+    if (pair.size() != 2) {
+      row.fail("expected [bytes, bandwidth]");
+      return {};
+    }
+    rates.push_back({read_memory(pair[0]), read_bandwidth(pair[1])});
+    if (rates.size() > 1 && rates.back().message <= rates.end()[-2].message)
+      row.fail("sizes are not ascending");
+  }
+  if (rates.empty()) at.fail("expected at least one [bytes, bandwidth]");
+  return rates;
+}
+
+Json to_json(const MessageRates& rates) {
+  Json json = Json::array();
+  for (const MessageRate& rate : rates) {
+    Json pair = Json::array();
+    pair.push(rate.message.value());
+    pair.push(rate.rate.value());
+    json.push(std::move(pair));
+  }
+  return json;
 }
 
 Seconds read_latency(const JsonCursor& at) {

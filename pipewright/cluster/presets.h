@@ -40,6 +40,8 @@ Duplex read_duplex(const JsonCursor& at);  // default: Full
 const char* to_text(Duplex duplex);
 // A number of bytes, bytes per second or seconds, or text as in units_text.h.
 BytesPerSecond read_bandwidth(const JsonCursor& at);
+MessageRates read_message_rates(const JsonCursor& at);  // [[bytes, rate], ...]
+Json to_json(const MessageRates& rates);
 Seconds read_latency(const JsonCursor& at);
 Bytes read_memory(const JsonCursor& at);
 

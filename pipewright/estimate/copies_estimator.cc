@@ -124,6 +124,9 @@ class Copies {
     if (copies_ < 3) return nullptr;
     for (const DeviceKind& kind : problem_.cluster->kinds())
       if (kind.on_chip_memory > Bytes(0)) return nullptr;
+    for (const Link& link : problem_.cluster->links())
+      if (!link.rates.empty() || !link.collective_rates.empty())
+        return nullptr;  // a longer ring has smaller pieces
     if (!facts_.are_equal(*problem_.cluster, size_)) return nullptr;
     return facts_.two(*problem_.profile, plan_.microbatch, copies_);
   }

@@ -24,7 +24,7 @@ Estimate simulated_estimate(const Program& program, const ProgramFacts& facts,
   estimate.bubble = timeline.bubble;
   estimate.staleness = largest_delay(facts);
   for (const WorkerSummary& worker : timeline.workers) {
-    const Bytes peak = worker.peak.total();
+    const Bytes peak = worker.peak.of_program();
     estimate.memory.push_back(peak);
     if (peak > limits.memory_of(worker.device)) estimate.fits = false;
   }

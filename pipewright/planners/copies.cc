@@ -20,7 +20,8 @@ class Renaming {
     if (a == nullptr || b == nullptr) return a == b;
     if (a == b && a->uses.empty()) return true;
     if (a->bandwidth != b->bandwidth || a->latency != b->latency ||
-        a->duplex != b->duplex || a->uses.size() != b->uses.size())
+        a->duplex != b->duplex || a->uses.size() != b->uses.size() ||
+        a->rates != b->rates || a->collective_rates != b->collective_rates)
       return false;
     for (std::size_t u = 0; u < a->uses.size(); ++u)
       if (a->uses[u].upstream != b->uses[u].upstream ||

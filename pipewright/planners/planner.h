@@ -73,7 +73,7 @@ struct Problem {
   }
 
   Bytes memory_of(DeviceId device) const {
-    const Bytes own = cluster->kind_of(device).memory;
+    const Bytes own = usable_memory(cluster->kind_of(device));
     return memory_limit > Bytes(0) && memory_limit < own ? memory_limit : own;
   }
 };

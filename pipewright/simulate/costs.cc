@@ -20,9 +20,11 @@ class CostsBuilder {
   Result<Costs> build() {
     if (auto fine = check_devices(); !fine) return fine.error();
     costs_.resources = cluster_.resources();
-    for (const WorkerProgram& worker : program_.workers)
-      costs_.blocking.push_back(
-          !cluster_.kind_of(worker.device).overlaps_communication);
+    for (const WorkerProgram& worker : program_.workers) {
+      const DeviceKind& kind = cluster_.kind_of(worker.device);
+      costs_.blocking.push_back(1 - kind.overlap);
+      costs_.memory.push_back({kind.base_memory, kind.fragmentation});
+    }
     for (const Operation& operation : program_.operations) {
       auto cost = operation_cost(operation);
       if (!cost) return cost.error();
@@ -34,7 +36,7 @@ class CostsBuilder {
       costs_.reductions.push_back(*cost);
     }
     for (const Transfer& transfer : program_.transfers) {
-      auto cost = transfer_cost(transfer.from, transfer.to);
+      auto cost = transfer_cost(transfer.from, transfer.to, transfer.bytes);
       if (!cost) return cost.error();
       costs_.transfers.push_back(*cost);
     }
@@ -104,10 +106,23 @@ class CostsBuilder {
     compute[kind(ActionKind::Backward)] =
         compute[kind(ActionKind::BackwardInput)] +
         compute[kind(ActionKind::BackwardWeight)];
+    add_overheads(
+        cluster_.kind_of(program_.workers[operation.worker.index()].device),
+        cost);
     return cost;
   }
 
-  Result<Costs::TransferCost> transfer_cost(WorkerId from, WorkerId to) {
+  // What takes no time by the profile is not done.
+  static void add_overheads(const DeviceKind& kind,
+                            Costs::OperationCost& cost) {
+    for (Seconds& compute : cost.compute)
+      if (compute > Seconds(0))
+        compute = compute * (1 + kind.layer_overhead) + kind.action_overhead;
+    cost.step += kind.step_overhead;
+  }
+
+  Result<Costs::TransferCost> transfer_cost(WorkerId from, WorkerId to,
+                                            Bytes message) {
     const DeviceId a = program_.workers[from.index()].device;
     const DeviceId b = program_.workers[to.index()].device;
     Costs::TransferCost cost;
@@ -121,7 +136,7 @@ class CostsBuilder {
               cluster_.devices()[a.index()].name + " and " +
               cluster_.devices()[b.index()].name + " have no link",
           "place neighbouring stages on devices that have a link");
-    cost.bandwidth = link->bandwidth;
+    cost.bandwidth = message_rate(*link, message);
     cost.latency = link->latency;
     cost.uses = link->uses;
     if (auto ring = ring_links_.find(link_key(a, b, link->duplex));
@@ -149,11 +164,22 @@ class CostsBuilder {
     for (std::size_t i = 0; i < ring.size() && ring.size() > 1; ++i) {
       const WorkerId from = ring[i], to = ring[(i + 1) % ring.size()];
       share_link(from, to);
-      PIPEWRIGHT_TRY(const Costs::TransferCost link, transfer_cost(from, to));
-      cost.bandwidth = std::min(cost.bandwidth, link.bandwidth);
+      PIPEWRIGHT_TRY(const Costs::TransferCost link,
+                     transfer_cost(from, to, reduction.bytes));
+      cost.bandwidth =
+          std::min(cost.bandwidth, piece_rate(from, to, pace, cost));
       cost.links.push_back(link.uses);
     }
     return cost;
+  }
+
+  // The rate of one of the pieces that a ring sends over each of its links.
+  BytesPerSecond piece_rate(WorkerId from, WorkerId to, const RingPace& pace,
+                            const Costs::ReductionCost& cost) const {
+    const Link* link = cluster_.link(program_.workers[from.index()].device,
+                                     program_.workers[to.index()].device);
+    const double piece = cost.bytes / (2 * (pace.size - 1));
+    return collective_rate(*link, Bytes(static_cast<std::int64_t>(piece)));
   }
 
   // A link that a ring uses is a resource: the ring shares it with transfers

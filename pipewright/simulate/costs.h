@@ -40,7 +40,16 @@ struct Costs {
   };
   std::vector<ReductionCost> reductions;  // as in Program::reductions
 
-  std::vector<bool> blocking;  // per worker: busy while it sends and receives
+  // Per worker: the share of a transfer's time in which its sends and receives
+  // keep it busy. 0: none, 1: they block.
+  std::vector<double> blocking;
+
+  // Per worker: memory beyond what the program holds. Empty: none.
+  struct DeviceMemory {
+    Bytes base;
+    double fragmentation = 0;  // as a share of what the program holds
+  };
+  std::vector<DeviceMemory> memory;
 };
 
 // The program must have passed validate(). Where a device has on-chip memory,

@@ -16,7 +16,7 @@ Costs given_costs(
   transfer.bandwidth = BytesPerSecond(std::numeric_limits<double>::infinity());
   costs.transfers.assign(program.transfers.size(), transfer);
   costs.reductions.resize(program.reductions.size());
-  costs.blocking.assign(program.workers.size(), false);
+  costs.blocking.assign(program.workers.size(), 0);
   return costs;
 }
 

@@ -58,6 +58,20 @@ void add_workers(const Program& program, const Execution& execution,
   }
 }
 
+// What the device holds beyond the program.
+void add_device_memory(const Costs& costs, Timeline& timeline) {
+  for (std::size_t w = 0; w < costs.memory.size(); ++w) {
+    MemoryUse& peak = timeline.workers[w].peak;
+    peak.base = costs.memory[w].base;
+    peak.fragmentation = Bytes(static_cast<std::int64_t>(
+        costs.memory[w].fragmentation *
+        static_cast<double>(peak.of_program().value())));
+    if (w >= timeline.memory.size()) continue;
+    for (MemoryPoint& point : timeline.memory[w])
+      point.bytes += peak.base + peak.fragmentation;
+  }
+}
+
 void add_memory(const TimedCode& code, const Journal& journal, bool keep_points,
                 Timeline& timeline) {
   MemoryHistories histories(code, journal);
@@ -109,6 +123,7 @@ Timeline simulate(const Program& program, const Costs& costs,
   add_workers(program, execution, timeline);
   if (options.track_memory)
     add_memory(code, execution.journal, options.keep_spans, timeline);
+  add_device_memory(costs, timeline);
   timeline.links = links_of(program, execution);
   timeline.bubble = bubble_of(timeline, code, overlapping);
   for (int w = 0; options.keep_spans && w < program.num_workers(); ++w)

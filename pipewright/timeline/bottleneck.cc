@@ -51,6 +51,13 @@ std::string percent(double share) {
   return std::to_string(std::lround(share * 100)) + " %";
 }
 
+bool holds_more_than_programs(const Timeline& timeline) {
+  return std::any_of(timeline.workers.begin(), timeline.workers.end(),
+                     [](const WorkerSummary& worker) {
+                       return worker.peak.total() > worker.peak.of_program();
+                     });
+}
+
 }  // namespace
 
 std::string bottleneck_text(const std::vector<PathPiece>& path) {
@@ -73,31 +80,43 @@ std::string bottleneck_text(const std::vector<PathPiece>& path) {
 
 std::string workers_text(const Timeline& timeline, int width) {
   using Align = TextTable::Align;
-  TextTable table({{"worker", Align::Left},
-                   {"busy", Align::Right},
-                   {"waits", Align::Right},
-                   {"idle", Align::Right},
-                   {"peak", Align::Right},
-                   {"weights", Align::Right},
-                   {"gradients", Align::Right},
-                   {"state", Align::Right},
-                   {"kept", Align::Right},
-                   {"buffers", Align::Right}});
+  const bool has_more = holds_more_than_programs(timeline);
+  std::vector<TextTable::Column> columns = {
+      {"worker", Align::Left},     {"busy", Align::Right},
+      {"waits", Align::Right},     {"idle", Align::Right},
+      {"peak", Align::Right},      {"weights", Align::Right},
+      {"gradients", Align::Right}, {"state", Align::Right},
+      {"kept", Align::Right},      {"buffers", Align::Right}};
+  if (has_more) {
+    columns.push_back({"base", Align::Right});
+    columns.push_back({"fragmented", Align::Right});
+  }
+  TextTable table(columns);
   for (std::size_t w = 0; w < timeline.workers.size(); ++w) {
     const WorkerSummary& worker = timeline.workers[w];
     const double run = std::max(timeline.duration.value(), 1e-300);
     const double busy = worker.busy.value() / run;
     const double waits = worker.waiting_for_link.value() / run;
-    table.add_row(
-        {std::to_string(w), percent(busy), percent(waits),
-         percent(std::max(0.0, 1 - busy - waits)), to_text(worker.peak.total()),
-         to_text(worker.peak.weights), to_text(worker.peak.gradients),
-         to_text(worker.peak.optimizer), to_text(worker.peak.activations),
-         to_text(worker.peak.buffers)});
+    std::vector<std::string> row = {std::to_string(w),
+                                    percent(busy),
+                                    percent(waits),
+                                    percent(std::max(0.0, 1 - busy - waits)),
+                                    to_text(worker.peak.total()),
+                                    to_text(worker.peak.weights),
+                                    to_text(worker.peak.gradients),
+                                    to_text(worker.peak.optimizer),
+                                    to_text(worker.peak.activations),
+                                    to_text(worker.peak.buffers)};
+    if (has_more) {
+      row.push_back(to_text(worker.peak.base));
+      row.push_back(to_text(worker.peak.fragmentation));
+    }
+    table.add_row(row);
   }
   return table.to_text(width) +
          "waits: for transfers; peak: of memory, the sum of the columns to its "
-         "right\n(state: of the optimizer; kept: for backward)\n";
+         "right\n(state: of the optimizer; kept: for backward" +
+         (has_more ? "; base and fragmented: of the device)\n" : ")\n");
 }
 
 }  // namespace pipewright

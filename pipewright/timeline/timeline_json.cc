@@ -10,6 +10,9 @@ Json to_json(const MemoryUse& use) {
   json.set("optimizer", use.optimizer.value());
   json.set("activations", use.activations.value());
   json.set("buffers", use.buffers.value());
+  if (use.total() == use.of_program()) return json;
+  json.set("base", use.base.value());
+  json.set("fragmentation", use.fragmentation.value());
   return json;
 }
 

@@ -21,6 +21,9 @@ Link random_link(std::mt19937& random, int num_resources) {
   link.bandwidth = BytesPerSecond(random_int(random, 1, 4) * 1e9 / 3);
   link.latency = Seconds(random_int(random, 0, 2) * 1e-6);
   link.duplex = random_int(random, 0, 3) ? Duplex::Full : Duplex::Half;
+  for (MessageRates* rates : {&link.rates, &link.collective_rates})
+    for (int i = random_int(random, 0, 3); i > 0; --i)
+      rates->insert(rates->begin(), {Bytes(1000 * i), link.bandwidth / 3.0});
   for (int r = 0; r < num_resources; ++r)
     if (random_int(random, 0, 3) == 0)
       link.uses.push_back({r, random_int(random, 0, 1) == 1});
@@ -33,7 +36,16 @@ Cluster random_cluster(std::mt19937& random) {
   builder.add_kind(find_kind("V100")->kind);
   DeviceKind own = find_kind("VCU118")->kind;
   own.name = "own";
-  own.overlaps_communication = false;
+  own.overlap = random_int(random, 0, 3) / 3.0;
+  own.base_memory = Bytes(random_int(random, 0, 2) * 1000);
+  own.fragmentation = random_int(random, 0, 2) / 7.0;
+  own.layer_overhead = random_int(random, 0, 2) / 7.0;
+  own.action_overhead = Seconds(random_int(random, 0, 2) / 7.0);
+  own.step_overhead = Seconds(random_int(random, 0, 2) / 7.0);
+  if (random_int(random, 0, 1)) {  // times come from a profile
+    own.peak = own.achievable = {};
+    own.memory_bandwidth = BytesPerSecond(0);
+  }
   builder.add_kind(own);
   const int num_devices = random_int(random, 1, 12);
   const int num_hosts = random_int(random, 1, 4);
@@ -211,4 +223,40 @@ TEST_CASE("truncated and mutated files are rejected or read") {
     const auto cluster = parse_cluster(text, "c.json");
     if (cluster) REQUIRE(*parse_cluster(to_text(*cluster), "c") == *cluster);
   }
+}
+
+TEST_CASE("rates between two sizes, and what a program can hold") {
+  const MessageRates rates = {{Bytes(1000), BytesPerSecond(1000)},
+                              {Bytes(4000), BytesPerSecond(2000)}};
+  CHECK(rate_at(rates, Bytes(10)) == BytesPerSecond(1000));
+  CHECK(rate_at(rates, Bytes(1 << 20)) == BytesPerSecond(2000));
+  // 1 s and 2 s at the ends; 1.5 s in the middle.
+  CHECK(rate_at(rates, Bytes(2500)).value() == doctest::Approx(2500 / 1.5));
+  DeviceKind kind;
+  kind.memory = Bytes(1000);
+  CHECK(usable_memory(kind) == Bytes(1000));
+  kind.base_memory = Bytes(200);
+  CHECK(usable_memory(kind) == Bytes(800));
+  kind.fragmentation = 0.25;
+  CHECK(usable_memory(kind) == Bytes(640));
+  kind.base_memory = Bytes(2000);
+  CHECK(usable_memory(kind) == Bytes(0));
+}
+
+TEST_CASE("rates must ascend in size and stay below the bandwidth") {
+  const auto refused = [](const std::string& rates) {
+    const auto cluster = parse_cluster(
+        R"({"format": "pipewright/cluster", "version": 1, "name": "pair",
+            "devices": [{"kind": "V100", "count": 2}],
+            "within_hosts": {"bandwidth": "1GB/s", "rates": )" +
+            rates + "}}",
+        "pair");
+    return cluster ? std::string() : cluster.error().to_text();
+  };
+  CHECK(refused("[[1, 1e8]]").empty());
+  CHECK(refused("[]").find("at least one") != std::string::npos);
+  CHECK(refused("[[1]]").find("[bytes, bandwidth]") != std::string::npos);
+  CHECK(refused("[[2, 1e8], [1, 1e8]]").find("ascending") != std::string::npos);
+  CHECK(refused("[[1, 2e9]]").find("between 0 and the bandwidth") !=
+        std::string::npos);
 }

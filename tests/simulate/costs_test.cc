@@ -68,7 +68,7 @@ TEST_CASE("operations, links and rings take what profile and cluster say") {
   CHECK(costs->reductions[0].bytes == 1e9);
   CHECK(costs->reductions[0].bandwidth == link.bandwidth);
   CHECK(costs->reductions[0].latency == link.latency * 2);
-  CHECK(!costs->blocking[0]);
+  CHECK(costs->blocking[0] == 0);
 }
 
 TEST_CASE("a worker whose device does not exist, and an unknown kind") {
@@ -107,6 +107,70 @@ TEST_CASE("a worker that fits on chip computes at that rate") {
   };
   CHECK(backward(0) == Seconds(2.5));
   CHECK(backward(1) == Seconds(5));
+}
+
+const char* const kCalibrated = R"({
+  "format": "pipewright/cluster", "version": 1, "name": "pair",
+  "kinds": [{"name": "V100", "memory": "16GB", "overlaps_communication": 0.25,
+             "base_memory": "2GB", "fragmentation": 0.1,
+             "layer_overhead": 0.5, "action_overhead": 0.25,
+             "step_overhead": "2s"}],
+  "devices": [{"kind": "V100", "count": 2}],
+  "within_hosts": {"bandwidth": "1GB/s", "latency": "3us",
+                   "rates": [[1000, 1e8], [2000, 2e8]],
+                   "collective_rates": [[250000000, 5e8], [1e9, 1e9]]}
+})";
+
+TEST_CASE("overheads, rates by size and overlap are those of the cluster") {
+  const auto cluster = parse_cluster(kCalibrated, "pair");
+  REQUIRE(cluster);
+  Program program = two_stages();
+  program.transfers[0].bytes = Bytes(1500);
+  const auto costs = costs_of(program, two_layers(), *cluster);
+  REQUIRE(costs);
+  const auto& second = costs->operations[1];
+  const auto compute = [&](ActionKind kind) {
+    return second.compute[static_cast<int>(kind)].value();
+  };
+  CHECK(compute(ActionKind::Forward) == doctest::Approx(4 * 1.5 + 0.25));
+  // One action, not the two halves of it.
+  CHECK(compute(ActionKind::Backward) == doctest::Approx(5 * 1.5 + 0.25));
+  CHECK(compute(ActionKind::BackwardInput) == doctest::Approx(2 * 1.5 + 0.25));
+  CHECK(second.step.value() == doctest::Approx(0.5 + 2));
+  CHECK(costs->blocking == std::vector<double>{0.75, 0.75});
+  CHECK(costs->memory[1].base == Bytes(2'000'000'000));
+  CHECK(costs->memory[1].fragmentation == 0.1);
+  // Both sizes take 10 us, and so does what is between them.
+  CHECK(costs->transfers[0].bandwidth.value() == doctest::Approx(1.5e8));
+  CHECK(costs->transfers[1].bandwidth == BytesPerSecond(1e8));
+  // Two devices: pieces of half a gigabyte. From 0.5 s to 1 s over 750 MB, a
+  // third of the way.
+  CHECK(costs->reductions[0].bandwidth.value() ==
+        doctest::Approx(0.5e9 / (0.5 + 0.5 / 3)));
+}
+
+TEST_CASE("a rate that does not depend on the size changes nothing") {
+  const auto plain = load_cluster("2xV100@1GB/s");
+  REQUIRE(plain);
+  std::string text = to_text(*plain);
+  for (const char* key : {"rates", "base_memory", "fragmentation", "overhead"})
+    CHECK(text.find(key) == std::string::npos);
+  const std::string bandwidth = "\"bandwidth\": 1e+09";
+  const auto place = text.find(bandwidth);
+  REQUIRE(place != std::string::npos);
+  text.replace(place, bandwidth.size(),
+               bandwidth + ", \"rates\": [[1, 1e9], [1e6, 1e9]]");
+  const auto rated = parse_cluster(text, "rated");
+  REQUIRE(rated);
+  const auto before = costs_of(two_stages(), two_layers(), *plain);
+  const auto after = costs_of(two_stages(), two_layers(), *rated);
+  REQUIRE(before);
+  REQUIRE(after);
+  for (std::size_t t = 0; t < before->transfers.size(); ++t)
+    CHECK(before->transfers[t].bandwidth.value() ==
+          doctest::Approx(after->transfers[t].bandwidth.value()));
+  CHECK(before->reductions[0].bandwidth == after->reductions[0].bandwidth);
+  CHECK(before->blocking == std::vector<double>{0, 0});
 }
 
 }  // namespace

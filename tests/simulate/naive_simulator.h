@@ -132,8 +132,8 @@ class NaiveSimulator {
     }
     return false;
   }
-  bool blocking(std::size_t w) const {
-    return w < c_.blocking.size() && c_.blocking[w];
+  double blocking(std::size_t w) const {
+    return w < c_.blocking.size() ? c_.blocking[w] : 0;
   }
   bool try_workers() {
     bool any = false;
@@ -149,7 +149,8 @@ class NaiveSimulator {
     const MessageKey key{action.transfer.value, key_of(action)};
     if (action.kind == ActionKind::Send) {
       channels_[channel_of(action.transfer.value)].sent.push_back(key);
-      if (blocking(w)) worker.free_at = now_ + blocks(action.transfer.value);
+      if (blocking(w) > 0)
+        worker.free_at = now_ + blocking(w) * blocks(action.transfer.value);
     } else if (action.kind == ActionKind::Receive) {
       channels_[channel_of(action.transfer.value)].posted.push_back(key);
     } else if (action.kind == ActionKind::Reduce) {
@@ -205,7 +206,7 @@ class NaiveSimulator {
       if (found == messages_.end() || found->second.arrival < 0 ||
           found->second.arrival > now_)
         return false;
-      if (blocking(w)) receiving += blocks(t.value);
+      if (blocking(w) > 0) receiving += blocking(w) * blocks(t.value);
     }
     return all_reduced(reads.reductions, minibatch(action));
   }

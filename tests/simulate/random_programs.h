@@ -56,7 +56,7 @@ class RandomPrograms {
     add_reduction(workers);
     for (int w = 0; w < workers; ++w) {
       add_compute(w);
-      made_.costs.blocking.push_back(kind.blocking && pick(0, 1));
+      made_.costs.blocking.push_back(kind.blocking ? 0.5 * pick(0, 2) : 0);
     }
     shift();
     return made_;

@@ -24,7 +24,9 @@ std::string to_text(const MemoryUse& use) {
                              {"gradients", use.gradients},
                              {"optimizer state", use.optimizer},
                              {"activations", use.activations},
-                             {"buffers", use.buffers}})
+                             {"buffers", use.buffers},
+                             {"base", use.base},
+                             {"fragmentation", use.fragmentation}})
     if (bytes != Bytes(0))
       text +=
           (text.empty() ? "" : ", ") + std::string(name) + " " + to_text(bytes);

@@ -16,9 +16,13 @@ struct MemoryUse {
   Bytes optimizer;
   Bytes activations;  // saved for backward
   Bytes buffers;      // transfers arriving, waiting, or leaving
-  Bytes total() const {
+  // What the device holds beyond the program; known where its kind is.
+  Bytes base;           // context, libraries, communication buffers
+  Bytes fragmentation;  // of the allocator
+  Bytes of_program() const {
     return weights + gradients + optimizer + activations + buffers;
   }
+  Bytes total() const { return of_program() + base + fragmentation; }
   bool operator==(const MemoryUse&) const = default;
 };
 

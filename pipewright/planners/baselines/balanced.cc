@@ -49,8 +49,7 @@ class BalanceTable {
   double stage_load(int s, int first, int end, int stages) const {
     const Device& device = cluster_.devices()[at(s)];
     double load = costs_.compute(device.kind, first, end).value();
-    if (!communication_ ||
-        cluster_.kinds()[at(device.kind)].overlaps_communication)
+    if (!communication_ || cluster_.kinds()[at(device.kind)].overlap == 1)
       return load;
     load += 2 * link_load(s, first);
     return s + 1 < stages ? load + 2 * link_load(s + 1, end) : load;

@@ -202,7 +202,7 @@ void BiPartitionCosts::set_workers(
             worker.memory, share_of(problem.memory_of(DeviceId(d)), share));
       }
       for (int kind : kinds)
-        worker.blocking |= !cluster.kinds()[at(kind)].overlaps_communication;
+        worker.blocking |= cluster.kinds()[at(kind)].overlap < 1;
       worker.before = slowest_link_to(cluster, first, r, first - 1);
       worker.after = slowest_link_to(cluster, first, r, first + r);
       worker.inside = slowest_ring(cluster, first, r);

@@ -21,18 +21,17 @@ std::optional<BytesPerSecond> rate_at(const BandwidthTable& table,
                                       Bytes message) {
   if (table.fit) return fitted_rate(*table.fit, message);
   if (table.points.empty()) return std::nullopt;
-  auto above = std::lower_bound(
-      table.points.begin(), table.points.end(), message,
-      [](const BandwidthPoint& p, Bytes m) { return p.message < m; });
-  if (above == table.points.end()) return table.points.back().rate;
-  if (above == table.points.begin()) return above->rate;
-  const BandwidthPoint& low = *(above - 1);
-  const BandwidthPoint& high = *above;
-  const double t = (message - low.message) / (high.message - low.message);
-  const Seconds time =
-      (1 - t) * (low.message / low.rate) + t * (high.message / high.rate);
-  if (!(time > Seconds(0))) return high.rate;
-  return BytesPerSecond(static_cast<double>(message.value()) / time.value());
+  return rate_at(table.points, message);
+}
+
+MessageRates rates_of(const BandwidthTable& table) {
+  if (!table.fit) return table.points;
+  MessageRates rates;
+  for (int bits = 16; bits <= 30; ++bits) {
+    const Bytes message(std::int64_t{1} << bits);
+    if (auto rate = rate_at(table, message)) rates.push_back({message, *rate});
+  }
+  return rates;
 }
 
 }  // namespace pipewright

@@ -2,7 +2,8 @@
 // devices, for one operation.
 //
 // A source gives points (Aceso, Galvatron) or a fitted curve with the highest
-// measured rate (Sailor). Plans do not use these tables: they use the cluster.
+// measured rate (Sailor). Plans do not use these tables: they use the cluster,
+// whose links may have their rates (rates_of).
 
 #pragma once
 
@@ -12,13 +13,12 @@
 #include <vector>
 
 #include "pipewright/base/units.h"
+#include "pipewright/cluster/cluster.h"
 
 namespace pipewright {
 
-struct BandwidthPoint {
-  Bytes message;  // 0 if the source does not give the size
-  BytesPerSecond rate;
-};
+// A message of 0 bytes: the source does not give the size.
+using BandwidthPoint = MessageRate;
 
 // GB/s = c[0] x^2 + c[1] x + c[2] with x = log2(bytes / 1e6), at most `peak`.
 struct BandwidthFit {
@@ -40,5 +40,9 @@ struct BandwidthTable {
 // is empty.
 std::optional<BytesPerSecond> rate_at(const BandwidthTable& table,
                                       Bytes message);
+
+// The table as the rates of a link: its points, or the curve at 64 KiB, 128 KiB
+// and so on up to 1 GiB where it is positive.
+MessageRates rates_of(const BandwidthTable& table);
 
 }  // namespace pipewright

@@ -130,8 +130,10 @@ class Compiler {
     TimedWorker timed;
     timed_ = &timed;
     worker_ = w;
-    timed.is_blocking =
-        w < static_cast<int>(costs_.blocking.size()) && costs_.blocking[w];
+    if (w < static_cast<int>(costs_.blocking.size()))
+      timed.blocking = costs_.blocking[w];
+    PIPEWRIGHT_CHECK(timed.blocking >= 0 && timed.blocking <= 1,
+                     "a share is not between 0 and 1");
     timed.begin[0] = num_ops();
     contributions_.clear();
     for (section_ = 0; section_ < 3; ++section_) {
@@ -196,7 +198,7 @@ class Compiler {
         ++code_.num_messages[timed.channel][section_];
       } else {
         op.code = OpCode::Send;
-        if (timed_->is_blocking) op.cost = cost_of_send(op.target);
+        if (timed_->blocking > 0) op.cost = cost_of_send(op.target);
       }
     }
     code_.ops.push_back(op);
@@ -325,7 +327,8 @@ class Compiler {
   std::int32_t cost_of_send(std::int32_t transfer) {
     std::int32_t& known = cost_of_send_[transfer];
     if (known < 0)
-      known = add_cost({code_.network.transfers[transfer].seconds()});
+      known = add_cost(
+          {timed_->blocking * code_.network.transfers[transfer].seconds()});
     return known;
   }
 

@@ -204,7 +204,7 @@ class Engine {
   // known.
   bool find_start(std::int32_t w, WorkerState& worker, const Op& op,
                   double& start) {
-    const bool is_blocking = code_.workers[w].is_blocking;
+    const double blocking = code_.workers[w].blocking;
     double latest = 0, sent = 0, receiving = 0;
     std::int32_t last = network_.first_reduction;
     for (std::int32_t n = op.first_need(); n < op.end_need(); ++n) {
@@ -219,8 +219,8 @@ class Engine {
         worker.awaited_need = n;
         return false;
       }
-      if (is_blocking && need.transfer < network_.first_reduction)
-        receiving += network_.transfers[need.transfer].seconds();
+      if (blocking > 0 && need.transfer < network_.first_reduction)
+        receiving += blocking * network_.transfers[need.transfer].seconds();
       if (slot.time > latest) {
         latest = slot.time;
         sent = slot.sent;

@@ -68,8 +68,8 @@ using PerSection = std::array<std::int32_t, 3>;  // counts
 
 struct TimedWorker {
   std::int32_t begin[4] = {0, 0, 0, 0};  // section s: begin[s] to begin[s + 1]
-  bool is_blocking = false;              // busy while it sends and receives
-  double body_seconds = 0;               // computing in one repetition
+  double blocking = 0;      // the share of a transfer in which it is busy
+  double body_seconds = 0;  // computing in one repetition
   PerSection num_works = {0, 0, 0};
 };
 
