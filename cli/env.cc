@@ -13,6 +13,18 @@
 namespace pipewright::cli {
 namespace {
 
+Json gpus_json(const GpuReport& report) {
+  if (report.gpus.empty()) return "none: " + report.why_none;
+  Json list = Json::array();
+  for (const Gpu& gpu : report.gpus) {
+    Json json = Json::object();
+    json.set("name", gpu.name).set("memory_bytes", gpu.memory.value());
+    json.set("sms", gpu.num_sms).set("capability", gpu.capability);
+    list.push(std::move(json));
+  }
+  return list;
+}
+
 Json environment() {
   utsname system{};
   ::uname(&system);
@@ -28,6 +40,11 @@ Json environment() {
                          system.machine);
   json.set("cores", static_cast<int>(std::thread::hardware_concurrency()));
   json.set("memory_bytes", pages * page);
+  const GpuReport report = gpus();
+  json.set("gpus", gpus_json(report));
+  if (!report.runtime.empty()) json.set("cuda", report.runtime);
+  if (!report.driver.empty()) json.set("driver", report.driver);
+  if (!report.nccl.empty()) json.set("nccl", report.nccl);
   return json;
 }
 

@@ -54,10 +54,21 @@ std::string mpi() { return "none"; }
 
 std::string mpi_threads() { return "none"; }
 
+GpuReport gpus() {
+  GpuReport report;
+  report.why_none = "this build is without LibTorch";
+  return report;
+}
+
 Result<Profile> measure_profile(const Model&, std::span<const int>, int,
+                                const std::string&,
                                 std::function<void(double share)>) {
   return missing("measuring",
                  "estimate instead, with --analytic --device KIND");
+}
+
+Result<void> find_devices(const std::vector<std::string>&) {
+  return no_training();
 }
 
 Result<InProcessChannelCosts> measure_channel() { return no_training(); }

@@ -44,16 +44,20 @@ void show_progress(double share) {
 }
 
 Result<Profile> measure(const ProfileOptions& options, const Exit& exit) {
-  if (!options.devices.empty() &&
-      options.devices != std::vector<std::string>{"cpu"})
+  if (options.devices.size() > 1)
+    return profile_usage("one kind of device is measured at a time",
+                         "estimate several with --analytic --device KIND,KIND");
+  const std::string device =
+      options.devices.empty() ? "cpu" : options.devices.front();
+  if (device != "cpu" && device.rfind("cuda", 0) != 0)
     return profile_usage(
-        "only the device \"cpu\" can be measured",
+        "only cpu, cuda, cuda/N and cuda-stream can be measured",
         "estimate other devices with --analytic --device KIND");
   PIPEWRIGHT_TRY(const Model model, load_model(options.model));
   enter_runtime(exit.arguments);
   PIPEWRIGHT_TRY(Profile profile,
                  measure_profile(model, options.microbatches, options.workers,
-                                 show_progress));
+                                 device, show_progress));
   profile.model = options.model;
   return profile;
 }
@@ -154,8 +158,10 @@ void add_profile(CLI::App& app, Exit& exit) {
                     "Estimate from the data sheet of the device instead of "
                     "measuring");
   command
-      ->add_option("--device", options->devices,
-                   "Device kinds, KIND[,KIND...], for example V100")
+      ->add_option(
+          "--device", options->devices,
+          "Device kinds, KIND[,KIND...], for example V100; to measure: "
+          "cpu, cuda, cuda/N (a share of a GPU) or cuda-stream")
       ->delimiter(',');
   command->add_option(
       "--number-type,--numbers", options->number_type,

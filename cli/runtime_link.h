@@ -11,6 +11,7 @@
 #include "pipewright/base/result.h"
 #include "pipewright/model/model.h"
 #include "pipewright/profile/profile.h"
+#include "pipewright/runtime/devices/device_registry.h"
 #include "pipewright/runtime/ranks/launch.h"
 #include "pipewright/runtime/training/trainer.h"
 #include "pipewright/simulate/in_process_costs.h"
@@ -29,11 +30,18 @@ std::string libtorch();
 std::string mpi();
 std::string mpi_threads();  // "MPI_THREAD_MULTIPLE"
 
+// GPUs that workers can be on.
+GpuReport gpus();
+
 // Each fails with BadConfiguration without the runtime.
 Result<Profile> measure_profile(const Model& model,
                                 std::span<const int> microbatches, int workers,
+                                const std::string& device,
                                 std::function<void(double share)> progress);
 Result<InProcessChannelCosts> measure_channel();
+// Also fails with it unless this machine has a device of that kind for each
+// worker.
+Result<void> find_devices(const std::vector<std::string>& kinds);
 Result<LearningRate> learning_rate(const std::string& text, double rate,
                                    std::int64_t warm_up);
 Result<TrainReport> run_training(const Model& model,

@@ -17,11 +17,19 @@ std::string mpi_threads() { return mpi_thread_level(); }
 
 Result<Profile> measure_profile(const Model& model,
                                 std::span<const int> microbatches, int workers,
+                                const std::string& device,
                                 std::function<void(double share)> progress) {
   ProfilerOptions options;
   options.workers = workers;
+  options.device = device;
   options.progress = std::move(progress);
   return measured_profile(model, microbatches, options);
+}
+
+GpuReport gpus() { return gpu_report(); }
+
+Result<void> find_devices(const std::vector<std::string>& kinds) {
+  return pipewright::find_devices(kinds);
 }
 
 Result<InProcessChannelCosts> measure_channel() {

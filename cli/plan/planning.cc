@@ -38,6 +38,7 @@ Candidate candidate_of(const Planner& planner, const Problem& problem,
     return candidate;
   }
   candidate.planned = *std::move(planned);
+  name_device_kinds(candidate.planned->plan, *problem.cluster);
   // The same bound for all: a planner's own bound may hold only for its plans.
   candidate.planned->lower_bound = lower_bound(problem);
   return candidate;

@@ -93,9 +93,20 @@ std::vector<Row> rows(const Timeline& predicted, const TrainReport& measured) {
 
 }  // namespace
 
-Result<Timeline> predicted_timeline(const Program& program,
-                                    const Profile& profile,
-                                    const InProcessChannelCosts& channel) {
+Result<Timeline> predicted_timeline(const Program& program, Profile profile,
+                                    const std::string& device,
+                                    InProcessChannelCosts channel) {
+  const auto times = profile.times.find(device);
+  if (times == profile.times.end())
+    return bad_configuration(
+        "the profile has no times of " + device,
+        "measure it with pipewright profile --device " + device);
+  if (device != "cpu") {
+    // in_process_costs() reads the times of "cpu". How fast a GPU adds
+    // gradients is not measured: it counts as nothing.
+    profile.times = {{"cpu", times->second}};
+    channel.bytes_added = 0;
+  }
   PIPEWRIGHT_TRY(const Costs costs,
                  in_process_costs(program, profile, channel));
   return simulate(program, costs);

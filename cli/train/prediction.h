@@ -15,10 +15,11 @@
 
 namespace pipewright::cli {
 
-// Of the program on this machine's cores, with workers as threads.
-Result<Timeline> predicted_timeline(const Program& program,
-                                    const Profile& profile,
-                                    const InProcessChannelCosts& channel);
+// Of the program on this machine, with workers as threads, by the profile's
+// times of that kind of device. Fails with BadConfiguration if it has none.
+Result<Timeline> predicted_timeline(const Program& program, Profile profile,
+                                    const std::string& device,
+                                    InProcessChannelCosts channel);
 
 // A table with step time, busy time of each worker, bubble and memory:
 // predicted, measured, and the error in percent.

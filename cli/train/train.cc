@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/runtime_link.h"
 #include "cli/train/prediction.h"
+#include "cli/train/train_devices.h"
 #include "cli/train/train_method.h"
 #include "cli/train/train_progress.h"
 #include "cli/train/train_ranks.h"
@@ -20,7 +21,7 @@ namespace pipewright::cli {
 namespace {
 
 struct TrainOptions {
-  std::string plan, profile, schedule = "constant";
+  std::string plan, device, profile, schedule = "constant";
   double rate = 0.05;
   std::int64_t warm_up = 0;
   MethodOptions method;
@@ -42,7 +43,8 @@ Result<Profile> profile_of_layers(const TrainOptions& options,
   for (const Operation& operation : request.program.operations)
     if (operation.num_samples() > 0) sizes.insert(operation.num_samples());
   return measure_profile(model, std::vector<int>(sizes.begin(), sizes.end()),
-                         request.plan.num_workers(), [](double) {});
+                         request.plan.num_workers(),
+                         request.plan.device_kinds.front(), [](double) {});
 }
 
 void warn_of_cores(const Plan& plan) {
@@ -98,9 +100,12 @@ Result<Plan> plan_for(const TrainOptions& options) {
 }
 
 // Reads or makes the plan, and lowers it into the request.
-Result<Model> prepared(TrainOptions& options) {
+Result<Model> prepared(TrainOptions& options, const Launch& launch) {
   TrainRequest& request = options.request;
   PIPEWRIGHT_TRY(request.plan, plan_for(options));
+  if (auto chosen = choose_devices(options.device, launch.size(), request.plan);
+      !chosen)
+    return chosen.error();
   PIPEWRIGHT_TRY(Model model, load_model(request.plan.model));
   PIPEWRIGHT_TRY(request.rate, learning_rate(options.schedule, options.rate,
                                              options.warm_up));
@@ -120,6 +125,7 @@ Result<TrainReport> trained(const TrainOptions& options, const Model& model,
 
 Result<Timeline> predicted(const TrainOptions& options, const Model& model) {
   const TrainRequest& request = options.request;
+  PIPEWRIGHT_TRY(const std::string device, one_device_kind(request.plan));
   PIPEWRIGHT_TRY(const Profile profile, profile_of_layers(options, model));
   PIPEWRIGHT_TRY(const InProcessChannelCosts channel, measure_channel());
   PIPEWRIGHT_TRY(const OptimizerMemory optimizer, memory_of(request.optimizer));
@@ -128,7 +134,7 @@ Result<Timeline> predicted(const TrainOptions& options, const Model& model) {
       const Program program,
       with_run_memory(request.program, request.plan, model, profile, step));
   PIPEWRIGHT_TRY(Timeline timeline,
-                 predicted_timeline(program, profile, channel));
+                 predicted_timeline(program, profile, device, channel));
   for (std::size_t w = 0; w < timeline.workers.size(); ++w)
     timeline.workers[w].peak = peak_with_steps(program, model, WorkerId(w),
                                                step, timeline.workers[w].peak);
@@ -145,7 +151,7 @@ void run_train(TrainOptions& options, Exit& exit) {
   const auto launch =
       joined_launch(options.ranks, options.request.run, received_signal, exit);
   if (!launch) return;
-  const Result<Model> model = prepared(options);
+  const Result<Model> model = prepared(options, *launch);
   if (!is_to_lead(*launch, options.ranks, model, options.request, exit)) return;
   const Result<TrainReport> report = trained(options, *model, *launch);
   end_progress();
@@ -220,6 +226,9 @@ void add_train(CLI::App& app, Exit& exit) {
   add_evaluation_options(*command, request);
   command->add_option("--seed", request.seed,
                       "Seed of weights, dropout and order of samples");
+  command->add_option("--device", options->device,
+                      "Kind of device to train on, instead of the plan's own; "
+                      "cpu: threads");
   command->add_option("--profile", options->profile,
                       "Profile for the prediction; default: measured here");
   command

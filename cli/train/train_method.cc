@@ -141,6 +141,7 @@ Result<Plan> planned_here(const MethodOptions& options, int optimizer_words) {
   PIPEWRIGHT_TRY(const Planner* planner, find_planner("pipemare"));
   PIPEWRIGHT_TRY(Planned planned, planner->plan(loaded.problem));
   planned.plan.method = method;
+  name_device_kinds(planned.plan, *loaded.cluster);
   if (options.segment >= 0) {
     PIPEWRIGHT_TRY(
         planned.plan,

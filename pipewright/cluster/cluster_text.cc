@@ -34,14 +34,21 @@ struct Parts {
   std::string_view between;  // empty: the default
 };
 
-// Finds the '/' before the link between hosts, not the one in "GB/s".
+// Whether a '/' is followed by a share: the 4 of "cuda/4".
+bool is_share(std::string_view rest) {
+  const std::size_t end = std::min(rest.find_first_of("@+/"), rest.size());
+  return end > 0 && rest.find_first_not_of("0123456789") >= end;
+}
+
+// Finds the '/' before the link between hosts, not the one in "GB/s" or
+// "cuda/4".
 std::size_t find_slash(std::string_view text) {
   for (std::size_t at = text.find('/'); at != std::string_view::npos;
        at = text.find('/', at + 1)) {
     const std::string_view rest = text.substr(at + 1);
     const bool is_rate = !rest.empty() && rest[0] == 's' &&
                          (rest.size() == 1 || rest[1] == '/' || rest[1] == '+');
-    if (!is_rate) return at;
+    if (!is_rate && !is_share(rest)) return at;
   }
   return std::string_view::npos;
 }

@@ -4,6 +4,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/base/units_text.h"
 #include "pipewright/cluster/this_machine.h"
+#include "pipewright/cluster/this_machine_gpu.h"
 
 namespace pipewright {
 namespace {
@@ -144,6 +145,13 @@ const std::vector<KindPreset>& kind_presets() { return presets().kinds; }
 const std::vector<LinkPreset>& link_presets() { return presets().links; }
 
 Result<KindPreset> find_kind(std::string_view name, int num_devices) {
+  if (is_gpu_kind(name)) {
+    PIPEWRIGHT_TRY(GpuKind gpu, this_machine_gpu(name));
+    return KindPreset{std::move(gpu.kind),
+                      true,
+                      std::move(gpu.default_link),
+                      {{"pcie", "pcie4"}, {"nvlink", "nvlink4"}}};
+  }
   std::vector<std::string> known;
   for (const KindPreset& preset : kind_presets()) {
     known.push_back(preset.kind.name);

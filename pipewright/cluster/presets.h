@@ -29,8 +29,10 @@ struct LinkPreset {
 const std::vector<KindPreset>& kind_presets();
 const std::vector<LinkPreset>& link_presets();
 
-// Ignores case. Fails with BadConfiguration and offers the nearest name.
-// `num_devices` matters only for cpu: its devices share the machine's memory.
+// Ignores case. Also cuda, cuda/N and cuda-stream, this machine's GPUs
+// (this_machine_gpu.h). Fails with BadConfiguration and offers the nearest
+// name. `num_devices` matters only for cpu: its devices share the machine's
+// memory.
 Result<KindPreset> find_kind(std::string_view name, int num_devices = 1);
 
 // A kind in a file: in the presets or in a cluster file.

@@ -207,6 +207,12 @@ Result<void> check_segments(const Plan& plan) {
 
 }  // namespace
 
+void name_device_kinds(Plan& plan, const Cluster& cluster) {
+  plan.device_kinds.clear();
+  for (const DeviceId device : plan.devices)
+    plan.device_kinds.push_back(cluster.kind_of(device).name);
+}
+
 std::vector<Stage> stages_of_cuts(const std::vector<int>& cuts,
                                   int num_layers) {
   std::vector<Stage> stages;

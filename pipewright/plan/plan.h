@@ -13,6 +13,7 @@
 #include "pipewright/base/json.h"
 #include "pipewright/base/result.h"
 #include "pipewright/base/units.h"
+#include "pipewright/cluster/cluster.h"
 #include "pipewright/plan/method.h"
 #include "pipewright/plan/schedule/schedule.h"
 #include "pipewright/profile/profile.h"
@@ -40,10 +41,12 @@ struct Plan {
   int microbatch = 1;  // samples; minibatch / microbatch is a whole number
   Replication replication = Replication::Split;
   std::vector<DeviceId> devices;  // of each worker
-  std::vector<Stage> stages;      // in pipeline order
-  std::string schedule_name;      // "1f1b"; "" when written by hand
-  Schedule schedule;              // over the workers above
-  int optimizer_words = 1;        // state per weight: optimizer_choice.h
+  // The kind of each worker's device; empty: the plan names none.
+  std::vector<std::string> device_kinds;
+  std::vector<Stage> stages;  // in pipeline order
+  std::string schedule_name;  // "1f1b"; "" when written by hand
+  Schedule schedule;          // over the workers above
+  int optimizer_words = 1;    // state per weight: optimizer_choice.h
 
   int num_microbatches() const { return minibatch / microbatch; }
   int num_stages() const { return static_cast<int>(stages.size()); }
@@ -53,6 +56,10 @@ struct Plan {
 // A plan whose backward stages equal its forward ones: cuts[i] is the number of
 // layers before stage i+1, stage i on worker i, worker i on device i.
 std::vector<Stage> stages_of_cuts(const std::vector<int>& cuts, int num_layers);
+
+// Writes down of which kind the plan's devices are in this cluster, which has
+// all of them.
+void name_device_kinds(Plan& plan, const Cluster& cluster);
 
 // Fails with MalformedInput, naming the stage and the layer, unless every layer
 // has one forward and one backward stage, layers feed only stages at or after

@@ -3,6 +3,7 @@
 //   {"format": "pipewright/plan", "version": 1, "model": "mlp",
 //    "planner": "uniform", "method": "sync", "minibatch": 64, "microbatch": 8,
 //    "replication": "split", "optimizer_words": 1, "devices": [0, 1],
+//    "device_kinds": ["cpu", "cpu"],
 //    "stages": [{"layers": "0-3", "workers": [0]},
 //               {"layers": "4-7", "backward_layers": "3-7", "workers": [1]}],
 //    "schedule_name": "1f1b", "schedule": ["schedule v1 stages=2 ...", ...]}
@@ -96,6 +97,17 @@ void read_schedule(const JsonCursor& cursor, Plan& plan,
     cursor.fail(schedule.error().to_text());
 }
 
+// One kind per device, or the key is left out.
+void read_device_kinds(JsonCursor cursor, Plan& plan) {
+  if (!cursor.exists()) return;
+  for (const JsonCursor& kind : cursor.elements())
+    plan.device_kinds.push_back(kind.text());
+  if (plan.device_kinds.size() != plan.devices.size())
+    cursor.fail(std::to_string(plan.device_kinds.size()) + " kinds for " +
+                    std::to_string(plan.devices.size()) + " devices",
+                "name one kind per device");
+}
+
 void read_settings(JsonCursor& root, Plan& plan) {
   plan.model = root.at("model").text();
   plan.planner = root.at("planner").text();
@@ -133,6 +145,7 @@ Result<Plan> parse_plan(std::string_view text, const std::string& file) {
   for (const JsonCursor& device : root.at("devices").elements())
     plan.devices.push_back(
         DeviceId(static_cast<std::int32_t>(device.integer(0, 1 << 20))));
+  read_device_kinds(root.find("device_kinds"), plan);
   std::int64_t left = kMaxLayersNamed;
   for (const JsonCursor& stage : root.at("stages").elements())
     plan.stages.push_back(read_stage(stage, left));
@@ -154,6 +167,11 @@ Json to_json(const Plan& plan) {
   Json devices = Json::array();
   for (DeviceId device : plan.devices) devices.push(device.value);
   json.set("devices", std::move(devices));
+  if (!plan.device_kinds.empty()) {
+    Json kinds = Json::array();
+    for (const std::string& kind : plan.device_kinds) kinds.push(kind);
+    json.set("device_kinds", std::move(kinds));
+  }
   Json stages = Json::array();
   for (const Stage& stage : plan.stages) {
     Json item = Json::object();

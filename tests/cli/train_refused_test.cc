@@ -1,7 +1,9 @@
 // pipewright train: what is refused before anything runs, in any build.
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <string>
 
 #include "tests/answer.h"
@@ -42,6 +44,32 @@ TEST_CASE("a plan of no model that can be trained") {
   const bool has_runtime =
       answer.text.find("needs the build with LibTorch") == std::string::npos;
   CHECK(answer.code == (has_runtime ? 65 : 78));
+}
+
+TEST_CASE("a plan for other devices is refused, and --device translates it") {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() /
+                          ("pipewright-devices-" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  const std::string plan = (folder / "plan.json").string();
+  const std::string run =
+      " --data digits --steps 2 --run " + (folder / "run").string();
+  REQUIRE(answer_of(PIPEWRIGHT_BINARY
+                    " plan --model mlp:features=64,classes=10 --cluster "
+                    "2xV100 --minibatch 32 -o " +
+                    plan + " 2>&1")
+              .code == 0);
+  const Answer refused = train(plan + run);
+  CHECK(refused.code == 78);
+  if (refused.text.find("needs the build with LibTorch") != std::string::npos)
+    return;
+  INFO(refused.text);
+  CHECK(refused.text.find("kind V100 is not here") != std::string::npos);
+  CHECK(refused.text.find("--device cpu") != std::string::npos);
+  CHECK(!fs::exists(folder / "run"));
+  CHECK(train(plan + run + " --device cpu").code == 0);
+  CHECK(train(plan + run + " --device V100").code == 78);
+  fs::remove_all(folder);
 }
 
 }  // namespace

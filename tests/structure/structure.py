@@ -69,16 +69,18 @@ SEES_INSIDE = {
     },
     "runtime": {
         "": set(),
+        "devices": set(),
         "layers": set(),
         "optimizers": set(),
-        "weights": {"execution", "training"},
+        "weights": {"devices", "execution", "training"},
         "channels": {"execution", "ranks"},
         "ranks": {"channels", "checkpoint", "execution"},
-        "execution": {"channels", "layers", "ranks", "training", "weights"},
+        "execution": {"channels", "devices", "layers", "ranks", "training", "weights"},
         "checkpoint": {"execution", "layers"},
         "data": {"layers", "training"},
-        "training": {"checkpoint", "data", "execution", "layers", "optimizers", "ranks"},
-        "profiling": {"channels", "data", "execution"},
+        "training": {"checkpoint", "data", "devices", "execution", "layers", "optimizers",
+                     "ranks"},
+        "profiling": {"channels", "data", "devices", "execution"},
         "reference": {"channels", "execution", "training", "weights"},
     },
 }
@@ -86,6 +88,12 @@ FOLDERS = ["pipewright", "cli", "tests", "benchmarks", "fuzz"]
 # The whole library in one header, for programs that use it; not for us.
 UMBRELLA = "pipewright/pipewright.h"
 HEAVY = re.compile(r"(torch|ATen|c10|caffe2)/|mpi\.h$")
+# CUDA is one folder, which only the registry of devices includes.
+CUDA = re.compile(r"(c10|ATen)/cuda/|cuda[a-z_]*\.h$|nccl\.h$|"
+                  r"pipewright/runtime/devices/cuda/")
+CUDA_ALLOWED = ("pipewright/runtime/devices/cuda/",
+                "pipewright/runtime/devices/device_registry.cc",
+                "pipewright/runtime/devices/no_cuda.cc", "tests/runtime/devices/cuda/")
 HEAVY_ALLOWED = ("pipewright/runtime/", "tests/runtime/", "tests/cli/train/", "benchmarks/runtime")
 LIBRARY = re.compile(r"^pipewright_folder\(([a-z ]+)\)$", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
@@ -102,6 +110,8 @@ def place(path):
 def include_breach(path, included):
     if HEAVY.match(included) and not path.startswith(HEAVY_ALLOWED):
         return f"includes {included}; LibTorch and MPI belong to runtime/"
+    if CUDA.match(included) and not path.startswith(CUDA_ALLOWED):
+        return f"includes {included}; CUDA belongs to runtime/devices/cuda/"
     if not path.startswith("pipewright/") or path == UMBRELLA:
         return None  # cli, tests, benchmarks and fuzz see all
     if included.startswith(("cli/", "tests/", "benchmarks/", "fuzz/")):

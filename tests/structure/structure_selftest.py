@@ -62,6 +62,17 @@ class Structure(unittest.TestCase):
             for path in ["pipewright/plan/x.cc", "cli/x.cc", "tests/x.cc"]:
                 self.assertEqual(len(self.found({path: text})), 1, path)
 
+    def test_cuda_is_one_folder(self):
+        for header in ["c10/cuda/CUDAStream.h", "cuda_runtime_api.h",
+                       "pipewright/runtime/devices/cuda/x.h"]:
+            text = f"#include <{header}>\n"
+            for path in ["devices/cuda/y.cc", "devices/device_registry.cc"]:
+                self.assertEqual(
+                    self.found({"pipewright/runtime/" + path: text}), [])
+            for path in ["devices/cpu_device.cc", "execution/worker.cc"]:
+                self.assertEqual(
+                    len(self.found({"pipewright/runtime/" + path: text})), 1)
+
     def test_names_are_unique(self):
         same = {"pipewright/plan/x.cc": "", "pipewright/model/x.cc": ""}
         self.assertEqual(len(self.found(same)), 1)

@@ -13,8 +13,11 @@
 #include <optional>
 #include <utility>
 
+#include "pipewright/base/check.h"
 #include "pipewright/runtime/channels/transport.h"
+#include "pipewright/runtime/devices/cpu_device.h"
 #include "pipewright/runtime/execution/cores.h"
+#include "pipewright/runtime/execution/message_copies.h"
 #include "pipewright/runtime/execution/message_memory.h"
 #include "pipewright/runtime/execution/worker.h"
 #include "pipewright/runtime/execution/worker_threads.h"
@@ -32,10 +35,12 @@ using Clock = std::chrono::steady_clock;
 // The first failure of any worker.
 class FirstFailure {
  public:
-  void record(ErrorCode code, std::string message, std::string where) {
+  void record(ErrorCode code, std::string message, std::string where,
+              std::string hint = "") {
     const std::lock_guard lock(mutex_);
     if (error_) return;
-    error_ = Error{code, std::move(message), std::move(where), "", {}};
+    error_ =
+        Error{code, std::move(message), std::move(where), std::move(hint), {}};
   }
   const std::optional<Error>& error() const { return error_; }
 
@@ -53,6 +58,18 @@ std::string first_line(const std::string& text) {
 // by staying on one.
 int own_first_core(int num_workers) {
   return num_workers > 1 && keeps_to_cores(num_workers) ? 0 : -1;
+}
+
+std::vector<WorkerDevice*> pointers(const Executor::Devices& devices) {
+  std::vector<WorkerDevice*> result;
+  for (const auto& device : devices) result.push_back(device.get());
+  return result;
+}
+
+bool compute_at_once(const Executor::Devices& devices) {
+  return std::all_of(devices.begin(), devices.end(), [](const auto& device) {
+    return device->computes_at_once();
+  });
 }
 
 // Means of microbatches from the means of their parts, which replicas report;
@@ -114,20 +131,27 @@ std::optional<Error> not_finite(const Network& network, const Worker& worker) {
 }  // namespace
 
 Executor::Executor(Model model, Program program, TrainingSettings settings,
-                   Transport* transport)
+                   Transport* transport, Devices devices)
     : settings_(std::move(settings)),
       program_(std::move(program)),
       own_transport_(transport ? nullptr : in_process_transport()),
-      transport_(transport ? transport : own_transport_.get()) {
+      transport_(transport ? transport : own_transport_.get()),
+      devices_(std::move(devices)) {
   const c10::InferenceMode guard;
   trained_.parameters = initial_parameters(model, settings_.seed);
   network_ = std::make_unique<const Network>(std::move(model));
   for (const auto& function : network_->functions)
     trained_.statistics.push_back(function->initial_statistics());
+  std::vector<WorkerId> here;
   for (int i = 0; i < program_.num_workers(); ++i)
-    if (transport_->is_here(WorkerId(i)))
-      workers_.push_back(std::make_unique<Worker>(*network_, program_,
-                                                  WorkerId(i), settings_));
+    if (transport_->is_here(WorkerId(i))) here.push_back(WorkerId(i));
+  if (devices_.empty())
+    for (std::size_t i = 0; i < here.size(); ++i)
+      devices_.push_back(std::make_unique<CpuDevice>());
+  PIPEWRIGHT_CHECK(devices_.size() == here.size(), "one device per worker");
+  for (std::size_t i = 0; i < here.size(); ++i)
+    workers_.push_back(std::make_unique<Worker>(*network_, program_, here[i],
+                                                settings_, *devices_[i]));
 }
 
 Executor::~Executor() = default;
@@ -171,10 +195,20 @@ Result<Executed> Executor::run_here(const Result<MicrobatchSource>& source,
   return executed;
 }
 
+std::vector<std::unique_ptr<Channel>> Executor::connected_channels() {
+  auto channels = transport_->connect(program_);
+  if (!transport_->is_alone()) return channels;
+  const std::vector<WorkerDevice*> devices = pointers(devices_);
+  channels = counted_channels(std::move(channels), program_, devices);
+  if (!compute_at_once(devices_))
+    channels = copying_channels(std::move(channels), program_, devices);
+  return channels;
+}
+
 RunReport Executor::run_workers(const MicrobatchSource& source,
                                 int minibatches) {
   const c10::InferenceMode guard;
-  auto channels = transport_->connect(program_);
+  auto channels = connected_channels();
   FirstFailure failure;
   const auto guarded = [&](std::size_t w, const std::function<void()>& work) {
     try {
@@ -184,27 +218,28 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
       failure.record(ErrorCode::LossNotFinite, error.what(),
                      workers_[w]->activity());
       channels[w]->cancel();
+    } catch (const c10::OutOfMemoryError& error) {
+      failure.record(ErrorCode::BadConfiguration, first_line(error.what()),
+                     workers_[w]->activity(),
+                     "use a smaller microbatch, more workers, or recompute");
+      channels[w]->cancel();
     } catch (const std::exception& error) {
       failure.record(ErrorCode::WorkerLost, first_line(error.what()),
                      workers_[w]->activity());
       channels[w]->cancel();
     }
   };
-  if (!threads_) {
-    const auto num_workers = static_cast<int>(workers_.size());
+  if (!threads_)
     threads_ = std::make_unique<WorkerThreads>(
-        num_workers, transport_->is_alone() ? own_first_core(num_workers)
-                                            : transport_->first_core());
-  }
-  std::vector<TensorHeap*> heaps;
-  for (std::size_t w = 0; w < workers_.size(); ++w)
-    heaps.push_back(&threads_->heap(w));
-  if (transport_->is_alone())
-    channels = counted_channels(std::move(channels), program_, heaps);
+        pointers(devices_),
+        transport_->is_alone()
+            ? own_first_core(static_cast<int>(workers_.size()))
+            : transport_->first_core());
   threads_->run([&](std::size_t w) {
-    threads_->heap(w).restart_peak();
+    devices_[w]->restart_peak();
     guarded(w, [&] {
       workers_[w]->prepare(minibatches, minibatches_done_, trained_);
+      devices_[w]->finish();
     });
   });
   RunReport report;
@@ -217,10 +252,16 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
   threads_->run([&](std::size_t w) {
     guarded(
         w, [&] { workers_[w]->run(minibatches, source, *channels[w], start); });
+    // Also after a failure: what channels hold may be in use until then.
+    guarded(w, [&] { devices_[w]->finish(); });
   });
   report.duration =
       Seconds(std::chrono::duration<double>(Clock::now() - start).count());
   report.failure = failure.error();
+  // Others have gone on after a loss that was read late.
+  if (report.failure && report.failure->code == ErrorCode::LossNotFinite &&
+      !compute_at_once(devices_))
+    report.not_finite = report.failure;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     Worker& worker = *workers_[w];
     if (!report.not_finite) report.not_finite = not_finite(*network_, worker);
@@ -230,7 +271,7 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
     for (PartialLoss& loss : worker.take_losses())
       report.losses.push_back(loss);
     for (Span& span : worker.take_spans()) report.spans.push_back(span);
-    report.memory.emplace_back(worker.id(), threads_->heap(w).peak());
+    report.memory.emplace_back(worker.id(), devices_[w]->peak());
   }
   return report;
 }
@@ -241,9 +282,13 @@ void Executor::collect(int minibatches) {
   const c10::InferenceMode guard;
   for (auto worker = workers_.rbegin(); worker != workers_.rend(); ++worker) {
     for (const auto& [id, tensor] : (*worker)->weights().newest())
-      trained_.parameters[id.index()] = tensor.clone();
-    for (const auto& [layer, tensors] : (*worker)->statistics())
-      trained_.statistics[layer.index()] = tensors;
+      trained_.parameters[id.index()] = host_copy(tensor);
+    for (const auto& [layer, tensors] : (*worker)->statistics()) {
+      Tensors& kept = trained_.statistics[layer.index()];
+      kept.clear();
+      for (const at::Tensor& tensor : tensors)
+        kept.push_back(host_copy(tensor));
+    }
   }
   share();
   minibatches_done_ += minibatches;
@@ -283,14 +328,14 @@ void Executor::keep_last_step(std::int32_t last,
     for (const auto& [id, version] : worker->weights().newest_versions()) {
       if (version != last) continue;
       stale_[id.index()] = false;
-      trained_.parameters[id.index()] = newest.at(id).clone();
+      trained_.parameters[id.index()] = host_copy(newest.at(id));
       if (const auto state = states.find(id); state != states.end())
         steps[id] = state->second;
     }
     for (const auto& [layer, tensors] : worker->statistics_before(last)) {
       Tensors& kept = trained_.statistics[layer.index()];
       for (std::size_t i = 0; i < kept.size(); ++i)
-        kept[i] = tensors[i].clone();
+        kept[i] = host_copy(tensors[i]);
     }
   }
   for (const auto& worker : workers_) worker->weights().restore(steps);
@@ -307,8 +352,7 @@ void Executor::time_layers(LayerStopwatch* stopwatch) {
 
 Bytes Executor::reserved() const {
   Bytes bytes;
-  for (std::size_t w = 0; threads_ && w < workers_.size(); ++w)
-    bytes += threads_->heap(w).reserved();
+  for (const auto& device : devices_) bytes += device->reserved();
   return bytes;
 }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "pipewright/base/result.h"
+#include "pipewright/runtime/devices/worker_device.h"
 #include "pipewright/runtime/execution/training_state.h"
 #include "pipewright/runtime/training/score.h"
 #include "pipewright/runtime/training/training.h"
@@ -26,6 +27,7 @@
 namespace pipewright {
 
 struct Network;
+class Channel;
 struct CommandMessage;
 class LayerStopwatch;
 struct PartialLoss;
@@ -44,17 +46,22 @@ struct Executed {
 
 class Executor {
  public:
-  // `transport` outlives the executor; without one all workers are here.
+  using Devices = std::vector<std::unique_ptr<WorkerDevice>>;
+
+  // `transport` outlives the executor; without one all workers are here. A
+  // device for each worker that is here; none: a core for each.
   Executor(Model model, Program program, TrainingSettings settings,
-           Transport* transport = nullptr);
+           Transport* transport = nullptr, Devices devices = {});
   ~Executor();
 
   // Trains on, from where the last run ended: microbatches count from the start
   // of training. At least program.minibatches_outside minibatches. Fails with
   // LossNotFinite: trained() and state() are then those after the last step
   // before that loss; or, where workers are not at the same step (a gradient is
-  // not finite, and others have made the step; a program fills and drains), as
-  // before the run. Or with WorkerLost: trained() is then as before the run.
+  // not finite, and others have made the step; a program fills and drains) or
+  // read losses late, as before the run. With BadConfiguration if a device's
+  // memory is too small. Or with WorkerLost: trained() is then as before the
+  // run.
   Result<Executed> run(const MicrobatchSource& source, int minibatches);
 
   // After the last run that went well; of several processes what is here.
@@ -85,6 +92,7 @@ class Executor {
  private:
   Result<Executed> run_here(const Result<MicrobatchSource>& source,
                             int minibatches);
+  std::vector<std::unique_ptr<Channel>> connected_channels();
   RunReport run_workers(const MicrobatchSource& source, int minibatches);
   TrainingState state_here();
   void resume_here(const TrainingState& state);
@@ -98,6 +106,7 @@ class Executor {
   std::unique_ptr<Transport> own_transport_;  // where none is given
   Transport* transport_;
   std::unique_ptr<const Network> network_;
+  Devices devices_;                               // of the workers here
   std::vector<std::unique_ptr<Worker>> workers_;  // those here
   std::unique_ptr<WorkerThreads> threads_;        // from the first run on
   Trained trained_;

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -17,7 +17,10 @@ namespace pipewright {
 
 class LayerStopwatch {
  public:
-  using Clock = std::chrono::steady_clock;
+  // Written by a device's clock; see WorkerDevice::stamp().
+  struct Interval {
+    Seconds start, end;
+  };
   enum class Part {
     Forward,
     BackwardInput,
@@ -25,19 +28,26 @@ class LayerStopwatch {
   };
 
   explicit LayerStopwatch(int num_layers) {
-    for (auto& part : samples_)
+    for (auto& part : intervals_)
       part.resize(static_cast<std::size_t>(num_layers));
     for (auto& part : workspaces_)
       part.resize(static_cast<std::size_t>(num_layers));
   }
 
-  // Layers of different workers at once.
-  void add(Part part, LayerId layer, Clock::duration time) {
-    samples_[static_cast<std::size_t>(part)][layer.index()].push_back(
-        Seconds(std::chrono::duration<double>(time).count()));
+  // One more, to be written until the run has ended. Layers of different
+  // workers at once.
+  Interval& add(Part part, LayerId layer) {
+    return intervals_[static_cast<std::size_t>(part)][layer.index()]
+        .emplace_back();
   }
-  const std::vector<Seconds>& samples(Part part, LayerId layer) const {
-    return samples_[static_cast<std::size_t>(part)][layer.index()];
+  std::vector<Seconds> samples(Part part, LayerId layer) const {
+    std::vector<Seconds> samples;
+    for (const Interval& interval : of(part, layer))
+      samples.push_back(interval.end - interval.start);
+    return samples;
+  }
+  std::size_t num_samples(Part part, LayerId layer) const {
+    return of(part, layer).size();
   }
   // What it took while it computed, beside what it keeps or returns. The least
   // counts: others may free what they were sent at the same moment.
@@ -52,13 +62,17 @@ class LayerStopwatch {
     return most;
   }
   void clear() {
-    for (auto& part : samples_)
-      for (auto& samples : part) samples.clear();
+    for (auto& part : intervals_)
+      for (auto& intervals : part) intervals.clear();
   }
 
  private:
-  // By part and layer.
-  std::array<std::vector<std::vector<Seconds>>, 3> samples_;
+  const std::deque<Interval>& of(Part part, LayerId layer) const {
+    return intervals_[static_cast<std::size_t>(part)][layer.index()];
+  }
+
+  // By part and layer. Intervals do not move in memory.
+  std::array<std::vector<std::deque<Interval>>, 3> intervals_;
   std::array<std::vector<std::optional<Bytes>>, 3> workspaces_;
 };
 

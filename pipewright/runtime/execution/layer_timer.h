@@ -5,32 +5,30 @@
 
 #include <optional>
 
+#include "pipewright/runtime/devices/worker_device.h"
 #include "pipewright/runtime/execution/layer_stopwatch.h"
-#include "pipewright/runtime/execution/tensor_heap.h"
 #include "pipewright/runtime/tensors.h"
 
 namespace pipewright {
 
-// How long a layer took.
+// How long a layer took on the worker's device.
 class LayerTimer {
  public:
   LayerTimer(LayerStopwatch* stopwatch, LayerStopwatch::Part part,
-             LayerId layer)
-      : stopwatch_(stopwatch), part_(part), layer_(layer) {
-    if (stopwatch_) start_ = LayerStopwatch::Clock::now();
+             LayerId layer, WorkerDevice& device)
+      : interval_(stopwatch ? &stopwatch->add(part, layer) : nullptr),
+        device_(device) {
+    if (interval_) device_.stamp(interval_->start);
   }
   ~LayerTimer() {
-    if (stopwatch_)
-      stopwatch_->add(part_, layer_, LayerStopwatch::Clock::now() - start_);
+    if (interval_) device_.stamp(interval_->end);
   }
   LayerTimer(const LayerTimer&) = delete;
   LayerTimer& operator=(const LayerTimer&) = delete;
 
  private:
-  LayerStopwatch* stopwatch_;
-  LayerStopwatch::Part part_;
-  LayerId layer_;
-  LayerStopwatch::Clock::time_point start_;
+  LayerStopwatch::Interval* interval_;
+  WorkerDevice& device_;
 };
 
 inline Bytes size_of(const Tensors& tensors) {
@@ -44,9 +42,9 @@ inline Bytes size_of(const Tensors& tensors) {
 class LayerMemory {
  public:
   LayerMemory(LayerStopwatch* stopwatch, LayerStopwatch::Part part,
-              LayerId layer, const Tensors* carried)
+              LayerId layer, const Tensors* carried, WorkerDevice& device)
       : stopwatch_(stopwatch), part_(part), layer_(layer), carried_(carried) {
-    if (stopwatch_) memory_.emplace();
+    if (stopwatch_) memory_.emplace(device);
   }
   ~LayerMemory() {
     if (!stopwatch_) return;

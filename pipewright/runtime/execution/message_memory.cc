@@ -1,4 +1,4 @@
-// Channels that tell heaps about messages; see message_memory.h.
+// Channels that tell devices about messages; see message_memory.h.
 
 #include "pipewright/runtime/execution/message_memory.h"
 
@@ -26,7 +26,7 @@ bool is_only_in(const Message& message, const at::Tensor& tensor) {
          tensor.storage().use_count() == 1 + views;
 }
 
-void hand_over(const Message& message, TensorHeap& receiver) {
+void hand_over(const Message& message, WorkerDevice& receiver) {
   for (const at::Tensor& tensor : message)
     if (is_only_in(message, tensor)) receiver.take_over(tensor);
 }
@@ -40,7 +40,7 @@ class UnpostedMessages {
   }
 
   // Receives are posted in the order of sends.
-  void send(std::int32_t key, const Values& values, TensorHeap& receiver) {
+  void send(std::int32_t key, const Values& values, WorkerDevice& receiver) {
     const std::lock_guard lock(mutex_);
     if (num_unposted_ == messages_.size()) messages_.emplace_back();
     Unposted& added = messages_[num_unposted_++];
@@ -48,7 +48,7 @@ class UnpostedMessages {
     copy_tensors(values, added.message);
     if (num_sent_++ < num_posted_) hand_over(added, receiver);
   }
-  void post(std::int32_t key, TensorHeap& receiver) {
+  void post(std::int32_t key, WorkerDevice& receiver) {
     const std::lock_guard lock(mutex_);
     if (++num_posted_ > num_sent_) return;
     const auto end = messages_.begin() + num_unposted_;
@@ -64,7 +64,7 @@ class UnpostedMessages {
     Message message;
   };
 
-  void hand_over(Unposted& unposted, TensorHeap& receiver) {
+  void hand_over(Unposted& unposted, WorkerDevice& receiver) {
     pipewright::hand_over(unposted.message, receiver);
     unposted.message.clear();
     std::swap(unposted, messages_[--num_unposted_]);
@@ -86,18 +86,18 @@ class UnpostedMessages {
 
 // What the channels of one run share.
 struct Counting {
-  Counting(const Program& p, const std::vector<TensorHeap*>& h)
-      : program(p), heaps(h) {
+  Counting(const Program& p, const std::vector<WorkerDevice*>& d)
+      : program(p), devices(d) {
     for (std::size_t t = 0; t < p.transfers.size(); ++t)
       transfers.emplace_back(SendCapacity::expected(p));
   }
-  TensorHeap& receiver(TransferId transfer) const {
-    return *heaps[program.transfer(transfer).to.index()];
+  WorkerDevice& receiver(TransferId transfer) const {
+    return *devices[program.transfer(transfer).to.index()];
   }
 
   const Program& program;
-  const std::vector<TensorHeap*> heaps;    // by worker
-  std::deque<UnpostedMessages> transfers;  // by transfer
+  const std::vector<WorkerDevice*> devices;  // by worker
+  std::deque<UnpostedMessages> transfers;    // by transfer
 };
 
 class CountedChannel final : public Channel {
@@ -140,8 +140,8 @@ class CountedChannel final : public Channel {
 
 std::vector<std::unique_ptr<Channel>> counted_channels(
     std::vector<std::unique_ptr<Channel>> channels, const Program& program,
-    const std::vector<TensorHeap*>& heaps) {
-  const auto counting = std::make_shared<Counting>(program, heaps);
+    const std::vector<WorkerDevice*>& devices) {
+  const auto counting = std::make_shared<Counting>(program, devices);
   for (std::unique_ptr<Channel>& channel : channels)
     channel = std::make_unique<CountedChannel>(std::move(channel), counting);
   return channels;

@@ -11,14 +11,14 @@
 
 #include "pipewright/plan/program/program.h"
 #include "pipewright/runtime/channels/channel.h"
-#include "pipewright/runtime/execution/tensor_heap.h"
+#include "pipewright/runtime/devices/worker_device.h"
 
 namespace pipewright {
 
 // Wraps the channels of one run, one per worker, and changes nothing about what
-// they do. The program and the workers' heaps must outlive the result.
+// they do. The program and the workers' devices must outlive the result.
 std::vector<std::unique_ptr<Channel>> counted_channels(
     std::vector<std::unique_ptr<Channel>> channels, const Program& program,
-    const std::vector<TensorHeap*>& heaps);
+    const std::vector<WorkerDevice*>& devices);
 
 }  // namespace pipewright

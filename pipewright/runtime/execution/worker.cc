@@ -33,13 +33,14 @@ bool is_ours_alone(const at::Tensor& tensor) {
 }  // namespace
 
 Worker::Worker(const Network& network, const Program& program, WorkerId id,
-               const TrainingSettings& settings)
+               const TrainingSettings& settings, WorkerDevice& device)
     : network_(network),
       program_(program),
       id_(id),
       settings_(settings),
-      code_(network, program, id),
-      weights_(network, program, id, settings),
+      device_(device),
+      code_(network, program, id, device),
+      weights_(network, program, id, settings, device),
       values_(network.model.num_layers()),
       gradients_(network.model.num_layers()),
       reduced_(network.model.parameters().size()),
@@ -63,12 +64,13 @@ void Worker::prepare(int minibatches, std::int64_t done,
   weights_.restart(before.parameters);
   for (auto& [layer, tensors] : statistics_)
     for (std::size_t i = 0; i < tensors.size(); ++i)
-      tensors[i] = before.statistics[layer.index()][i].clone();
+      tensors[i] = device_.copy(before.statistics[layer.index()][i]);
   statistics_minibatch_ = -1;
   values_.clear();
   gradients_.clear();
   forget(reduced_);
   forget(complete_);
+  late_losses_.clear();
   losses_.clear();
   losses_.reserve(static_cast<std::size_t>(minibatches) *
                   static_cast<std::size_t>(program_.num_microbatches));
@@ -81,9 +83,7 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
                  Channel& channel, Clock::time_point start) {
   source_ = &source;
   channel_ = &channel;
-  const auto now = [&] {
-    return Seconds(std::chrono::duration<double>(Clock::now() - start).count());
-  };
+  device_.start_clock(start);
   bool is_joined = false;  // the action before it, with it: all is there
   for (ActionCursor cursor(program_, id_, program_.repetitions(minibatches));
        !cursor.at_end(); cursor.advance()) {
@@ -100,11 +100,16 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
       execute(action, code);
       continue;
     }
-    const Seconds begin = now();
+    // The list has memory for all of them: a span stays where it is.
+    Span& span = spans_.emplace_back(Span{id_, action.kind, action.stage,
+                                          action.microbatch, action.version,
+                                          TransferId(), Seconds(), Seconds()});
+    device_.stamp(span.start);
     execute(action, code);
-    spans_.push_back({id_, action.kind, action.stage, action.microbatch,
-                      action.version, TransferId(), begin, now()});
+    device_.stamp(span.end);
   }
+  device_.finish();
+  read_late_losses();
 }
 
 std::string Worker::activity() const {
@@ -296,8 +301,9 @@ void Worker::load_inputs(const LayerCode& layer, std::int32_t microbatch,
     }
     const at::Tensor whole = (*source_)(source.input, absolute(microbatch));
     const std::int64_t count = samples.end - samples.first;
-    inputs_.push_back(
-        whole.size(0) == count ? whole : whole.narrow(0, samples.first, count));
+    inputs_.push_back(device_.bring(
+        whole.size(0) == count ? whole
+                               : whole.narrow(0, samples.first, count)));
   }
 }
 
@@ -351,7 +357,8 @@ void Worker::forward(const Action& action, const ActionCode& code) {
   ForwardContext context{settings_.seed, absolute(m), code.samples.first,
                          settings_.is_training(), nullptr};
   for (const LayerCode& layer : code.layers) {
-    const LayerTimer timer(stopwatch_, LayerStopwatch::Part::Forward, layer.id);
+    const LayerTimer timer(stopwatch_, LayerStopwatch::Part::Forward, layer.id,
+                           device_);
     current_layer_ = layer.id;
     context.statistics = nullptr;
     if (!again && !statistics_.empty())
@@ -362,11 +369,11 @@ void Worker::forward(const Action& action, const ActionCode& code) {
         layer.id, action.version + layer.version_offset, code.steps_back);
     Forwarded forwarded = [&] {
       const LayerMemory memory(stopwatch_, LayerStopwatch::Part::Forward,
-                               layer.id, nullptr);
+                               layer.id, nullptr, device_);
       return layer.function->forward(inputs_, weights, context);
     }();
     if (layer.is_loss && !again)
-      record_loss(layer, m, code.samples, forwarded.output.item<double>());
+      record_loss(layer, m, code.samples, forwarded.output);
     if (layer.has_private)
       values_.replace({ValueKind::Private, layer.id}, m, code.samples,
                       private_value(network_, layer.id, inputs_, forwarded));
@@ -379,17 +386,39 @@ void Worker::forward(const Action& action, const ActionCode& code) {
 }
 
 void Worker::record_loss(const LayerCode& layer, std::int32_t microbatch,
-                         Samples samples, double loss) {
-  PartialLoss part{absolute(microbatch), samples, loss, {}};
+                         Samples samples, const at::Tensor& loss) {
+  PartialLoss part{absolute(microbatch), samples, 0, {}};
+  if (settings_.is_training() && !device_.computes_at_once()) {
+    late_losses_.push_back(loss);
+    losses_.push_back(part);
+    return;
+  }
+  part.mean = loss.item<double>();
   if (!settings_.is_training()) {
     const std::int64_t first =
         part.microbatch * program_.microbatch + samples.first;
     part.score = score_of(*layer.layer, *layer.function, inputs_,
                           settings_.evaluated_samples - first);
-  } else if (!std::isfinite(loss)) {
-    throw LossIsNotFinite("the loss is " + std::to_string(loss));
+  } else if (!std::isfinite(part.mean)) {
+    throw LossIsNotFinite("the loss is " + std::to_string(part.mean));
   }
   losses_.push_back(part);
+}
+
+// All steps have been made by now, also those after a loss that is not finite.
+void Worker::read_late_losses() {
+  if (late_losses_.empty()) return;
+  const at::Tensor all = host_copy(at::stack(late_losses_).to(at::kDouble));
+  late_losses_.clear();
+  for (std::size_t i = 0; i < losses_.size(); ++i) {
+    losses_[i].mean = all.const_data_ptr<double>()[i];
+    if (!std::isfinite(losses_[i].mean))
+      throw LossIsNotFinite(
+          "the loss of step " +
+          std::to_string(losses_[i].microbatch / program_.num_microbatches +
+                         1) +
+          " is " + std::to_string(losses_[i].mean));
+  }
 }
 
 void Worker::backward(const Action& action, const ActionCode& code) {
@@ -399,14 +428,14 @@ void Worker::backward(const Action& action, const ActionCode& code) {
         action.kind != ActionKind::BackwardInput && layer.has_parameters;
     if (action.kind != ActionKind::BackwardWeight) {
       const LayerTimer timer(stopwatch_, LayerStopwatch::Part::BackwardInput,
-                             layer.id);
+                             layer.id, device_);
       load_kept(layer, action.microbatch, code.samples);
       backward_inputs(layer, action, code);
       if (!has_weights) end_layer(layer, action.microbatch);
     }
     if (has_weights) {
       const LayerTimer timer(stopwatch_, LayerStopwatch::Part::BackwardWeight,
-                             layer.id);
+                             layer.id, device_);
       if (action.kind == ActionKind::BackwardWeight)
         load_kept(layer, action.microbatch, code.samples);
       backward_weights(layer, action.microbatch, code.samples);
@@ -434,7 +463,7 @@ void Worker::backward_inputs(const LayerCode& layer, const Action& action,
       layer.id, action.version + layer.version_offset, code.steps_back);
   Tensors of_inputs = [&] {
     const LayerMemory memory(stopwatch_, LayerStopwatch::Part::BackwardInput,
-                             layer.id, &carried_);
+                             layer.id, &carried_, device_);
     return layer.function->backward_input(kept_, weights, gradient, &carried_);
   }();
   // The other half reads both.
@@ -480,7 +509,7 @@ void Worker::backward_weights(const LayerCode& layer, std::int32_t microbatch,
     sums = layer.function->backward_weight(kept_, both->front(), carried_);
   } else {
     const LayerMemory memory(stopwatch_, LayerStopwatch::Part::BackwardWeight,
-                             layer.id, &carried_);
+                             layer.id, &carried_, device_);
     layer.function->add_backward_weight(kept_, both->front(), carried_, sums);
   }
   carried_.clear();

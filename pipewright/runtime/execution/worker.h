@@ -1,6 +1,6 @@
 // One worker of a run: it goes through its actions one after the other and
 // blocks only where it reads what another worker has to give. It knows its own
-// values and weights, and its channel.
+// values and weights, its channel, and its device, whatever that is.
 
 #pragma once
 
@@ -15,6 +15,7 @@
 #include "pipewright/plan/program/action_cursor.h"
 #include "pipewright/plan/program/program.h"
 #include "pipewright/runtime/channels/channel.h"
+#include "pipewright/runtime/devices/worker_device.h"
 #include "pipewright/runtime/execution/gradient_sums.h"
 #include "pipewright/runtime/execution/gradients.h"
 #include "pipewright/runtime/execution/layer_stopwatch.h"
@@ -50,12 +51,13 @@ class Worker {
 
   // All outlive the worker.
   Worker(const Network& network, const Program& program, WorkerId id,
-         const TrainingSettings& settings);
+         const TrainingSettings& settings, WorkerDevice& device);
 
   // Before every run: `done` minibatches have been trained, and the run starts
   // with the parameters and statistics of `before`.
   void prepare(int minibatches, std::int64_t done, const Trained& before);
-  // Throws what a kernel throws, and Cancelled.
+  // Returns when the device has finished. Throws what a kernel throws, and
+  // Cancelled.
   void run(int minibatches, const MicrobatchSource& source, Channel& channel,
            Clock::time_point start);
 
@@ -101,7 +103,8 @@ class Worker {
                         Samples samples);
   void end_layer(const LayerCode& layer, std::int32_t microbatch);
   void record_loss(const LayerCode& layer, std::int32_t microbatch,
-                   Samples samples, double loss);
+                   Samples samples, const at::Tensor& loss);
+  void read_late_losses();
   bool is_nothing(const Value& value) const;
   void send(const Action& action, const ActionCode& code);
   void reduce(const Action& action);
@@ -129,6 +132,7 @@ class Worker {
   const Program& program_;
   const WorkerId id_;
   const TrainingSettings& settings_;
+  WorkerDevice& device_;
 
   WorkerCode code_;
   WeightStore weights_;
@@ -140,6 +144,9 @@ class Worker {
   Gradients reduced_;  // sums that the Step or Reduce that comes now reads
   double norm_ = 0;    // likewise
   std::vector<PartialLoss> losses_;
+  // Of the same microbatches, where the device does not compute at once: they
+  // are read after the last action.
+  std::vector<at::Tensor> late_losses_;
   std::vector<Span> spans_;
 
   // Of the run in progress.

@@ -22,10 +22,11 @@ std::int64_t size_of(const std::vector<Action>& section) {
 }  // namespace
 
 WorkerCode::WorkerCode(const Network& network, const Program& program,
-                       WorkerId worker)
+                       WorkerId worker, WorkerDevice& device)
     : network_(network),
       program_(program),
       worker_(worker),
+      device_(device),
       group_of_layer_(network.costs.size()),
       num_prologue_(size_of(program.workers[worker.index()].prologue)),
       num_body_(size_of(program.workers[worker.index()].body)) {
@@ -117,9 +118,9 @@ LayerCode WorkerCode::layer_code(LayerId id, const Action& action,
   code.has_storage = network_.storage[id.index()] == id;
   code.has_parameters = !code.layer->parameters.empty();
   if (!is_forward(action.kind) && !network_.is_used[id.index()])
-    code.seed = seed_gradient(
+    code.seed = device_.bring(seed_gradient(
         *code.layer, operation.num_samples(),
-        std::int64_t{program_.microbatch} * program_.num_microbatches);
+        std::int64_t{program_.microbatch} * program_.num_microbatches));
   const ReadSet& set = program_.reads(action);
   for (const WeightRead& read : set.weights)
     if (read.group == group_of_layer_[id.index()])

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pipewright/plan/program/program.h"
+#include "pipewright/runtime/devices/worker_device.h"
 #include "pipewright/runtime/execution/network.h"
 #include "pipewright/runtime/execution/value_store.h"
 
@@ -47,7 +48,8 @@ struct ActionCode {
 class WorkerCode {
  public:
   // The arguments must outlive this object.
-  WorkerCode(const Network& network, const Program& program, WorkerId worker);
+  WorkerCode(const Network& network, const Program& program, WorkerId worker,
+             WorkerDevice& device);
 
   // For a run with that many repetitions of the body. The first call compiles.
   void prepare(int repetitions);
@@ -71,6 +73,7 @@ class WorkerCode {
   const Network& network_;
   const Program& program_;
   const WorkerId worker_;
+  WorkerDevice& device_;
   std::vector<WeightGroupId> group_of_layer_;
   const std::int64_t num_prologue_, num_body_;
   std::int64_t end_of_body_ = 0;    // place in the prepared run

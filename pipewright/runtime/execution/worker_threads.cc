@@ -22,10 +22,11 @@ void pin(std::thread& thread, int core) {
 
 }  // namespace
 
-WorkerThreads::WorkerThreads(int count, int first_core) {
+WorkerThreads::WorkerThreads(std::vector<WorkerDevice*> devices, int first_core)
+    : devices_(std::move(devices)) {
   const std::vector<int> cores = usable_cores();
-  heaps_.resize(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+  const auto count = static_cast<int>(devices_.size());
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
     threads_.emplace_back([this, i] { live(i); });
     if (first_core >= 0 && first_core + count <= static_cast<int>(cores.size()))
       pin(threads_.back(), cores[static_cast<std::size_t>(first_core) + i]);
@@ -53,7 +54,7 @@ void WorkerThreads::run(const std::function<void(std::size_t)>& work) {
 void WorkerThreads::live(std::size_t index) {
   const c10::InferenceMode guard;
   at::set_num_threads(1);
-  heaps_[index].serve_this_thread();
+  devices_[index]->serve_this_thread();
   for (std::uint64_t seen = 0;;) {
     std::unique_lock lock(mutex_);
     wakes_.wait(lock, [&] { return ends_ || round_ != seen; });

@@ -1,25 +1,25 @@
 // The threads that workers run on: one each, kept from run to run, on cores of
-// their own where that serves (cores.h), and each with a heap of its own.
+// their own where that serves (cores.h), and each with a device of its own.
 
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
 
-#include "pipewright/runtime/execution/tensor_heap.h"
+#include "pipewright/runtime/devices/worker_device.h"
 
 namespace pipewright {
 
 class WorkerThreads {
  public:
-  // Each stays on a core, from the first-th of usable_cores() on; -1, or too
-  // few: all on any.
-  WorkerThreads(int count, int first_core);
+  // A thread for each device. Each stays on a core, from the first-th of
+  // usable_cores() on; -1, or too few: all on any. The devices must outlive
+  // this object.
+  WorkerThreads(std::vector<WorkerDevice*> devices, int first_core);
   ~WorkerThreads();
   WorkerThreads(const WorkerThreads&) = delete;
   WorkerThreads& operator=(const WorkerThreads&) = delete;
@@ -28,13 +28,10 @@ class WorkerThreads {
   // must not throw. Kernels it calls run on its thread alone.
   void run(const std::function<void(std::size_t)>& work);
 
-  // Where the tensors live that a thread makes.
-  TensorHeap& heap(std::size_t index) { return heaps_[index]; }
-
  private:
   void live(std::size_t index);
 
-  std::deque<TensorHeap> heaps_;
+  const std::vector<WorkerDevice*> devices_;
   std::mutex mutex_;  // of what follows
   std::condition_variable wakes_, done_;
   const std::function<void(std::size_t)>* work_ = nullptr;

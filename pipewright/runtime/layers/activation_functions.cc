@@ -67,7 +67,8 @@ class Activation final : public LayerFunction {
 };
 
 bool is_plain(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kFloat && tensor.is_contiguous();
+  return tensor.is_cpu() && tensor.scalar_type() == at::kFloat &&
+         tensor.is_contiguous();
 }
 
 class Gelu final : public LayerFunction {

@@ -5,8 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "pipewright/runtime/layers/device_constant.h"
+#include "pipewright/runtime/layers/dropout_mask.h"
 #include "pipewright/runtime/layers/layer_description.h"
-#include "pipewright/runtime/layers/random_stream.h"
 #include "pipewright/runtime/layers/softmax_kernel.h"
 
 namespace pipewright {
@@ -40,7 +41,8 @@ class Attention final : public LayerFunction {
     if (dropout_ == 0 || !context.training)
       return {joined(at::bmm(probabilities, heads.value)),
               {by_sample(probabilities)}};
-    const at::Tensor mask = dropout_mask(by_sample(probabilities), context);
+    const at::Tensor mask = dropout_mask(by_sample(probabilities),
+                                         description_.id, dropout_, context);
     return {joined(at::bmm(dropped(probabilities, by_head(mask)), heads.value)),
             {by_sample(probabilities), mask}};
   }
@@ -89,9 +91,11 @@ class Attention final : public LayerFunction {
   }
   // May overwrite the scores.
   at::Tensor softmax(at::Tensor scores, double scale) const {
-    if (scores.scalar_type() != at::kFloat || !scores.is_contiguous()) {
+    if (!scores.is_cpu() || scores.scalar_type() != at::kFloat ||
+        !scores.is_contiguous()) {
       scores.mul_(scale);
-      if (causal_) scores.masked_fill_(future_, kMinusInfinity);
+      if (causal_)
+        scores.masked_fill_(future_.on(scores.device()), kMinusInfinity);
       return at::_softmax(scores, -1, false);
     }
     softmax_of_scores(scores.data_ptr<float>(), scores.size(0), scores.size(1),
@@ -129,26 +133,13 @@ class Attention final : public LayerFunction {
   at::Tensor dropped(const at::Tensor& tensor, const at::Tensor& mask) const {
     return at::native_dropout_backward(tensor, mask, 1 / (1 - dropout_));
   }
-  at::Tensor dropout_mask(const at::Tensor& like,
-                          const ForwardContext& context) const {
-    const RandomStream stream(
-        context.seed, static_cast<std::uint64_t>(context.microbatch),
-        static_cast<std::uint64_t>(description_.id.value));
-    at::Tensor mask = at::empty(like.sizes(), at::kBool);
-    const std::int64_t first =
-        context.first_sample * (like.numel() / like.size(0));
-    bool* elements = mask.data_ptr<bool>();
-    for (std::int64_t i = 0; i < mask.numel(); ++i)
-      elements[i] =
-          stream.uniform(static_cast<std::uint64_t>(first + i)) >= dropout_;
-    return mask;
-  }
 
   LayerDescription description_;
   std::int64_t heads_;
   bool causal_;
   double dropout_;
-  at::Tensor future_;  // positions x positions that causal attention leaves out
+  DeviceConstant
+      future_;  // positions x positions that causal attention leaves out
 };
 
 }  // namespace

@@ -3,8 +3,8 @@
 // on (seed, microbatch, layer, i) alone, not on workers, order or a split of
 // the microbatch.
 
+#include "pipewright/runtime/layers/dropout_mask.h"
 #include "pipewright/runtime/layers/layer_description.h"
-#include "pipewright/runtime/layers/random_stream.h"
 
 namespace pipewright {
 namespace {
@@ -19,7 +19,7 @@ class Dropout final : public LayerFunction {
   Forwarded forward(const Tensors& inputs, const Tensors&,
                     const ForwardContext& context) const override {
     if (!context.training) return {inputs[0], {}};
-    at::Tensor keep = mask(inputs[0], context);
+    const at::Tensor keep = dropout_mask(inputs[0], layer_, rate_, context);
     return {masked(inputs[0], keep), {keep}};
   }
   Tensors backward_input(const KeptTensors& kept, const Tensors&,
@@ -29,22 +29,6 @@ class Dropout final : public LayerFunction {
   }
 
  private:
-  at::Tensor mask(const at::Tensor& input,
-                  const ForwardContext& context) const {
-    at::Tensor keep = at::ones(input.sizes(), at::kBool);
-    if (rate_ == 0) return keep;
-    const RandomStream stream(context.seed,
-                              static_cast<std::uint64_t>(context.microbatch),
-                              static_cast<std::uint64_t>(layer_.value));
-    const std::int64_t first =
-        context.first_sample * (input.numel() / input.size(0));
-    bool* elements = keep.data_ptr<bool>();
-    for (std::int64_t i = 0; i < keep.numel(); ++i)
-      elements[i] =
-          stream.uniform(static_cast<std::uint64_t>(first + i)) >= rate_;
-    return keep;
-  }
-
   at::Tensor masked(const at::Tensor& tensor, const at::Tensor& keep) const {
     return at::native_dropout_backward(tensor, keep, 1 / (1 - rate_));
   }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "pipewright/runtime/layers/device_constant.h"
 #include "pipewright/runtime/layers/layer_description.h"
 
 namespace pipewright {
@@ -65,8 +66,9 @@ class Positional final : public LayerFunction {
 
   Forwarded forward(const Tensors& inputs, const Tensors& weights,
                     const ForwardContext&) const override {
-    const at::Tensor rows =
-        is_learned() ? weights[0].narrow(0, 0, inputs[0].size(1)) : fixed_;
+    const at::Tensor rows = is_learned()
+                                ? weights[0].narrow(0, 0, inputs[0].size(1))
+                                : fixed_.on(inputs[0].device());
     return {at::add(inputs[0], rows), {}};
   }
   Tensors backward_input(const KeptTensors&, const Tensors&,
@@ -89,7 +91,7 @@ class Positional final : public LayerFunction {
 
   bool wants_gradient_;
   std::int64_t positions_;
-  at::Tensor fixed_;  // undefined where the table is learned
+  DeviceConstant fixed_;  // undefined where the table is learned
 };
 
 }  // namespace

@@ -8,12 +8,14 @@
 namespace pipewright {
 namespace {
 
-constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15ULL;
+constexpr std::uint64_t kGolden = RandomStream::kStride;
 
 std::uint64_t mixed(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
+  constexpr auto& kShifts = RandomStream::kShifts;
+  constexpr auto& kFactors = RandomStream::kFactors;
+  z = (z ^ (z >> kShifts[0])) * kFactors[0];
+  z = (z ^ (z >> kShifts[1])) * kFactors[1];
+  return z ^ (z >> kShifts[2]);
 }
 
 std::uint64_t combined(std::uint64_t key, std::uint64_t next) {

@@ -10,6 +10,13 @@ namespace pipewright {
 
 class RandomStream {
  public:
+  // Number i: the key plus (i + 1) times the stride, mixed by
+  // z ^= z >> shift, z *= factor, and so on; the last shift has no factor.
+  static constexpr std::uint64_t kStride = 0x9e3779b97f4a7c15ULL;
+  static constexpr std::uint64_t kFactors[] = {0xbf58476d1ce4e5b9ULL,
+                                               0x94d049bb133111ebULL};
+  static constexpr int kShifts[] = {30, 27, 31};
+
   RandomStream(std::uint64_t seed, std::string_view name);
   RandomStream(std::uint64_t seed, std::uint64_t a, std::uint64_t b);
 
@@ -18,6 +25,7 @@ class RandomStream {
   std::uint64_t bits(std::uint64_t index) const;
   double uniform(std::uint64_t index) const;  // in [0, 1)
   double normal(std::uint64_t index) const;   // mean 0, variance 1
+  std::uint64_t key() const { return key_; }
 
  private:
   std::uint64_t key_;

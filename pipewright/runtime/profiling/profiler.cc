@@ -70,9 +70,9 @@ class Profiler {
   // Also sets the layers' workspace in `sizes`.
   Result<std::vector<LayerTimes>> times(int microbatch,
                                         std::vector<LayerSizes>& sizes) {
-    PIPEWRIGHT_TRY(
-        ProfilingPipeline pipeline,
-        ProfilingPipeline::create(model_, microbatch, options_.workers));
+    PIPEWRIGHT_TRY(ProfilingPipeline pipeline,
+                   ProfilingPipeline::create(
+                       model_, microbatch, options_.workers, options_.device));
     if (auto measured = measure(pipeline); !measured) return measured.error();
     std::vector<LayerTimes> rows;
     for (int l = 0; l < model_.num_layers(); ++l) {
@@ -137,14 +137,13 @@ class Profiler {
       std::vector<Seconds> all;
       for (int l = id.value; l < model_.num_layers(); ++l) {
         if (first_[LayerId(l).index()] != id) continue;
-        const std::vector<Seconds>& samples = samples_of(LayerId(l));
+        const std::vector<Seconds> samples = samples_of(LayerId(l));
         all.insert(all.end(), samples.begin(), samples.end());
       }
       return all;
     };
     const auto of = [&](Part part, const std::string& name) {
-      return mean_of(name + " of " + at,
-                     pooled([&](LayerId l) -> const std::vector<Seconds>& {
+      return mean_of(name + " of " + at, pooled([&](LayerId l) {
                        return pipeline.layers().samples(part, l);
                      }));
     };
@@ -181,15 +180,20 @@ class Profiler {
 };
 
 std::string description(const ProfilerOptions& options,
-                        const std::string& noise, const Sample& latency) {
-  return "means over training steps and over layers that do the same work, "
-         "without times above twice the median; " +
-         std::to_string(options.workers) +
-         (options.workers == 1 ? " worker" : " workers at once") + " on " +
-         std::to_string(std::thread::hardware_concurrency()) +
-         " cores, one thread each; update is sgd with momentum; the "
-         "in-process channel hands tensors over without a copy in " +
-         to_text(latency.median) + "; " + noise;
+                        const std::string& noise) {
+  std::string text =
+      "means over training steps and over layers that do the same work, "
+      "without times above twice the median; " +
+      std::to_string(options.workers) +
+      (options.workers == 1 ? " worker" : " workers at once") + " on ";
+  if (options.device == "cpu")
+    text += std::to_string(std::thread::hardware_concurrency()) +
+            " cores, one thread each; update is sgd with momentum; the "
+            "in-process channel hands tensors over without a copy in " +
+            to_text(channel_latency(options.budget / 100).median);
+  else
+    text += options.device + "; update is sgd with momentum";
+  return text + "; " + noise;
 }
 
 }  // namespace
@@ -210,12 +214,11 @@ Result<Profile> measured_profile(const Model& model,
   Profiler profiler(model, microbatches.size(), options);
   for (const int size : microbatches) {
     profile.sizes[size] = model_sizes(model, size);
-    PIPEWRIGHT_TRY(profile.times["cpu"][size],
+    PIPEWRIGHT_TRY(profile.times[options.device][size],
                    profiler.times(size, profile.sizes[size]));
   }
   profile.origin.source = "measured";
-  profile.origin.description = description(
-      options, profiler.noise(), channel_latency(options.budget / 100));
+  profile.origin.description = description(options, profiler.noise());
   if (auto checked = profile.check(profile.model); !checked)
     return checked.error();
   return profile;

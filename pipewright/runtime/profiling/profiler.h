@@ -27,10 +27,12 @@ struct ProfilerOptions {
   // Workers that compute at once, each some consecutive layers; at most one per
   // layer.
   int workers = 1;
+  // The kind of device that each worker has; see device_registry.h.
+  std::string device = "cpu";
   std::function<void(double share)> progress;  // may be empty
 };
 
-// Times of device kind "cpu" at each microbatch size; sizes in bytes come from
+// Times of options.device at each microbatch size; sizes in bytes come from
 // the model. The update is that of sgd with momentum. The origin describes the
 // measurement and names each noisy time. Fails with BadConfiguration for a size
 // or a number of workers below 1, or as running the model does.

@@ -5,6 +5,8 @@
 #include "pipewright/plan/lowering/lower.h"
 #include "pipewright/profile/analytic.h"
 #include "pipewright/runtime/data/random_inputs.h"
+#include "pipewright/runtime/devices/device_registry.h"
+#include "pipewright/runtime/devices/worker_device.h"
 
 namespace pipewright {
 namespace {
@@ -96,20 +98,26 @@ TrainingSettings settings() {
 }  // namespace
 
 Result<ProfilingPipeline> ProfilingPipeline::create(const Model& model,
-                                                    int microbatch,
-                                                    int workers) {
+                                                    int microbatch, int workers,
+                                                    const std::string& device) {
   PIPEWRIGHT_TRY(const Program program, program_of(model, microbatch, workers));
-  return ProfilingPipeline(model, program, random_source(model, microbatch));
+  PIPEWRIGHT_TRY(
+      Executor::Devices devices,
+      open_devices(std::vector<std::string>(program.workers.size(), device)));
+  return ProfilingPipeline(model, program, random_source(model, microbatch),
+                           std::move(devices));
 }
 
 ProfilingPipeline::ProfilingPipeline(const Model& model, const Program& program,
-                                     MicrobatchSource source)
+                                     MicrobatchSource source,
+                                     Executor::Devices devices)
     : stage_of_layer_(model.num_layers()),
       updated_(model.num_layers()),
       updated_by_stage_(program.num_stages),
       layers_(std::make_unique<LayerStopwatch>(model.num_layers())),
       steps_(program.num_stages),
-      executor_(std::make_unique<Executor>(model, program, settings())),
+      executor_(std::make_unique<Executor>(model, program, settings(), nullptr,
+                                           std::move(devices))),
       source_(std::move(source)) {
   executor_->time_layers(layers_.get());
   std::vector<bool> is_known(model.parameters().size(), false);
@@ -145,7 +153,7 @@ void ProfilingPipeline::clear() {
 }
 
 std::size_t ProfilingPipeline::num_samples() const {
-  return layers_->samples(LayerStopwatch::Part::Forward, LayerId(0)).size();
+  return layers_->num_samples(LayerStopwatch::Part::Forward, LayerId(0));
 }
 
 std::vector<Seconds> ProfilingPipeline::updates(LayerId layer) const {

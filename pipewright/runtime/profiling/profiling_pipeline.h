@@ -16,9 +16,10 @@ namespace pipewright {
 
 class ProfilingPipeline {
  public:
-  // Fails as lowering does.
+  // On devices of that kind. Fails as lowering and open_devices() do.
   static Result<ProfilingPipeline> create(const Model& model, int microbatch,
-                                          int workers);
+                                          int workers,
+                                          const std::string& device);
 
   // Runs a training step; adds its times to the samples.
   Result<void> run();
@@ -34,7 +35,7 @@ class ProfilingPipeline {
 
  private:
   ProfilingPipeline(const Model& model, const Program& program,
-                    MicrobatchSource source);
+                    MicrobatchSource source, Executor::Devices devices);
 
   std::vector<StageId> stage_of_layer_;
   std::vector<Bytes> updated_;           // by layer

@@ -2,6 +2,7 @@
 
 #include "pipewright/plan/lowering/forward_program.h"
 #include "pipewright/profile/analytic.h"
+#include "pipewright/runtime/devices/worker_device.h"
 #include "pipewright/runtime/training/score.h"
 
 namespace pipewright {
@@ -20,14 +21,14 @@ TrainingSettings settings_for(const Dataset& samples) {
 }  // namespace
 
 Evaluator::Evaluator(const Model& model, const Program& program,
-                     Dataset samples)
+                     Dataset samples, Executor::Devices devices)
     : samples_(std::make_unique<const Dataset>(std::move(samples))),
       source_(in_order(*samples_, program.microbatch)),
       executor_(
           model,
           forward_program(program, profile_graph(model),
                           num_microbatches(*samples_, program.microbatch)),
-          settings_for(*samples_)) {}
+          settings_for(*samples_), nullptr, std::move(devices)) {}
 
 Result<Evaluation> Evaluator::run(const Trained& trained) {
   TrainingState state;

@@ -18,8 +18,9 @@ namespace pipewright {
 
 class Evaluator {
  public:
-  // `program` is the one that trains.
-  Evaluator(const Model& model, const Program& program, Dataset samples);
+  // `program` is the one that trains; devices are as for Executor.
+  Evaluator(const Model& model, const Program& program, Dataset samples,
+            Executor::Devices devices = {});
 
   // Runs every sample once; the last microbatch is filled up with samples that
   // do not count. Fails as Executor::run() does.

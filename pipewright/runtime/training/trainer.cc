@@ -12,6 +12,8 @@
 #include "pipewright/runtime/checkpoint/checkpoint.h"
 #include "pipewright/runtime/data/dataset.h"
 #include "pipewright/runtime/data/loader.h"
+#include "pipewright/runtime/devices/device_registry.h"
+#include "pipewright/runtime/devices/worker_device.h"
 #include "pipewright/runtime/execution/executor.h"
 #include "pipewright/runtime/ranks/commands.h"
 #include "pipewright/runtime/training/evaluator.h"
@@ -53,6 +55,11 @@ Result<SampleSets> open_samples(const Model& model,
                    open_dataset(request.held_out_data, model));
   }
   return samples;
+}
+
+// Those that the plan names; whoever made the request has found them here.
+Executor::Devices devices_of(const Plan& plan) {
+  return open_devices(plan.device_kinds).value();
 }
 
 std::int64_t warm_up_steps(const TrainRequest& request, std::int64_t total) {
@@ -101,7 +108,8 @@ class Trainer {
         memory_before_(process_memory("VmRSS")),
         settings_(settings_of(request, std::move(optimizer), steps)) {
     if (samples.held_out)
-      evaluator_.emplace(model, request.program, *std::move(samples.held_out));
+      evaluator_.emplace(model, request.program, *std::move(samples.held_out),
+                         devices_of(request.plan));
   }
 
   Result<TrainReport> run() {
@@ -149,8 +157,9 @@ class Trainer {
     executor_.reset();
     if (request_.transport)
       send_begin(*request_.transport, program_ == &request_.method.warm_up);
-    executor_ = std::make_unique<Executor>(model_, *program_, settings_,
-                                           request_.transport);
+    executor_ = std::make_unique<Executor>(
+        model_, *program_, settings_, request_.transport,
+        request_.transport ? Executor::Devices() : devices_of(request_.plan));
     if (state) executor_->resume(*state);
   }
 

@@ -21,10 +21,12 @@ constexpr std::size_t kMaxCopiedState = std::size_t{8} << 20;
 }  // namespace
 
 WeightStore::WeightStore(const Network& network, const Program& program,
-                         WorkerId worker, const TrainingSettings& settings)
+                         WorkerId worker, const TrainingSettings& settings,
+                         WorkerDevice& device)
     : network_(network),
       program_(program),
       settings_(settings),
+      device_(device),
       held_of_group_(program.weight_groups.size(), -1),
       place_of_layer_(network.model.num_layers()) {
   for (const HeldWeights& held : program.workers[worker.index()].held) {
@@ -97,7 +99,7 @@ void WeightStore::restart(const Tensors& parameters) {
     Slot& first = held.ring[0];
     first.tensors.clear();
     for (const ParameterId id : held.parameters)
-      first.tensors.push_back(parameters[id.index()].clone());
+      first.tensors.push_back(device_.copy(parameters[id.index()]));
     held.arrange(first);
     first.version = 0;
   }
@@ -240,8 +242,9 @@ std::map<ParameterId, WeightStore::StepState> WeightStore::step_states() const {
     for (std::size_t i = 0; i < held.parameters.size(); ++i) {
       StepState state;
       for (const at::Tensor& tensor : held.state[i])
-        state.optimizer.push_back(tensor.clone());
-      if (held.velocity[i].defined()) state.velocity = held.velocity[i].clone();
+        state.optimizer.push_back(host_copy(tensor));
+      if (held.velocity[i].defined())
+        state.velocity = host_copy(held.velocity[i]);
       result.emplace(held.parameters[i], std::move(state));
     }
   }
@@ -271,9 +274,9 @@ void WeightStore::restore(const std::map<ParameterId, StepState>& states) {
       const auto state = states.find(held.parameters[i]);
       if (state == states.end()) continue;
       for (const at::Tensor& tensor : state->second.optimizer)
-        held.state[i].push_back(tensor.clone());
+        held.state[i].push_back(device_.copy(tensor));
       if (state->second.velocity.defined() && held.rules[i].averaging > 0)
-        held.velocity[i] = state->second.velocity.clone();
+        held.velocity[i] = device_.copy(state->second.velocity);
     }
   }
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pipewright/plan/program/program.h"
+#include "pipewright/runtime/devices/worker_device.h"
 #include "pipewright/runtime/execution/gradients.h"
 #include "pipewright/runtime/execution/network.h"
 #include "pipewright/runtime/training/training.h"
@@ -23,9 +24,10 @@ class WeightStore {
  public:
   // The arguments must outlive the store.
   WeightStore(const Network& network, const Program& program, WorkerId worker,
-              const TrainingSettings& settings);
+              const TrainingSettings& settings, WorkerDevice& device);
 
-  // Starts a run: these are version 0. The optimizer's state is kept.
+  // Starts a run: these, in memory of the host, are version 0. The optimizer's
+  // state is kept.
   void restart(const Tensors& parameters);
 
   // The layer's parameters in a version of its group; below 0 means 0. Throws
@@ -54,7 +56,7 @@ class WeightStore {
 
   // What a step updates besides weights: the optimizer's tensors, and the
   // velocity where weights are corrected. Copies, of the parameters that this
-  // worker owns and has stepped.
+  // worker owns and has stepped, in memory of the host.
   struct StepState {
     Tensors optimizer;
     at::Tensor velocity;
@@ -111,6 +113,7 @@ class WeightStore {
   const Network& network_;
   const Program& program_;
   const TrainingSettings& settings_;
+  WorkerDevice& device_;
   std::vector<Held> held_;
   std::vector<std::int32_t> held_of_group_;  // -1: none
   std::vector<Place> place_of_layer_;

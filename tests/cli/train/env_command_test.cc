@@ -12,6 +12,7 @@ TEST_CASE("env names LibTorch, MPI and the threads it allows") {
   INFO(answer.text);
   CHECK(answer.code == 0);
   CHECK(contains(answer.text, "libtorch: 2."));
+  CHECK(contains(answer.text, "gpus: "));
   REQUIRE(contains(answer.text, "mpi: "));
   if (!contains(answer.text, "mpi: none"))
     CHECK(contains(answer.text, "mpi_threads: MPI_THREAD_"));

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "pipewright/runtime/channels/in_process.h"
+#include "pipewright/runtime/devices/cpu_device.h"
 
 namespace pipewright {
 namespace {
@@ -49,7 +50,7 @@ struct TwoWorkers {
     CHECK(receiver.held() == by_receiver);
   }
 
-  TensorHeap sender, receiver;
+  CpuDevice sender, receiver;
   Program program;
   std::vector<std::unique_ptr<Channel>> channels;
 };

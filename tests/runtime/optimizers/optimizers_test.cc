@@ -5,7 +5,7 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
-#include "pipewright/runtime/execution/tensor_heap.h"
+#include "pipewright/runtime/devices/cpu_device.h"
 #include "pipewright/runtime/optimizers/optimizer.h"
 #include "pipewright/runtime/training/training.h"
 
@@ -105,8 +105,8 @@ TEST_CASE("what cannot be is refused") {
 }
 
 TEST_CASE("an optimizer takes the memory that its choice says") {
-  TensorHeap heap;
-  heap.serve_this_thread();
+  CpuDevice device;
+  device.serve_this_thread();
   for (const std::string name : {"sgd", "adam", "adamw"})
     for (const double momentum : {0.0, 0.9})
       for (const bool nesterov : {false, true})
@@ -127,7 +127,7 @@ TEST_CASE("an optimizer takes the memory that its choice says") {
           Tensors state;
           for (int i = 0; i < memory->words; ++i)
             state.push_back(at::zeros({64, 64}));
-          const PassingMemory passing;
+          const PassingMemory passing(device);
           optimizer->update(weights, gradient, state, 0.1, 0);
           // Numbers such as the rate become tensors of one element, too.
           const auto size = static_cast<std::int64_t>(weights.nbytes());

@@ -40,16 +40,4 @@ class TensorHeap {
   HeapBlocks* blocks_;  // lives until the last tensor of it is gone
 };
 
-// What a piece of work takes of the calling thread's heap only while it runs;
-// nothing if the thread has none. Restarts the heap's peak.
-class PassingMemory {
- public:
-  PassingMemory();
-  // Beyond what was held before, or is held now.
-  Bytes taken() const;
-
- private:
-  Bytes before_;
-};
-
 }  // namespace pipewright

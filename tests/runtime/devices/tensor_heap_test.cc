@@ -1,6 +1,6 @@
 // A heap counts, gives back what was freed, and lets tensors outlive it.
 
-#include "pipewright/runtime/execution/tensor_heap.h"
+#include "pipewright/runtime/devices/tensor_heap.h"
 
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
@@ -9,12 +9,14 @@
 #include <thread>
 #include <vector>
 
+#include "pipewright/runtime/devices/cpu_device.h"
+
 namespace pipewright {
 namespace {
 
-// On a thread of its own, which the heap serves.
-template <typename Work>
-void with_heap(TensorHeap& heap, Work work) {
+// On a thread of its own, which the heap or the device serves.
+template <typename Heap, typename Work>
+void with_heap(Heap& heap, Work work) {
   std::thread([&] {
     heap.serve_this_thread();
     work();
@@ -36,10 +38,10 @@ TEST_CASE("what is held is counted, to the byte") {
 }
 
 TEST_CASE("what passes is neither there before nor behind") {
-  TensorHeap heap;
-  with_heap(heap, [&] {
+  CpuDevice device;
+  with_heap(device, [&] {
     const at::Tensor before = at::empty({1000}, at::kFloat);
-    const PassingMemory memory;
+    const PassingMemory memory(device);
     CHECK(memory.taken() == Bytes(0));
     at::empty({500}, at::kFloat);
     CHECK(memory.taken() == Bytes(2000));

@@ -1,6 +1,6 @@
 // Lists of free blocks by size; see tensor_heap.h.
 
-#include "pipewright/runtime/execution/tensor_heap.h"
+#include "pipewright/runtime/devices/tensor_heap.h"
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
@@ -188,20 +188,6 @@ Bytes TensorHeap::reserved() const {
 void TensorHeap::restart_peak() {
   const std::lock_guard lock(blocks_->mutex);
   blocks_->peak = blocks_->held;
-}
-
-PassingMemory::PassingMemory() {
-  if (!blocks_of_thread) return;
-  const std::lock_guard lock(blocks_of_thread->mutex);
-  before_ = Bytes(blocks_of_thread->held);
-  blocks_of_thread->peak = blocks_of_thread->held;
-}
-
-Bytes PassingMemory::taken() const {
-  if (!blocks_of_thread) return Bytes(0);
-  const std::lock_guard lock(blocks_of_thread->mutex);
-  return Bytes(blocks_of_thread->peak) -
-         std::max(before_, Bytes(blocks_of_thread->held));
 }
 
 }  // namespace pipewright

@@ -1,0 +1,32 @@
+// The GPUs of this machine as device kinds, as their driver describes them:
+//
+//   cuda           a GPU
+//   cuda/4         a quarter of a GPU: of its SMs and of its memory
+//   cuda-stream    a GPU that several workers share as streams
+//
+// The driver is asked by name (libcuda.so.1), so that planning needs neither
+// CUDA nor LibTorch. The runtime's own view is runtime/devices/.
+
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "pipewright/cluster/cluster.h"
+
+namespace pipewright {
+
+bool is_gpu_kind(std::string_view name);
+
+struct GpuKind {
+  DeviceKind kind;
+  std::string default_link;  // between two of them on one host
+};
+
+// Peak in float32 is two operations per lane and cycle; achievable is 0.8 of
+// it, as for other NVIDIA devices (presets_text.cc). Two shares of a GPU, or
+// two streams, are linked by its memory. Fails with BadConfiguration if there
+// is no GPU.
+Result<GpuKind> this_machine_gpu(std::string_view name);
+
+}  // namespace pipewright

@@ -1,0 +1,28 @@
+// GPUs by CUDA: what the registry of devices asks of this folder, which nobody
+// else includes. A build without CUDA answers from no_cuda.cc.
+
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pipewright/base/result.h"
+#include "pipewright/runtime/devices/gpu_report.h"
+#include "pipewright/runtime/devices/worker_device.h"
+
+namespace pipewright {
+
+// How workers divide GPUs: a share of 4 is a quarter of one.
+struct CudaKind {
+  int share = 1;
+  bool is_stream = false;  // all workers on the first GPU, with all SMs
+};
+
+GpuReport cuda_report();
+
+// `count` devices of a kind. Fails with BadConfiguration if there are too few.
+Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
+    const std::string& name, const CudaKind& kind, int count);
+
+}  // namespace pipewright

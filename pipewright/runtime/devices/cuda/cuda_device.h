@@ -1,0 +1,62 @@
+// A GPU, a share of one, or one of several streams of one: all are a stream
+// that a worker's kernels run in, one after the other.
+
+#pragma once
+
+#include <c10/cuda/CUDAStream.h>
+
+#include <deque>
+#include <string>
+
+#include "pipewright/runtime/devices/cuda/cuda_events.h"
+#include "pipewright/runtime/devices/cuda/stream_memory.h"
+#include "pipewright/runtime/devices/worker_device.h"
+
+namespace pipewright {
+
+class CudaDevice final : public WorkerDevice {
+ public:
+  CudaDevice(std::string kind, c10::cuda::CUDAStream stream);
+
+  const std::string& kind() const override { return kind_; }
+  at::Device place() const override { return stream_.device(); }
+  void serve_this_thread() override;
+
+  bool computes_at_once() const override { return false; }
+  bool reads_memory_of(const WorkerDevice& other) const override {
+    return other.place() == place();
+  }
+  at::Tensor copy(const at::Tensor& tensor) override;
+
+  MomentPointer moment() override;
+  void wait_for(const MomentPointer& moment) override;
+  void finish() override;
+
+  void start_clock(Clock::time_point start) override;
+  void stamp(Seconds& time) override;
+
+  // Messages are copied, so that each side counts its own.
+  void take_over(const at::Tensor&) override {}
+  Bytes held() const override { return memory_.held(); }
+  Bytes peak() const override { return memory_.peak(); }
+  Bytes reserved() const override { return memory_.reserved(); }
+  void restart_peak() override { memory_.restart_peak(); }
+
+ private:
+  struct Stamp {
+    CudaEvent event;
+    Seconds* time = nullptr;
+  };
+  void write_stamps(std::size_t num_left);
+
+  const std::string kind_;
+  const c10::cuda::CUDAStream stream_;
+  StreamMemory& memory_;
+  const std::shared_ptr<CudaEvents> events_;  // moments may outlive the device
+  CudaEvents clock_events_;
+  CudaEvent origin_;
+  Seconds origin_time_;
+  std::deque<Stamp> stamps_;  // to be written, oldest first
+};
+
+}  // namespace pipewright

@@ -1,0 +1,152 @@
+// Which streams workers get, and what is known about the GPUs; see cuda.h.
+
+#include <ATen/Context.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <dlfcn.h>
+
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "pipewright/base/check.h"
+#include "pipewright/runtime/devices/cuda/cuda.h"
+#include "pipewright/runtime/devices/cuda/cuda_device.h"
+#include "pipewright/runtime/devices/cuda/green_contexts.h"
+
+namespace pipewright {
+namespace {
+
+using Streams = std::vector<c10::cuda::CUDAStream>;
+
+constexpr int kMaxStreams = 32;  // LibTorch has no more; the next are the same
+
+// Kernels whose bits do not change from run to run, in full float32.
+void choose_kernels() {
+  at::globalContext().setDeterministicCuDNN(true);
+  at::globalContext().setBenchmarkCuDNN(false);
+  at::globalContext().setAllowTF32CuDNN(false);
+  at::globalContext().setAllowTF32CuBLAS(false);
+}
+
+std::string version_text(int number) {
+  return std::to_string(number / 1000) + "." +
+         std::to_string(number % 1000 / 10);
+}
+
+// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  ..."
+std::string driver_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string word, before;
+  while (file >> word) {
+    if (before == "Module") return word;
+    before = std::exchange(word, {});
+  }
+  return {};
+}
+
+// The NCCL that LibTorch has loaded.
+std::string nccl_version() {
+  using Function = int(int*);
+  auto* ask =
+      reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, "ncclGetVersion"));
+  int number = 0;
+  if (!ask || ask(&number) != 0) return {};
+  return std::to_string(number / 10000) + "." +
+         std::to_string(number / 100 % 100) + "." +
+         std::to_string(number % 100);
+}
+
+std::string why_no_gpu() {
+  int count = 0;
+  const cudaError_t state = cudaGetDeviceCount(&count);
+  static_cast<void>(cudaGetLastError());  // LibTorch must not find it
+  if (state != cudaSuccess) return cudaGetErrorString(state);
+  return count == 0 ? "no GPU" : "";
+}
+
+Result<Streams> plain_streams(int gpu, int count) {
+  Streams streams;
+  for (int i = 0; i < count; ++i)
+    streams.push_back(c10::cuda::getStreamFromPool(
+        false, static_cast<c10::DeviceIndex>(gpu)));
+  return streams;
+}
+
+Result<Streams> shares_of(int gpu, int shares) {
+  PIPEWRIGHT_TRY(const std::vector<GreenStream> green,
+                 green_streams(gpu, shares));
+  Streams streams;
+  for (const GreenStream& share : green)
+    streams.push_back(c10::cuda::getStreamFromExternal(
+        share.stream, static_cast<c10::DeviceIndex>(gpu)));
+  return streams;
+}
+
+// Streams live as long as the process: the next executor gets the same ones,
+// and with them the memory that the allocator keeps for each.
+Result<Streams> streams_of(const CudaKind& kind, int gpu) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, int>, Streams> known;
+  const std::lock_guard lock(mutex);
+  const int number = kind.is_stream ? kMaxStreams : kind.share;
+  Streams& streams = known[{gpu, number * (kind.is_stream ? -1 : 1)}];
+  if (!streams.empty()) return streams;
+  const bool is_plain = kind.is_stream || kind.share == 1;
+  PIPEWRIGHT_TRY(
+      streams, is_plain ? plain_streams(gpu, number) : shares_of(gpu, number));
+  return streams;
+}
+
+}  // namespace
+
+GpuReport cuda_report() {
+  GpuReport report;
+  int version = 0;
+  if (cudaRuntimeGetVersion(&version) == cudaSuccess)
+    report.runtime = "CUDA " + version_text(version);
+  report.nccl = nccl_version();
+  report.driver = driver_version();
+  report.why_none = why_no_gpu();
+  if (!report.why_none.empty()) return report;
+  for (int i = 0; i < c10::cuda::device_count(); ++i) {
+    cudaDeviceProp properties{};
+    C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, i));
+    report.gpus.push_back(
+        {properties.name,
+         Bytes(static_cast<std::int64_t>(properties.totalGlobalMem)),
+         properties.multiProcessorCount,
+         std::to_string(properties.major) + "." +
+             std::to_string(properties.minor)});
+  }
+  return report;
+}
+
+Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
+    const std::string& name, const CudaKind& kind, int count) {
+  const std::string why_none = why_no_gpu();
+  if (!why_none.empty())
+    return bad_configuration("a device of kind " + name +
+                             " is not here: " + why_none);
+  const int gpus = kind.is_stream ? 1 : c10::cuda::device_count();
+  const int per_gpu = kind.is_stream ? kMaxStreams : kind.share;
+  if (count > gpus * per_gpu)
+    return bad_configuration(
+        std::to_string(count) + " workers on " + name + ", and there are " +
+            std::to_string(gpus * per_gpu),
+        "plan for fewer workers, or for shares of a GPU (cuda/N)");
+  // Before streams count their memory: the allocators are made by it.
+  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+  choose_kernels();
+  std::vector<std::unique_ptr<WorkerDevice>> devices;
+  for (int i = 0; i < count; ++i) {
+    PIPEWRIGHT_TRY(const Streams streams, streams_of(kind, i / per_gpu));
+    devices.push_back(std::make_unique<CudaDevice>(
+        name, streams[static_cast<std::size_t>(i % per_gpu)]));
+  }
+  return devices;
+}
+
+}  // namespace pipewright

@@ -1,0 +1,39 @@
+#include "pipewright/runtime/devices/cuda/cuda_events.h"
+
+#include <c10/cuda/CUDAException.h>
+
+namespace pipewright {
+
+CudaEvent::~CudaEvent() {
+  if (pool_) pool_->put_back(event_);
+}
+
+CudaEvents::CudaEvents(bool has_times)
+    : flags_(has_times ? cudaEventDefault : cudaEventDisableTiming) {}
+
+CudaEvents::~CudaEvents() {
+  for (const cudaEvent_t event : unused_)
+    static_cast<void>(cudaEventDestroy(event));
+}
+
+CudaEvent CudaEvents::recorded(cudaStream_t stream) {
+  cudaEvent_t event = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!unused_.empty()) {
+      event = unused_.back();
+      unused_.pop_back();
+    }
+  }
+  if (!event) C10_CUDA_CHECK(cudaEventCreateWithFlags(&event, flags_));
+  CudaEvent result(this, event);
+  C10_CUDA_CHECK(cudaEventRecord(event, stream));
+  return result;
+}
+
+void CudaEvents::put_back(cudaEvent_t event) {
+  const std::lock_guard lock(mutex_);
+  unused_.push_back(event);
+}
+
+}  // namespace pipewright

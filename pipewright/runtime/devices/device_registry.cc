@@ -1,0 +1,93 @@
+#include "pipewright/runtime/devices/device_registry.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "pipewright/base/text.h"
+#include "pipewright/runtime/devices/cpu_device.h"
+#include "pipewright/runtime/devices/cuda/cuda.h"
+
+namespace pipewright {
+namespace {
+
+constexpr int kMaxShares = 64;
+
+// "cuda", "cuda/4" or "cuda-stream".
+std::optional<CudaKind> parse_cuda_kind(std::string_view name) {
+  if (name == "cuda") return CudaKind{};
+  if (name == "cuda-stream") return CudaKind{1, true};
+  if (name.substr(0, 5) != "cuda/") return std::nullopt;
+  const auto share = parse_integer(name.substr(5));
+  if (!share || *share < 1 || *share > kMaxShares) return std::nullopt;
+  return CudaKind{static_cast<int>(*share), false};
+}
+
+Error at_worker(std::size_t worker, Error error) {
+  error.where = "worker " + std::to_string(worker);
+  return error;
+}
+
+Error unknown_kind(const std::string& kind) {
+  return bad_configuration(
+      "a device of kind " + kind +
+          " is not here: workers run on cpu, cuda, cuda/N or cuda-stream",
+      "train on another kind with --device");
+}
+
+// The one kind of GPU that a plan uses, and how many of its workers do.
+struct GpuWorkers {
+  std::string kind;
+  std::size_t first = 0;
+  int count = 0;
+};
+
+Result<GpuWorkers> gpu_workers(const std::vector<std::string>& kinds) {
+  GpuWorkers all;
+  for (std::size_t w = 0; w < kinds.size(); ++w) {
+    if (kinds[w] == "cpu") continue;
+    if (!parse_cuda_kind(kinds[w])) return at_worker(w, unknown_kind(kinds[w]));
+    if (all.count++ == 0) {
+      all.kind = kinds[w];
+      all.first = w;
+    }
+    if (kinds[w] != all.kind)
+      return at_worker(
+          w, bad_configuration(
+                 "a plan cannot use both " + all.kind + " and " + kinds[w],
+                 "give all its GPU workers one kind"));
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<std::vector<std::unique_ptr<WorkerDevice>>> open_devices(
+    const std::vector<std::string>& kinds) {
+  using Devices = std::vector<std::unique_ptr<WorkerDevice>>;
+  PIPEWRIGHT_TRY(const GpuWorkers on_gpus, gpu_workers(kinds));
+  Devices gpus;
+  if (on_gpus.count > 0) {
+    Result<Devices> opened = open_cuda_devices(
+        on_gpus.kind, *parse_cuda_kind(on_gpus.kind), on_gpus.count);
+    if (!opened) return at_worker(on_gpus.first, opened.error());
+    gpus = *std::move(opened);
+  }
+  Devices devices;
+  std::size_t next = 0;
+  for (const std::string& kind : kinds)
+    if (kind == "cpu")
+      devices.push_back(std::make_unique<CpuDevice>());
+    else
+      devices.push_back(std::move(gpus[next++]));
+  return devices;
+}
+
+Result<void> find_devices(const std::vector<std::string>& kinds) {
+  const auto opened = open_devices(kinds);
+  if (!opened) return opened.error();
+  return {};
+}
+
+GpuReport gpu_report() { return cuda_report(); }
+
+}  // namespace pipewright

@@ -1,0 +1,20 @@
+// The answers of a build without CUDA; see cuda/cuda.h.
+
+#include "pipewright/runtime/devices/cuda/cuda.h"
+
+namespace pipewright {
+
+GpuReport cuda_report() {
+  GpuReport report;
+  report.why_none = "this build's LibTorch is without CUDA";
+  return report;
+}
+
+Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
+    const std::string& name, const CudaKind&, int) {
+  return bad_configuration(
+      "a device of kind " + name + " is not here: " + cuda_report().why_none,
+      "build with a LibTorch for CUDA, docs/gpu.md");
+}
+
+}  // namespace pipewright

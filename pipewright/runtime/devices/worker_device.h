@@ -1,0 +1,106 @@
+// What a worker computes on: where its tensors are, in which order its kernels
+// run, what time they ran, and how another worker waits for them.
+//
+// A CPU core computes at once: a kernel is done when it returns. A GPU has a
+// stream: a kernel has only been put into it, and runs after those before it.
+// The worker's thread does not wait for it. Another worker that reads its
+// result waits for the moment at which it was made, in its own stream. So a
+// worker never asks which of the two it has, and reads a number of a tensor
+// only where it may wait.
+//
+// Every call may come from any thread, one at a time.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "pipewright/base/units.h"
+
+namespace pipewright {
+
+// A point in the work of a device: all that it was given until then.
+class Moment {
+ public:
+  virtual ~Moment() = default;
+  virtual bool has_passed() const = 0;
+  virtual void wait() const = 0;  // blocks the calling thread
+};
+// Null: it has passed, as always on a device that computes at once.
+using MomentPointer = std::shared_ptr<const Moment>;
+
+class WorkerDevice {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  virtual ~WorkerDevice() = default;
+
+  virtual const std::string& kind() const = 0;  // "cpu", "cuda/4"
+  virtual at::Device place() const = 0;         // where its tensors are
+
+  // The calling thread allocates and computes here from now on.
+  virtual void serve_this_thread() = 0;
+
+  // Whether a kernel is done when it returns.
+  virtual bool computes_at_once() const = 0;
+  // Whether this device may read the other one's tensors where they are.
+  virtual bool reads_memory_of(const WorkerDevice& other) const = 0;
+  // A new tensor here with the same numbers. What it copies may be in any
+  // memory; it must stay until the moment after this call.
+  virtual at::Tensor copy(const at::Tensor& tensor) = 0;
+  // The tensor itself if it is here; otherwise a copy.
+  at::Tensor bring(const at::Tensor& tensor) {
+    return tensor.device() == place() ? tensor : copy(tensor);
+  }
+
+  virtual MomentPointer moment() = 0;
+  // What is given to this device from now on runs after that moment.
+  virtual void wait_for(const MomentPointer& moment) = 0;
+  // Blocks the calling thread until all work is done and all stamps are
+  // written. Throws what a kernel has failed with.
+  virtual void finish() = 0;
+
+  // Times count from `start`.
+  virtual void start_clock(Clock::time_point start) = 0;
+  // Writes the time at which the device gets here: now, or later, but before
+  // finish() returns. `time` must stay where it is until then.
+  virtual void stamp(Seconds& time) = 0;
+
+  // What is behind the tensor counts here from now on, where devices share
+  // memory. Its holders are not using it meanwhile.
+  virtual void take_over(const at::Tensor& tensor) = 0;
+  virtual Bytes held() const = 0;      // by tensors, now
+  virtual Bytes peak() const = 0;      // the most, since restart_peak()
+  virtual Bytes reserved() const = 0;  // also by what is kept for the next ones
+  virtual void restart_peak() = 0;
+};
+
+// What a piece of work takes of a device's memory only while it runs. Restarts
+// the device's peak.
+class PassingMemory {
+ public:
+  explicit PassingMemory(WorkerDevice& device)
+      : device_(device), before_(device.held()) {
+    device.restart_peak();
+  }
+  // Beyond what was held before, or is held now.
+  Bytes taken() const {
+    return device_.peak() - std::max(before_, device_.held());
+  }
+
+ private:
+  WorkerDevice& device_;
+  Bytes before_;
+};
+
+// The tensor in memory of the host; always a copy, which is there on return.
+inline at::Tensor host_copy(const at::Tensor& tensor) {
+  return tensor.to(at::TensorOptions(at::kCPU), /*non_blocking=*/false,
+                   /*copy=*/true);
+}
+
+}  // namespace pipewright

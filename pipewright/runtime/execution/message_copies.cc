@@ -1,0 +1,267 @@
+// Channels that order what devices do; see message_copies.h.
+
+#include "pipewright/runtime/execution/message_copies.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "pipewright/plan/program/send_capacity.h"
+#include "pipewright/runtime/channels/minibatch_slots.h"
+#include "pipewright/runtime/channels/reduction.h"
+
+namespace pipewright {
+namespace {
+
+// The messages of one transfer: when those under way were sent, and those that
+// the receiver has taken and may still be copying.
+class MessageMoments {
+ public:
+  void sent(std::int32_t key, MomentPointer moment) {
+    const std::lock_guard lock(mutex_);
+    under_way_.push_back({key, std::move(moment)});
+  }
+  MomentPointer taken(std::int32_t key) {
+    const std::lock_guard lock(mutex_);
+    const auto found =
+        std::find_if(under_way_.begin(), under_way_.end(),
+                     [&](const Sent& each) { return each.key == key; });
+    MomentPointer moment = std::move(found->moment);
+    under_way_.erase(found);
+    return moment;
+  }
+  void copied(Values&& values, MomentPointer moment) {
+    const std::lock_guard lock(mutex_);
+    lent_.push_back({std::move(values), std::move(moment)});
+  }
+  // By the sender's thread, for then its device may reuse the memory.
+  void reclaim(std::size_t num_left, WorkerDevice& sender) {
+    const std::lock_guard lock(mutex_);
+    while (!lent_.empty() &&
+           (lent_.size() > num_left || has_passed(lent_.front().copied))) {
+      sender.wait_for(lent_.front().copied);
+      lent_.pop_front();
+    }
+  }
+
+ private:
+  struct Sent {
+    std::int32_t key = 0;
+    MomentPointer moment;
+  };
+  struct Lent {
+    Values values;
+    MomentPointer copied;
+  };
+  static bool has_passed(const MomentPointer& moment) {
+    return !moment || moment->has_passed();
+  }
+
+  std::mutex mutex_;
+  std::vector<Sent> under_way_;  // few
+  std::deque<Lent> lent_;        // oldest first
+};
+
+// A reduction of one minibatch.
+struct MomentaryReduction {
+  std::int32_t microbatch = kNoMicrobatch;
+  std::vector<WorkerContributions> parts;  // by place of the worker
+  std::vector<MomentPointer> contributed, read;
+  int num_contributed = 0;
+
+  void end() { *this = MomentaryReduction(); }
+};
+
+// Contributions that others may still be reading.
+struct LentGradients {
+  std::vector<Contribution> contributions;
+  std::vector<MomentPointer> read;
+};
+
+// What the channels of one run share.
+struct CopiesShared {
+  CopiesShared(const Program& p, const std::vector<WorkerDevice*>& d)
+      : program(p),
+        devices(d),
+        max_lent(static_cast<std::size_t>(SendCapacity::expected(p))),
+        transfers(p.transfers.size()),
+        participants(participants_of(p)),
+        reductions(p.reductions.size()),
+        lent(p.workers.size()) {
+    for (auto& of_worker : lent) of_worker.resize(p.reductions.size());
+  }
+
+  const Program& program;
+  const std::vector<WorkerDevice*> devices;  // by worker
+  const std::size_t max_lent;
+  std::deque<MessageMoments> transfers;    // by transfer
+  std::vector<Participants> participants;  // by reduction
+
+  std::mutex mutex;  // of what follows
+  std::condition_variable contribution;
+  std::vector<MinibatchSlots<MomentaryReduction>> reductions;
+  std::vector<std::vector<LentGradients>> lent;  // by worker and reduction
+  std::atomic<bool> cancelled = false;
+};
+
+class CopyingChannel final : public Channel {
+ public:
+  CopyingChannel(std::unique_ptr<Channel> inner,
+                 std::shared_ptr<CopiesShared> shared, WorkerId worker)
+      : inner_(std::move(inner)),
+        shared_(std::move(shared)),
+        worker_(worker),
+        device_(*shared_->devices[worker.index()]) {}
+
+  void before(const Action& action, std::int64_t microbatch) override {
+    inner_->before(action, microbatch);
+  }
+
+  void send(TransferId transfer, std::int32_t key, Values&& values) override {
+    if (is_copied(transfer)) {
+      MessageMoments& moments = shared_->transfers[transfer.index()];
+      moments.reclaim(shared_->max_lent, device_);
+      moments.sent(key, device_.moment());
+    }
+    inner_->send(transfer, key, std::move(values));
+  }
+  void post(TransferId transfer, std::int32_t key) override {
+    inner_->post(transfer, key);
+  }
+  void take(TransferId transfer, std::int32_t key, Values& values) override {
+    inner_->take(transfer, key, values);
+    if (!is_copied(transfer)) return;
+    MessageMoments& moments = shared_->transfers[transfer.index()];
+    device_.wait_for(moments.taken(key));
+    Values lent(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      lent[i] = values[i];
+      for (at::Tensor& tensor : values[i])
+        if (tensor.defined()) tensor = device_.copy(tensor);
+    }
+    moments.copied(std::move(lent), device_.moment());
+  }
+
+  void contribute(ReductionId reduction, std::int32_t microbatch,
+                  std::vector<Contribution>&& contributions) override {
+    const MomentPointer now = device_.moment();
+    const std::lock_guard lock(shared_->mutex);
+    if (shared_->cancelled) throw Cancelled();
+    reclaim(shared_->lent[worker_.index()][reduction.index()]);
+    MomentaryReduction& to = running(reduction, microbatch);
+    to.parts.resize(description(reduction).workers.size());
+    WorkerContributions& part =
+        to.parts[place_of(worker_, description(reduction))];
+    part.worker = worker_;
+    part.contributions = contributions;
+    contributions.clear();
+    to.contributed.push_back(now);
+    ++to.num_contributed;
+    shared_->contribution.notify_all();
+  }
+
+  // Every reader adds up all parts, in the fixed order, in its own stream.
+  void reduced(ReductionId reduction, std::int32_t microbatch,
+               Tensors& sums) override {
+    const Participants& participants = shared_->participants[reduction.index()];
+    std::unique_lock lock(shared_->mutex);
+    MomentaryReduction& from = running(reduction, microbatch);
+    shared_->contribution.wait(lock, [&] {
+      return shared_->cancelled ||
+             from.num_contributed == participants.num_contributors();
+    });
+    if (shared_->cancelled) throw Cancelled();
+    lock.unlock();  // from here on nobody writes to `from.parts`
+    for (const MomentPointer& moment : from.contributed)
+      device_.wait_for(moment);
+    sums = reduction_sums(description(reduction), brought(from.parts));
+    for (at::Tensor& sum : sums)
+      if (is_contribution(sum, from.parts)) sum = device_.copy(sum);
+    const MomentPointer now = device_.moment();
+    lock.lock();
+    from.read.push_back(now);
+    if (static_cast<int>(from.read.size()) == participants.num_readers())
+      end(reduction, from);
+  }
+
+  void cancel() override {
+    {
+      const std::lock_guard lock(shared_->mutex);
+      shared_->cancelled = true;
+    }
+    shared_->contribution.notify_all();
+    inner_->cancel();
+  }
+
+ private:
+  const Reduction& description(ReductionId reduction) const {
+    return shared_->program.reduction(reduction);
+  }
+  bool is_copied(TransferId id) const {
+    const Transfer& transfer = shared_->program.transfer(id);
+    const WorkerDevice& from = *shared_->devices[transfer.from.index()];
+    const WorkerDevice& to = *shared_->devices[transfer.to.index()];
+    return !to.reads_memory_of(from) || !from.computes_at_once() ||
+           !to.computes_at_once();
+  }
+  // With the mutex held.
+  MomentaryReduction& running(ReductionId reduction, std::int32_t microbatch) {
+    return shared_->reductions[reduction.index()].of(
+        microbatch, shared_->program.num_microbatches);
+  }
+  void reclaim(LentGradients& lent) {
+    for (const MomentPointer& moment : lent.read) device_.wait_for(moment);
+    lent.read.clear();
+    lent.contributions.clear();
+  }
+  // Each worker gets its own back, to reuse once all have read them.
+  void end(ReductionId reduction, MomentaryReduction& from) {
+    for (WorkerContributions& part : from.parts) {
+      if (part.contributions.empty()) continue;
+      LentGradients& lent =
+          shared_->lent[part.worker.index()][reduction.index()];
+      lent.contributions.insert(
+          lent.contributions.end(),
+          std::make_move_iterator(part.contributions.begin()),
+          std::make_move_iterator(part.contributions.end()));
+      lent.read.insert(lent.read.end(), from.read.begin(), from.read.end());
+    }
+    from.end();
+  }
+  std::vector<WorkerContributions> brought(
+      std::vector<WorkerContributions> parts) {
+    for (WorkerContributions& part : parts)
+      for (Contribution& each : part.contributions)
+        each.gradient = device_.bring(each.gradient);
+    return parts;
+  }
+  static bool is_contribution(const at::Tensor& sum,
+                              const std::vector<WorkerContributions>& parts) {
+    for (const WorkerContributions& part : parts)
+      for (const Contribution& each : part.contributions)
+        if (each.gradient.is_same(sum)) return true;
+    return false;
+  }
+
+  const std::unique_ptr<Channel> inner_;
+  const std::shared_ptr<CopiesShared> shared_;
+  const WorkerId worker_;
+  WorkerDevice& device_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Channel>> copying_channels(
+    std::vector<std::unique_ptr<Channel>> channels, const Program& program,
+    const std::vector<WorkerDevice*>& devices) {
+  const auto shared = std::make_shared<CopiesShared>(program, devices);
+  for (std::size_t w = 0; w < channels.size(); ++w)
+    channels[w] = std::make_unique<CopyingChannel>(std::move(channels[w]),
+                                                   shared, WorkerId(w));
+  return channels;
+}
+
+}  // namespace pipewright

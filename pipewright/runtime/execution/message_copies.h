@@ -1,0 +1,31 @@
+// Messages between workers of one process whose devices do not compute at once.
+// The receiver waits, in its own stream, for the moment at which the message
+// was sent, and copies it into its own memory. No thread waits for a kernel.
+//
+// What was sent stays its sender's memory until the receiver has copied it: the
+// sender may reuse the bytes only after that moment. It forgets a message that
+// has been copied; of one that has not it forgets only where more than
+// SendCapacity::expected() of a transfer are out, and then its stream waits
+// for the copy. Gradients that were contributed to a reduction are kept until
+// the worker contributes to it again.
+
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "pipewright/plan/program/program.h"
+#include "pipewright/runtime/channels/channel.h"
+#include "pipewright/runtime/devices/worker_device.h"
+
+namespace pipewright {
+
+// Wraps the channels of one run, one per worker. Where the receiver reads the
+// sender's memory and both compute at once, nothing is copied. The program and
+// the devices must outlive the result, which must be kept until all devices
+// have finished.
+std::vector<std::unique_ptr<Channel>> copying_channels(
+    std::vector<std::unique_ptr<Channel>> channels, const Program& program,
+    const std::vector<WorkerDevice*>& devices);
+
+}  // namespace pipewright

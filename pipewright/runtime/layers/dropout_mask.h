@@ -1,0 +1,25 @@
+// Which elements dropout keeps. Element i depends on (seed, microbatch, layer,
+// i) alone, not on workers, order, a split of the microbatch or the device.
+
+#pragma once
+
+#include "pipewright/base/ids.h"
+#include "pipewright/runtime/layers/layer_function.h"
+#include "pipewright/runtime/layers/random_stream.h"
+
+namespace pipewright {
+
+// Of the shape and on the device of `like`, whose first dimension is samples:
+// false with probability `rate`.
+at::Tensor dropout_mask(const at::Tensor& like, LayerId layer, double rate,
+                        const ForwardContext& context);
+
+// For elements `first` and after of a stream, by a loop over memory of the
+// host, and by tensor operations on any device. Both give the same.
+at::Tensor mask_by_loop(const RandomStream& stream, at::IntArrayRef sizes,
+                        std::int64_t first, double rate);
+at::Tensor mask_by_tensors(const RandomStream& stream, at::IntArrayRef sizes,
+                           std::int64_t first, double rate,
+                           const at::Device& device);
+
+}  // namespace pipewright

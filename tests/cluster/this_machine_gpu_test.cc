@@ -1,0 +1,56 @@
+// GPUs of this machine as kinds of devices. Most machines that run this have
+// none: what is said then, and that the names are read.
+
+#include "pipewright/cluster/this_machine_gpu.h"
+
+#include <doctest/doctest.h>
+
+#include "pipewright/cluster/cluster_text.h"
+
+namespace pipewright {
+namespace {
+
+TEST_CASE("names of GPU kinds") {
+  for (const char* name :
+       {"cuda", "cuda/1", "cuda/4", "cuda/64", "cuda-stream"})
+    CHECK(is_gpu_kind(name));
+  for (const char* name : {"cpu", "cuda/0", "cuda/65", "cuda/", "cuda/4x",
+                           "cuda/-1", "V100", "V100/4", ""})
+    CHECK(!is_gpu_kind(name));
+}
+
+TEST_CASE("a share is not taken for a link between hosts") {
+  const auto error_of = [](const char* text) {
+    const Result<Cluster> cluster = parse_cluster_text(text);
+    return cluster ? std::string() : cluster.error().to_text();
+  };
+  // The kind is found, or the machine has no GPU; the link is fine.
+  for (const char* text : {"4xcuda/4", "4xcuda/4@100GB/s", "2xcuda/2+1xcpu",
+                           "2x4xcuda/4/10GbE", "2x4xcuda/4@100GB/s/10GbE"}) {
+    CAPTURE(text);
+    CHECK(error_of(text).find("link") == std::string::npos);
+    CHECK(error_of(text).find("unknown") == std::string::npos);
+  }
+  CHECK(error_of("2xV100/4").find("V100/4") != std::string::npos);
+  CHECK(error_of("2x8xV100@nvlink/10GbE").empty());
+}
+
+TEST_CASE("a share has its part of the GPU, or there is a reason") {
+  const Result<GpuKind> whole = this_machine_gpu("cuda");
+  if (!whole) {
+    CHECK(whole.error().code == ErrorCode::BadConfiguration);
+    CHECK(whole.error().to_text().find("there is none: ") != std::string::npos);
+    return;
+  }
+  const GpuKind quarter = this_machine_gpu("cuda/4").value();
+  CHECK(quarter.kind.name == "cuda/4");
+  CHECK(quarter.kind.memory == whole->kind.memory / 4);
+  CHECK(quarter.kind.peak.at("float32").value() ==
+        doctest::Approx(whole->kind.peak.at("float32").value() / 4));
+  const Cluster cluster = parse_cluster_text("4xcuda/4").value();
+  CHECK(cluster.num_devices() == 4);
+  CHECK(cluster.kind_of(DeviceId(3)).name == "cuda/4");
+}
+
+}  // namespace
+}  // namespace pipewright

@@ -1,0 +1,124 @@
+// On a GPU: bits are equal between schedules, numbers of workers, streams and
+// shares of the GPU, and close to those of cores. Without one: skipped, with
+// the reason.
+
+#include <doctest/doctest.h>
+
+#include <iostream>
+#include <map>
+#include <string>
+
+#include "pipewright/runtime/devices/device_registry.h"
+#include "pipewright/runtime/devices/worker_device.h"
+#include "pipewright/runtime/execution/executor.h"
+#include "tests/runtime/test_models.h"
+
+namespace pipewright {
+namespace {
+
+using namespace testing;
+
+constexpr int kMicrobatch = 4;
+constexpr int kMicrobatches = 4;
+constexpr int kSteps = 5;
+
+// Whether this machine has what the test needs; says so if not.
+bool has(const std::string& kind, int count) {
+  const Result<void> found = find_devices(
+      std::vector<std::string>(static_cast<std::size_t>(count), kind));
+  if (!found) std::cout << "skipped: " << found.error().to_text() << std::endl;
+  return found.ok();
+}
+
+const std::map<std::string, Model>& models() {
+  static const std::map<std::string, Model> all = {{"mlp", small_mlp()},
+                                                   {"cnn", small_cnn()},
+                                                   {"gpt", small_gpt()},
+                                                   {"lstm", small_lstm()}};
+  return all;
+}
+
+Trained trained_on(const std::string& kind, const Model& model,
+                   const Plan& plan) {
+  const Program program = lower(plan, profile_of(model, kMicrobatch)).value();
+  Executor executor(
+      model, program, settings_for_tests(), nullptr,
+      open_devices(std::vector<std::string>(program.workers.size(), kind))
+          .value());
+  // Two runs: the second starts from what the first left.
+  for (const int steps : {2, kSteps - 2}) {
+    const Result<Executed> run =
+        executor.run(random_source(model, kMicrobatch), steps);
+    REQUIRE_MESSAGE(run.ok(), (run.ok() ? "" : run.error().to_text()));
+  }
+  CHECK(executor.num_values_held() == 0);
+  return executor.trained();
+}
+
+Plan plan_for(const Model& model, const std::string& schedule, int workers) {
+  return plan_of(model, generated(schedule, workers, kMicrobatches),
+                 kMicrobatch);
+}
+
+const Trained& on_one_gpu(const std::string& name) {
+  static std::map<std::string, Trained> known;
+  const Model& model = models().at(name);
+  if (!known.count(name))
+    known[name] = trained_on("cuda", model, plan_for(model, "1f1b", 1));
+  return known.at(name);
+}
+
+void check_workers(const std::string& kind, int workers) {
+  for (const std::string schedule : {"gpipe", "1f1b", "zb-h1"})
+    for (const auto& [name, model] : models()) {
+      CAPTURE(kind);
+      CAPTURE(schedule);
+      CAPTURE(workers);
+      CAPTURE(name);
+      CHECK(is_identical(
+          trained_on(kind, model, plan_for(model, schedule, workers)),
+          on_one_gpu(name)));
+    }
+}
+
+TEST_CASE("a GPU gives the same bits twice, close to those of a core") {
+  if (!has("cuda", 1)) return;
+  for (const auto& [name, model] : models()) {
+    CAPTURE(name);
+    const Plan plan = plan_for(model, "1f1b", 1);
+    CHECK(is_identical(trained_on("cuda", model, plan), on_one_gpu(name)));
+    const Trained cores = trained_on("cpu", model, plan);
+    for (std::size_t i = 0; i < cores.parameters.size(); ++i)
+      CHECK(at::allclose(cores.parameters[i], on_one_gpu(name).parameters[i],
+                         1e-3, 1e-4));
+  }
+}
+
+TEST_CASE("streams of a GPU: schedules and workers do not change bits") {
+  if (!has("cuda-stream", 4)) return;
+  for (const int workers : {2, 4}) check_workers("cuda-stream", workers);
+}
+
+TEST_CASE("shares of a GPU: schedules and workers do not change bits") {
+  if (!has("cuda/4", 4)) return;
+  check_workers("cuda/2", 2);
+  check_workers("cuda/4", 4);
+}
+
+TEST_CASE("cores and a GPU in one plan train, and give the same bits twice") {
+  if (!has("cuda", 1)) return;
+  const Model model = small_gpt();
+  const Program program =
+      lower(plan_for(model, "1f1b", 2), profile_of(model, kMicrobatch)).value();
+  std::vector<Trained> results;
+  for (int i = 0; i < 2; ++i) {
+    Executor executor(model, program, settings_for_tests(), nullptr,
+                      open_devices({"cpu", "cuda"}).value());
+    REQUIRE(executor.run(random_source(model, kMicrobatch), kSteps).ok());
+    results.push_back(executor.trained());
+  }
+  CHECK(is_identical(results[0], results[1]));
+}
+
+}  // namespace
+}  // namespace pipewright

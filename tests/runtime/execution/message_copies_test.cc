@@ -1,0 +1,218 @@
+// Messages between devices that do not compute at once: who waits for which
+// moment before memory is read or reused, and that training has the same bits.
+
+#include "pipewright/runtime/execution/message_copies.h"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "pipewright/plan/program/send_capacity.h"
+#include "pipewright/runtime/channels/in_process.h"
+#include "pipewright/runtime/execution/executor.h"
+#include "tests/runtime/channels/channel_contract.h"
+#include "tests/runtime/devices/watched_device.h"
+#include "tests/runtime/test_models.h"
+
+namespace pipewright {
+namespace {
+
+using namespace testing;
+
+std::vector<std::unique_ptr<WatchedDevice>> watched(int count) {
+  std::vector<std::unique_ptr<WatchedDevice>> devices;
+  for (int d = 0; d < count; ++d)
+    devices.push_back(std::make_unique<WatchedDevice>(d));
+  return devices;
+}
+
+std::vector<std::unique_ptr<Channel>> channels_of(
+    const Program& program,
+    const std::vector<std::unique_ptr<WatchedDevice>>& devices) {
+  std::vector<WorkerDevice*> pointers;
+  for (const auto& device : devices) pointers.push_back(device.get());
+  return copying_channels(in_process_channels(program), program, pointers);
+}
+
+// One number; calls `gone` when its memory goes.
+at::Tensor number(float value, std::function<void()> gone) {
+  auto* memory = new float(value);
+  return at::from_blob(
+      memory, {1},
+      [gone = std::move(gone)](void* place) {
+        gone();
+        delete static_cast<float*>(place);
+      },
+      at::kFloat);
+}
+
+Values message_of(at::Tensor tensor) {
+  Values values(1);
+  values[0].push_back(std::move(tensor));
+  return values;
+}
+
+TEST_CASE("channels that copy keep the contract") {
+  for (int workers = 2; workers <= 4; ++workers)
+    for (const ContractCase& each : channel_contract(workers)) {
+      CAPTURE(each.name);
+      CAPTURE(workers);
+      const auto devices = watched(each.program.num_workers());
+      const auto channels = channels_of(each.program, devices);
+      std::vector<std::thread> threads;
+      for (std::size_t w = 0; w < channels.size(); ++w)
+        threads.emplace_back(
+            [&, w] { each.worker(WorkerId(w), *channels[w]); });
+      for (std::thread& thread : threads) thread.join();
+    }
+}
+
+TEST_CASE("a message is copied after the moment it was sent") {
+  const Program program = reducing(2, {}, {});
+  const auto devices = watched(2);
+  const auto channels = channels_of(program, devices);
+  WatchedDevice &sender = *devices[0], &receiver = *devices[1];
+  for (int key = 0; key < 5; ++key) {
+    channels[0]->send(onwards(0), key, message_of(number(key, [] {})));
+    const std::int64_t sent = sender.num_moments();
+    receiver.on_copy = [&](const at::Tensor&) {
+      CHECK(receiver.known(0) >= sent);
+    };
+    const Values taken = channels[1]->take(onwards(0), key);
+    CHECK(taken[0][0].item<float>() == static_cast<float>(key));
+  }
+  CHECK(receiver.num_copies() == 5);
+  CHECK(sender.num_copies() == 0);
+}
+
+TEST_CASE("sent memory is the sender's again after the copy, not before") {
+  const Program program = reducing(2, {}, {});
+  const int expected = SendCapacity::expected(program);
+  for (const bool passes : {false, true}) {
+    int num_gone = 0;
+    bool is_sending = false;
+    std::vector<std::int64_t> copied;  // the receiver's moments, by message
+    const auto devices = watched(2);
+    const auto channels = channels_of(program, devices);
+    devices[1]->moments_pass = passes;
+    WatchedDevice& sender = *devices[0];
+    for (int key = 0; key < 3 * expected + 8; ++key) {
+      auto gone = [&, key] {
+        ++num_gone;
+        CHECK(is_sending);
+        CHECK(sender.known(1) >= copied[static_cast<std::size_t>(key)]);
+      };
+      is_sending = true;
+      channels[0]->send(onwards(0), key, message_of(number(1, gone)));
+      is_sending = false;
+      channels[1]->take(onwards(0), key);
+      copied.push_back(devices[1]->num_moments());
+      CHECK(num_gone == (passes ? key : std::max(0, key - expected)));
+    }
+    is_sending = true;  // what is left goes with the channels
+    sender.wait_for(devices[1]->moment());
+  }
+}
+
+TEST_CASE("gradients are read after they were made, and kept until read") {
+  const Program program = reducing(2, {0, 1}, {0, 1});
+  std::vector<std::int64_t> read;  // moments of device 1 after it has read
+  int num_gone = 0;
+  const auto devices = watched(2);
+  const auto channels = channels_of(program, devices);
+  for (int step = 0; step < 4; ++step) {
+    const std::int32_t first = step * program.num_microbatches;
+    auto gone = [&, step] {
+      ++num_gone;
+      CHECK(devices[0]->known(1) >= read[static_cast<std::size_t>(step)]);
+    };
+    std::vector<Contribution> mine = {
+        {ParameterId(0), LayerId(0), number(1, gone)},
+        {ParameterId(4), LayerId(1), number(2, [] {})}};
+    channels[0]->contribute(ReductionId(0), first, std::move(mine));
+    mine.clear();
+    const std::int64_t made = devices[0]->num_moments();
+    std::vector<Contribution> others = {
+        {ParameterId(0), LayerId(0), at::full({1}, 10.F)},
+        {ParameterId(4), LayerId(1), at::full({1}, 20.F)}};
+    channels[1]->contribute(ReductionId(0), first, std::move(others));
+    CHECK(num_gone == std::max(0, step));
+    for (const int worker : {1, 0}) {
+      const Tensors sums = channels[static_cast<std::size_t>(worker)]->reduced(
+          ReductionId(0), first);
+      CHECK(sums[0].item<float>() == 11);
+      CHECK(sums[1].item<float>() == 22);
+    }
+    CHECK(devices[1]->known(0) >= made);
+    read.push_back(devices[1]->num_moments());
+  }
+  devices[0]->wait_for(devices[1]->moment());
+}
+
+Executor::Devices owned(int count) {
+  Executor::Devices devices;
+  for (auto& device : watched(count)) devices.push_back(std::move(device));
+  return devices;
+}
+
+// Spans lie in the run, and no stamp was forgotten.
+void check_times(const Timeline& timeline) {
+  for (const auto& spans : timeline.spans)
+    for (const Span& span : spans) {
+      CHECK(span.start > Seconds(0));
+      CHECK(span.end >= span.start);
+      CHECK(span.end <= timeline.duration);
+    }
+}
+
+TEST_CASE("devices that compute later train to the same bits") {
+  const std::vector<Model> models = {small_mlp(), small_cnn(), small_gpt()};
+  for (const std::string schedule : {"gpipe", "1f1b", "zb-h1", "interleaved"})
+    for (const int workers : {1, 2, 3})
+      for (const Model& model : models) {
+        CAPTURE(schedule);
+        CAPTURE(workers);
+        CAPTURE(model.name());
+        const Result<Schedule> made =
+            generated_if_possible(schedule, workers, 4);
+        if (!made || made->num_stages() > model.num_layers()) continue;
+        const Program program =
+            lower(plan_of(model, *made, 4), profile_of(model, 4)).value();
+        const MicrobatchSource source = random_source(model, 4);
+        Executor cores(model, program, settings_for_tests());
+        Executor devices(model, program, settings_for_tests(), nullptr,
+                         owned(program.num_workers()));
+        for (const int steps : {2, 3}) {
+          REQUIRE(cores.run(source, steps).ok());
+          const Result<Executed> done = devices.run(source, steps);
+          REQUIRE(done.ok());
+          check_times(done->timeline);
+        }
+        CHECK(is_identical(cores.trained(), devices.trained()));
+        CHECK(devices.num_values_held() == 0);
+      }
+}
+
+TEST_CASE("a loss that is not finite, read late, goes back before the run") {
+  const Model model = small_mlp();
+  const Program program =
+      lower(plan_of(model, generated("1f1b", 2, 4), 4), profile_of(model, 4))
+          .value();
+  const MicrobatchSource good = random_source(model, 4);
+  const MicrobatchSource bad = [&](int input, std::int64_t m) {
+    const at::Tensor tensor = good(input, m);
+    return input == 0 && m == 13 ? tensor.mul(NAN) : tensor;
+  };
+  Executor executor(model, program, settings_for_tests(), nullptr, owned(2));
+  REQUIRE(executor.run(good, 2).ok());
+  const Tensors before = executor.trained().parameters;
+  const Result<Executed> failed = executor.run(bad, 3);
+  REQUIRE(!failed.ok());
+  CHECK(failed.error().code == ErrorCode::LossNotFinite);
+  CHECK(failed.error().to_text().find("step 4") != std::string::npos);
+  for (std::size_t i = 0; i < before.size(); ++i)
+    CHECK(before[i].equal(executor.trained().parameters[i]));
+}
+
+}  // namespace
+}  // namespace pipewright
