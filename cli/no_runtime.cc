@@ -86,6 +86,12 @@ Result<std::unique_ptr<Launch>> start_launch(const LaunchRequest&) {
   return no_training();
 }
 
-Outcome follow_run(const Model&, const TrainRequest&) { return {}; }
+Result<Outcome> follow_run(const Model&, const TrainRequest&) {
+  return no_training();
+}
+
+Result<std::int64_t> injected_step(const std::string&, const Program&) {
+  return no_training();
+}
 
 }  // namespace pipewright::cli

@@ -150,10 +150,13 @@ void add_profile(CLI::App& app, Exit& exit) {
   command
       ->add_option("--microbatch", options->microbatches,
                    "Microbatch sizes, N[,N...]")
-      ->delimiter(',');
-  command->add_option("--workers", options->workers,
-                      "Number of workers that compute at the same time while "
-                      "measuring");
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20));
+  command
+      ->add_option("--workers", options->workers,
+                   "Number of workers that compute at the same time while "
+                   "measuring")
+      ->check(CLI::Range(1, 256));
   command->add_flag("--analytic", options->analytic,
                     "Estimate from the data sheet of the device instead of "
                     "measuring");

@@ -49,6 +49,12 @@ Result<TrainReport> run_training(const Model& model,
                                  const TrainHooks& hooks);
 
 Result<std::unique_ptr<Launch>> start_launch(const LaunchRequest& request);
-Outcome follow_run(const Model& model, const TrainRequest& request);
+// Fails with OutOfMemory; other errors are in the outcome.
+Result<Outcome> follow_run(const Model& model, const TrainRequest& request);
+
+// The step of a fault on purpose (runtime/ranks/injection.h). Fails with
+// BadConfiguration where it would never happen.
+Result<std::int64_t> injected_step(const std::string& fault,
+                                   const Program& program);
 
 }  // namespace pipewright::cli

@@ -3,9 +3,25 @@
 #include "cli/runtime_link.h"
 #include "pipewright/runtime/channels/mpi_version.h"
 #include "pipewright/runtime/libtorch_version.h"
+#include "pipewright/runtime/out_of_memory.h"
 #include "pipewright/runtime/profiling/profiler.h"
+#include "pipewright/runtime/ranks/injection.h"
 
 namespace pipewright::cli {
+namespace {
+
+// What `work` returns, or OutOfMemory.
+template <class Work>
+auto guarded(Work work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::exception& exception) {
+    if (const auto error = out_of_memory(exception)) return *error;
+    throw;
+  }
+}
+
+}  // namespace
 
 void enter_runtime(char**) {}
 
@@ -23,7 +39,8 @@ Result<Profile> measure_profile(const Model& model,
   options.workers = workers;
   options.device = device;
   options.progress = std::move(progress);
-  return measured_profile(model, microbatches, options);
+  return guarded(
+      [&] { return measured_profile(model, microbatches, options); });
 }
 
 GpuReport gpus() { return gpu_report(); }
@@ -45,15 +62,24 @@ Result<LearningRate> learning_rate(const std::string& text, double rate,
 Result<TrainReport> run_training(const Model& model,
                                  const TrainRequest& request,
                                  const TrainHooks& hooks) {
-  return train(model, request, hooks);
+  return guarded([&] { return train(model, request, hooks); });
 }
 
 Result<std::unique_ptr<Launch>> start_launch(const LaunchRequest& request) {
   return Launch::start(request);
 }
 
-Outcome follow_run(const Model& model, const TrainRequest& request) {
-  return follow_training(model, request);
+Result<Outcome> follow_run(const Model& model, const TrainRequest& request) {
+  return guarded(
+      [&]() -> Result<Outcome> { return follow_training(model, request); });
+}
+
+Result<std::int64_t> injected_step(const std::string& fault,
+                                   const Program& program) {
+  PIPEWRIGHT_TRY(const Injection injection, parse_injection(fault));
+  if (auto happens = check_injection(injection, program); !happens)
+    return happens.error();
+  return injection.kind == Injection::Kind::Missing ? 0 : injection.step;
 }
 
 }  // namespace pipewright::cli

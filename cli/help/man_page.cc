@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "cli/help/described.h"
+#include "pipewright/base/exit_codes.h"
 #include "pipewright/base/text.h"
 
 namespace pipewright::cli {
@@ -42,13 +43,15 @@ std::string exit_codes() {
     const char* meaning;
   };
   constexpr auto code = [](ErrorCode error) { return static_cast<int>(error); };
-  const std::array<Code, 11> codes = {{
+  const std::array<Code, 13> codes = {{
       {0, "Success."},
       {code(ErrorCode::Usage), "Wrong usage."},
       {code(ErrorCode::MalformedInput),
        "Malformed input; file and line are named."},
       {code(ErrorCode::MissingInput), "Missing input."},
+      {code(kInUse), "Another process uses the run folder."},
       {code(ErrorCode::Bug), "A bug in Pipewright."},
+      {code(kOutOfMemory), "Not enough memory on this machine."},
       {code(ErrorCode::CannotCreate), "An output cannot be created."},
       {code(ErrorCode::CannotWrite), "An output cannot be written."},
       {code(ErrorCode::WorkerLost),

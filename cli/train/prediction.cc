@@ -1,22 +1,35 @@
 #include "cli/train/prediction.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "cli/command.h"
+#include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
+#include "pipewright/profile/analytic.h"
 #include "pipewright/simulate/simulate.h"
 
 namespace pipewright::cli {
 namespace {
 
-// One line of the comparison; the error is in percent of the measured value.
+// One line of the comparison. The error is in percent of the measured value; of
+// a share it is in points, since a percentage of nearly nothing says nothing.
 struct Row {
   std::string name, key;
   double predicted = 0, measured = 0;
   std::string predicted_text, measured_text;
+  bool is_share = false;
+  bool is_predicted = true;
 
   double error() const {
+    if (is_share) return (predicted - measured) * 100;
     return measured == 0 ? 0 : (predicted - measured) / measured * 100;
+  }
+  std::string error_text() const {
+    if (!is_predicted || (measured == 0 && !is_share)) return "";
+    return to_text(std::round(error() * 10) / 10 + 0.0) +
+           (is_share ? " points" : " %");
   }
 };
 
@@ -58,10 +71,8 @@ std::vector<Row> rows(const Timeline& predicted, const TrainReport& measured) {
   std::vector<Row> all;
   all.push_back(row("step", "step_seconds", predicted.step_seconds,
                     measured.step_seconds));
-  Bytes memory;
   const Timeline& seen = measured.timeline;
   for (std::size_t w = 0; w < predicted.workers.size(); ++w) {
-    memory += predicted.workers[w].peak.total();
     if (w >= seen.workers.size()) continue;
     const std::string number = std::to_string(w);
     all.push_back(row("busy, worker " + number, "busy_seconds_" + number,
@@ -76,22 +87,69 @@ std::vector<Row> rows(const Timeline& predicted, const TrainReport& measured) {
                       busy_per_step(seen, StageId(s))));
   }
   all.push_back({"bubble", "bubble", predicted.bubble, seen.bubble,
-                 to_text(predicted.bubble * 100) + " %",
-                 to_text(seen.bubble * 100) + " %"});
+                 percent(predicted.bubble), percent(seen.bubble), true});
+  Bytes in_workers;
   for (std::size_t w = 0; w < predicted.workers.size(); ++w) {
     if (w >= seen.workers.size()) continue;
     const Bytes used = seen.workers[w].peak.total();
     if (used == Bytes(0)) continue;  // not measured
+    in_workers += used;
     const std::string number = std::to_string(w);
     all.push_back(row("memory, worker " + number, "memory_bytes_" + number,
                       predicted.workers[w].peak.total(), used));
   }
-  all.push_back(
-      row("memory, whole process", "memory_bytes", memory, measured.memory));
+  if (measured.memory > in_workers) {
+    Row beside = row("memory, beside the workers", "memory_bytes_beside",
+                     Bytes(0), measured.memory - in_workers);
+    beside.is_predicted = false;
+    beside.predicted_text = "";
+    all.push_back(std::move(beside));
+  }
   return all;
 }
 
+// The first difference, if the profile is of another model.
+std::string difference(const Profile& profile, const Profile& model) {
+  if (profile.num_layers() != model.num_layers())
+    return "it has " + std::to_string(profile.num_layers()) +
+           " layers, the model has " + std::to_string(model.num_layers());
+  for (int l = 0; l < model.num_layers(); ++l) {
+    const ProfileLayer &here = profile.layers[l], &there = model.layers[l];
+    if (here.name != there.name || here.kind != there.kind)
+      return "layer " + std::to_string(l) + " is " + here.kind + " \"" +
+             here.name + "\", the model's is " + there.kind + " \"" +
+             there.name + "\"";
+    const Bytes bytes = profile.parameter_bytes(LayerId(l)),
+                wanted = model.parameter_bytes(LayerId(l));
+    if (bytes != wanted)
+      return "layer \"" + here.name + "\" has " + to_text(bytes) +
+             " of parameters, the model's has " + to_text(wanted);
+  }
+  return "";
+}
+
 }  // namespace
+
+Result<Profile> profile_of(const std::string& file, const Model& model,
+                           const Program& program, const std::string& device) {
+  PIPEWRIGHT_TRY(const std::string text, read_file(file));
+  PIPEWRIGHT_TRY(Profile profile, parse_profile(text, file));
+  const auto refused = [&file](const std::string& message) {
+    Error error = bad_configuration(
+        message, "leave --profile out: the layers are then measured here");
+    error.where = file;
+    return error;
+  };
+  if (const std::string found = difference(profile, profile_graph(model));
+      !found.empty())
+    return refused("is not a profile of this plan's model: " + found);
+  for (const Operation& operation : program.operations)
+    if (auto times = times_at(profile, device, operation.num_samples(),
+                              Outside::Extrapolate);
+        operation.num_samples() > 0 && !times)
+      return refused(times.error().message);
+  return profile;
+}
 
 Result<Timeline> predicted_timeline(const Program& program, Profile profile,
                                     const std::string& device,
@@ -121,16 +179,20 @@ std::string comparison_text(const Timeline& predicted,
                    {"error", Align::Right}});
   for (const Row& line : rows(predicted, measured))
     table.add_row({line.name, line.predicted_text, line.measured_text,
-                   line.measured == 0 ? "" : to_text(line.error()) + " %"});
-  return table.to_text(width);
+                   line.error_text()});
+  return table.to_text(width) +
+         "beside the workers: code and threads of LibTorch, samples that are "
+         "loaded ahead,\ncopies for checkpoints, memory kept for reuse\n";
 }
 
 Json comparison_json(const Timeline& predicted, const TrainReport& measured) {
   Json json = Json::object();
   for (const Row& line : rows(predicted, measured)) {
     Json item = Json::object();
-    item.set("predicted", line.predicted).set("measured", line.measured);
-    item.set("error_percent", line.error());
+    if (line.is_predicted) item.set("predicted", line.predicted);
+    item.set("measured", line.measured);
+    if (line.is_predicted)
+      item.set(line.is_share ? "error_points" : "error_percent", line.error());
     json.set(line.key, std::move(item));
   }
   return json;

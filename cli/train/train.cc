@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <iostream>
+#include <optional>
 #include <set>
 
 #include "cli/command.h"
+#include "cli/number_in.h"
 #include "cli/runtime_link.h"
+#include "cli/train/machine_memory.h"
 #include "cli/train/prediction.h"
 #include "cli/train/train_devices.h"
 #include "cli/train/train_method.h"
@@ -22,6 +25,7 @@ namespace {
 
 struct TrainOptions {
   std::string plan, device, profile, schedule = "constant";
+  std::optional<Profile> given_profile;  // the file of that name
   double rate = 0.05;
   std::int64_t warm_up = 0;
   MethodOptions method;
@@ -35,10 +39,7 @@ struct TrainOptions {
 Result<Profile> profile_of_layers(const TrainOptions& options,
                                   const Model& model) {
   const TrainRequest& request = options.request;
-  if (!options.profile.empty()) {
-    PIPEWRIGHT_TRY(const std::string text, read_file(options.profile));
-    return parse_profile(text, options.profile);
-  }
+  if (options.given_profile) return *options.given_profile;
   std::set<int> sizes = {request.plan.microbatch};
   for (const Operation& operation : request.program.operations)
     if (operation.num_samples() > 0) sizes.insert(operation.num_samples());
@@ -56,19 +57,26 @@ void warn_of_cores(const Plan& plan) {
 
 void print_summary(const TrainOptions& options, const TrainReport& report,
                    const Result<Timeline>& predicted) {
+  const bool has_trained = report.steps > report.first_step;
   if (options.output.json) {
     Json json = Json::object();
     json.set("first_step", report.first_step).set("steps", report.steps);
-    json.set("loss", report.last_loss);
-    json.set("step_seconds", report.step_seconds.value());
+    if (has_trained) json.set("loss", report.last_loss);
+    if (has_trained) json.set("step_seconds", report.step_seconds.value());
     if (report.evaluation) {
       if (report.evaluation->accuracy)
         json.set("accuracy", *report.evaluation->accuracy);
       json.set("held_out_loss", report.evaluation->loss);
     }
-    json.set("checkpoint", report.checkpoint);
+    if (has_trained) json.set("checkpoint", report.checkpoint);
     if (predicted) json.set("comparison", comparison_json(*predicted, report));
     std::cout << json.to_text();
+    return;
+  }
+  if (!has_trained) {
+    std::cout << "nothing to do: " << options.request.run.string() << " has "
+              << report.steps << " steps; train on with a larger --steps or "
+              << "--epochs\n";
     return;
   }
   std::cout << "steps " << report.first_step << " to " << report.steps
@@ -77,7 +85,7 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
             << options.request.run.string() << "\n";
   if (report.evaluation)
     std::cout << "held out: " << evaluation_text(*report.evaluation) << "\n";
-  if (predicted && report.steps > report.first_step)
+  if (predicted)
     std::cout << "\n"
               << comparison_text(*predicted, report, options.output.width);
 }
@@ -99,7 +107,21 @@ Result<Plan> plan_for(const TrainOptions& options) {
   return parse_plan(text, options.plan);
 }
 
-// Reads or makes the plan, and lowers it into the request.
+// What can be refused before LibTorch is loaded. Ranks first have to meet, so
+// that all end together.
+Result<void> checked_early(const TrainOptions& options) {
+  if (is_one_of_ranks()) return {};
+  if (const auto known = memory_of(options.request.optimizer); !known)
+    return known.error();
+  if (options.plan.empty()) return {};
+  PIPEWRIGHT_TRY(const std::string text, read_file(options.plan));
+  PIPEWRIGHT_TRY(const Plan plan, parse_plan(text, options.plan));
+  if (const auto model = load_model(plan.model); !model) return model.error();
+  return {};
+}
+
+// Reads or makes the plan, lowers it into the request, and checks all that can
+// be checked before step 0.
 Result<Model> prepared(TrainOptions& options, const Launch& launch) {
   TrainRequest& request = options.request;
   PIPEWRIGHT_TRY(request.plan, plan_for(options));
@@ -112,6 +134,19 @@ Result<Model> prepared(TrainOptions& options, const Launch& launch) {
   if (auto lowered = lower_with_method(options.method, model, request);
       !lowered)
     return lowered.error();
+  if (!options.ranks.inject.empty()) {
+    PIPEWRIGHT_TRY(request.injected_step,
+                   injected_step(options.ranks.inject, request.program));
+  }
+  const std::string& device = request.plan.device_kinds.front();
+  if (launch.leads() && !options.profile.empty()) {
+    PIPEWRIGHT_TRY(options.given_profile,
+                   profile_of(options.profile, model, request.program, device));
+  }
+  const int rank = launch.size() > 1 ? launch.rank() : -1;
+  if (device != "cpu") return model;  // a GPU's memory is its own
+  if (auto fits = check_machine_memory(request, model, rank); !fits)
+    return fits.error();
   return model;
 }
 
@@ -157,7 +192,15 @@ void run_train(TrainOptions& options, Exit& exit) {
   end_progress();
   if (!has_ended_well(*launch, report, exit)) return;
   Result<Timeline> expected = bad_configuration("no prediction");
-  if (report->signal == 0) expected = predicted(options, *model);
+  if (report->signal == 0 && report->steps > report->first_step) {
+    stop_listening();  // what was trained is saved
+    if (!options.given_profile)
+      show_activity("measuring the layers for the prediction ...");
+    expected = predicted(options, *model);
+    end_activity();
+    if (!expected)
+      show_warning("there is no prediction: " + expected.error().to_text());
+  }
   print_summary(options, *report, expected);
   if (report->signal == 0) return;
   exit.code = exit_code_of(report->signal);
@@ -167,20 +210,24 @@ void run_train(TrainOptions& options, Exit& exit) {
 void add_optimizer_options(CLI::App& command, TrainOptions& options) {
   OptimizerChoice& choice = options.request.optimizer;
   command.add_option("--optimizer", choice.name, "sgd, adam or adamw");
-  command.add_option("--lr", options.rate, "Learning rate");
+  command.add_option("--lr", options.rate, "Learning rate")
+      ->check(number_in(0, 1e6));
   command.add_option(
       "--lr-schedule", options.schedule,
       "constant, step:N,FACTOR, cosine[:LOWEST] or inverse-sqrt");
   command.add_option("--warm-up", options.warm_up,
                      "Steps over which the learning rate rises to --lr");
-  command.add_option("--momentum", choice.momentum, "Momentum of sgd");
+  command.add_option("--momentum", choice.momentum, "Momentum of sgd")
+      ->check(number_in(0, 1));
   command.add_flag("--nesterov", choice.nesterov, "Nesterov momentum for sgd");
   command
       .add_option("--clip", options.request.max_norm,
                   "Clips gradients to this global norm")
-      ->check(CLI::Range(0.0, 1e30));
-  command.add_option("--weight-decay", choice.weight_decay,
-                     "Default: 0, or 0.01 for adamw");
+      ->check(number_in(0, 1e30));
+  command
+      .add_option("--weight-decay", choice.weight_decay,
+                  "Default: 0, or 0.01 for adamw")
+      ->check(number_in(0, 1e6));
 }
 
 void add_evaluation_options(CLI::App& command, TrainRequest& request) {
@@ -191,7 +238,7 @@ void add_evaluation_options(CLI::App& command, TrainRequest& request) {
           .add_option(
               "--held-out", request.held_out_share,
               "Evaluates on this share of --data, which is not trained on")
-          ->check(CLI::Range(0.0, 0.9));
+          ->check(number_in(0, 0.9));
   data->excludes(share);
   command
       .add_option("--eval-every", request.evaluate_every,
@@ -242,6 +289,8 @@ void add_train(CLI::App& app, Exit& exit) {
   add_rank_options(*command, options->ranks);
   add_output_options(*command, options->output);
   command->callback([options, command, steps, epochs, &exit] {
+    if (auto good = checked_early(*options); !good)
+      return report(good.error(), exit);
     enter_runtime(exit.arguments);
     set_compared(*command, options->ranks);
     if (steps->count() + epochs->count() == 0) options->request.epochs = 1;

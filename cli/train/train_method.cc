@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cli/number_in.h"
 #include "cli/plan/planning.h"
 #include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/method_switch.h"
@@ -107,7 +108,7 @@ void add_method_options(CLI::App& command, MethodOptions& options,
       .add_option("--correction-decay", options.correction_decay,
                   "T2: how much of the velocity is older than the delay")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 0.999))
+      ->check(number_in(0, 0.999))
       ->group(pipemare);
   command.add_flag("--no-correction", options.no_correction, "Without T2")
       ->group(pipemare);

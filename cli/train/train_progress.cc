@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <cstring>
 #include <iostream>
 
 #include "cli/command.h"
@@ -13,13 +15,32 @@
 namespace pipewright::cli {
 namespace {
 
+// Set by mpirun, and by srun with PMI or PMIx.
+constexpr const char* kRankNames[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                      "PMI_RANK"};
 constexpr const char* kClearLine = "\r\x1b[K";
 
 std::atomic<int> received = 0;
 bool is_line_open = false;  // on a terminal: the last line may still change
 
+bool is_quiet = false;  // rank 0 says it for all
+pid_t launcher = 0;
+bool is_under_mpi = false;  // mpirun kills ranks a second after Ctrl-C
+
+void write_line(const char* text) {
+  static_cast<void>(!::write(STDERR_FILENO, text, std::strlen(text)));
+}
+
 void on_signal(int signal) {
   if (received.exchange(signal) != 0) ::_exit(exit_code_of(signal));
+  if (is_quiet) return;
+  write_line(
+      "\npipewright: asked to end: finishes the steps in progress, then saves; "
+      "a second signal ends it at once\n");
+  if (is_under_mpi && signal != SIGUSR1)
+    write_line(
+        "pipewright: mpirun gives its ranks one second for that; "
+        "kill -USR1 $(pgrep -x mpirun) gives them the time they need\n");
 }
 
 bool is_terminal() { return ::isatty(STDERR_FILENO) != 0; }
@@ -27,11 +48,18 @@ bool is_terminal() { return ::isatty(STDERR_FILENO) != 0; }
 std::string step_text(const StepReport& step) {
   return "step " + std::to_string(step.step) + "/" +
          std::to_string(step.steps) + "  loss " + to_text(step.loss, 4) + "  " +
-         to_text(step.samples_per_second) + " samples/s  bubble " +
-         to_text(step.bubble * 100) + " %  " + to_text(step.left) + " left";
+         to_text(step.samples_per_second) + " samples/s  " +
+         (step.bubble ? "bubble " + percent(*step.bubble) + "  " : "") +
+         to_text(step.left) + " left";
 }
 
 }  // namespace
+
+bool is_one_of_ranks() {
+  return std::any_of(
+      std::begin(kRankNames), std::end(kRankNames),
+      [](const char* name) { return std::getenv(name) != nullptr; });
+}
 
 void show_step(const StepReport& step) {
   const bool is_last = step.step == step.steps;
@@ -70,7 +98,27 @@ void end_progress() {
   is_line_open = false;
 }
 
+void show_activity(const std::string& text) {
+  if (is_terminal())
+    std::cerr << text << std::flush;
+  else
+    say(text);
+}
+
+void end_activity() {
+  if (is_terminal()) std::cerr << kClearLine << std::flush;
+}
+
+void stop_listening() {
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) ::signal(signal, SIG_DFL);
+}
+
 void listen_for_signals() {
+  is_under_mpi = is_one_of_ranks();
+  launcher = ::getppid();
+  for (const char* name : kRankNames)
+    if (const char* rank = std::getenv(name))
+      is_quiet = std::string(rank) != "0";
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -80,7 +128,13 @@ void listen_for_signals() {
   ::sigaction(SIGUSR1, &action, nullptr);
 }
 
-int received_signal() { return received.load(); }
+int received_signal() {
+  if (is_under_mpi && ::getppid() != launcher) {
+    int none = 0;
+    received.compare_exchange_strong(none, SIGTERM);
+  }
+  return received.load();
+}
 
 int exit_code_of(int signal) { return signal == SIGINT ? 130 : 75; }
 

@@ -7,18 +7,27 @@
 
 namespace pipewright::cli {
 
+// Whether a launcher of MPI started this process; known without MPI.
+bool is_one_of_ranks();
+
 void show_step(const StepReport& step);
 void show_evaluation(const Evaluation& evaluation);
 void show_warning(const std::string& text);
 void end_progress();  // the next output starts on a new line
 
+// On a terminal the line is there until end_activity().
+void show_activity(const std::string& text);
+void end_activity();
+
 // "accuracy 91.2 %, loss 0.25 on 360 samples"
 std::string evaluation_text(const Evaluation& evaluation);
 
 // From now on received_signal() returns the first SIGINT, SIGTERM or SIGUSR1; a
-// second one ends the process at once.
+// second one ends the process at once. The end of MPI's launcher counts as
+// SIGTERM.
 void listen_for_signals();
 int received_signal();         // 0: none
+void stop_listening();         // signals end the process again
 int exit_code_of(int signal);  // 130 for SIGINT, 75 for others
 
 }  // namespace pipewright::cli

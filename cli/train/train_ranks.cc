@@ -9,6 +9,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "cli/number_in.h"
 #include "pipewright/model/model_file.h"
 
 namespace pipewright::cli {
@@ -48,7 +49,13 @@ Result<Intentions> intentions(const Result<Model>& model,
 
 void follow(Launch& launch, const Model& model, TrainRequest& request,
             Exit& exit) {
-  const Outcome outcome = follow_run(model, request);
+  const Result<Outcome> followed = follow_run(model, request);
+  if (!followed) {  // the others see this rank end
+    report(followed.error(), exit);
+    launch.report(followed.error());
+    return leave(launch, exit.code);
+  }
+  const Outcome& outcome = *followed;
   exit.code = outcome.exit_code;
   if (!outcome.text.empty())
     launch.report(
@@ -70,16 +77,16 @@ void add_rank_options(CLI::App& command, RankOptions& options) {
   command
       .add_option("--set-up-limit", options.set_up_limit,
                   "Seconds within which all ranks must have connected")
-      ->check(CLI::Range(0.1, 1e6));
+      ->check(number_in(0.1, 1e6));
   command
       .add_option("--stall-limit", options.stall_limit,
                   "Seconds (or ten steps, if longer) without progress after "
                   "which a rank is lost")
-      ->check(CLI::Range(0.1, 1e6));
+      ->check(number_in(0.1, 1e6));
   command.add_option("--inject", options.inject,
                      "Injects a fault, to test what happens: "
                      "kill:rank=2,step=5,action=B3; stop, loop, nan, throw, "
-                     "full, missing");
+                     "memory, full, missing");
 }
 
 // Leaves out what may differ from rank to rank: names of files and folders, and

@@ -37,6 +37,25 @@ std::int64_t checksum(std::string_view bytes) {
       ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
+// A manifest ends with the checksum of all that precedes it.
+std::string with_checksum(std::string_view body) {
+  return std::string(body) + "\"checksum\": " + std::to_string(checksum(body)) +
+         "\n}\n";
+}
+
+std::string sealed(const Json& manifest) {
+  std::string text = manifest.to_text();
+  text.resize(text.rfind('}'));
+  while (text.back() == '\n') text.pop_back();
+  return with_checksum(text + ",\n  ");
+}
+
+bool is_sealed(const std::string& text) {
+  const std::size_t at = text.rfind("\"checksum\": ");
+  return at != std::string::npos &&
+         text == with_checksum(std::string_view(text).substr(0, at));
+}
+
 // The parameters in each layer's file: those that it is the first to use.
 std::vector<std::vector<ParameterId>> first_used(const Model& model) {
   std::vector<std::vector<ParameterId>> result(model.layers().size());
@@ -94,10 +113,12 @@ std::vector<Found> checkpoints(const fs::path& run) {
 }
 
 Result<std::string> read_bytes(const fs::path& file) {
+  const Error error = malformed("is missing or cannot be read", file.string());
+  std::error_code failed;
+  if (!fs::is_regular_file(file, failed)) return error;  // or a pipe: it waits
   std::ifstream in(file, std::ios::binary);
   std::ostringstream text;
-  if (!fs::is_regular_file(file) || !in || !(text << in.rdbuf()))
-    return malformed("is missing or cannot be read", file.string());
+  if (!in || !(text << in.rdbuf())) return error;
   return std::move(text).str();
 }
 
@@ -179,47 +200,111 @@ Result<void> read_layer(const NamedTensors& tensors, const Model& model,
   return {};
 }
 
-Result<TrainingState> read_folder(const fs::path& folder, const Model& model,
-                                  const CheckpointOrigin& origin) {
-  const std::string manifest_file = (folder / "manifest.json").string();
-  PIPEWRIGHT_TRY(const std::string text, read_bytes(manifest_file));
-  PIPEWRIGHT_TRY(const Json json, parse_json(text, manifest_file));
-  JsonErrors errors(manifest_file);
-  JsonCursor root(json, errors);
-  root.require_format("pipewright/checkpoint", 1);
-  TrainingState state;
-  state.minibatches = root.at("step").integer(0);
-  JsonCursor saved = root.at("origin");
-  const auto files = root.at("files").elements();
-  root.refuse_other_keys();
-  if (!errors.empty()) return errors.error();
-  if (auto same = check_origin(*saved.json(), origin, manifest_file); !same)
-    return same.error();
-  if (files.size() != model.layers().size())
-    return malformed("has " + std::to_string(files.size()) +
+struct FileEntry {
+  std::string layer;
+  std::int64_t bytes = 0, crc32 = 0;
+};
+
+struct Manifest {
+  std::string file;  // its own name
+  std::int64_t step = 0;
+  Json origin;
+  std::vector<FileEntry> files;  // by layer
+};
+
+Result<Manifest> parse_manifest(const std::string& text,
+                                const std::string& file) {
+  return read_json(text, file, [&file](JsonCursor& root) {
+    Manifest manifest;
+    manifest.file = file;
+    root.require_format("pipewright/checkpoint", 2);
+    manifest.step = root.at("step").integer(0);
+    if (const Json* origin = root.at("origin").json())
+      manifest.origin = *origin;
+    for (JsonCursor entry : root.at("files").elements()) {
+      manifest.files.push_back({entry.at("layer").text(),
+                                entry.at("bytes").integer(0),
+                                entry.at("crc32").integer(0)});
+      entry.refuse_other_keys();
+    }
+    root.at("checksum").integer(0);
+    root.refuse_other_keys();
+    return manifest;
+  });
+}
+
+// Unaltered, and of the step that the folder's name says.
+Result<Manifest> read_manifest(const Found& found) {
+  const std::string file = (found.path / "manifest.json").string();
+  PIPEWRIGHT_TRY(const std::string text, read_bytes(file));
+  PIPEWRIGHT_TRY(Manifest manifest, parse_manifest(text, file));
+  if (!is_sealed(text))
+    return malformed("has been altered: its checksum does not match", file);
+  if (manifest.step != found.step)
+    return malformed("is of step " + std::to_string(manifest.step) +
+                         ", not of the step that its folder names",
+                     file);
+  return manifest;
+}
+
+// As far as this shows without reading the tensors.
+bool is_complete(const Found& found) {
+  const Result<Manifest> manifest = read_manifest(found);
+  if (!manifest) return false;
+  std::error_code failed;
+  for (std::size_t l = 0; l < manifest->files.size(); ++l)
+    if (fs::file_size(found.path / layer_file(l), failed) !=
+            static_cast<std::uintmax_t>(manifest->files[l].bytes) ||
+        failed)
+      return false;
+  return true;
+}
+
+Result<void> check_layers(const Manifest& manifest, const Model& model) {
+  if (manifest.files.size() != model.layers().size())
+    return malformed("has " + std::to_string(manifest.files.size()) +
                          " layers, the model has " +
                          std::to_string(model.layers().size()),
-                     manifest_file);
+                     manifest.file);
+  for (std::size_t l = 0; l < manifest.files.size(); ++l)
+    if (manifest.files[l].layer != model.layers()[l].name)
+      return malformed("has \"" + manifest.files[l].layer + "\" as layer " +
+                           std::to_string(l) + ", the model has \"" +
+                           model.layers()[l].name + "\"",
+                       manifest.file);
+  return {};
+}
+
+Result<NamedTensors> read_tensors(const std::string& file,
+                                  const FileEntry& entry) {
+  PIPEWRIGHT_TRY(const std::string bytes, read_bytes(file));
+  if (static_cast<std::int64_t>(bytes.size()) != entry.bytes)
+    return malformed("has " + std::to_string(bytes.size()) +
+                         " bytes, but was written with " +
+                         std::to_string(entry.bytes),
+                     file);
+  if (checksum(bytes) != entry.crc32)
+    return malformed("has been altered: its checksum does not match", file);
+  return parse_safetensors(bytes, file);
+}
+
+Result<TrainingState> read_folder(const Found& found, const Model& model,
+                                  const CheckpointOrigin& origin) {
+  PIPEWRIGHT_TRY(const Manifest manifest, read_manifest(found));
+  if (auto same = check_origin(manifest.origin, origin, manifest.file); !same)
+    return same.error();
+  if (auto same = check_layers(manifest, model); !same) return same.error();
+  TrainingState state;
+  state.minibatches = manifest.step;
   state.parameters.resize(model.parameters().size());
   state.optimizer.resize(model.parameters().size());
   state.velocity.resize(model.parameters().size());
   state.statistics.resize(model.layers().size());
   const auto parameters = first_used(model);
-  for (std::size_t l = 0; l < files.size(); ++l) {
-    JsonCursor entry = files[l];
-    const std::string file = (folder / layer_file(l)).string();
-    const std::int64_t size = entry.at("bytes").integer(0);
-    const std::int64_t sum = entry.at("crc32").integer(0);
-    if (!errors.empty()) return errors.error();
-    PIPEWRIGHT_TRY(const std::string bytes, read_bytes(file));
-    if (static_cast<std::int64_t>(bytes.size()) != size)
-      return malformed("has " + std::to_string(bytes.size()) +
-                           " bytes, but was written with " +
-                           std::to_string(size),
-                       file);
-    if (checksum(bytes) != sum)
-      return malformed("has been altered: its checksum does not match", file);
-    PIPEWRIGHT_TRY(const NamedTensors tensors, parse_safetensors(bytes, file));
+  for (std::size_t l = 0; l < manifest.files.size(); ++l) {
+    const std::string file = (found.path / layer_file(l)).string();
+    PIPEWRIGHT_TRY(const NamedTensors tensors,
+                   read_tensors(file, manifest.files[l]));
     if (auto done = read_layer(tensors, model, l, parameters[l], file, state);
         !done)
       return done.error();
@@ -250,11 +335,11 @@ Result<void> write_files(const fs::path& part, const Model& model,
     files.push(std::move(entry));
   }
   Json manifest = Json::object();
-  manifest.set("format", "pipewright/checkpoint").set("version", 1);
+  manifest.set("format", "pipewright/checkpoint").set("version", 2);
   manifest.set("step", state.minibatches);
   manifest.set("origin", to_json(origin));
   manifest.set("files", std::move(files));
-  if (auto written = write_file(part / "manifest.json", manifest.to_text());
+  if (auto written = write_file(part / "manifest.json", sealed(manifest));
       !written)
     return written.error();
   return {};
@@ -271,6 +356,30 @@ bool move_into_place(const fs::path& part, const fs::path& folder) {
   std::error_code ignored;
   fs::remove_all(folder, ignored);
   return ::rename(part.c_str(), folder.c_str()) == 0;
+}
+
+// Keeps it for a person to look at; it is not read or counted again.
+void set_aside(const fs::path& checkpoint) {
+  std::error_code ignored;
+  fs::path aside = checkpoint;
+  aside += ".damaged";
+  fs::remove_all(aside, ignored);
+  fs::rename(checkpoint, aside, ignored);
+}
+
+// All but the newest kKept complete ones; others do not count.
+void remove_old(const fs::path& run) {
+  std::size_t kept = 0;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(run / "checkpoints", ignored))
+    if (entry.path().extension() == ".part")  // a process has died at it
+      fs::remove_all(entry.path(), ignored);
+  for (const Found& found : checkpoints(run)) {
+    if (kept < kKept && is_complete(found))
+      ++kept;
+    else if (kept == kKept)
+      fs::remove_all(found.path, ignored);
+  }
 }
 
 }  // namespace
@@ -300,9 +409,7 @@ Result<fs::path> write_checkpoint(const fs::path& run, const Model& model,
     return Error{
         ErrorCode::CannotWrite, std::strerror(errno), folder.string(), "", {}};
   fs::remove_all(part, failed);  // one of the same step, if there was one
-  const auto all = checkpoints(run);
-  for (std::size_t i = kKept; i < all.size(); ++i)
-    fs::remove_all(all[i].path, failed);
+  remove_old(run);
   return folder;
 }
 
@@ -318,11 +425,12 @@ Result<TrainingState> read_checkpoint(const fs::path& run, const Model& model,
                  {}};
   std::vector<Error> refused;
   for (const Found& each : found) {
-    Result<TrainingState> state = read_folder(each.path, model, origin);
-    if (state || state.error().code != ErrorCode::MalformedInput) {
+    Result<TrainingState> state = read_folder(each, model, origin);
+    if (state) {
+      for (std::size_t i = 0; i < refused.size(); ++i) set_aside(found[i].path);
       if (skipped) *skipped = std::move(refused);
-      return state;
     }
+    if (state || state.error().code != ErrorCode::MalformedInput) return state;
     refused.push_back(state.error());
   }
   Error error = std::move(refused[0]);

@@ -7,7 +7,8 @@
 // A layer's file has its parameters (a tied one is with its first user), the
 // optimizer's tensors and running statistics. The step is the only position in
 // the data: which samples a step sees follows from seed and step. The folder
-// gets its name when everything is in it, and the last two are kept.
+// gets its name when everything is in it, and the last two that are complete
+// are kept. The manifest has the checksum of every file, and its own.
 
 #pragma once
 
@@ -39,10 +40,10 @@ Result<std::filesystem::path> write_checkpoint(const std::filesystem::path& run,
                                                const TrainingState& state);
 
 // The newest undamaged checkpoint of a run. One with a file that is cut off,
-// altered or missing is skipped, and `skipped` gets an error that names the
-// file. Fails with MissingInput (there is none), BadConfiguration (a different
-// model, data, seed ...: both named) or, if all are damaged, with
-// MalformedInput about the newest.
+// altered or missing is skipped, `skipped` gets an error that names the file,
+// and the folder becomes step-N.damaged. Fails with MissingInput (there is
+// none), BadConfiguration (a different model, data, seed ...: both named) or,
+// if all are damaged, with MalformedInput about the newest.
 Result<TrainingState> read_checkpoint(const std::filesystem::path& run,
                                       const Model& model,
                                       const CheckpointOrigin& origin,

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <string>
 #include <utility>
 
 namespace pipewright {
@@ -76,15 +77,36 @@ void* reused_block(HeapBlocks& blocks, const SizeClass& size,
   return std::exchange(first, first->next);
 }
 
+// Says how much was asked for, in LibTorch's words.
+class NoMemory final : public std::bad_alloc {
+ public:
+  explicit NoMemory(std::size_t bytes)
+      : text_("tried to allocate " + std::to_string(bytes) + " bytes") {}
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  std::string text_;
+};
+
+void undo_use(HeapBlocks& blocks, const SizeClass& size, std::int64_t bytes) {
+  const std::lock_guard lock(blocks.mutex);
+  blocks.held -= bytes;
+  blocks.reserved -= static_cast<std::int64_t>(size.bytes);
+  --blocks.num_used;
+}
+
 void* allocated(std::size_t bytes) {
   const SizeClass size = class_of(bytes);
+  if (size.index >= kNumClasses) throw NoMemory(bytes);
   const HeapBlock header{blocks_of_thread, blocks_of_thread, size.index,
                          static_cast<std::int64_t>(bytes), nullptr};
   void* block = nullptr;
   if (header.blocks) block = reused_block(*header.blocks, size, header.bytes);
-  if (!block &&
-      ::posix_memalign(&block, kAlignment, sizeof(HeapBlock) + size.bytes) != 0)
-    throw std::bad_alloc();
+  if (!block && ::posix_memalign(&block, kAlignment,
+                                 sizeof(HeapBlock) + size.bytes) != 0) {
+    if (header.blocks) undo_use(*header.blocks, size, header.bytes);
+    throw NoMemory(bytes);
+  }
   return new (block) HeapBlock(header) + 1;
 }
 

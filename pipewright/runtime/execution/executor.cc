@@ -21,6 +21,7 @@
 #include "pipewright/runtime/execution/message_memory.h"
 #include "pipewright/runtime/execution/worker.h"
 #include "pipewright/runtime/execution/worker_threads.h"
+#include "pipewright/runtime/out_of_memory.h"
 #include "pipewright/runtime/ranks/commands.h"
 #include "pipewright/runtime/ranks/packing.h"
 #include "pipewright/runtime/ranks/run_report.h"
@@ -37,10 +38,14 @@ class FirstFailure {
  public:
   void record(ErrorCode code, std::string message, std::string where,
               std::string hint = "") {
+    record(Error{code, std::move(message), "", std::move(hint), {}},
+           std::move(where));
+  }
+  void record(Error error, std::string where) {
     const std::lock_guard lock(mutex_);
     if (error_) return;
-    error_ =
-        Error{code, std::move(message), std::move(where), std::move(hint), {}};
+    error_ = std::move(error);
+    error_->where = std::move(where);
   }
   const std::optional<Error>& error() const { return error_; }
 
@@ -156,19 +161,19 @@ Executor::Executor(Model model, Program program, TrainingSettings settings,
 
 Executor::~Executor() = default;
 
-Result<Executed> Executor::run(const MicrobatchSource& source,
-                               int minibatches) {
+Result<Executed> Executor::run(const MicrobatchSource& source, int minibatches,
+                               const RunHooks& hooks) {
   Packer argument;
   argument.number(minibatches);
   send_command(*transport_, Command::Run, argument.take());
-  return run_here(source, minibatches);
+  return run_here(source, minibatches, hooks);
 }
 
 Result<Executed> Executor::run_here(const Result<MicrobatchSource>& source,
-                                    int minibatches) {
+                                    int minibatches, const RunHooks& hooks) {
   RunReport report;
   if (source)
-    report = run_workers(*source, minibatches);
+    report = run_workers(*source, minibatches, hooks);  // or fewer
   else
     report.failure = source.error();
   report = combine_reports(*transport_, std::move(report));
@@ -206,7 +211,7 @@ std::vector<std::unique_ptr<Channel>> Executor::connected_channels() {
 }
 
 RunReport Executor::run_workers(const MicrobatchSource& source,
-                                int minibatches) {
+                                int& minibatches, const RunHooks& hooks) {
   const c10::InferenceMode guard;
   auto channels = connected_channels();
   FirstFailure failure;
@@ -224,8 +229,11 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
                      "use a smaller microbatch, more workers, or recompute");
       channels[w]->cancel();
     } catch (const std::exception& error) {
-      failure.record(ErrorCode::WorkerLost, first_line(error.what()),
-                     workers_[w]->activity());
+      if (const auto memory = out_of_memory(error))
+        failure.record(*memory, workers_[w]->activity());
+      else
+        failure.record(ErrorCode::WorkerLost, first_line(error.what()),
+                       workers_[w]->activity());
       channels[w]->cancel();
     }
   };
@@ -248,13 +256,18 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
   if (report.failure) return report;
   for (const auto& worker : workers_)
     if (!worker->weights().remember()) report.is_remembered = false;
+  RunGate gate(program_.repetitions(minibatches),
+               transport_->is_alone() ? hooks.is_to_end : nullptr,
+               hooks.most_if_early - program_.minibatches_outside);
   const Clock::time_point start = Clock::now();
   threads_->run([&](std::size_t w) {
-    guarded(
-        w, [&] { workers_[w]->run(minibatches, source, *channels[w], start); });
+    guarded(w, [&] {
+      workers_[w]->run(minibatches, source, *channels[w], start, gate, hooks);
+    });
     // Also after a failure: what channels hold may be in use until then.
     guarded(w, [&] { devices_[w]->finish(); });
   });
+  minibatches = gate.repetitions() + program_.minibatches_outside;
   report.duration =
       Seconds(std::chrono::duration<double>(Clock::now() - start).count());
   report.failure = failure.error();
@@ -372,7 +385,7 @@ CommandMessage Executor::follow(const Result<MicrobatchSource>& source) {
     } else if (command.command == Command::Run) {
       // A failure is everyone's; the leader decides what follows from it.
       static_cast<void>(
-          run_here(source, Unpacker(command.argument).number<int>()));
+          run_here(source, Unpacker(command.argument).number<int>(), {}));
     } else {
       return command;
     }

@@ -19,6 +19,7 @@
 
 #include "pipewright/base/result.h"
 #include "pipewright/runtime/devices/worker_device.h"
+#include "pipewright/runtime/execution/run_gate.h"
 #include "pipewright/runtime/execution/training_state.h"
 #include "pipewright/runtime/training/score.h"
 #include "pipewright/runtime/training/training.h"
@@ -55,14 +56,16 @@ class Executor {
   ~Executor();
 
   // Trains on, from where the last run ended: microbatches count from the start
-  // of training. At least program.minibatches_outside minibatches. Fails with
+  // of training. At least program.minibatches_outside minibatches, and fewer
+  // than asked for where hooks.is_to_end() says so. Fails with
   // LossNotFinite: trained() and state() are then those after the last step
   // before that loss; or, where workers are not at the same step (a gradient is
   // not finite, and others have made the step; a program fills and drains) or
   // read losses late, as before the run. With BadConfiguration if a device's
   // memory is too small. Or with WorkerLost: trained() is then as before the
   // run.
-  Result<Executed> run(const MicrobatchSource& source, int minibatches);
+  Result<Executed> run(const MicrobatchSource& source, int minibatches,
+                       const RunHooks& hooks = {});
 
   // After the last run that went well; of several processes what is here.
   const Trained& trained() const { return trained_; }
@@ -91,9 +94,11 @@ class Executor {
 
  private:
   Result<Executed> run_here(const Result<MicrobatchSource>& source,
-                            int minibatches);
+                            int minibatches, const RunHooks& hooks);
   std::vector<std::unique_ptr<Channel>> connected_channels();
-  RunReport run_workers(const MicrobatchSource& source, int minibatches);
+  // Lowers `minibatches` where hooks.is_to_end() ends the run early.
+  RunReport run_workers(const MicrobatchSource& source, int& minibatches,
+                        const RunHooks& hooks);
   TrainingState state_here();
   void resume_here(const TrainingState& state);
   void collect(int minibatches);

@@ -30,6 +30,15 @@ bool is_ours_alone(const at::Tensor& tensor) {
          tensor.is_non_overlapping_and_dense();
 }
 
+// The repetition of the body that begins at this place of a run; -1: none.
+int begun_repetition(const WorkerProgram& program, std::int64_t position) {
+  const auto first = static_cast<std::int64_t>(program.prologue.size());
+  const auto size = static_cast<std::int64_t>(program.body.size());
+  if (size == 0 || position < first || (position - first) % size != 0)
+    return -1;
+  return static_cast<int>((position - first) / size);
+}
+
 }  // namespace
 
 Worker::Worker(const Network& network, const Program& program, WorkerId id,
@@ -80,13 +89,24 @@ void Worker::prepare(int minibatches, std::int64_t done,
 }
 
 void Worker::run(int minibatches, const MicrobatchSource& source,
-                 Channel& channel, Clock::time_point start) {
+                 Channel& channel, Clock::time_point start, RunGate& gate,
+                 const RunHooks& hooks) {
   source_ = &source;
+  hooks_ = &hooks;
   channel_ = &channel;
   device_.start_clock(start);
+  const WorkerProgram& program = program_.workers[id_.index()];
+  int repetitions = program_.repetitions(minibatches);
   bool is_joined = false;  // the action before it, with it: all is there
-  for (ActionCursor cursor(program_, id_, program_.repetitions(minibatches));
-       !cursor.at_end(); cursor.advance()) {
+  for (ActionCursor cursor(program_, id_, repetitions); !cursor.at_end();
+       cursor.advance()) {
+    const int begun = begun_repetition(program, cursor.position());
+    if (begun >= 0 && begun < repetitions && !gate.begins(begun)) {
+      repetitions = begun;
+      code_.prepare(repetitions);
+      cursor = at_epilogue(cursor, repetitions);
+      if (cursor.at_end()) break;
+    }
     const Action action = cursor.action();
     const ActionCode& code = code_.at(cursor.position());
     current_ = action;
@@ -110,6 +130,13 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
   }
   device_.finish();
   read_late_losses();
+}
+
+ActionCursor Worker::at_epilogue(const ActionCursor& cursor,
+                                 int repetitions) const {
+  ActionCursor ended(program_, id_, repetitions);
+  while (ended.position() < cursor.position()) ended.advance();
+  return ended;
 }
 
 std::string Worker::activity() const {
@@ -403,6 +430,8 @@ void Worker::record_loss(const LayerCode& layer, std::int32_t microbatch,
     throw LossIsNotFinite("the loss is " + std::to_string(part.mean));
   }
   losses_.push_back(part);
+  if (hooks_->on_loss)
+    hooks_->on_loss(part.microbatch, samples.first, samples.end, part.mean);
 }
 
 // All steps have been made by now, also those after a loss that is not finite.

@@ -20,6 +20,7 @@
 #include "pipewright/runtime/execution/gradients.h"
 #include "pipewright/runtime/execution/layer_stopwatch.h"
 #include "pipewright/runtime/execution/network.h"
+#include "pipewright/runtime/execution/run_gate.h"
 #include "pipewright/runtime/execution/value_store.h"
 #include "pipewright/runtime/execution/worker_code.h"
 #include "pipewright/runtime/training/score.h"
@@ -59,7 +60,7 @@ class Worker {
   // Returns when the device has finished. Throws what a kernel throws, and
   // Cancelled.
   void run(int minibatches, const MicrobatchSource& source, Channel& channel,
-           Clock::time_point start);
+           Clock::time_point start, RunGate& gate, const RunHooks& hooks);
 
   // Times every layer from now on; null: none. Not with replicas, which would
   // write at once.
@@ -85,6 +86,8 @@ class Worker {
   std::size_t num_values_held() const { return values_.num_values(); }
 
  private:
+  // Where a repetition begins: goes on with the epilogue of a run with as many.
+  ActionCursor at_epilogue(const ActionCursor& cursor, int repetitions) const;
   void execute(const Action& action, const ActionCode& code);
   void wait_for_reads(const Action& action, const ActionCode& code);
   void wait_for_next(ActionCursor cursor);
@@ -152,6 +155,7 @@ class Worker {
   // Of the run in progress.
   const MicrobatchSource* source_ = nullptr;
   Channel* channel_ = nullptr;
+  const RunHooks* hooks_ = nullptr;
   std::int64_t done_ = 0;
   Action current_;
   LayerId current_layer_;

@@ -2,6 +2,7 @@
 
 #include "pipewright/runtime/ranks/injection.h"
 
+#include <ATen/ops/empty.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "pipewright/base/text.h"
+#include "pipewright/runtime/channels/launcher.h"
 #include "pipewright/runtime/checkpoint/checkpoint.h"
 
 namespace pipewright {
@@ -17,12 +19,13 @@ namespace {
 
 using Kind = Injection::Kind;
 
-constexpr std::array<std::pair<const char*, Kind>, 7> kKinds = {{
+constexpr std::array<std::pair<const char*, Kind>, 8> kKinds = {{
     {"kill", Kind::Kill},
     {"stop", Kind::Stop},
     {"loop", Kind::Loop},
     {"nan", Kind::Nan},
     {"throw", Kind::Throw},
+    {"memory", Kind::Memory},
     {"missing", Kind::Missing},
     {"full", Kind::Full},
 }};
@@ -50,7 +53,7 @@ Error unknown(const std::string& what) {
   return bad_configuration(
       "--inject: unknown \"" + what + "\"",
       "for example kill:rank=2,step=5,action=B3; or stop, loop, nan, throw, "
-      "full, missing");
+      "memory, full, missing");
 }
 
 Result<void> read_setting(const std::string& key, const std::string& value,
@@ -65,7 +68,8 @@ Result<void> read_setting(const std::string& key, const std::string& value,
     injection.microbatch = *microbatch;
     return {};
   }
-  if (!number || *number < 0) return unknown(key + "=" + value);
+  if (!number || *number < 0 || *number > (1 << 30))
+    return unknown(key + "=" + value);
   if (key == "rank")
     injection.rank = static_cast<int>(*number);
   else if (key == "step")
@@ -91,6 +95,7 @@ void stop_self(Seconds seconds) {
 
 Result<Injection> parse_injection(const std::string& text) {
   Injection injection;
+  injection.text = text;
   const std::string name = text.substr(0, text.find(':'));
   bool is_known = false;
   for (const auto& [each, kind] : kKinds)
@@ -115,6 +120,45 @@ Result<Injection> parse_injection(const std::string& text) {
   return injection;
 }
 
+Result<void> check_injection(const Injection& injection,
+                             const Program& program) {
+  const auto never = [&injection](const std::string& reason,
+                                  const std::string& hint) {
+    return bad_configuration(
+        "--inject " + injection.text + " would never happen: " + reason, hint);
+  };
+  const int workers = program.num_workers();
+  if (injection.rank >= workers)
+    return never("the plan has " + std::to_string(workers) + " workers",
+                 "ranks are 0 to " + std::to_string(workers - 1));
+  if (injection.kind == Kind::Missing && !is_launched_by_mpi())
+    return never("there are no ranks", "start it with mpirun");
+  if (injection.kind == Kind::Full && injection.rank != 0)
+    return never("only rank 0 writes checkpoints", "use rank=0");
+  if (injection.step < 1) return never("steps count from 1", "use step=1");
+  const WorkerProgram& code = program.workers[injection.rank];
+  bool is_run = !injection.action.has_value(), has_transfers = false;
+  for (const auto* section : {&code.prologue, &code.body, &code.epilogue})
+    for (const Action& action : *section) {
+      has_transfers |= !action.transfer.is_none();
+      const int microbatches = program.num_microbatches;
+      const int microbatch =
+          (action.microbatch % microbatches + microbatches) % microbatches;
+      is_run |=
+          injection.action == action.kind && injection.microbatch == microbatch;
+    }
+  const std::string worker = "worker " + std::to_string(injection.rank);
+  if (injection.kind == Kind::Nan && !has_transfers)
+    return never(worker + " exchanges nothing with others",
+                 "use a plan with several stages");
+  if (!is_run)
+    return never(worker + " does not run that action in any step",
+                 "`pipewright simulate PLAN` draws which worker runs what; "
+                 "microbatches are 0 to " +
+                     std::to_string(program.num_microbatches - 1));
+  return {};
+}
+
 bool Injection::is_at(int here, const Place& place) const {
   if (here != rank || place.step != step || kind == Kind::Missing) return false;
   if (!action) return true;
@@ -135,6 +179,9 @@ void inject(const Injection& injection) {
       break;
     case Kind::Throw:
       throw std::runtime_error("made to fail by --inject");
+    case Kind::Memory:  // more than any address space has
+      at::empty({std::int64_t{1} << 50}, at::kByte);
+      break;
     case Kind::Missing:
       while (true) ::pause();
     case Kind::Full:

@@ -5,6 +5,7 @@
 //   loop:rank=1,step=5              its worker computes for ever
 //   nan:rank=1,step=5,action=F0     what the action reads or makes is NaN
 //   throw:rank=1,step=5             a kernel fails
+//   memory:rank=1,step=5            memory is exhausted
 //   full:step=5                     rank 0 finds the disk full at checkpoints
 //   missing:rank=1                  it never joins the others
 //
@@ -30,10 +31,12 @@ struct Injection {
     Loop,
     Nan,
     Throw,
+    Memory,
     Missing,
     Full
   };
   Kind kind = Kind::Kill;
+  std::string text;  // as it was given
   int rank = 0;
   std::int64_t step = 1;
   std::optional<ActionKind> action;
@@ -45,6 +48,11 @@ struct Injection {
 
 // Fails with BadConfiguration; the hint lists the faults.
 Result<Injection> parse_injection(const std::string& text);
+
+// Fails with BadConfiguration if the fault would never happen: no such rank, an
+// action that its worker does not run, a NaN where nothing travels.
+Result<void> check_injection(const Injection& injection,
+                             const Program& program);
 
 // Does it to this rank, on the calling thread. The caller has to do Nan.
 void inject(const Injection& injection);

@@ -41,8 +41,8 @@ Result<void> check_space(const fs::path& run, Bytes checkpoint) {
 
 }  // namespace
 
-Result<RunFolder> RunFolder::open(const TrainRequest& request,
-                                  Bytes checkpoint) {
+Result<RunFolder> RunFolder::open(const TrainRequest& request, Bytes checkpoint,
+                                  LeaseOptions lease) {
   RunFolder folder;
   folder.path_ = request.run;
   std::error_code failed;
@@ -53,11 +53,12 @@ Result<RunFolder> RunFolder::open(const TrainRequest& request,
                  request.run.string(),
                  "choose another --run",
                  {}};
+  if (auto fits = check_space(request.run, checkpoint); !fits)
+    return fits.error();
+  PIPEWRIGHT_TRY(folder.lease_, RunLease::take(request.run, std::move(lease)));
   if (!request.resume && has_checkpoint(request.run))
     return bad_configuration(request.run.string() + " already has a run",
                              "continue with --resume, or choose another --run");
-  if (auto fits = check_space(request.run, checkpoint); !fits)
-    return fits.error();
   if (auto written = write_file(request.run / "plan.json",
                                 pipewright::to_json(request.plan).to_text());
       !written)
@@ -72,12 +73,36 @@ Result<RunFolder> RunFolder::open(const TrainRequest& request,
   return folder;
 }
 
+// Lines are in the order of their steps. One that cannot be read was cut off
+// when a process died.
+Result<void> RunFolder::go_back_to(std::int64_t step) {
+  const fs::path file = path_ / "metrics.jsonl";
+  std::ifstream lines(file, std::ios::binary);
+  std::uintmax_t end = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const Result<Json> json = parse_json(line, file.string());
+    const Json* found = json ? json->find("step") : nullptr;
+    const auto* at =
+        found ? std::get_if<std::int64_t>(&found->value()) : nullptr;
+    if (lines.eof() || at == nullptr || *at > step) break;
+    end += line.size() + 1;
+  }
+  if (end == metrics_size_) return {};
+  std::error_code failed;
+  fs::resize_file(file, end, failed);
+  if (failed)
+    return Error{
+        ErrorCode::CannotWrite, failed.message(), file.string(), "", {}};
+  metrics_size_ = end;
+  return {};
+}
+
 Result<void> RunFolder::add(const StepReport& step) {
   Json line = Json::object();
   line.set("step", step.step).set("loss", step.loss).set("rate", step.rate);
   line.set("step_seconds", step.seconds.value());
   line.set("samples_per_second", step.samples_per_second);
-  line.set("bubble", step.bubble);
+  if (step.bubble) line.set("bubble", *step.bubble);
   return add_line(line);
 }
 

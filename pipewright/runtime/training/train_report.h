@@ -16,9 +16,9 @@ struct StepReport {
   std::int64_t step = 0, steps = 0;  // done, of
   double loss = 0;
   double rate = 0;
-  Seconds seconds;  // per step, at present
+  Seconds seconds;  // since the step before
   double samples_per_second = 0;
-  double bubble = 0;
+  std::optional<double> bubble;  // of the last piece, once there is one
   Seconds left;
 };
 

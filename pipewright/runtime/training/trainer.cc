@@ -3,6 +3,7 @@
 #include "pipewright/runtime/training/trainer.h"
 
 #include <algorithm>
+#include <deque>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "pipewright/runtime/training/evaluator.h"
 #include "pipewright/runtime/training/milestones.h"
 #include "pipewright/runtime/training/run_folder.h"
+#include "pipewright/runtime/training/step_reporter.h"
 
 namespace pipewright {
 namespace {
@@ -32,6 +34,9 @@ Bytes process_memory(const std::string& key) {
                    1024);
   return Bytes(0);
 }
+
+constexpr std::size_t kRecentLosses = 32;
+constexpr double kSpike = 3;  // times their median
 
 // What a run trains on, and what it evaluates on.
 struct SampleSets {
@@ -106,7 +111,11 @@ class Trainer {
                     request.program.minibatches_outside,
                     request.method.warm_up_steps},
         memory_before_(process_memory("VmRSS")),
-        settings_(settings_of(request, std::move(optimizer), steps)) {
+        settings_(settings_of(request, std::move(optimizer), steps)),
+        reporter_(request.program.num_microbatches, request.plan.microbatch,
+                  [this](std::int64_t step, double loss, Seconds seconds) {
+                    report_step(step, loss, seconds);
+                  }) {
     if (samples.held_out)
       evaluator_.emplace(model, request.program, *std::move(samples.held_out),
                          devices_of(request.plan));
@@ -114,6 +123,8 @@ class Trainer {
 
   Result<TrainReport> run() {
     if (auto ready = start(); !ready) return ready.error();
+    report_.steps = done_;
+    if (done_ >= milestones_.total) return report_;  // nothing is left to do
     const int two_minibatches = 2 * request_.program.num_microbatches;
     Loader loader(
         microbatches_of(training_, {request_.seed, request_.plan.microbatch}),
@@ -128,6 +139,7 @@ class Trainer {
       }
       if (auto piece = run_piece(); !piece)
         return with_checkpoint(piece.error());
+      if (auto ours = folder_.check_lease(); !ours) return ours.error();
       if (hooks_.signal) report_.signal = hooks_.signal();
       const bool ends = report_.signal != 0 || done_ == milestones_.total;
       if (auto evaluated = evaluate_if_due(ends); !evaluated)
@@ -143,6 +155,17 @@ class Trainer {
   }
 
  private:
+  RunHooks run_hooks() {
+    RunHooks hooks;
+    hooks.is_to_end = [this] { return hooks_.signal && hooks_.signal() != 0; };
+    hooks.most_if_early = milestones_.total - done_ - milestones_.outside;
+    hooks.on_loss = [this](std::int64_t microbatch, std::int32_t first,
+                           std::int32_t end, double mean) {
+      reporter_.add(microbatch, first, end, mean);
+    };
+    return hooks;
+  }
+
   std::int64_t warm_up_steps() const {
     return pipewright::warm_up_steps(request_, milestones_.total);
   }
@@ -183,11 +206,20 @@ class Trainer {
         warn(error.to_text() + "; resuming from step " +
              std::to_string(state.minibatches) + " instead");
       done_ = saved_ = tried_ = evaluated_ = state.minibatches;
+      if (auto back = folder_.go_back_to(done_); !back) return back;
       start_executor(&state);
     } else {
       start_executor(nullptr);
     }
     report_.first_step = done_;
+    if (const std::int64_t fault = request_.injected_step;
+        fault > 0 && (fault <= done_ || fault > milestones_.total))
+      return bad_configuration(
+          "the fault at step " + std::to_string(fault) +
+              " would never happen: this run has the steps " +
+              std::to_string(done_ + 1) + " to " +
+              std::to_string(milestones_.total),
+          "choose one of them in --inject");
     const std::int64_t left =
         milestones_.total - std::max(done_, warm_up_steps());
     if (left > 0 && left < milestones_.outside)
@@ -198,58 +230,92 @@ class Trainer {
   }
 
   Result<void> run_piece() {
+    const std::int64_t before = done_;
     const std::int64_t steps = milestones_.piece(
         done_, times_.empty() ? std::nullopt : std::optional(times_.back()));
     const std::size_t known = executor_->trained().losses.size();
-    Result<Executed> done = executor_->run(source_, static_cast<int>(steps));
+    reporter_.begin(done_);
+    Result<Executed> done =
+        executor_->run(source_, static_cast<int>(steps), run_hooks());
+    reporter_.wait();
     if (done) {
       times_.push_back(done->timeline.step_seconds);
       report_.timeline = std::move(done->timeline);
-      return report_steps(done->losses);
+      report_rest(done->losses, before);
+      return {};
     }
     if (done.error().code == ErrorCode::LossNotFinite) {
       // The executor has the state after the last good step or, if the workers
       // were not all at that step, before this piece.
-      const std::vector<double>& losses = executor_->trained().losses;
-      if (auto reported = report_steps(std::span(losses).subspan(known));
-          !reported)
-        return reported;
+      const auto good =
+          std::span<const double>(executor_->trained().losses).subspan(known);
+      report_rest(good, before);
+      done_ = before + num_steps(good);
+      if (auto back = folder_.go_back_to(done_); !back)
+        warn(back.error().to_text());
       if (done_ > saved_ && executor_->has_state())
         if (auto saved = save(); !saved) warn(not_saved(saved.error()));
     }
     return done.error();
   }
 
-  // The losses of the microbatches of some steps.
-  Result<void> report_steps(std::span<const double> losses) {
-    const std::size_t microbatches = request_.program.num_microbatches;
-    for (std::size_t at = 0; at < losses.size(); at += microbatches) {
-      double loss = 0;
-      for (std::size_t m = 0; m < microbatches; ++m) loss += losses[at + m];
-      if (auto reported = report_step(loss / static_cast<double>(microbatches),
-                                      report_.timeline);
-          !reported)
-        return reported;
-    }
-    return {};
+  std::int64_t num_steps(std::span<const double> losses) const {
+    return static_cast<std::int64_t>(losses.size()) /
+           request_.program.num_microbatches;
   }
 
-  Result<void> report_step(double loss, const Timeline& timeline) {
+  // The steps of a piece, from the losses of its microbatches, that the
+  // reporter does not know: those of other ranks.
+  void report_rest(std::span<const double> losses, std::int64_t before) {
+    const std::size_t microbatches = request_.program.num_microbatches;
+    for (std::int64_t s = done_ - before; s < num_steps(losses); ++s) {
+      double loss = 0;
+      for (std::size_t m = 0; m < microbatches; ++m)
+        loss += losses[static_cast<std::size_t>(s) * microbatches + m];
+      report_step(before + s + 1, loss / static_cast<double>(microbatches),
+                  report_.timeline.step_seconds);
+    }
+  }
+
+  // On the reporter's thread while a piece runs, else on the trainer's.
+  void report_step(std::int64_t done, double loss, Seconds seconds) {
     StepReport step;
     step.rate = request_.rate.at(done_, milestones_.total);
-    step.step = ++done_;
+    step.step = done_ = done;
     step.steps = milestones_.total;
     step.loss = loss;
-    step.seconds = timeline.step_seconds;
-    if (step.seconds > Seconds(0))
-      step.samples_per_second = request_.plan.minibatch / step.seconds.value();
-    step.bubble = timeline.bubble;
-    step.left = step.seconds * static_cast<double>(step.steps - done_);
+    step.seconds = seconds;
+    if (seconds > Seconds(0))
+      step.samples_per_second = request_.plan.minibatch / seconds.value();
+    if (!report_.timeline.workers.empty())
+      step.bubble = report_.timeline.bubble;
+    mean_seconds_ = mean_seconds_ == Seconds(0)
+                        ? seconds
+                        : mean_seconds_ * 0.9 + seconds * 0.1;
+    step.left = mean_seconds_ * static_cast<double>(step.steps - done_);
     if (done_ == report_.first_step + 1) report_.first_loss = loss;
     report_.last_loss = loss;
     warn_if_missed(folder_.add(step));
     if (hooks_.on_step) hooks_.on_step(step);
-    return {};
+    warn_of_spike(loss);
+  }
+
+  // Once, until the loss is back below the limit.
+  void warn_of_spike(double loss) {
+    std::vector<double> sorted(recent_losses_.begin(), recent_losses_.end());
+    const auto middle =
+        sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+    std::nth_element(sorted.begin(), middle, sorted.end());
+    const bool is_spike = sorted.size() == kRecentLosses && *middle > 0 &&
+                          loss > kSpike * *middle;
+    if (is_spike && !is_in_spike_)
+      warn("the loss of step " + std::to_string(done_) + ", " +
+           to_text(loss, 4) + ", is " + to_text(loss / *middle) +
+           " times the median of the " + std::to_string(kRecentLosses) +
+           " steps before; training goes on");
+    is_in_spike_ = is_spike;
+    recent_losses_.push_back(loss);
+    if (recent_losses_.size() > kRecentLosses) recent_losses_.pop_front();
   }
 
   Result<void> evaluate_if_due(bool ends) {
@@ -287,6 +353,7 @@ class Trainer {
 
   Result<void> save() {
     tried_ = done_;
+    if (auto ours = folder_.check_lease(); !ours) return ours;
     PIPEWRIGHT_TRY(
         const std::filesystem::path path,
         write_checkpoint(request_.run, model_, origin(), executor_->state()));
@@ -333,7 +400,11 @@ class Trainer {
   std::int64_t done_ = 0, saved_ = 0, tried_ = 0, evaluated_ = 0;
   bool has_missed_lines_ = false;
   std::vector<Seconds> times_;  // of a step, piece by piece
+  Seconds mean_seconds_;        // of the last steps, for what is left
+  std::deque<double> recent_losses_;
+  bool is_in_spike_ = false;
   TrainReport report_;
+  StepReporter reporter_;  // the last: its thread uses all the others
 };
 
 std::int64_t steps_of(const TrainRequest& request, const SampleSets& samples) {
@@ -385,8 +456,12 @@ Result<TrainReport> train(const Model& model, const TrainRequest& request,
   if (steps < 1)
     return bad_configuration("there are no steps to train",
                              "for example --steps 100");
+  LeaseOptions lease;
+  lease.on_wait = hooks.on_warning;
+  lease.signal = hooks.signal;
   PIPEWRIGHT_TRY(RunFolder folder,
-                 RunFolder::open(request, checkpoint_bytes(model, *optimizer)));
+                 RunFolder::open(request, checkpoint_bytes(model, *optimizer),
+                                 std::move(lease)));
   Trainer trainer(model, request, hooks, std::move(samples), std::move(folder),
                   std::move(optimizer), steps);
   return trainer.run();

@@ -20,11 +20,14 @@
 namespace pipewright {
 
 struct TrainHooks {
-  std::function<void(const StepReport&)> on_step;  // may be empty, like all
+  // May be empty, like all. Called as steps are done, on any thread, one at a
+  // time.
+  std::function<void(const StepReport&)> on_step;
   std::function<void(const Evaluation&)> on_evaluation;
   // Called with one line about a problem that does not end training.
   std::function<void(const std::string&)> on_warning;
-  // Called between pieces: the signal that asks for an end, or 0.
+  // Called often and on any thread: the signal that asks for an end, or 0. The
+  // steps in progress are then finished, and the state is saved.
   std::function<int()> signal;
 };
 

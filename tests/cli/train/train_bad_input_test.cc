@@ -64,6 +64,111 @@ TEST_CASE("a plan for another model") {
   CHECK(!fs::exists(folder.path() / "run"));
 }
 
+TEST_CASE("a profile that is missing, cut off or foreign") {
+  const TemporaryFolder folder("profile");
+  const std::string file = (folder.path() / "profile.json").string();
+  const fs::path where = folder.path() / "run";
+  const std::string train = plan_file(folder.path(), plan_for(kModel)) +
+                            " --data digits --steps 2 --run " + where.string() +
+                            " --profile " + file;
+  const auto profile = [&](const std::string& model,
+                           const std::string& options) {
+    return answer_of(PIPEWRIGHT_BINARY " profile " + model + " --analytic " +
+                     options + " -o " + file + " 2>&1");
+  };
+  check(run(train), 66, {file});
+  REQUIRE(profile(kModel, "--device cpu --microbatch 4").code == 0);
+  check(run(train), 0, {"predicted"});
+  fs::remove_all(where);
+  fs::resize_file(file, fs::file_size(file) / 2);
+  check(run(train), 65, {file});
+  REQUIRE(profile("lenet", "--device cpu --microbatch 4").code == 0);
+  check(run(train), 78, {file, "is not a profile of this plan's model"});
+  REQUIRE(profile("mlp:features=64,hidden=33", "--device cpu --microbatch 4")
+              .code == 0);
+  check(run(train), 78, {file, "of parameters, the model's has"});
+  REQUIRE(profile(kModel, "--device V100 --microbatch 4").code == 0);
+  check(run(train), 78, {file, "cpu"});
+  CHECK(!fs::exists(where));
+}
+
+TEST_CASE("a fault that would never happen is refused") {
+  const TemporaryFolder folder("never");
+  const fs::path where = folder.path() / "run";
+  const std::string train = plan_file(folder.path(), plan_for(kModel)) +
+                            " --data digits --steps 3 --run " + where.string() +
+                            " --inject ";
+  const std::string never = "would never happen";
+  check(run(train + "kill:rank=2,step=1"), 78, {never, "0 to 1"});
+  check(run(train + "throw:rank=1,step=4"), 78, {never, "1 to 3"});
+  check(run(train + "throw:rank=1,step=0"), 78, {never});
+  check(run(train + "throw:rank=1,step=1,action=F4"), 78, {never, "0 to 3"});
+  check(run(train + "throw:rank=1,step=1,action=W0"), 78, {never});
+  check(run(train + "throw:rank=1,step=1,action=R0"), 78, {never});
+  check(run(train + "throw:rank=1,step=1,action=Q0"), 78, {"Q0"});
+  check(run(train + "missing:rank=1"), 78, {never, "mpirun"});
+  check(run(train + "full:rank=1,step=1"), 78, {never});
+  check(run(train + "kill:rank=99999999999,step=1"), 78, {"unknown"});
+  CHECK(!fs::exists(where / "checkpoints"));
+  check(run(train + "throw:rank=1,step=3,action=B3"), 75, {"made to fail"});
+  const Plan alone =
+      request_for(load_model(kModel).value(), "1f1b", 1, 4, "").plan;
+  Plan plan = alone;
+  plan.model = kModel;
+  check(run(plan_file(folder.path(), plan) + " --data digits --steps 3 --run " +
+            where.string() + " --inject nan:rank=0,step=2,action=F0"),
+        78, {never, "exchanges nothing"});
+}
+
+TEST_CASE("options that are NaN, infinite or out of range") {
+  const TemporaryFolder folder("nan");
+  const std::string train = plan_file(folder.path(), plan_for(kModel)) +
+                            " --data digits --steps 2 --run " +
+                            (folder.path() / "run").string() + " ";
+  for (const char* option :
+       {"--clip", "--held-out", "--stall-limit", "--set-up-limit", "--lr",
+        "--momentum", "--weight-decay", "--correction-decay"})
+    for (const char* value : {"nan", "-nan", "inf", "-1", "1e400", "x", ""}) {
+      CAPTURE(option);
+      CAPTURE(value);
+      CHECK(run(train + option + " '" + value + "'").code == 2);
+    }
+  CHECK(!fs::exists(folder.path() / "run"));
+  for (const char* size : {"1000000000", "0", "-1", "2147483648"})
+    CHECK(answer_of(PIPEWRIGHT_BINARY " profile " + kModel +
+                    " --analytic --device cpu --microbatch " + size +
+                    " 2>/dev/null")
+              .code == 2);
+}
+
+TEST_CASE("memory that is exhausted has its own exit code") {
+  const TemporaryFolder folder("memory");
+  const fs::path where = folder.path() / "run";
+  const std::string rest =
+      " --data synthetic --steps 3 --run " + where.string();
+  // While it trains: LibTorch is asked for more than there can be.
+  check(run(plan_file(folder.path(), plan_for(kModel)) + rest +
+            " --inject memory:rank=1,step=2,action=B1"),
+        71,
+        {"not enough memory for 1", "are free", "worker 1",
+         "smaller microbatch"});
+  fs::remove_all(where);
+  // Before step 0: three matrices of 1.6 TB.
+  const std::string large = "mlp:features=64,hidden=632456,layers=4";
+  check(run(plan_file(folder.path(), plan_for(large)) + rest), 71,
+        {"the plan takes", "worker 0", "TB", "this machine has"});
+  CHECK(!fs::exists(where));
+  // A limit is counted as the machine's memory is.
+  const std::string medium = "mlp:features=64,hidden=20000,layers=4";
+  check(run(plan_file(folder.path(), plan_for(medium)) + rest,
+            "ulimit -v 6000000; "),
+        71, {"the plan takes", "ulimit -v"});
+  const Answer profile =
+      answer_of("ulimit -v 6000000; " PIPEWRIGHT_BINARY " profile " + medium +
+                " --microbatch 4 2>&1");
+  check(profile, 71, {"not enough memory"});
+}
+
 TEST_CASE("data that does not fit: both shapes") {
   const TemporaryFolder folder("shapes");
   const std::string plan =

@@ -14,14 +14,16 @@ import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-from runs import (PIPEWRIGHT, STALL, Failed, as_root, check_report,
-                  checkpoint, losses, nothing_left, one_line, others_stop,
-                  pipewright, plan, require, train, unbroken, until)
+from runs import (ENVIRONMENT, MPIRUN, PIPEWRIGHT, STALL, Failed, as_root,
+                  check_report, checkpoint, losses, nothing_left, one_line,
+                  others_stop, pids_of, pipewright, plan, require, train,
+                  unbroken, until)
 
 
 def same_bits(folder):
@@ -441,6 +443,182 @@ def replan(folder):
     require(checkpoint(where, 12) == checkpoint(whole, 12),
             "other weights under the new plan", again)
     require(losses(where) == losses(whole), "other losses under the new plan")
+
+
+def memory(folder):
+    """A rank without memory ends all, with an exit code of its own."""
+    where = folder / "memory"
+    run = train(folder, plan(folder, 3), where, "--inject",
+                "memory:rank=1,step=5,action=F2").wait()
+    require(set(run.codes().values()) == {71}, "not 71", run)
+    one_line(run, "worker 1.*not enough memory")
+    for rank in range(3):
+        check_report(where, rank, 71)
+    nothing_left(where, run)
+
+
+def in_use(folder):
+    """A second job is refused while ranks train into the folder."""
+    where = folder / "shared"
+    first = train(folder, plan(folder, 3), where, steps=10**9)
+    until(lambda: (where / "metrics.jsonl").exists() and losses(where),
+          "no steps", first)
+    second = train(folder, plan(folder, 3), where, "--resume",
+                   name="second").wait()
+    require(set(second.codes().values()) == {69}, "not 69", second)
+    one_line(second, "in use by process")
+    require(not list(where.glob("failure_*")), "it wrote into the folder")
+    for pid in first.pids(str(where)):
+        os.kill(pid, signal.SIGTERM)
+    first.wait()
+    require(set(first.codes().values()) == {75}, "not 75", first)
+    require(not (where / "lease.json").exists(), "the lease is still there")
+
+
+def clock(folder):
+    """The time of day jumps by an hour on two of three ranks: nobody is lost,
+    nothing changes."""
+    library = pathlib.Path(PIPEWRIGHT).parent / "libclock_jump.so"
+    prefixes = [["env", f"LD_PRELOAD={library}", f"CLOCK_JUMP={jump}"]
+                for jump in (3600, -3600, 0)]
+    where = folder / "clock"
+    run = train(folder, plan(folder, 3), where, "--stall-limit", STALL,
+                "--inject", "stop:rank=2,step=5,action=F0,seconds=2",
+                prefixes=prefixes).wait()
+    require(set(run.codes().values()) == {0}, "not well", run)
+    require(run.seconds > 2, "it ended before the clocks jumped", run)
+    require(checkpoint(where, 12) == checkpoint(unbroken(folder), 12),
+            "other weights", run)
+
+
+def listening_ports(pids):
+    """Ports on which these processes wait for connections."""
+    inodes = set()
+    for pid in pids:
+        try:
+            for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+                found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(entry))
+                inodes.update(found.groups() if found else ())
+        except OSError:
+            pass
+    ports = set()
+    for table in ("tcp", "tcp6"):
+        for line in pathlib.Path(f"/proc/net/{table}").read_text() \
+                .splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                ports.add(int(fields[1].rpartition(":")[2], 16))
+    return ports
+
+
+def strangers(folder):
+    """Others connect to every port of every rank from the start, and say
+    nothing or nonsense: they are dropped, and the weights are the same."""
+    where = folder / "strangers"
+    draw = random.Random(3)
+    run = train(folder, plan(folder, 3), where, steps=12)
+    held, met = [], set()
+    while run.process.poll() is None:
+        for port in listening_ports(run.pids(str(where))) - met:
+            met.add(port)
+            for kind in ("nothing", "nonsense", "gone"):
+                try:
+                    peer = socket.create_connection(("127.0.0.1", port), 1)
+                except OSError:
+                    continue
+                if kind == "nonsense":
+                    peer.sendall(draw.randbytes(4096))
+                if kind == "gone":
+                    peer.close()
+                held.append(peer)
+        time.sleep(0.005)
+    run.wait()
+    for peer in held:
+        peer.close()
+    require(met, "no port was found", run)
+    require(set(run.codes().values()) == {0}, "not well", run)
+    require(checkpoint(where, 12) == checkpoint(unbroken(folder), 12),
+            "other weights", run)
+    print(f"strangers: {len(held)} connections to {len(met)} ports")
+
+
+SUPERVISE = pathlib.Path(__file__).resolve().parents[3] / "tools" / "supervise"
+
+
+def long_run(folder, where, steps):
+    return [PIPEWRIGHT, "train", plan(folder, 2), "--data", "digits", "--run",
+            where, "--steps", steps, "--checkpoint-every", 50, "--seed", 7,
+            "--profile", folder / "profile.json"]
+
+
+def supervised(folder):
+    """tools/supervise: killed five times and started again, a training comes to
+    the bits of an unbroken one, with every step once in its metrics; a crash
+    that comes back is given up after three restarts."""
+    where, whole, steps = folder / "killed", folder / "whole", 600
+    pipewright(*long_run(folder, whole, steps)[1:])
+    output = open(folder / "output-supervised", "w+")
+    process = subprocess.Popen(
+        list(map(str, [SUPERVISE, *long_run(folder, where, steps)])),
+        stdout=output, stderr=subprocess.STDOUT)
+    draw, seen, kills = random.Random(4), 0, 0
+    while process.poll() is None and kills < 5:
+        metrics = where / "metrics.jsonl"
+        lines = metrics.read_text().count("\n") if metrics.exists() else 0
+        if lines >= seen + draw.randrange(30, 90):
+            for pid in child_pids(process.pid):
+                os.kill(pid, signal.SIGKILL)
+            kills, seen = kills + 1, lines
+        time.sleep(0.002)
+    code = process.wait(200)
+    said = pathlib.Path(output.name).read_text()
+    require(code == 0 and kills == 5, f"{code} after {kills} kills\n{said}")
+    require(checkpoint(where, steps) == checkpoint(whole, steps),
+            "other weights")
+    found = [json.loads(line)["step"] for line in
+             (where / "metrics.jsonl").read_text().splitlines()]
+    require(found == list(range(1, steps + 1)), "steps are missing or twice")
+    require(losses(where) == losses(whole), "other losses")
+
+    where = folder / "loop"
+    done = subprocess.run(
+        list(map(str, [SUPERVISE, *long_run(folder, where, 200), "--inject",
+                       "kill:rank=1,step=60"])), text=True, capture_output=True)
+    require(done.returncode == 75, f"{done.returncode}\n{done.stderr}")
+    # The first start saves step 50; then three more that save nothing.
+    require(done.stderr.count("supervise: ended with 137") == 4,
+            done.stderr)
+    require("3 restarts without a new checkpoint" in done.stderr, done.stderr)
+
+
+def child_pids(parent):
+    text = pathlib.Path(f"/proc/{parent}/task/{parent}/children").read_text()
+    return [int(pid) for pid in text.split()]
+
+
+def launcher_dies(folder):
+    """mpirun, or tools/supervise, is killed: the training saves and ends."""
+    where = folder / "mpirun-dies"
+    process = subprocess.Popen(
+        [MPIRUN, "-n", "2", *map(str, long_run(folder, where, 10**9))],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
+    check_orphans(where, process)
+    where = folder / "supervise-dies"
+    process = subprocess.Popen(
+        list(map(str, [SUPERVISE, *long_run(folder, where, 10**9)])),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    check_orphans(where, process)
+    checkpoint(where, max(losses(where)))
+
+
+def check_orphans(where, process):
+    metrics = where / "metrics.jsonl"
+    until(lambda: metrics.exists() and metrics.stat().st_size, "no steps", None)
+    process.kill()
+    process.wait()
+    begin = time.monotonic()
+    until(lambda: not pids_of(str(where)), "processes are left", None, 20)
+    print(f"{where.name}: gone after {time.monotonic() - begin:.1f} s")
 
 
 def checkpoint_of_steps(folder, steps):

@@ -55,6 +55,21 @@ def plan(folder, workers, name=None, minibatch=12):
     return file
 
 
+def pids_of(part):
+    """Processes of ours that have `part` on their command line."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            line = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if line[0] == PIPEWRIGHT.encode() and part.encode() in line:
+            found.append(int(entry.name))
+    return sorted(found)
+
+
 class Run:
     """Ranks under mpirun, from start to end."""
 
@@ -94,18 +109,7 @@ class Run:
         return (self.codes_folder / str(rank)).stat().st_mtime
 
     def pids(self, part):
-        """Processes of ours that have `part` on their command line."""
-        found = []
-        for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                line = (entry / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if line[0] == PIPEWRIGHT.encode() and part.encode() in line:
-                found.append(int(entry.name))
-        return sorted(found)
+        return pids_of(part)
 
     def __str__(self):
         return f"codes {self.codes()}\n{self.text()}"

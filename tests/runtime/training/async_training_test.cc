@@ -1,6 +1,7 @@
 // Asynchronous methods in a whole run: a synchronous warm-up that turns
 // asynchronous, drains for checkpoints, and resuming to the same bits.
 
+#include <atomic>
 #include <fstream>
 #include <sstream>
 
@@ -112,6 +113,36 @@ TEST_CASE("resuming half-way changes no bit, for every method") {
       CHECK(all_bytes(whole.run / "checkpoints" / "step-16") ==
             all_bytes(part.run / "checkpoints" / "step-16"));
     }
+}
+
+// A piece may have 1000 steps: it is not waited for.
+TEST_CASE("a signal ends an asynchronous run after the steps in progress") {
+  const Model model = async_models().begin()->second;
+  for (const Method method : {Method::PipeMare, Method::Stash}) {
+    CAPTURE(to_text(method));
+    const TemporaryFolder early("early"), whole("whole");
+    TrainRequest request = request_of(model, method, early.path());
+    request.method.rescheduling_steps = 8;
+    request.steps = 900;
+    std::atomic<std::int64_t> reported = 0;
+    TrainHooks hooks;
+    hooks.on_step = [&reported](const StepReport& step) {
+      CHECK(step.step == reported + 1);
+      reported = step.step;
+    };
+    hooks.signal = [&reported] { return reported >= 20 ? 15 : 0; };
+    const TrainReport report = train(model, request, hooks).value();
+    CHECK(report.signal == 15);
+    CHECK(report.steps >= 20);
+    CHECK(report.steps < 900);
+    CHECK(report.steps == reported);
+    // It is the run of as many steps.
+    request.run = whole.path();
+    request.steps = report.steps;
+    REQUIRE(train(model, request).ok());
+    const std::string last = "checkpoints/step-" + std::to_string(report.steps);
+    CHECK(all_bytes(early.path() / last) == all_bytes(whole.path() / last));
+  }
 }
 
 }  // namespace

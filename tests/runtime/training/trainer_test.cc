@@ -151,6 +151,56 @@ TEST_CASE("a signal ends the run after the step, with a checkpoint") {
   CHECK(fs::exists(folder.path() / "checkpoints/step-1/manifest.json"));
 }
 
+TEST_CASE("steps are reported while a piece runs, with their own times") {
+  const TemporaryFolder folder("live");
+  const Model model = small_mlp();
+  TrainRequest request = request_for(model, "1f1b", 2, 2, folder.path());
+  request.steps = 200;
+  std::vector<StepReport> steps;
+  TrainHooks hooks;
+  hooks.on_step = [&steps](const StepReport& step) { steps.push_back(step); };
+  const TrainReport report = train(model, request, hooks).value();
+  REQUIRE(steps.size() == 200);
+  std::set<double> times;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    CHECK(steps[i].step == static_cast<std::int64_t>(i) + 1);
+    CHECK(steps[i].seconds > Seconds(0));
+    times.insert(steps[i].seconds.value());
+  }
+  CHECK(times.size() > 100);  // measured one by one
+  CHECK(!steps.front().bubble);
+  CHECK(steps.back().bubble);
+  CHECK(steps.back().loss == report.last_loss);
+}
+
+TEST_CASE("a loss that jumps is a warning") {
+  const TemporaryFolder folder("spike");
+  const Model model = small_mlp();
+  TrainRequest request = request_for(model, "1f1b", 2, 2, folder.path());
+  request.steps = 60;
+  const auto warnings = [&] {
+    std::vector<std::string> found;
+    TrainHooks hooks;
+    hooks.on_warning = [&found](const std::string& text) {
+      found.push_back(text);
+    };
+    REQUIRE(train(model, request, hooks).ok());
+    return found;
+  };
+  request.rate.rate = 0.001;
+  CHECK(warnings().empty());
+  // From step 41 on the rate is far too large.
+  request.run = folder.path() / "jump";
+  request.steps = 50;
+  request.rate.shape = LearningRate::Shape::Step;
+  request.rate.every = 40;
+  request.rate.factor = 2000;
+  const auto found = warnings();
+  REQUIRE(!found.empty());
+  CHECK(found[0].find("times the median of the 32 steps before") !=
+        std::string::npos);
+}
+
 TEST_CASE("a loss that is NaN: exit code 79, the checkpoint is kept") {
   const TemporaryFolder folder("nan");
   const Model model = small_mlp();

@@ -1,0 +1,78 @@
+// Ending a run early: whatever the workers' order, all have the same
+// repetitions.
+
+#include "pipewright/runtime/execution/run_gate.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace pipewright {
+namespace {
+
+TEST_CASE("without a request all repetitions are done") {
+  RunGate gate(3, nullptr);
+  for (int r = 0; r < 3; ++r) CHECK(gate.begins(r));
+  CHECK(!gate.begins(3));
+  CHECK(gate.repetitions() == 3);
+}
+
+TEST_CASE("what one worker has begun the others finish") {
+  bool ends = false;
+  RunGate gate(100, [&ends] { return ends; });
+  for (int r = 0; r < 7; ++r) CHECK(gate.begins(r));
+  ends = true;
+  CHECK(!gate.begins(7));
+  ends = false;  // it stays decided
+  CHECK(!gate.begins(7));
+  for (int r = 0; r < 7; ++r) CHECK(gate.begins(r));  // a slower worker
+  CHECK(!gate.begins(7));
+  CHECK(gate.repetitions() == 7);
+}
+
+TEST_CASE("the first repetition is always done") {
+  RunGate gate(5, [] { return true; });
+  CHECK(gate.begins(0));
+  CHECK(!gate.begins(1));
+  CHECK(gate.repetitions() == 1);
+}
+
+TEST_CASE("too near to the end it is not ended early") {
+  RunGate gate(
+      10, [] { return true; }, 4);
+  CHECK(gate.begins(0));
+  CHECK(!gate.begins(1));
+  bool ends = false;
+  RunGate late(
+      10, [&ends] { return ends; }, 4);
+  for (int r = 0; r < 5; ++r) CHECK(late.begins(r));
+  ends = true;
+  for (int r = 5; r < 10; ++r) CHECK(late.begins(r));
+  CHECK(late.repetitions() == 10);
+}
+
+TEST_CASE("threads that end at a random moment do the same") {
+  std::mt19937 random(7);
+  for (int run = 0; run < 300; ++run) {
+    std::atomic<bool> ends = false;
+    RunGate gate(2000, [&ends] { return ends.load(); });
+    std::vector<int> done(4, 0);
+    std::vector<std::thread> threads;
+    for (int& count : done)
+      threads.emplace_back([&gate, &count] {
+        while (gate.begins(count)) ++count;
+      });
+    for (unsigned i = random() % 20000; i > 0; --i)
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    ends = true;
+    for (std::thread& thread : threads) thread.join();
+    for (const int count : done) CHECK(count == gate.repetitions());
+    CHECK(gate.repetitions() >= 1);
+  }
+}
+
+}  // namespace
+}  // namespace pipewright
