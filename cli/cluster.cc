@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "pipewright/base/files.h"
 #include "pipewright/cluster/cluster_table.h"
+#include "pipewright/cluster/presets.h"
 
 namespace pipewright::cli {
 namespace {
@@ -17,18 +18,40 @@ struct ClusterOptions {
   Output output;
 };
 
-void show_cluster(const ClusterOptions& options, Exit& exit) {
-  if (options.cluster.empty()) {
-    if (options.output.json || !options.file.empty())
-      return report({ErrorCode::Usage,
-                     "no cluster given",
-                     {},
-                     "for example 2x4xV100@nvlink/10GbE, or a cluster file",
-                     {}},
-                    exit);
-    std::cout << presets_table(options.output.width);
-    return;
+Json presets_json() {
+  Json kinds = Json::array(), links = Json::array();
+  for (const KindPreset& preset : kind_presets()) {
+    Json kind = preset.is_this_machine
+                    ? Json::object().set("name", preset.kind.name)
+                    : to_json(preset.kind);
+    kind.set("default_link", preset.default_link);
+    kinds.push(std::move(kind));
   }
+  for (const LinkPreset& preset : link_presets())
+    links.push(Json::object()
+                   .set("name", preset.name)
+                   .set("bandwidth", preset.link.bandwidth.value())
+                   .set("latency", preset.link.latency.value())
+                   .set("source", preset.source));
+  return Json::object()
+      .set("kinds", std::move(kinds))
+      .set("links", std::move(links));
+}
+
+void show_presets(const ClusterOptions& options, Exit& exit) {
+  if (!options.file.empty())
+    return report({ErrorCode::Usage,
+                   "no cluster given",
+                   {},
+                   "for example 2x4xV100@nvlink/10GbE, or a cluster file",
+                   {}},
+                  exit);
+  std::cout << (options.output.json ? presets_json().to_text()
+                                    : presets_table(options.output.width));
+}
+
+void show_cluster(const ClusterOptions& options, Exit& exit) {
+  if (options.cluster.empty()) return show_presets(options, exit);
   const auto cluster = load_cluster(options.cluster);
   if (!cluster) return report(cluster.error(), exit);
   if (!options.file.empty()) {
@@ -49,9 +72,10 @@ void add_cluster(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<ClusterOptions>();
   command->add_option(
       "CLUSTER", options->cluster,
-      "[HOSTSx]COUNTxKIND[+COUNTxKIND...][@LINK][/LINK], for "
-      "example 4xcpu or 2x8xV100@nvlink/10GbE, or a cluster "
-      "file. Without it, list the known device kinds and links");
+      "[HOSTSx]COUNTxKIND[+[HOSTSx]COUNTxKIND...][@LINK][/LINK]: 4xcpu; "
+      "2x8xV100@nvlink/10GbE, two hosts; 4xV100+4xT4@pcie3, one host; "
+      "1x4xV100+1x4xT4@pcie3/10GbE, two hosts; or a cluster file. Without it, "
+      "list the known device kinds and links");
   command->add_option("-o,--output", options->file,
                       "Write the cluster to this file");
   add_output_options(*command, options->output);

@@ -11,6 +11,10 @@
 
 namespace pipewright::cli {
 
+// The largest numbers that options take: products of them fit an int.
+inline constexpr int kMaxMinibatch = 1 << 20;
+inline constexpr int kMaxWorkers = 1024;
+
 // The exit code of the program.
 struct Exit {
   int code = 0;

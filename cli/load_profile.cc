@@ -1,7 +1,9 @@
 #include "cli/load_profile.h"
 
+#include <algorithm>
+
 #include "pipewright/base/files.h"
-#include "pipewright/model/model.h"
+#include "pipewright/model/zoo/zoo.h"
 #include "pipewright/profile/analytic.h"
 
 namespace pipewright::cli {
@@ -17,6 +19,26 @@ std::vector<int> divisors(int number) {
   return low;
 }
 
+std::string with_number_type(const std::string& model,
+                             std::span<const DeviceKind> kinds) {
+  const std::size_t colon = model.find(':');
+  const bool is_zoo = find_zoo_entry(model.substr(0, colon)) != nullptr;
+  const bool has_type = model.find("type=") != std::string::npos;
+  const bool has_units =
+      std::all_of(kinds.begin(), kinds.end(), [](const DeviceKind& kind) {
+        const auto rate = kind.achievable.find("bfloat16");
+        return rate != kind.achievable.end() && rate->second.value() > 0;
+      });
+  if (!is_zoo || has_type || !has_units) return model;
+  return model + (colon == std::string::npos ? ":" : ",") + "type=bfloat16";
+}
+
+std::string number_type_of(const Model& model) {
+  for (const Parameter& parameter : model.parameters())
+    if (is_floating(parameter.type)) return to_text(parameter.type);
+  return "float32";
+}
+
 Result<Profile> load_profile(const std::string& file, const std::string& model,
                              const Cluster& cluster, int minibatch) {
   if (!file.empty()) {
@@ -29,10 +51,11 @@ Result<Profile> load_profile(const std::string& file, const std::string& model,
                  {},
                  "use --model MODEL or --profile FILE",
                  {}};
-  PIPEWRIGHT_TRY(const Model loaded, load_model(model));
+  const std::string typed = with_number_type(model, cluster.kinds());
+  PIPEWRIGHT_TRY(const Model loaded, load_model(typed));
   PIPEWRIGHT_TRY(Profile profile, analytic_profile(loaded, cluster.kinds(),
                                                    divisors(minibatch)));
-  profile.model = model;
+  profile.model = typed;
   return profile;
 }
 

@@ -161,7 +161,7 @@ void add_place(CLI::App& app, Exit& exit) {
       "place", "Solve a device placement instance of dnn-partitioning exactly");
   auto settings = std::make_shared<Settings>();
   command
-      ->add_option("--instance,INSTANCE", settings->file,
+      ->add_option("INSTANCE", settings->file,
                    "Instance file of dnn-partitioning (docs/place.md)")
       ->required();
   command->add_flag("--any-set", settings->any_set,

@@ -6,8 +6,10 @@
 #include <iostream>
 
 #include "cli/command.h"
+#include "cli/load_profile.h"
 #include "cli/runtime_link.h"
 #include "pipewright/base/files.h"
+#include "pipewright/base/text.h"
 #include "pipewright/cluster/presets.h"
 #include "pipewright/model/model.h"
 #include "pipewright/profile/analytic.h"
@@ -62,6 +64,16 @@ Result<Profile> measure(const ProfileOptions& options, const Exit& exit) {
   return profile;
 }
 
+Result<void> check_number_type(const ProfileOptions& options,
+                               const DeviceKind& kind) {
+  const std::string& type = options.number_type;
+  if (type.empty() || kind.achievable.contains(type)) return {};
+  std::vector<std::string> known;
+  for (const auto& [name, rate] : kind.achievable) known.push_back(name);
+  return bad_configuration(kind.name + " has no rate in \"" + type + "\"",
+                           suggestion(type, known));
+}
+
 Result<Profile> estimated_profile(const ProfileOptions& options,
                                   const Exit& exit) {
   if (options.model.empty())
@@ -74,16 +86,21 @@ Result<Profile> estimated_profile(const ProfileOptions& options,
   if (!options.analytic) return measure(options, exit);
   if (options.devices.empty())
     return profile_usage("no device given", "for example --device V100");
-  PIPEWRIGHT_TRY(Model model, load_model(options.model));
   std::vector<DeviceKind> kinds;
   for (const std::string& name : options.devices) {
     PIPEWRIGHT_TRY(KindPreset preset, find_kind(name));
+    if (auto fine = check_number_type(options, preset.kind); !fine)
+      return fine.error();
     kinds.push_back(std::move(preset.kind));
   }
+  const std::string typed = options.number_type.empty()
+                                ? with_number_type(options.model, kinds)
+                                : options.model;
+  PIPEWRIGHT_TRY(const Model model, load_model(typed));
   PIPEWRIGHT_TRY(Profile profile,
                  analytic_profile(model, kinds, options.microbatches,
                                   {options.number_type, 0.8}));
-  profile.model = options.model;
+  profile.model = typed;
   return profile;
 }
 
@@ -151,12 +168,12 @@ void add_profile(CLI::App& app, Exit& exit) {
       ->add_option("--microbatch", options->microbatches,
                    "Microbatch sizes, N[,N...]")
       ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(CLI::Range(1, kMaxMinibatch));
   command
       ->add_option("--workers", options->workers,
                    "Number of workers that compute at the same time while "
                    "measuring")
-      ->check(CLI::Range(1, 256));
+      ->check(CLI::Range(1, kMaxWorkers));
   command->add_flag("--analytic", options->analytic,
                     "Estimate from the data sheet of the device instead of "
                     "measuring");

@@ -10,6 +10,7 @@
 #include "pipewright/plan/runs_file.h"
 #include "pipewright/plan/schedule/schedule.h"
 #include "pipewright/plan/schedule/schedule_csv.h"
+#include "pipewright/profile/analytic.h"
 #include "pipewright/profile/formats/importer.h"
 #include "pipewright/profile/profile.h"
 
@@ -60,11 +61,25 @@ std::string summary(const Schedule& schedule) {
          with_thousands(schedule.num_microbatches()) + " microbatches";
 }
 
+// The plan's layers are those of its model, if that can be loaded here.
+Result<std::string> compared_with_model(const Plan& plan,
+                                        const std::string& file) {
+  const Result<Model> model = load_model(plan.model);
+  if (!model) return std::string("; not compared with its model");
+  auto fine = check_plan(plan, profile_graph(*model));
+  if (fine) return std::string();
+  Error error = fine.error();
+  error.where = file + ": " + error.where;
+  return error;
+}
+
 Result<std::string> read_plan(std::string_view text, const std::string& file) {
   PIPEWRIGHT_TRY(Plan plan, parse_plan(text, file));
+  PIPEWRIGHT_TRY(const std::string compared, compared_with_model(plan, file));
   const std::string stale = staleness_text(staleness_of(plan));
   return "plan of " + plan.model + ": " + summary(plan.schedule) +
-         (stale.empty() ? "" : "; " + to_text(plan.method) + ": " + stale);
+         (stale.empty() ? "" : "; " + to_text(plan.method) + ": " + stale) +
+         compared;
 }
 
 Result<std::string> read_schedule(std::string_view text,

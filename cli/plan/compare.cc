@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "cli/plan/comparison.h"
+#include "cli/plan/minibatch_choice.h"
 #include "cli/plan/planning.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
@@ -221,6 +222,7 @@ Json ranking_json(const std::vector<Candidate>& ranked,
   const Part synchronous = part_of(ranked, false);
   json.set("why", explanation(synchronous.empty() ? part_of(ranked, true)
                                                   : synchronous));
+  json.set("minibatch", loaded.problem.minibatch);
   json.set("interrupted", Watch::was_interrupted());
   return json;
 }
@@ -249,7 +251,21 @@ Result<std::vector<Candidate>> ranked_plans(
 
 namespace {
 
-void run_compare(const CompareOptions& options, Exit& exit) {
+Result<int> compared_minibatch(const CompareOptions& options) {
+  if (options.problem.minibatch > 0) return options.problem.minibatch;
+  Watch watch;
+  PIPEWRIGHT_TRY(
+      const MinibatchChoice choice,
+      choose_minibatch(options.problem, "auto", Method::Sync, watch));
+  if (!options.output.json)
+    std::cout << minibatch_table(choice, options.output.width);
+  return choice.minibatch;
+}
+
+void run_compare(CompareOptions options, Exit& exit) {
+  const auto minibatch = compared_minibatch(options);
+  if (!minibatch) return report(minibatch.error(), exit);
+  options.problem.minibatch = *minibatch;
   const auto loaded = load_problem(options.problem);
   if (!loaded) return report(loaded.error(), exit);
   const auto ranked = ranked_plans(options.methods, *loaded);

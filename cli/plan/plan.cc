@@ -5,6 +5,7 @@
 
 #include <iostream>
 
+#include "cli/plan/minibatch_choice.h"
 #include "cli/plan/planning.h"
 #include "cli/validate/memory_proof.h"
 #include "pipewright/base/files.h"
@@ -78,6 +79,13 @@ std::string stages_table(const Planned& planned, const LoadedProblem& loaded,
   return text;
 }
 
+// ", in bfloat16 with float32 masters"; "" for a profile, which does not say.
+std::string numbers_text(const std::string& type) {
+  if (type.empty()) return "";
+  const bool has_masters = type == "bfloat16" || type == "float16";
+  return ", in " + type + (has_masters ? " with float32 masters" : "");
+}
+
 void print_plan(const Candidate& candidate, const LoadedProblem& loaded,
                 const PlanOptions& options) {
   const Planned& planned = *candidate.planned;
@@ -85,7 +93,8 @@ void print_plan(const Candidate& candidate, const LoadedProblem& loaded,
   std::cout << stages_table(planned, loaded, options.output.width) << "\n"
             << plan.planner << ", " << to_text(plan.method) << ", "
             << plan.schedule_name << ": " << plan.num_microbatches()
-            << " microbatches of " << plan.microbatch << " samples\n"
+            << " microbatches of " << plan.microbatch << " samples"
+            << numbers_text(plan.number_type) << "\n"
             << "step " << to_text(planned.estimate.step) << ", bubble "
             << percent(planned.estimate.bubble) << ", sent "
             << to_text(planned.estimate.traffic) << " per step, planned in "
@@ -119,7 +128,22 @@ void warn_if_memory_is_tight(const Planned& planned,
             << "\n";
 }
 
-void run_plan(const PlanOptions& options, Exit& exit) {
+// The size, with a table of those that were tried.
+Result<MinibatchChoice> minibatch_of(const PlanOptions& options) {
+  if (options.problem.minibatch > 0)
+    return MinibatchChoice{{}, options.problem.minibatch};
+  PIPEWRIGHT_TRY(const std::vector<Method> methods,
+                 parse_methods({options.method}));
+  Watch watch;
+  return choose_minibatch(options.problem,
+                          options.planner.empty() ? "auto" : options.planner,
+                          methods.front(), watch);
+}
+
+void run_plan(PlanOptions options, Exit& exit) {
+  const auto minibatch = minibatch_of(options);
+  if (!minibatch) return report(minibatch.error(), exit);
+  options.problem.minibatch = minibatch->minibatch;
   const auto loaded = load_problem(options.problem);
   if (!loaded) return report(loaded.error(), exit);
   const auto best = best_candidate(options, *loaded);
@@ -135,10 +159,16 @@ void run_plan(const PlanOptions& options, Exit& exit) {
     std::cerr << "wrote " << options.file << "\n";
   }
   warn_if_memory_is_tight(*best->planned, *loaded);
-  if (options.output.json)
-    std::cout << to_json(*best, *loaded).to_text();
-  else
-    print_plan(*best, *loaded, options);
+  if (options.output.json) {
+    Json json = to_json(*best, *loaded);
+    if (!minibatch->tried.empty())
+      json.set("minibatches", minibatch_json(*minibatch));
+    std::cout << json.to_text();
+    return;
+  }
+  if (!minibatch->tried.empty())
+    std::cout << minibatch_table(*minibatch, options.output.width);
+  print_plan(*best, *loaded, options);
 }
 
 std::string planner_list() {

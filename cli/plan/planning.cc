@@ -110,10 +110,18 @@ Result<std::vector<Candidate>> candidates(const LoadedProblem& loaded,
   keep_freed_memory();
   Problem problem = loaded.problem;
   problem.method = method;
-  if (planner.empty()) return all_candidates(problem, watch);
-  PIPEWRIGHT_TRY(const Planner* found, find_planner(planner));
-  watch.set_task(to_text(method) + ", " + planner);
-  return std::vector<Candidate>{candidate_of(*found, watch.watched(problem))};
+  std::vector<Candidate> all;
+  if (planner.empty()) {
+    all = all_candidates(problem, watch);
+  } else {
+    PIPEWRIGHT_TRY(const Planner* found, find_planner(planner));
+    watch.set_task(to_text(method) + ", " + planner);
+    all.push_back(candidate_of(*found, watch.watched(problem)));
+  }
+  for (Candidate& candidate : all)
+    if (candidate.planned)
+      candidate.planned->plan.number_type = loaded.number_type;
+  return all;
 }
 
 void sort_by_step(std::vector<Candidate>& candidates) {
@@ -182,6 +190,7 @@ Json to_json(const Candidate& candidate, const LoadedProblem& loaded) {
   const Plan& plan = planned.plan;
   const double step = planned.estimate.step.value();
   json.set("schedule", plan.schedule_name);
+  json.set("number_type", plan.number_type);
   json.set("microbatch", plan.microbatch);
   json.set("microbatches", plan.num_microbatches());
   json.set("step_seconds", step);

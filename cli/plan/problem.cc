@@ -14,21 +14,33 @@ namespace {
 
 constexpr std::size_t kMaxMicrobatchSizes = 8;
 constexpr int kManyDevices = 64;
-constexpr int kMaxMinibatch = 1 << 20;
 
 Error usage(std::string message, std::string hint) {
   return {ErrorCode::Usage, std::move(message), {}, std::move(hint), {}};
 }
 
 Result<int> optimizer_words(const std::string& name) {
-  const std::vector<std::string> names = {"sgd", "momentum", "adam"};
+  const std::vector<std::string> names = {"sgd", "momentum", "adam", "adamw"};
   OptimizerChoice choice;
   if (name == names[0]) choice.momentum = 0;
-  if (name == names[2]) choice.name = name;
+  if (name == names[2] || name == names[3]) choice.name = name;
   if (std::find(names.begin(), names.end(), name) != names.end())
     return memory_of(choice)->words;
   return bad_configuration("unknown optimizer \"" + name + "\"",
                            suggestion(name, names));
+}
+
+// Empty for a number in range or "auto".
+std::string refuse_minibatch(const std::string& text) {
+  const auto number = parse_integer(text);
+  if (text == "auto" || (number && *number >= 1 && *number <= kMaxMinibatch))
+    return "";
+  return "expected auto or a number from 1 to " +
+         std::to_string(kMaxMinibatch) + ", found \"" + text + "\"";
+}
+
+bool has_masters(const std::string& number_type) {
+  return number_type == "bfloat16" || number_type == "float16";
 }
 
 // "16GB", "512MB", "40 GiB" or a number of bytes.
@@ -70,18 +82,25 @@ void add_problem_options(CLI::App& command, ProblemOptions& options) {
                   "Cluster, for example 4xV100@1GB/s, or a cluster file")
       ->required();
   command
-      .add_option("--minibatch", options.minibatch,
-                  "Samples per optimizer step")
+      .add_option_function<std::string>(
+          "--minibatch",
+          [&options](const std::string& text) {
+            options.minibatch = std::stoi(text == "auto" ? "0" : text);
+          },
+          "Samples per optimizer step, or auto: the smallest that reaches the "
+          "largest throughput within memory, or nearly")
       ->required()
-      ->check(CLI::Range(1, kMaxMinibatch));
+      ->check(refuse_minibatch, "", "");
   command
       .add_option("--microbatch", options.microbatches,
                   "Microbatch sizes to try, N[,N...]; default: up to eight "
                   "divisors of the minibatch")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->check(CLI::Range(1, kMaxMinibatch));
   command
       .add_option("--optimizer", options.optimizer,
-                  "sgd, momentum or adam; determines the memory of its state")
+                  "sgd, momentum, adam or adamw; determines the memory of its "
+                  "state")
       ->capture_default_str();
   command.add_option("--memory", options.memory,
                      "Limit for the memory of each device, for example 16GB");
@@ -96,8 +115,8 @@ void add_problem_options(CLI::App& command, ProblemOptions& options) {
       ->capture_default_str();
   command
       .add_option("--threads", options.threads,
-                  "Threads for the search; does not change the plan. "
-                  "Default: one per core")
+                  "Threads for the search; does not change the plan unless the "
+                  "budget runs out. Default: one per core")
       ->check(CLI::Range(1, 1024));
 }
 
@@ -128,7 +147,12 @@ Result<LoadedProblem> load_problem(const ProblemOptions& options) {
   PIPEWRIGHT_TRY(Cluster cluster, load_cluster(options.cluster));
   PIPEWRIGHT_TRY(Profile profile, load_profile(options.profile, options.model,
                                                cluster, options.minibatch));
-  PIPEWRIGHT_TRY(const int words, optimizer_words(options.optimizer));
+  PIPEWRIGHT_TRY(int words, optimizer_words(options.optimizer));
+  if (options.profile.empty()) {
+    PIPEWRIGHT_TRY(const Model model, load_model(profile.model));
+    loaded.number_type = number_type_of(model);
+    if (has_masters(loaded.number_type)) words = words_with_masters(words);
+  }
   Problem& problem = loaded.problem;
   PIPEWRIGHT_TRY(problem.microbatches, microbatches_of(options, cluster));
   if (!options.memory.empty()) {

@@ -14,7 +14,7 @@ namespace pipewright::cli {
 
 struct ProblemOptions {
   std::string model, profile, cluster;
-  int minibatch = 0;
+  int minibatch = 0;              // 0: choose_minibatch() decides
   std::vector<int> microbatches;  // empty: default_microbatches()
   std::string optimizer = "momentum";
   std::string memory;  // "16GB"; empty: no limit but the device's
@@ -27,7 +27,8 @@ void add_problem_options(CLI::App& command, ProblemOptions& options);
 struct LoadedProblem {
   std::unique_ptr<const Profile> profile;
   std::unique_ptr<const Cluster> cluster;
-  Problem problem;  // its estimator is the simulator
+  Problem problem;          // its estimator is the simulator
+  std::string number_type;  // of an estimate; "": not known
 };
 Result<LoadedProblem> load_problem(const ProblemOptions& options);
 

@@ -43,7 +43,12 @@ bool Watch::was_interrupted() { return interrupted != 0; }
 
 void Watch::set_task(std::string what) {
   const std::lock_guard lock(mutex_);
-  what_ = std::move(what);
+  what_ = prefix_ + std::move(what);
+}
+
+void Watch::set_prefix(std::string prefix) {
+  const std::lock_guard lock(mutex_);
+  prefix_ = std::move(prefix);
 }
 
 Problem Watch::watched(const Problem& problem) {

@@ -30,6 +30,7 @@ class Watch {
   // time limit that starts now.
   Problem watched(const Problem& problem);
   void set_task(std::string what);
+  void set_prefix(std::string prefix);  // of the tasks that follow
   static bool was_interrupted();
 
  private:
@@ -37,7 +38,7 @@ class Watch {
   void show();
 
   std::mutex mutex_;  // for what_ and the terminal
-  std::string what_;
+  std::string prefix_, what_;
   std::atomic<std::int64_t> estimates_ = 0;
   double started_ = 0, shown_ = 0;
   bool terminal_ = false;

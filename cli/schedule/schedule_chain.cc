@@ -106,4 +106,11 @@ Result<TimedSchedule> timed_schedule(const Schedule& schedule,
   return TimedSchedule{std::move(program), std::move(costs)};
 }
 
+Timeline timeline_of(const Schedule& schedule, const TimedSchedule& timed) {
+  SimulateOptions how;
+  if (schedule.is_asynchronous())
+    how.minibatches = schedule.sections().minibatches_outside + 2;
+  return simulate(timed.program, timed.costs, how);
+}
+
 }  // namespace pipewright::cli

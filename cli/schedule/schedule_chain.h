@@ -21,4 +21,8 @@ struct TimedSchedule {
 Result<TimedSchedule> timed_schedule(const Schedule& schedule,
                                      const ScheduleRequest& request);
 
+// An asynchronous schedule runs for as many minibatches as it takes to show
+// filling, steady state and draining.
+Timeline timeline_of(const Schedule& schedule, const TimedSchedule& timed);
+
 }  // namespace pipewright::cli

@@ -1,13 +1,24 @@
 #include "cli/simulate/lowered_plan.h"
 
 #include "cli/load_profile.h"
+#include "cli/validate/memory_proof.h"
 #include "pipewright/base/files.h"
+#include "pipewright/model/zoo/zoo.h"
 #include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/validation/validate.h"
 #include "pipewright/profile/formats/importer.h"
 
 namespace pipewright::cli {
 namespace {
+
+// A plan that says float32 keeps it on kinds that have bfloat16.
+std::string in_float32(const std::string& model) {
+  const std::size_t colon = model.find(':');
+  if (!find_zoo_entry(model.substr(0, colon)) ||
+      model.find("type=") != std::string::npos)
+    return model;
+  return model + (colon == std::string::npos ? ":" : ",") + "type=float32";
+}
 
 Result<Profile> profile_for(const PlanInputs& inputs, const Plan& plan,
                             const Cluster& cluster) {
@@ -17,7 +28,10 @@ Result<Profile> profile_for(const PlanInputs& inputs, const Plan& plan,
   }
   if (!inputs.model.empty())
     return load_profile("", inputs.model, cluster, plan.minibatch);
-  auto profile = load_profile("", plan.model, cluster, plan.minibatch);
+  const std::string model = plan.number_type == "float32" && !plan.model.empty()
+                                ? in_float32(plan.model)
+                                : plan.model;
+  auto profile = load_profile("", model, cluster, plan.minibatch);
   if (profile) return profile;
   return bad_configuration(
       "the costs of the plan's model \"" + plan.model +
@@ -39,6 +53,11 @@ Error not_ours(Error error, const std::string& text, const std::string& file) {
 
 }  // namespace
 
+Error in_file(const std::string& file, Error error) {
+  error.where = file + (error.where.empty() ? "" : ": " + error.where);
+  return error;
+}
+
 Result<LoweredPlan> load_lowered(const std::string& plan_file,
                                  const PlanInputs& inputs) {
   PIPEWRIGHT_TRY(const std::string text, read_file(plan_file));
@@ -47,10 +66,14 @@ Result<LoweredPlan> load_lowered(const std::string& plan_file,
   Plan plan = std::move(*parsed);
   PIPEWRIGHT_TRY(Cluster cluster, load_cluster(inputs.cluster));
   PIPEWRIGHT_TRY(Profile profile, profile_for(inputs, plan, cluster));
-  PIPEWRIGHT_TRY(Program program, lower(plan, profile));
-  PIPEWRIGHT_TRY(ProgramFacts facts, validate(program));
+  Result<Program> program = lower(plan, profile);
+  if (!program) return in_file(plan_file, program.error());
+  Result<ProgramFacts> facts = validate(*program);
+  if (!facts) return in_file(plan_file, facts.error());
+  if (auto memory = device_memory(*program, cluster); !memory)
+    return in_file(plan_file, memory.error());
   return LoweredPlan{std::move(plan), std::move(cluster), std::move(profile),
-                     std::move(program), std::move(facts)};
+                     *std::move(program), *std::move(facts)};
 }
 
 }  // namespace pipewright::cli

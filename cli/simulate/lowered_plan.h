@@ -27,7 +27,11 @@ struct LoweredPlan {
   ProgramFacts facts;
 };
 
+// Every worker's device is in the cluster. Errors name the file.
 Result<LoweredPlan> load_lowered(const std::string& plan_file,
                                  const PlanInputs& inputs);
+
+// The error with the file that it is about before where it is in there.
+Error in_file(const std::string& file, Error error);
 
 }  // namespace pipewright::cli

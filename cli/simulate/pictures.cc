@@ -33,13 +33,16 @@ void add_picture_options(CLI::App& command, Pictures& pictures) {
 }
 
 Result<void> write_pictures(const Pictures& pictures, const Program& program,
-                            const Timeline& timeline) {
+                            const Timeline& timeline,
+                            const std::string& title) {
   if (!pictures.trace.empty())
     if (auto written = write(pictures.trace, chrome_trace(program, timeline));
         !written)
       return written;
   if (pictures.svg.empty()) return {};
-  return write(pictures.svg, svg(program, timeline));
+  SvgOptions options;
+  options.title = title;
+  return write(pictures.svg, svg(program, timeline, options));
 }
 
 std::string drawn(const Timeline& timeline, const Output& output) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/simulate/lowered_plan.h"
@@ -33,7 +34,39 @@ struct Simulated {
   Program program;
   Timeline timeline;
   std::vector<StageDelay> staleness;
+  std::optional<Error> shortage;  // of memory
+  std::string title;              // of pictures
 };
+
+std::string title_of(const Plan& plan, const Timeline& timeline) {
+  return plan.model + ", " + plan.schedule_name + ", " +
+         std::to_string(plan.num_stages()) + " stages, " +
+         std::to_string(plan.num_microbatches()) + " microbatches of " +
+         std::to_string(plan.microbatch) + ": step " +
+         to_text(timeline.step_seconds) + ", bubble " +
+         percent(timeline.bubble);
+}
+
+// The worker that lacks the most memory.
+std::optional<Error> shortage_of(const Timeline& timeline,
+                                 const Cluster& cluster) {
+  std::optional<Error> error;
+  Bytes largest;
+  for (std::size_t w = 0; w < timeline.workers.size(); ++w) {
+    const WorkerSummary& worker = timeline.workers[w];
+    const DeviceKind& kind = cluster.kind_of(worker.device);
+    const Bytes missing = worker.peak.total() - kind.memory;
+    if (missing <= largest) continue;
+    largest = missing;
+    error = bad_configuration(
+        "worker " + std::to_string(w) + " needs " +
+            to_text(worker.peak.total()) + ", but " + kind.name + " has " +
+            to_text(kind.memory),
+        "the times hold for devices with enough memory; pipewright plan finds "
+        "a plan that fits");
+  }
+  return error;
+}
 
 // The timeline has one span per action.
 Result<void> check_length(const Program& program, int minibatches) {
@@ -66,8 +99,12 @@ Result<Simulated> simulate_plan(const SimulationOptions& options) {
   SimulateOptions simulation;
   simulation.minibatches = options.minibatches;
   Timeline timeline = simulate(lowered.program, costs, simulation);
+  std::string title = title_of(lowered.plan, timeline);
+  std::optional<Error> shortage = shortage_of(timeline, lowered.cluster);
+  if (shortage) shortage = in_file(options.plan, *std::move(shortage));
   return Simulated{std::move(lowered.program), std::move(timeline),
-                   std::move(lowered.facts.staleness)};
+                   std::move(lowered.facts.staleness), std::move(shortage),
+                   std::move(title)};
 }
 
 Json staleness_json(const std::vector<StageDelay>& stages) {
@@ -88,6 +125,7 @@ void print_simulated(const SimulationOptions& options, const Simulated& done) {
     Json json = to_json(timeline);
     json.set("bound_by", bound);
     json.set("staleness", staleness_json(done.staleness));
+    json.set("fits", !done.shortage.has_value());
     std::cout << json.to_text();
     return;
   }
@@ -103,10 +141,11 @@ void print_simulated(const SimulationOptions& options, const Simulated& done) {
 void run_simulation(const SimulationOptions& options, Exit& exit) {
   const auto done = simulate_plan(options);
   if (!done) return report(done.error(), exit);
-  const auto written =
-      write_pictures(options.pictures, done->program, done->timeline);
+  const auto written = write_pictures(options.pictures, done->program,
+                                      done->timeline, done->title);
   if (!written) return report(written.error(), exit);
   print_simulated(options, *done);
+  if (done->shortage) report(*done->shortage, exit);
 }
 
 }  // namespace

@@ -18,9 +18,9 @@ Result<std::string> proof(const std::string& file, const PlanInputs& inputs) {
   PIPEWRIGHT_TRY(const LoweredPlan lowered, load_lowered(file, inputs));
   PIPEWRIGHT_TRY(const std::vector<Bytes> limits,
                  device_memory(lowered.program, lowered.cluster));
-  PIPEWRIGHT_TRY(const std::string memory,
-                 memory_proof(lowered.program, limits));
-  return "; runs on " + lowered.cluster.name() + ": " + memory;
+  const auto memory = memory_proof(lowered.program, limits);
+  if (!memory) return in_file(file, memory.error());
+  return "; runs on " + lowered.cluster.name() + ": " + *memory;
 }
 
 Result<std::string> read_any(const std::string& file,
@@ -30,11 +30,8 @@ Result<std::string> read_any(const std::string& file,
   PIPEWRIGHT_TRY(std::string what, reader->read(text, file));
   if (inputs.cluster.empty() || reader->name != "plan") return what;
   const Result<std::string> proved = proof(file, inputs);
-  if (proved) return what + *proved;
-  Error error = proved.error();
-  if (!error.where.starts_with(file))
-    error.where = file + (error.where.empty() ? "" : ": " + error.where);
-  return error;
+  if (!proved) return proved.error();
+  return what + *proved;
 }
 
 Json verdict_json(const Error& error) {

@@ -69,9 +69,27 @@ std::string nearest_name(std::string_view name,
   return best;
 }
 
+namespace {
+
+// Quoted, for a name that is the beginning of several.
+std::vector<std::string> longer_names(std::string_view name,
+                                      std::span<const std::string> candidates) {
+  constexpr std::size_t kMaxNames = 4;
+  std::vector<std::string> names;
+  for (const std::string& candidate : candidates)
+    if (name.size() > 1 && lower_case(candidate).starts_with(lower_case(name)))
+      names.push_back("\"" + candidate + "\"");
+  if (names.size() > kMaxNames) names.clear();
+  return names;
+}
+
+}  // namespace
+
 std::string suggestion(std::string_view name,
                        std::span<const std::string> candidates,
                        std::string_view more) {
+  if (const auto longer = longer_names(name, candidates); !longer.empty())
+    return "did you mean " + join(longer, " or ") + "?";
   std::string near = nearest_name(name, candidates);
   if (!near.empty()) return "did you mean \"" + near + "\"?";
   if (candidates.empty()) return {};

@@ -16,8 +16,8 @@ namespace pipewright {
 // The candidate with the smallest edit distance, or "" if none is close.
 std::string nearest_name(std::string_view name,
                          std::span<const std::string> candidates);
-// "did you mean NAME?" or, if none is close, "known: a, b, c; MORE"; "" without
-// candidates.
+// "did you mean NAME?", or "did you mean A or B?" where both start with the
+// name, or "known: a, b, c; MORE" if none is close; "" without candidates.
 std::string suggestion(std::string_view name,
                        std::span<const std::string> candidates,
                        std::string_view more = {});

@@ -14,8 +14,8 @@ namespace pipewright {
 namespace {
 
 constexpr const char* kExamples =
-    "for example 4xV100@1GB/s, 2x8xV100@nvlink/10GbE or "
-    "2xVCU118+2xVCU129@10GB/s";
+    "for example 4xV100@1GB/s, 2x8xV100@nvlink/10GbE, "
+    "1x8xV100+1x4xT4/25GbE (two hosts) or a cluster file";
 
 struct Term {  // COUNTxKIND, with HOSTS where the term has them
   std::optional<int> hosts;
@@ -120,6 +120,32 @@ Result<std::vector<HostGroup>> parse_groups(std::string_view text) {
     return bad_configuration("\"" + std::string(text) + "\" has more than " +
                              with_thousands(kMaxDevices) + " devices");
   return groups;
+}
+
+// The same devices with a host for each term: "1x4xV100+1x4xT4".
+std::string one_host_per_term(const std::vector<HostGroup>& groups) {
+  std::vector<std::string> terms;
+  for (const Term& term : groups.front().terms)
+    terms.push_back("1x" + std::to_string(term.count) + "x" + term.kind);
+  return join(terms, "+");
+}
+
+// A link between hosts needs two of them.
+Result<void> check_between(std::string_view text, const Parts& parts,
+                           const std::vector<HostGroup>& groups) {
+  const bool one_host = groups.size() == 1 && groups.front().hosts == 1;
+  if (parts.between.empty() || !one_host) return {};
+  const std::vector<Term>& terms = groups.front().terms;
+  const std::string devices = terms.size() > 1
+                                  ? one_host_per_term(groups)
+                                  : "2x" + std::to_string(terms.front().count) +
+                                        "x" + terms.front().kind;
+  return bad_configuration(
+      "\"" + std::string(text) + "\" is one host, and /" +
+          std::string(parts.between) + " connects hosts",
+      "leave it out, or write " + devices +
+          std::string(text.substr(parts.devices.size())) + " for " +
+          std::to_string(std::max<std::size_t>(2, terms.size())) + " hosts");
 }
 
 // The kinds in the text, each once, in order.
@@ -248,6 +274,8 @@ Result<Cluster> parse_cluster_text(std::string_view text) {
   const std::string_view between_text =
       parts.between.empty() ? "10GbE" : parts.between;
   PIPEWRIGHT_TRY(Link between, parse_link(between_text));
+  if (auto fine = check_between(text, parts, groups); !fine)
+    return fine.error();
   if (!parts.within.empty())  // check it even if no host has two devices
     for (const KindPreset& kind : kinds) {
       auto within = link_on_host(kind, kind, parts.within);
@@ -265,7 +293,7 @@ Result<Cluster> parse_cluster_text(std::string_view text) {
 Result<Cluster> load_cluster(const std::string& text_or_file) {
   std::error_code ignored;  // text that cannot be a path is not a file
   const bool is_file = text_or_file.ends_with(".json") ||
-                       std::filesystem::is_regular_file(text_or_file, ignored);
+                       std::filesystem::exists(text_or_file, ignored);
   if (!is_file) return parse_cluster_text(text_or_file);
   PIPEWRIGHT_TRY(std::string text, read_file(text_or_file));
   return parse_cluster(text, text_or_file);

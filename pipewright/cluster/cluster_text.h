@@ -1,6 +1,6 @@
 // A cluster as text, as on the command line:
 //
-//   [HOSTSx]COUNTxKIND[+COUNTxKIND...][@LINK][/LINK]
+//   [HOSTSx]COUNTxKIND[+[HOSTSx]COUNTxKIND...][@LINK][/LINK]
 //
 //   4xcpu                     four cores of this machine
 //   4xV100@1GB/s              one host, every pair linked by 1 GB/s
@@ -11,7 +11,7 @@
 // The first LINK connects devices of one host; by default each pair has the
 // slower of its kinds' default links. The second LINK connects hosts (default:
 // 10GbE); each host has one network card of that bandwidth, shared by all its
-// devices. link_text.h says what a LINK may be.
+// devices; with one host it is an error. link_text.h says what a LINK may be.
 
 #pragma once
 

@@ -24,7 +24,7 @@ Result<Model> load_model(const std::string& name_or_file) {
   if (find_zoo_entry(name)) return zoo_model(name_or_file);
   std::error_code ignored;
   if (!looks_like_file(name_or_file) &&
-      !std::filesystem::is_regular_file(name_or_file, ignored))
+      !std::filesystem::exists(name_or_file, ignored))
     return zoo_model(name_or_file);
   PIPEWRIGHT_TRY(std::string text, read_file(name_or_file));
   return parse_model(text, name_or_file);

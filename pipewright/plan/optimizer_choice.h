@@ -39,4 +39,8 @@ struct OptimizerMemory {
 // without momentum.
 Result<OptimizerMemory> memory_of(const OptimizerChoice& choice);
 
+// Weights of two bytes (bfloat16, float16) have a float32 master and float32
+// state beside them: two words each.
+constexpr int words_with_masters(int words) { return 2 * (words + 1); }
+
 }  // namespace pipewright

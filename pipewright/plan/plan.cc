@@ -1,6 +1,7 @@
 #include "pipewright/plan/plan.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "pipewright/base/text.h"
@@ -87,6 +88,27 @@ Result<void> check_numbers(const Plan& plan) {
     return malformed(
         "an asynchronous schedule cannot carry the method \"sync\"", "plan",
         "choose another method, or a schedule that drains");
+  return {};
+}
+
+// Every layer up to the last one is in one stage. Which is the last, and the
+// names, only the model knows.
+Result<void> check_once(const Plan& plan, std::vector<LayerId> Stage::*layers,
+                        const std::string& direction) {
+  std::map<LayerId, std::size_t> stage_of;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s)
+    for (LayerId layer : plan.stages[s].*layers)
+      if (const auto [other, is_new] = stage_of.emplace(layer, s); !is_new)
+        return malformed("layer " + std::to_string(layer.value) + " has its " +
+                             direction + " in " + stage_name(other->second) +
+                             " too",
+                         stage_name(s));
+  int next = 0;
+  for (const auto& [layer, stage] : stage_of)
+    if (layer.value != next++)
+      return malformed("layer " + std::to_string(next - 1) + " has its " +
+                           direction + " in no stage",
+                       "plan");
   return {};
 }
 
@@ -205,6 +227,15 @@ Result<void> check_segments(const Plan& plan) {
   return {};
 }
 
+// Everything but the layers.
+Result<void> check_stages(const Plan& plan) {
+  if (plan.stages.empty()) return malformed("it has no stages", "plan");
+  if (Result<void> numbers = check_numbers(plan); !numbers) return numbers;
+  if (Result<void> workers = check_workers(plan); !workers) return workers;
+  if (Result<void> slices = check_slices(plan); !slices) return slices;
+  return check_segments(plan);
+}
+
 }  // namespace
 
 void name_device_kinds(Plan& plan, const Cluster& cluster) {
@@ -230,11 +261,17 @@ std::vector<Stage> stages_of_cuts(const std::vector<int>& cuts,
   return stages;
 }
 
+Result<void> check_plan(const Plan& plan) {
+  if (Result<void> stages = check_stages(plan); !stages) return stages;
+  for (auto [layers, direction] : {std::pair{&Stage::forward, "forward"},
+                                   std::pair{&Stage::backward, "backward"}})
+    if (Result<void> once = check_once(plan, layers, direction); !once)
+      return once;
+  return {};
+}
+
 Result<void> check_plan(const Plan& plan, const Profile& profile) {
-  if (Result<void> numbers = check_numbers(plan); !numbers) return numbers;
-  if (Result<void> workers = check_workers(plan); !workers) return workers;
-  if (Result<void> slices = check_slices(plan); !slices) return slices;
-  if (Result<void> segments = check_segments(plan); !segments) return segments;
+  if (Result<void> stages = check_stages(plan); !stages) return stages;
   auto forward = stage_of_layers(plan, profile, &Stage::forward, "forward");
   if (!forward) return forward.error();
   auto backward = stage_of_layers(plan, profile, &Stage::backward, "backward");

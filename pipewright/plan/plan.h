@@ -46,7 +46,9 @@ struct Plan {
   std::vector<Stage> stages;  // in pipeline order
   std::string schedule_name;  // "1f1b"; "" when written by hand
   Schedule schedule;          // over the workers above
-  int optimizer_words = 1;    // state per weight: optimizer_choice.h
+  // State per weight, in words of the weights' size: optimizer_choice.h.
+  int optimizer_words = 1;
+  std::string number_type;  // of weights and activations; "": not known
 
   int num_microbatches() const { return minibatch / microbatch; }
   int num_stages() const { return static_cast<int>(stages.size()); }
@@ -65,6 +67,8 @@ void name_device_kinds(Plan& plan, const Cluster& cluster);
 // has one forward and one backward stage, layers feed only stages at or after
 // their own, workers exist and the schedule is for these stages and workers.
 Result<void> check_plan(const Plan& plan, const Profile& profile);
+// What of that needs no model.
+Result<void> check_plan(const Plan& plan);
 
 // File "pipewright/plan", version 1.
 Result<Plan> parse_plan(std::string_view text, const std::string& file);

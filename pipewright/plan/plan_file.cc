@@ -2,8 +2,8 @@
 //
 //   {"format": "pipewright/plan", "version": 1, "model": "mlp",
 //    "planner": "uniform", "method": "sync", "minibatch": 64, "microbatch": 8,
-//    "replication": "split", "optimizer_words": 1, "devices": [0, 1],
-//    "device_kinds": ["cpu", "cpu"],
+//    "replication": "split", "optimizer_words": 1, "number_type": "float32",
+//    "devices": [0, 1], "device_kinds": ["cpu", "cpu"],
 //    "stages": [{"layers": "0-3", "workers": [0]},
 //               {"layers": "4-7", "backward_layers": "3-7", "workers": [1]}],
 //    "schedule_name": "1f1b", "schedule": ["schedule v1 stages=2 ...", ...]}
@@ -129,6 +129,8 @@ void read_settings(JsonCursor& root, Plan& plan) {
   JsonCursor words = root.find("optimizer_words");
   if (words.exists())
     plan.optimizer_words = static_cast<int>(words.integer(0, 16));
+  JsonCursor type = root.find("number_type");
+  if (type.exists()) plan.number_type = type.text();
   JsonCursor name = root.find("schedule_name");
   if (name.exists()) plan.schedule_name = name.text();
 }
@@ -152,7 +154,11 @@ Result<Plan> parse_plan(std::string_view text, const std::string& file) {
   read_schedule(root.at("schedule"), plan, file);
   root.refuse_other_keys();
   if (!errors.empty()) return errors.error();
-  return plan;
+  auto fine = check_plan(plan);
+  if (fine) return plan;
+  Error error = fine.error();
+  error.where = file + ": " + error.where;
+  return error;
 }
 
 Json to_json(const Plan& plan) {
@@ -164,6 +170,7 @@ Json to_json(const Plan& plan) {
   json.set("replication",
            plan.replication == Replication::Split ? "split" : "rotate");
   json.set("optimizer_words", plan.optimizer_words);
+  if (!plan.number_type.empty()) json.set("number_type", plan.number_type);
   Json devices = Json::array();
   for (DeviceId device : plan.devices) devices.push(device.value);
   json.set("devices", std::move(devices));

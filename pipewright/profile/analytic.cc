@@ -9,7 +9,9 @@
 namespace pipewright {
 namespace {
 
-constexpr double kUpdatePasses = 5;  // over the parameter bytes
+// Over the parameter bytes. Weights of two bytes have masters: gradient and
+// weight move two bytes each, master and momentum eight each.
+constexpr int kUpdatePasses = 5, kMasterPasses = 10;
 
 // The overhead of one layer: none in a streaming design; about 2 us for a
 // function call of LibTorch on a CPU core; a kernel launch on a GPU.
@@ -56,15 +58,20 @@ bool any_input_needs_gradient(const Model& model, const Layer& layer) {
       [&](const Source& source) { return model.needs_gradient(source); });
 }
 
-// Per layer, the bytes it updates: every parameter at its first user.
-std::vector<Bytes> updated_bytes(const Profile& graph) {
+std::int64_t update_passes(const Parameter& parameter) {
+  return size_of(parameter.type) == Bytes(2) ? kMasterPasses : kUpdatePasses;
+}
+
+// Per layer, the bytes that an update moves: every parameter at its first user.
+std::vector<Bytes> updated_bytes(const Model& model, const Profile& graph) {
   std::vector<Bytes> bytes(graph.layers.size());
   std::vector<bool> seen(graph.parameters.size(), false);
   for (std::size_t i = 0; i < graph.layers.size(); ++i)
     for (ParameterId parameter : graph.layers[i].parameters) {
       if (seen[parameter.index()]) continue;
       seen[parameter.index()] = true;
-      bytes[i] += graph.parameters[parameter.index()].bytes;
+      bytes[i] += graph.parameters[parameter.index()].bytes *
+                  update_passes(model.parameter(parameter));
     }
   return bytes;
 }
@@ -83,10 +90,7 @@ LayerTimes layer_times(const Model& model, LayerId id, int microbatch,
     times.backward_input = roof.time(cost.backward_input * samples, moved);
   if (!layer.parameters.empty())
     times.backward_weight = roof.time(cost.backward_weight * samples, moved);
-  if (updated > Bytes(0))
-    times.update = roof.time(
-        Flops(0), Bytes(static_cast<std::int64_t>(
-                      kUpdatePasses * static_cast<double>(updated.value()))));
+  if (updated > Bytes(0)) times.update = roof.time(Flops(0), updated);
   return times;
 }
 
@@ -128,8 +132,10 @@ std::string describe(std::span<const DeviceKind> kinds,
       "memory traffic at " +
       to_text(options.bandwidth_share) +
       " of the memory bandwidth, plus a fixed overhead; update moves " +
-      to_text(kUpdatePasses) +
-      " times the parameter bytes; views are free; no workspace; numbers in " +
+      std::to_string(kUpdatePasses) + " times the parameter bytes, " +
+      std::to_string(kMasterPasses) +
+      " times with float32 masters of numbers of two bytes; views are free; no "
+      "workspace; numbers in " +
       (options.number_type.empty() ? "the model's type" : options.number_type);
   for (const DeviceKind& kind : kinds) text += "; " + describe(kind);
   return text;
@@ -216,7 +222,7 @@ Result<Profile> analytic_profile(const Model& model,
   Profile profile = profile_graph(model);
   profile.origin.source = "analytic";
   profile.origin.description = describe(kinds, options);
-  const std::vector<Bytes> updated = updated_bytes(profile);
+  const std::vector<Bytes> updated = updated_bytes(model, profile);
   for (int microbatch : microbatches) {
     if (microbatch < 1 || microbatch > kMaxMicrobatch)
       return bad_configuration(

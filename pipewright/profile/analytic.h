@@ -6,7 +6,9 @@
 //   weight gradient = the same with its own FLOPs; 0 without parameters
 //   update          = overhead + 5 x parameter bytes / bandwidth (momentum SGD
 //                     reads weight, gradient and momentum and writes two of
-//                     them); a tied parameter counts at its first user only
+//                     them); 10 x for weights of two bytes, which have float32
+//                     masters and momentum; a tied parameter counts at its
+//                     first user only
 //
 // Either gradient moves as many bytes as forward. Bandwidth is a share of the
 // nominal one. The assumptions are written into the profile's origin.

@@ -10,6 +10,8 @@ namespace pipewright {
 namespace {
 
 constexpr double kLeft = 78, kTop = 14, kRow = 30, kBox = 24, kRight = 56;
+constexpr double kTitle = 18, kActionWidth = 20;
+constexpr double kMinBetweenLines = 5;  // pixels, on average
 
 struct Look {
   ActionKind kind;
@@ -48,22 +50,47 @@ std::string number(double x) {
   return text;
 }
 
+// So that a microbatch's number has room in the row with the most actions.
+double width_of(const Timeline& timeline) {
+  std::size_t most = 0;
+  for (std::size_t w = 0; w < timeline.workers.size(); ++w)
+    most = std::max(most, own_spans(timeline, w).size());
+  return std::clamp(kLeft + kRight + kActionWidth * static_cast<double>(most),
+                    1000.0, 4000.0);
+}
+
+std::string xml_text(const std::string& text) {
+  std::string safe;
+  for (char c : text)
+    safe += c == '&'   ? "&amp;"
+            : c == '<' ? "&lt;"
+            : c == '>' ? "&gt;"
+                       : std::string(1, c);
+  return safe;
+}
+
 class Picture {
  public:
   Picture(const Program& program, const Timeline& timeline,
           const SvgOptions& options)
-      : program_(program), timeline_(timeline), options_(options) {}
+      : program_(program),
+        timeline_(timeline),
+        options_(options),
+        width_(options.width > 0 ? options.width : width_of(timeline)),
+        top_(options.title.empty() ? kTop : kTop + kTitle) {}
 
   std::string text() {
     const auto rows = static_cast<double>(timeline_.workers.size());
-    const double bottom = kTop + rows * kRow;
+    const double bottom = top_ + rows * kRow;
+    if (!options_.title.empty())
+      words(kLeft, kTop + 4, "start", xml_text(options_.title));
     add_grid(bottom);
     for (std::size_t w = 0; w < timeline_.workers.size(); ++w) add_row(w);
-    if (options_.transfers) add_transfers();
+    if (options_.transfers && !are_transfers_dense()) add_transfers();
     add_axis(bottom);
     add_legend(bottom + 40);
     return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" +
-           number(options_.width) + "\" height=\"" + number(bottom + 54) +
+           number(width_) + "\" height=\"" + number(bottom + 54) +
            "\" font-family=\"Helvetica, Arial, sans-serif\" "
            "font-size=\"11\">\n"
            "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n" +
@@ -73,10 +100,10 @@ class Picture {
  private:
   double x(Seconds time) const {
     const double run = std::max(timeline_.duration.value(), 1e-300);
-    return kLeft + time.value() / run * (options_.width - kLeft - kRight);
+    return kLeft + time.value() / run * (width_ - kLeft - kRight);
   }
   double y(std::size_t worker) const {
-    return kTop + static_cast<double>(worker) * kRow;
+    return top_ + static_cast<double>(worker) * kRow;
   }
 
   void box(double left, double top, double width, double height,
@@ -100,7 +127,7 @@ class Picture {
   void add_grid(double bottom) {
     for (std::size_t w = 0; w < timeline_.workers.size(); ++w)
       box(kLeft, y(w), x(timeline_.duration) - kLeft, kBox, "#f1f1f1");
-    line(kLeft, kTop - 4, kLeft, bottom, "stroke=\"#bbbbbb\"");
+    line(kLeft, top_ - 4, kLeft, bottom, "stroke=\"#bbbbbb\"");
   }
 
   void add_row(std::size_t w) {
@@ -129,6 +156,21 @@ class Picture {
             : 0;
     words(x(timeline_.duration) + 6, y(w) + 16, "start",
           std::to_string(std::lround(share)) + " %");
+  }
+
+  // Whether some row has more lines to or from it than can be told apart.
+  bool are_transfers_dense() const {
+    std::vector<double> lines(timeline_.workers.size(), 0);
+    for (const auto& spans : timeline_.spans)
+      for (const Span& span : spans) {
+        if (span.kind != ActionKind::Send || span.transfer.is_none()) continue;
+        const Transfer& what = program_.transfers[span.transfer.index()];
+        const auto [first, last] = std::minmax(what.from, what.to);
+        for (std::size_t w = first.index(); w < last.index(); ++w) ++lines[w];
+      }
+    const double most =
+        lines.empty() ? 0 : *std::max_element(lines.begin(), lines.end());
+    return most * kMinBetweenLines > width_ - kLeft - kRight;
   }
 
   void add_transfers() {
@@ -176,6 +218,7 @@ class Picture {
   const Program& program_;
   const Timeline& timeline_;
   const SvgOptions& options_;
+  const double width_, top_;
   std::string body_;
   bool has_later_stages_ = false;
 };

@@ -11,8 +11,12 @@
 namespace pipewright {
 
 struct SvgOptions {
-  int width = 1000;       // pixels
-  bool transfers = true;  // lines between rows
+  // Pixels; 0: as many as the actions need to be told apart, 1000 to 4000.
+  int width = 0;
+  // Lines between rows. They are left out where they would be so close that
+  // they cover the rows.
+  bool transfers = true;
+  std::string title;  // above the picture; "": none
 };
 
 // An SVG document; needs spans. The program says where transfers go.

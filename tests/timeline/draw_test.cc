@@ -110,6 +110,20 @@ TEST_CASE("the picture has a box per action and a line per transfer") {
   CHECK(text.ends_with("</svg>\n"));
 }
 
+TEST_CASE(
+    "a large picture is wide, and lines that would cover it are left out") {
+  const Run large = run(one_f_one_b(16, 32), 1, 2, 0.5);
+  SvgOptions options;
+  options.title = "1f1b: 16 < 32 & more";
+  const std::string wide = svg(large.program, large.timeline, options);
+  CHECK(wide.find("1f1b: 16 &lt; 32 &amp; more</text>") != std::string::npos);
+  CHECK(wide.find("width=\"1000\"") == std::string::npos);
+  CHECK(wide.find("stroke-opacity") != std::string::npos);
+  options.width = 300;
+  const std::string narrow = svg(large.program, large.timeline, options);
+  CHECK(narrow.find("stroke-opacity") == std::string::npos);
+}
+
 TEST_CASE("the critical path covers the run and names the slowest") {
   for (double latency : {0.0, 0.3}) {
     Run four = run(one_f_one_b(4, 20), 1, 2, latency);

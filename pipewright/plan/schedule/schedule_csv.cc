@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 
 #include "pipewright/base/text.h"
@@ -170,11 +171,33 @@ Result<Schedule> schedule_of(const CsvGrid& grid, const std::string& file) {
   return error;
 }
 
+namespace {
+
+// In torch a stage has one rank: its runtime refuses a CSV with two.
+Result<void> check_one_worker_per_stage(const Schedule& schedule) {
+  std::map<StageId, std::size_t> worker_of;
+  const Orders& body = schedule.sections().body;
+  for (std::size_t w = 0; w < body.size(); ++w)
+    for (const ComputeAction& action : body[w])
+      if (const auto [first, is_new] = worker_of.emplace(action.stage, w);
+          first->second != w)
+        return bad_configuration(
+            "stage " + std::to_string(action.stage.value) + " is on workers " +
+                std::to_string(first->second) + " and " + std::to_string(w) +
+                "; torch.distributed.pipelining runs a stage on one rank",
+            "the text form has no such limit (--text)");
+  return {};
+}
+
+}  // namespace
+
 Result<CsvGrid> grid_of(const Schedule& schedule) {
   if (schedule.sections().minibatches_outside > 0)
     return bad_configuration(
         "the CSV has no form for a schedule that does not drain",
         "the text form has (--text)");
+  if (auto alone = check_one_worker_per_stage(schedule); !alone)
+    return alone.error();
   CsvGrid grid;
   for (const auto& order : schedule.sections().body) {
     grid.emplace_back();

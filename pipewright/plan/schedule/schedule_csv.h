@@ -60,7 +60,7 @@ Result<Schedule> schedule_of(const CsvGrid& grid, const std::string& file);
 
 // Without idle cells. Fails with BadConfiguration for what the CSV cannot say:
 // a schedule that does not drain, recomputation, other pairs than a forward
-// with a backward.
+// with a backward, a stage on several workers.
 Result<CsvGrid> grid_of(const Schedule& schedule);
 
 // A compute-only grid with its transfers, as that library runs it: idle cells

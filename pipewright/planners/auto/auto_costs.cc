@@ -3,35 +3,13 @@
 #include <algorithm>
 
 #include "pipewright/planners/best_cuts.h"
+#include "pipewright/planners/cut_positions.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
 namespace {
 
 constexpr int kMaxPositions = 200;
-
-// Where to cut. Of more than kMaxPositions layers, the chain is divided into as
-// many intervals of equal time, and of each the position with the fewest bytes
-// crossing is used.
-std::vector<int> light_positions(const CostTable& costs, int kind) {
-  const int layers = costs.num_layers();
-  const double total = costs.compute(kind, 0, layers).value();
-  std::vector<int> positions = {0};
-  int interval = -1;
-  for (int l = 1; l < layers; ++l) {
-    const double share =
-        total > 0 ? costs.compute(kind, 0, l).value() / total : 0;
-    const int current =
-        layers <= kMaxPositions ? l : static_cast<int>(share * kMaxPositions);
-    if (current != interval)
-      positions.push_back(l);
-    else if (costs.crossing(l) < costs.crossing(positions.back()))
-      positions.back() = l;
-    interval = current;
-  }
-  positions.push_back(layers);
-  return positions;
-}
 
 // One replica's share of a stage's time.
 double share(double seconds, const PipelineStage& stage) {
@@ -54,7 +32,7 @@ Result<AutoCosts> AutoCosts::create(const Problem& problem) {
     PIPEWRIGHT_TRY(
         CostTable table,
         CostTable::create(*problem.profile, *problem.cluster, microbatch));
-    costs.positions_[microbatch] = light_positions(table, kind);
+    costs.positions_[microbatch] = cut_positions(table, kind, kMaxPositions);
     costs.tables_.emplace(microbatch, std::move(table));
     if (auto added = costs.add_slices(microbatch); !added) return added.error();
   }

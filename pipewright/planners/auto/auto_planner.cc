@@ -8,8 +8,10 @@
 //   3. The best of those are improved by single changes (auto_moves.h), each
 //      scored by the simulator.
 //
-// The result is never worse than that of a single planner that answered in
-// time, because a start that cannot be improved is kept.
+// The result is never worse than that of a planner that finished, because a
+// start that cannot be improved is kept. Planners and search are limited by
+// work (auto_starts.h), so that the plan depends neither on the machine nor on
+// the number of threads unless the budget runs out.
 //
 // Where hosts are equal, a plan for one group of hosts is copied to the others
 // (copies.h). Beyond 64 devices nothing else is tried, so that a thousand
@@ -19,17 +21,16 @@
 #include "pipewright/planners/auto/auto_planner.h"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 
 #include "pipewright/base/index.h"
 #include "pipewright/base/text.h"
 #include "pipewright/planners/auto/auto_search.h"
 #include "pipewright/planners/auto/auto_shapes.h"
+#include "pipewright/planners/auto/auto_starts.h"
 #include "pipewright/planners/bounds/bounds.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/copies.h"
-#include "pipewright/planners/parallel.h"
 #include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/refusal.h"
 
@@ -39,8 +40,6 @@ namespace {
 // Clusters of more devices are planned by copying a plan for a group.
 constexpr int kMaxWholeDevices = 64;
 constexpr int kMaxGroupDevices = 16;
-// Models of more layers are too large for tables over pairs of layers.
-constexpr int kMaxQuadraticLayers = 100;
 
 // How much is searched.
 struct SearchLimits {
@@ -54,86 +53,22 @@ constexpr SearchLimits kGroup{5e4, 1, 2};
 
 // If there are at most this many pipelines, all of them are tried.
 constexpr std::size_t kMaxPipelines = 3000;
-constexpr double kPlannersShare = 0.6;  // of the budget
+// Of the budget, on one core.
+constexpr double kSearchedShare = 0.3;
+constexpr double kActionsPerSecond = 1.3e6;
 
-using PlannerList = std::vector<const Planner*>;
-
-PlannerList other_planners() {
-  PlannerList list;
-  for (const auto& planner : planners())
-    if (planner->effort() != PlanningEffort::AllPlanners)
-      list.push_back(planner.get());
-  return list;
+// The limits of a search that has one of `turns` equal shares of the budget. By
+// work, so that the plan does not depend on the machine.
+SearchLimits within_budget(SearchLimits limits, const Problem& problem,
+                           int turns) {
+  if (problem.budget > Seconds(0))
+    limits.actions =
+        std::min(limits.actions, kSearchedShare * problem.budget.value() /
+                                     turns * kActionsPerSecond);
+  return limits;
 }
 
-// The planners that are worth their time for one group of a large cluster.
-PlannerList quick_planners(const Problem& problem) {
-  const int layers = problem.profile->num_layers();
-  PlannerList list = other_planners();
-  std::erase_if(list, [&](const Planner* planner) {
-    switch (planner->effort()) {
-      case PlanningEffort::Linear:
-        return false;
-      case PlanningEffort::Quadratic:
-        return layers > kMaxQuadraticLayers;
-      case PlanningEffort::FixedShape:
-      case PlanningEffort::Search:
-      case PlanningEffort::AllPlanners:
-        break;
-    }
-    return true;
-  });
-  return list;
-}
-
-std::function<bool()> time_limit(const Problem& problem, double share) {
-  if (problem.budget <= Seconds(0)) return problem.is_over_;
-  const auto end =
-      std::chrono::steady_clock::now() +
-      std::chrono::duration<double>(problem.budget.value() * share);
-  return [outer = problem.is_over_, end] {
-    return std::chrono::steady_clock::now() > end || (outer && outer());
-  };
-}
-
-// One balanced stage per device usually needs the least memory per device, so
-// this planner's error says best how much is missing.
-constexpr const char* kLeastMemoryPlanner = "balanced";
-
-struct Refusal {
-  std::string planner;
-  Error error;
-};
-
-// The results of several planners.
-struct Answers {
-  std::vector<Planned> plans;  // those that fit, in the order of planners()
-  std::optional<Refusal> refusal;
-};
-
-Answers ask(const PlannerList& list, const Problem& problem) {
-  Problem asked = problem;
-  asked.is_over_ = time_limit(problem, kPlannersShare);
-  asked.estimator_for = nullptr;  // the hint is computed once, by auto
-  asked.any_planner = true;
-  std::vector<std::optional<Result<Planned>>> results(list.size());
-  in_parallel(list.size(), problem.threads,
-              [&](std::size_t i) { results[i] = list[i]->plan(asked); });
-  Answers answers;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const Result<Planned>& result = *results[i];
-    const std::string name = list[i]->name();
-    if (result && result->estimate.fits) {
-      if (problem.has_required_stages(result->plan))
-        answers.plans.push_back(*result);
-    } else if (!result && (!answers.refusal || name == kLeastMemoryPlanner)) {
-      answers.refusal = {name, result.error()};
-    }
-  }
-  return answers;
-}
-
-Error error_of(Refusal refusal, const Problem& problem) {
+Error error_of(AutoRefusal refusal, const Problem& problem) {
   if (refusal.planner == kLeastMemoryPlanner)
     refusal.error.hint = more_devices_hint(problem, "auto");
   return refusal.error;
@@ -148,20 +83,64 @@ Error nothing_found(const Problem& problem) {
   return bad_configuration("no plan fits", more_devices_hint(problem, "auto"));
 }
 
+// "dapple and spp".
+std::string names_text(std::vector<std::string> names) {
+  if (names.size() < 2) return join(names, "");
+  const std::string last = names.back();
+  names.pop_back();
+  return join(names, ", ") + " and " + last;
+}
+
+// What the budget prevented.
+std::string budget_text(const Problem& problem,
+                        const std::vector<std::string>& stopped,
+                        bool was_cut_short) {
+  const std::string budget = to_text(problem.budget.value()) + " s";
+  if (was_cut_short && problem.is_over())
+    return problem.budget > Seconds(0)
+               ? " The budget of " + budget +
+                     " ran out; with more time or another number of threads "
+                     "the plan may differ."
+               : "";
+  if (stopped.empty()) return "";
+  return " In a budget of " + budget + ", " + names_text(stopped) +
+         " did not finish.";
+}
+
 std::string improvement_text(const AutoPlan& best, Seconds start) {
   const double gain = 1 - best.planned.estimate.step / start;
-  return gain > 0 ? "It started as a plan of " + best.origin +
-                        "; changes made it " + to_text(100 * gain) +
-                        " % faster than the best single planner's plan, as "
-                        "simulated."
-                  : "It is the plan of " + best.origin +
-                        "; no single change made it faster.";
+  const std::string origin = best.origin == "auto"
+                                 ? "It is auto's own"
+                                 : "It is a plan of " + best.origin;
+  if (start == Seconds::max())
+    return origin + "; no other planner found a plan that fits.";
+  return gain > 0 ? origin + ", improved: " + to_text(100 * gain) +
+                        " % faster than the best plan of the other planners, "
+                        "as simulated."
+                  : origin + "; no single change made it faster.";
+}
+
+const Planned& fastest_of(const std::vector<Planned>& plans) {
+  return *std::min_element(plans.begin(), plans.end(),
+                           [](const Planned& a, const Planned& b) {
+                             return a.estimate.step < b.estimate.step;
+                           });
+}
+
+// For when there is no time to search.
+Planned best_start(const Problem& problem, const std::vector<Planned>& starts) {
+  Planned best = fastest_of(starts);
+  best.why = "It is a plan of " + best.plan.planner + "." +
+             budget_text(problem, {}, true);
+  return best;
 }
 
 // The best of the starts, improved.
 Result<Planned> search_from(const Problem& problem,
                             const std::vector<Planned>& starts,
+                            const std::vector<std::string>& stopped,
                             const SearchLimits& limits) {
+  if (problem.is_over() && !starts.empty()) return best_start(problem, starts);
   PIPEWRIGHT_TRY(const AutoCosts costs, AutoCosts::create(problem));
   AutoSearch search(costs, limits.actions);
   std::vector<std::string> notes;
@@ -187,8 +166,8 @@ Result<Planned> search_from(const Problem& problem,
         "give more than --budget " + to_text(problem.budget.value()));
   if (search.is_empty()) return bad_configuration("found no plan");
   Planned best = search.best().planned;
-  if (fastest == Seconds::max()) fastest = best.estimate.step;
-  best.why = improvement_text(search.best(), fastest);
+  best.why = improvement_text(search.best(), fastest) +
+             budget_text(problem, stopped, search.was_cut_short());
   if (all)
     notes.push_back("at least as good as all " +
                     with_thousands(int(every.size())) +
@@ -236,11 +215,11 @@ std::optional<GroupProblem> group_problem(const Problem& whole, int size,
   return group;
 }
 
-Refusal refusal_of(Problem group, const Error& error) {
+AutoRefusal refusal_of(Problem group, const Error& error) {
   group.any_planner = true;
   const auto nearest = find_planner(kLeastMemoryPlanner).value()->plan(group);
-  return nearest ? Refusal{"auto", error}
-                 : Refusal{kLeastMemoryPlanner, nearest.error()};
+  return nearest ? AutoRefusal{"auto", error}
+                 : AutoRefusal{kLeastMemoryPlanner, nearest.error()};
 }
 
 // Memory per worker of all copies, from that of the plan that is copied.
@@ -256,18 +235,21 @@ std::vector<Bytes> copied_memory(const Planned& planned, std::size_t copies) {
 }
 
 std::optional<Planned> plan_in_copies(const Problem& whole, int size,
-                                      bool few_microbatches,
-                                      std::optional<Refusal>& refusal) {
+                                      bool few_microbatches, int turns,
+                                      std::optional<AutoRefusal>& refusal) {
   std::optional<GroupProblem> group =
       group_problem(whole, size, few_microbatches);
   if (!group) return {};
   group->problem.cluster = &group->cluster;
   const bool is_large = whole.cluster->num_devices() > kMaxWholeDevices;
-  const Answers answers =
-      ask(is_large ? quick_planners(whole) : other_planners(), group->problem);
-  Result<Planned> best = search_from(group->problem, answers.plans, kGroup);
+  const AutoStarts starts =
+      ask(is_large ? quick_planners(whole) : other_planners(), group->problem,
+          turns);
+  Result<Planned> best =
+      search_from(group->problem, starts.plans, starts.stopped,
+                  within_budget(kGroup, whole, turns));
   if (!best) {
-    refusal = whole.is_over() ? Refusal{"auto", best.error()}
+    refusal = whole.is_over() ? AutoRefusal{"auto", best.error()}
                               : refusal_of(group->problem, best.error());
     return {};
   }
@@ -281,43 +263,50 @@ std::optional<Planned> plan_in_copies(const Problem& whole, int size,
   return *std::move(best);
 }
 
-}  // namespace
+std::vector<int> group_sizes(const Problem& problem) {
+  if (!problem.estimate_copies ||
+      problem.cluster->num_devices() <= kMaxGroupDevices)
+    return {};
+  return equal_groups(*problem.cluster, kMaxGroupDevices);
+}
 
-Result<Planned> best_plan(const Problem& problem,
-                          const std::vector<Planned>& starts) {
+// How many searches share the budget: one per group size, and one of the whole
+// cluster.
+int num_turns(const Problem& problem) {
+  return static_cast<int>(group_sizes(problem).size()) + 1;
+}
+
+Result<Planned> best_of_starts(const Problem& problem,
+                               const AutoStarts& starts) {
   std::vector<Planned> all;
-  std::optional<Refusal> refusal;
+  std::optional<AutoRefusal> refusal;
   const int devices = problem.cluster->num_devices();
-  std::vector<int> sizes;
-  if (problem.estimate_copies && devices > kMaxGroupDevices)
-    sizes = equal_groups(*problem.cluster, kMaxGroupDevices);
+  const std::vector<int> sizes = group_sizes(problem);
+  const int turns = num_turns(problem);
   for (bool few_microbatches : {true, false})
     for (int size : sizes) {
       if (!few_microbatches && !all.empty()) break;
       if (refusal && problem.is_over()) break;
       if (auto copied =
-              plan_in_copies(problem, size, few_microbatches, refusal))
+              plan_in_copies(problem, size, few_microbatches, turns, refusal))
         all.push_back(*std::move(copied));
     }
   if (devices <= kMaxWholeDevices || (all.empty() && !refusal)) {
-    if (Result<Planned> found = search_from(problem, starts, kWhole))
+    if (Result<Planned> found =
+            search_from(problem, starts.plans, starts.stopped,
+                        within_budget(kWhole, problem, turns)))
       all.push_back(*std::move(found));
   }
-  all.insert(all.end(), starts.begin(), starts.end());
+  all.insert(all.end(), starts.plans.begin(), starts.plans.end());
   if (all.empty())
     return refusal ? error_of(*refusal, problem) : nothing_found(problem);
-  Planned best = *std::min_element(all.begin(), all.end(),
-                                   [](const Planned& a, const Planned& b) {
-                                     return a.estimate.step < b.estimate.step;
-                                   });
+  Planned best = fastest_of(all);
   best.plan.planner = "auto";
   best.lower_bound = lower_bound(problem);
   best.promised = best.estimate.step;
   best.bottleneck = best.promised / best.plan.num_microbatches();
   return best;
 }
-
-namespace {
 
 class AutoPlanner : public Planner {
  public:
@@ -333,17 +322,22 @@ class AutoPlanner : public Planner {
         problem.cluster->num_devices() > kMaxWholeDevices &&
         problem.estimate_copies &&
         !equal_groups(*problem.cluster, kMaxGroupDevices).empty();
-    Answers answers;
-    if (!in_copies) answers = ask(other_planners(), problem);
+    AutoStarts starts;
+    if (!in_copies) starts = ask(other_planners(), problem, num_turns(problem));
     Problem without_hint = problem;
     without_hint.estimator_for = nullptr;
-    Result<Planned> best = best_plan(without_hint, answers.plans);
-    if (best || !answers.refusal || problem.stages > 0) return best;
-    return error_of(*answers.refusal, problem);
+    Result<Planned> best = best_of_starts(without_hint, starts);
+    if (best || !starts.refusal || problem.stages > 0) return best;
+    return error_of(*starts.refusal, problem);
   }
 };
 
 }  // namespace
+
+Result<Planned> best_plan(const Problem& problem,
+                          const std::vector<Planned>& starts) {
+  return best_of_starts(problem, {starts, {}, {}});
+}
 
 std::unique_ptr<Planner> auto_planner() {
   return std::make_unique<AutoPlanner>();

@@ -2,30 +2,40 @@
 // using Pipeline Parallelism", NeurIPS 2019. The model is cut so that the
 // variance of the stages' estimated costs is smallest; all forwards, then all
 // backwards; activations are recomputed where they do not fit. Departures: the
-// cuts are exact (smallest sum of squares), and costs are times, not operation
-// counts.
+// cuts are exact (smallest sum of squares; of more than a thousand layers,
+// among a thousand positions), and costs are times, not operation counts.
 
 #include <algorithm>
 
 #include "pipewright/planners/best_cuts.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
+#include "pipewright/planners/cut_positions.h"
 #include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
 namespace {
 
+constexpr int kMaxPositions = 1000;
+
 // Ends of the stages with the smallest sum of squared times on one kind.
 std::vector<int> least_variance(const CostTable& costs, int kind, int stages) {
-  return best_cuts(
-             costs.num_layers(), stages,
-             [](int, int, double sum) { return sum; },
-             [&](int, int first, int end, double sum) {
-               const double time = costs.compute(kind, first, end).value();
-               return sum + time * time;
-             })
-      .ends;
+  const std::vector<int> positions =
+      cut_positions(costs, kind, std::max(stages, kMaxPositions));
+  std::vector<int> ends =
+      best_cuts(
+          static_cast<int>(positions.size()) - 1, stages,
+          [](int, int, double sum) { return sum; },
+          [&](int, int first, int end, double sum) {
+            const double time =
+                costs.compute(kind, positions[at(first)], positions[at(end)])
+                    .value();
+            return sum + time * time;
+          })
+          .ends;
+  for (int& end : ends) end = positions[at(end)];
+  return ends;
 }
 
 class GPipePlanner : public Planner {

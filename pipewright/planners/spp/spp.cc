@@ -337,7 +337,7 @@ class SppPlanner : public Planner {
     return "Efficient Pipeline Planning for Expedited Distributed DNN "
            "Training, INFOCOM 2022";
   }
-  PlanningEffort effort() const override { return PlanningEffort::Search; }
+  PlanningEffort effort() const override { return PlanningEffort::Linear; }
   Result<Planned> plan(const Problem& problem) const override {
     if (is_asynchronous(problem.method))
       return bad_configuration("spp plans synchronous training only",

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -129,6 +130,46 @@ TEST_CASE("each kind of wrong input has its exit code") {
   CHECK(run_pipewright("plan --memory much" + two).code == 2);
   CHECK(run_pipewright("compare --memory 1KB" + two).code == 78);
   CHECK(run_pipewright("plan -o /no/such/folder/p.json" + two).code == 73);
+}
+
+// 1 word of weights and 1 of gradients, and of optimizer state 1 in float32; in
+// bfloat16 words are half as large, and masters and momentum are float32.
+TEST_CASE("number types: named, bfloat16 where there are units, with masters") {
+  const std::string rest =
+      " --minibatch 8 --microbatch 8 --planner data-parallel ";
+  const Json half =
+      json_of("plan --model mlp:hidden=4096 --cluster 1xA100-40" + rest);
+  const Json whole = json_of(
+      "plan --model mlp:hidden=4096,type=float32 --cluster 1xA100-40" + rest);
+  const Json old =
+      json_of("plan --model mlp:hidden=4096 --cluster 1xV100" + rest);
+  CHECK(*half.find("number_type")->if_string() == "bfloat16");
+  CHECK(*whole.find("number_type")->if_string() == "float32");
+  CHECK(*old.find("number_type")->if_string() == "float32");
+  CHECK(number(half, "step_seconds") < number(whole, "step_seconds"));
+  // 12 bytes per weight in both, and activations of half the size in one.
+  CHECK(number(half, "memory_bytes") <= number(whole, "memory_bytes"));
+  CHECK(number(half, "memory_bytes") > 0.9 * number(whole, "memory_bytes"));
+  const Answer said =
+      run_pipewright("plan --model mlp --cluster 2xH100" + rest);
+  CHECK(contains(said.text, "samples, in bfloat16 with float32 masters\n"));
+}
+
+TEST_CASE("--minibatch auto: the smallest near the largest throughput") {
+  const Json plan = json_of(
+      "plan --model mlp --cluster 2xV100 --minibatch auto --planner balanced");
+  const auto& tried = *plan.find("minibatches")->if_array();
+  REQUIRE(tried.size() == 8);
+  double best = 0;
+  for (const Json& each : tried)
+    best = std::max(best, number(each, "throughput"));
+  const double chosen =
+      number(plan, "microbatch") * number(plan, "microbatches");
+  for (const Json& each : tried) {
+    const bool is_enough = number(each, "throughput") >= 0.98 * best;
+    CHECK((number(each, "minibatch") < chosen) <= !is_enough);
+    if (number(each, "minibatch") == chosen) CHECK(is_enough);
+  }
 }
 
 TEST_CASE("--stages is obeyed, or the plan is rejected") {

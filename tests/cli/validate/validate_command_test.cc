@@ -26,7 +26,7 @@ TEST_CASE("good files: one line each, exit code 0") {
                      kSampleFolder + "schedule/1f1b.txt");
   CHECK(answer.code == 0);
   CHECK(contains(answer.text,
-                 "plan/two_stages.json: ok, plan of mlp: 2 stages, "
+                 "plan/two_stages.json: ok, plan of mlp:layers=3: 2 stages, "
                  "2 workers, 3 microbatches\n"));
   CHECK(contains(answer.text, "1f1b.txt: ok, schedule: 2 stages"));
 }

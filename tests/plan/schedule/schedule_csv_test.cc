@@ -68,6 +68,10 @@ TEST_CASE("every schedule that drains reads back from its CSV") {
         CHECK(contains(grid.error().to_text(), "does not drain"));
         continue;
       }
+      if (generator.name == "chimera") {  // every stage is on two workers
+        CHECK(contains(grid.error().to_text(), "runs a stage on one rank"));
+        continue;
+      }
       REQUIRE_MESSAGE(grid.ok(), grid.error().to_text());
       const auto read = parse_csv(to_csv(*grid), "x.csv");
       const auto again = schedule_of(*read, "x.csv");

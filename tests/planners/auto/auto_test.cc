@@ -7,6 +7,7 @@
 
 #include "pipewright/base/json.h"
 #include "pipewright/estimate/copies_estimator.h"
+#include "tests/answer.h"
 #include "tests/planners/every_pipeline.h"
 #include "tests/planners/random_problems.h"
 
@@ -50,6 +51,62 @@ TEST_CASE("the number of threads does not change the plan") {
       CHECK(now == said);
     }
   }
+}
+
+// A budget limits the work of planners and search, so that it does not matter
+// how fast they are.
+TEST_CASE("within a budget, the number of threads does not change the plan") {
+  RandomProblems random(46);
+  int stopped = 0;
+  for (int i = 0; i < 8; ++i) {
+    RandomProblem made = random.next();
+    std::string said;
+    for (const double budget : {0.001, 0.05, 5.0})
+      for (int threads : {1, 3}) {
+        made.problem.budget = Seconds(budget);
+        made.problem.threads = threads;
+        const auto planned = automatic().plan(made.problem);
+        const std::string now =
+            planned ? to_json(planned->plan).to_text() + planned->why
+                    : planned.error().to_text();
+        stopped += contains(now, "did not finish.");
+        if (threads == 1) said = now;
+        CHECK(now == said);
+      }
+  }
+  CHECK(stopped > 0);
+}
+
+TEST_CASE("a plan is never worse than that of a cheap planner") {
+  RandomProblems random(47);
+  for (int i = 0; i < 20; ++i) {
+    RandomProblem made = random.next();
+    made.problem.budget = Seconds(0.001);
+    const auto best = automatic().plan(made.problem);
+    for (const auto& planner : planners()) {
+      if (planner->effort() != PlanningEffort::FixedShape &&
+          planner->effort() != PlanningEffort::Linear)
+        continue;
+      const auto single = planner->plan(made.problem);
+      if (!single || !single->estimate.fits) continue;
+      CAPTURE(planner->name());
+      REQUIRE(best);
+      CHECK(best->estimate.step <= single->estimate.step);
+    }
+  }
+}
+
+TEST_CASE("when the budget runs out, the plan says so") {
+  RandomProblems random(48);
+  int said = 0;
+  for (int i = 0; i < 10; ++i) {
+    RandomProblem made = random.next();
+    made.problem.budget = Seconds(7);
+    made.problem.is_over_ = [] { return true; };
+    const auto planned = automatic().plan(made.problem);
+    if (planned) said += contains(planned->why, "The budget of 7 s ran out");
+  }
+  CHECK(said > 5);
 }
 
 TEST_CASE("at the time limit the best plan so far is returned") {

@@ -1,0 +1,44 @@
+// The plans of the other planners, from which auto starts.
+//
+// Planners that search are limited by work, not by time, so that their plans
+// are the same on any machine and with any number of threads, unless the
+// budget runs out.
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pipewright/planners/planner.h"
+
+namespace pipewright {
+
+using PlannerList = std::vector<const Planner*>;
+
+// All planners but auto.
+PlannerList other_planners();
+// Those that are worth their time for one group of a large cluster.
+PlannerList quick_planners(const Problem& problem);
+
+// One balanced stage per device usually needs the least memory per device, so
+// this planner's error says best how much is missing.
+inline constexpr const char* kLeastMemoryPlanner = "balanced";
+
+struct AutoRefusal {
+  std::string planner;
+  Error error;
+};
+
+struct AutoStarts {
+  std::vector<Planned> plans;  // those that fit, in the order of planners()
+  std::optional<AutoRefusal> refusal;
+  std::vector<std::string> stopped;  // planners that could have searched longer
+};
+
+// Asks the planners: cheap ones first, without a limit but the problem's own,
+// then those that search, each with at most its share of the problem's budget.
+// `turns` says how many such calls share the budget.
+AutoStarts ask(const PlannerList& list, const Problem& problem, int turns);
+
+}  // namespace pipewright
