@@ -4,6 +4,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/cluster/cluster.h"
+#include "pipewright/model/exported/exported_model.h"
 #include "pipewright/model/model_file.h"
 #include "pipewright/plan/lowering/versions_text.h"
 #include "pipewright/plan/plan.h"
@@ -31,6 +32,15 @@ Result<std::string> read_model(std::string_view text, const std::string& file) {
   PIPEWRIGHT_TRY(Model model, parse_model(text, file));
   return "model " + model.name() + ": " + counted(model.num_layers(), "layer") +
          ", " + counted(model.num_parameters(), "parameter");
+}
+
+Result<std::string> read_exported(std::string_view text,
+                                  const std::string& file) {
+  PIPEWRIGHT_TRY(Model model, parse_exported(text, file));
+  return "exported model " + model.name() + ": " +
+         counted(model.num_layers(), "layer") + ", " +
+         counted(model.num_parameters(), "parameter") + ", torch " +
+         model.exported()->torch_version;
 }
 
 Result<std::string> read_cluster(std::string_view text,
@@ -147,6 +157,7 @@ const std::vector<Reader>& readers() {
   static const std::vector<Reader> kReaders = {
       {"json", "", false, read_json},
       {"model", "pipewright/model", true, read_model},
+      {"exported", "pipewright/exported", true, read_exported},
       {"cluster", "pipewright/cluster", true, read_cluster},
       {"profile", "pipewright/profile", true, read_profile},
       {"plan", "pipewright/plan", true, read_plan},

@@ -129,6 +129,10 @@ Result<Model> prepared(TrainOptions& options, const Launch& launch) {
       !chosen)
     return chosen.error();
   PIPEWRIGHT_TRY(Model model, load_model(request.plan.model));
+  if (model.exported())
+    return bad_configuration(
+        request.plan.model + " is an exported model, which is not trained here",
+        "plan and simulate it, or estimate it with profile --analytic");
   PIPEWRIGHT_TRY(request.rate, learning_rate(options.schedule, options.rate,
                                              options.warm_up));
   if (auto lowered = lower_with_method(options.method, model, request);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
 #include "pipewright/model/cost.h"
 
 namespace pipewright {
@@ -160,11 +161,14 @@ Result<void> ModelBuilder::check_size(const Layer& layer, const LayerForm& form,
   }
   const LayerCost cost = full_cost(
       layer.kind, {layer.attributes, inputs, {layer.output, type_}, shapes});
-  const Bytes bytes =
-      cost.parameters + cost.output.at(1) + cost.keeps_private.at(1);
+  return add_size(
+      "with its output of shape " + to_text(form.output),
+      cost.parameters + cost.output.at(1) + cost.keeps_private.at(1));
+}
+
+Result<void> ModelBuilder::add_size(const std::string& subject, Bytes bytes) {
   if (total_bytes_ + static_cast<double>(bytes.value()) > kMaxBytes)
-    return malformed("with its output of shape " + to_text(form.output) +
-                     " makes the model larger than " +
+    return malformed(subject + " makes the model larger than " +
                      to_text(Bytes(static_cast<std::int64_t>(kMaxBytes))));
   total_bytes_ += static_cast<double>(bytes.value());
   return {};
@@ -217,6 +221,41 @@ Result<Source> ModelBuilder::add_layer(const LayerRequest& request) {
     return of_layer(request, size.error());
   append(std::move(layer), *form);
   return Source{LayerId(model_.layers_.size() - 1), -1};
+}
+
+Result<ParameterId> ModelBuilder::add_parameter(Parameter parameter) {
+  if (parameter.name.empty() || parameter.name.size() > kMaxNameLength ||
+      parameters_.count(parameter.name))
+    return malformed("the parameter \"" + shortened(parameter.name, 60) +
+                     "\" has no name, too long a name or a duplicate one");
+  const std::string title = "parameter \"" + parameter.name + "\"";
+  if (auto shape = check_shape(parameter.shape); !shape)
+    return malformed(title + " " + shape.error().message);
+  const Bytes bytes = num_elements(parameter.shape) * size_of(parameter.type);
+  if (auto size = add_size(title, bytes); !size) return size.error();
+  const ParameterId id(model_.parameters_.size());
+  parameters_.emplace(parameter.name, id);
+  model_.parameters_.push_back(std::move(parameter));
+  return id;
+}
+
+Result<Source> ModelBuilder::add_complete_layer(Layer layer) {
+  const std::string title = "layer \"" + shortened(layer.name, 60) + "\"";
+  if (auto name = check_name(layer.name); !name) return name.error();
+  if (model_.num_layers() >= kMaxModelLayers ||
+      num_edges_ + layer.inputs.size() > kMaxEdges)
+    return malformed(title + " exceeds the limit of layers or connections");
+  if (layer.inputs.empty()) return malformed(title + " has no inputs");
+  if (auto shape = check_shape(layer.output); !shape)
+    return malformed(title + " " + shape.error().message);
+  const Bytes bytes = num_elements(layer.output) * size_of(layer.output_type);
+  if (auto size = add_size(title, bytes); !size) return size.error();
+  append(std::move(layer), {});
+  return Source{LayerId(model_.layers_.size() - 1), -1};
+}
+
+void ModelBuilder::set_exported(std::shared_ptr<const ExportedModel> exported) {
+  model_.exported_ = std::move(exported);
 }
 
 Result<Model> ModelBuilder::build() && {

@@ -50,6 +50,12 @@ class ModelBuilder {
   Result<Source> add_input(ModelInput input);
   Result<Source> add_layer(const LayerRequest& request);
 
+  // Of an exported model, whose layers are complete: their forms are in the
+  // file. Names of layers and parameters are checked, as are shapes and sizes.
+  Result<ParameterId> add_parameter(Parameter parameter);
+  Result<Source> add_complete_layer(Layer layer);
+  void set_exported(std::shared_ptr<const ExportedModel> exported);
+
   NumberType type() const { return type_; }
   const std::vector<ModelInput>& inputs() const { return model_.inputs(); }
   const Shape& shape(const Source& source) const;
@@ -69,6 +75,7 @@ class ModelBuilder {
       const LayerRequest& request, const LayerForm& form) const;
   Result<void> check_size(const Layer& layer, const LayerForm& form,
                           const std::vector<TensorForm>& inputs);
+  Result<void> add_size(const std::string& subject, Bytes bytes);
   void append(Layer layer, const LayerForm& form);
 
   NumberType type_;

@@ -1,5 +1,6 @@
 #include "pipewright/model/cost.h"
 
+#include "pipewright/model/exported/exported_model.h"
 #include "pipewright/model/model.h"
 
 namespace pipewright {
@@ -31,6 +32,7 @@ LayerCost full_cost(LayerKind kind, const LayerFacts& facts) {
 }
 
 LayerCost layer_cost(const Model& model, LayerId id) {
+  if (model.exported()) return exported_cost(model, id);
   const Layer& layer = model.layer(id);
   std::vector<TensorForm> inputs;
   for (const Source& source : layer.inputs)

@@ -34,6 +34,7 @@ std::vector<KindRule>& all_rules() {
       cross_entropy_kind(),
       mse_kind(),
       select_kind(),
+      exported_kind(),
   };
   return rules;
 }

@@ -13,7 +13,7 @@ struct NumberTypeFacts {
   bool floating;
 };
 
-constexpr std::array<NumberTypeFacts, 7> kNumberTypes = {{
+constexpr std::array<NumberTypeFacts, 8> kNumberTypes = {{
     {"float64", 8, true},
     {"float32", 4, true},
     {"float16", 2, true},
@@ -21,6 +21,7 @@ constexpr std::array<NumberTypeFacts, 7> kNumberTypes = {{
     {"int64", 8, false},
     {"int32", 4, false},
     {"uint8", 1, false},
+    {"bool", 1, false},
 }};
 
 const NumberTypeFacts& facts(NumberType type) {

@@ -27,6 +27,7 @@ enum class NumberType : std::uint8_t {
   Int64,
   Int32,
   UInt8,
+  Bool,
 };
 Bytes size_of(NumberType type);
 bool is_floating(NumberType type);
@@ -61,6 +62,7 @@ enum class LayerKind : std::uint8_t {
   CrossEntropy,
   Mse,
   Select,
+  Exported,  // of a PyTorch model; see exported/exported_model.h
 };
 
 // A layer's settings by name ("out_features", "kernel"); which names a kind
@@ -137,6 +139,9 @@ struct LayerCost {
   std::vector<bool> keeps_input;  // one per input
   bool keeps_output = false;
   Size keeps_private;
+  // From the input gradients to the weight gradients of the same microbatch;
+  // counted as workspace.
+  Size carried;
   // The output is a view of the first input, which is another layer's output.
   bool output_is_view = false;
   // The gradient of the inputs is the gradient of the output: no new tensor.

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "pipewright/base/files.h"
+#include "pipewright/model/exported/exported_model.h"
 #include "pipewright/model/model.h"
 #include "pipewright/model/model_file.h"
 #include "pipewright/model/zoo/zoo.h"
@@ -27,6 +28,7 @@ Result<Model> load_model(const std::string& name_or_file) {
       !std::filesystem::exists(name_or_file, ignored))
     return zoo_model(name_or_file);
   PIPEWRIGHT_TRY(std::string text, read_file(name_or_file));
+  if (is_exported_model(text)) return parse_exported(text, name_or_file);
   return parse_model(text, name_or_file);
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "pipewright/model/layer.h"
 
 namespace pipewright {
+
+struct ExportedModel;
 
 struct ModelInput {
   std::string name;  // "image", "tokens", "target"
@@ -44,10 +47,14 @@ class Model {
     return !source.is_model_input() && needs_gradient(source.layer);
   }
 
-  bool operator==(const Model&) const = default;
+  // What a model exported from PyTorch computes; null for any other.
+  const ExportedModel* exported() const { return exported_.get(); }
+
+  bool operator==(const Model& other) const;
 
  private:
   friend class ModelBuilder;
+  friend Model with_weights(const Model& model, std::string weights);
   Model() = default;
 
   std::string name_;
@@ -55,6 +62,7 @@ class Model {
   std::vector<Layer> layers_;
   std::vector<Parameter> parameters_;
   std::vector<bool> needs_gradient_;  // one per layer
+  std::shared_ptr<const ExportedModel> exported_;
 };
 
 // The shape and number type of a layer's output or a model input.
@@ -64,7 +72,8 @@ NumberType type_of(const Model& model, const Source& source);
 // The cost by the layer's kind (kinds/), without gradients that are not needed.
 LayerCost layer_cost(const Model& model, LayerId layer);
 
-// Loads a zoo name with settings ("gpt:layers=12,hidden=768") or a model file.
+// Loads a zoo name with settings ("gpt:layers=12,hidden=768"), a model file or
+// an exported model.
 // Fails with BadConfiguration (unknown name or setting), MissingInput or
 // MalformedInput.
 Result<Model> load_model(const std::string& name_or_file);

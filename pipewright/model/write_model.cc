@@ -1,6 +1,7 @@
 // Writes the model file: one line per layer, runs of equal blocks once.
 
 #include "pipewright/base/json.h"
+#include "pipewright/model/exported/exported_model.h"
 #include "pipewright/model/kinds.h"
 #include "pipewright/model/model_file.h"
 #include "pipewright/model/repeats.h"
@@ -130,6 +131,7 @@ std::string block_text(const ModelWriter& writer, const BlockRun& run) {
 }  // namespace
 
 std::string to_text(const Model& model) {
+  if (model.exported()) return model.exported()->text;
   const NumberType type = model.layers().front().output_type;
   std::string text =
       "{\n  \"format\": \"pipewright/model\",\n  \"version\": 1,\n";

@@ -74,7 +74,7 @@ TEST_CASE("the list of kinds is in order and its names are read back") {
     CHECK(parse_layer_kind(rule.name) == rule.kind);
     CHECK(to_text(rule.kind) == rule.name);
   }
-  CHECK(kind_rules().size() == 23);
+  CHECK(kind_rules().size() == 24);
   CHECK_FALSE(parse_layer_kind("conv").has_value());
 }
 

@@ -36,7 +36,8 @@ SEES = {
 # which see only what their own line says.
 SEES_INSIDE = {
     "model": {
-        "": {"kinds", "zoo"},
+        "": {"exported", "kinds", "zoo"},
+        "exported": set(),
         "kinds": set(),
         "zoo": set(),
     },

@@ -46,4 +46,7 @@ KindRule lstm_kind();
 KindRule cross_entropy_kind();
 KindRule mse_kind();
 
+// exported_kind.cc
+KindRule exported_kind();
+
 }  // namespace pipewright

@@ -33,6 +33,8 @@ at::ScalarType scalar_type(NumberType type) {
       return at::kInt;
     case NumberType::UInt8:
       return at::kByte;
+    case NumberType::Bool:
+      return at::kBool;
   }
   PIPEWRIGHT_CHECK(false, "a number type without a scalar type");
 }

@@ -60,6 +60,8 @@ LayerMaker* maker(LayerKind kind) {
       return make_cross_entropy;
     case LayerKind::Mse:
       return make_mse;
+    case LayerKind::Exported:
+      return nullptr;  // planned and simulated only; train refuses it
   }
   return nullptr;
 }

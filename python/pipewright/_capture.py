@@ -1,0 +1,138 @@
+"""From a module and sample inputs to one functional ATen graph, with the batch symbolic."""
+
+import inspect
+import os
+import traceback
+
+import torch
+from torch import nn
+
+from ._values import STORED_TYPES, ExportError, aten
+
+PREFIX = "module."
+
+
+def named_loss(name):
+    def cross_entropy(output, target):
+        scores = getattr(output, "logits", output)
+        if scores.dim() > 2 and scores.shape[:-1] == target.shape:
+            scores, target = scores.flatten(0, -2), target.flatten()
+        return nn.functional.cross_entropy(scores, target)
+
+    def mse(output, target):
+        return nn.functional.mse_loss(getattr(output, "logits", output), target)
+
+    known = {"cross_entropy": cross_entropy, "mse": mse}
+    if name not in known:
+        raise ExportError(f'unknown loss "{name}"; known: {", ".join(known)}, or give a function of output and target')
+    return known[name]
+
+
+class Objective(nn.Module):
+    """The module and its loss as one function of tensors."""
+
+    def __init__(self, module, loss, make_arguments):
+        super().__init__()
+        self.module = module
+        self.loss = loss
+        self._make_arguments = make_arguments
+        self.train(module.training)
+
+    def forward(self, *tensors):
+        args, kwargs, targets = self._make_arguments(tensors)
+        output = self.module(*args, **kwargs)
+        if self.loss is not None:
+            return self.loss(output, *targets)
+        if isinstance(output, dict):
+            output = output.get("loss", output)
+        return getattr(output, "loss", output)
+
+
+class Arguments:
+    """Sample inputs, split into tensors (with names) and what stays fixed."""
+
+    def __init__(self, module, sample, has_loss):
+        parameters = inspect.signature(module.forward).parameters
+        if isinstance(sample, dict):
+            takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+            items = list(sample.items())
+            self._kinds = ["key" if name in parameters or takes_any else "target" for name, _ in items]
+        else:
+            sample = (sample,) if isinstance(sample, torch.Tensor) else tuple(sample)
+            names = [p.name for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+            names += [f"input{i}" for i in range(len(names), len(sample))]
+            items = [(names[i], given) for i, given in enumerate(sample)]
+            self._kinds = ["position"] * len(items)
+            if has_loss and len(items) > 1:
+                items[-1] = ("target", items[-1][1])
+                self._kinds[-1] = "target"
+        self._items = items
+        if not has_loss and "target" in self._kinds:
+            extra = [name for (name, _), kind in zip(items, self._kinds) if kind == "target"]
+            raise ExportError(f"{type(module).__name__}.forward does not take {', '.join(extra)}; "
+                              "give a loss, which takes them as targets")
+        self.names = [name for name, given in items if isinstance(given, torch.Tensor)]
+        self.tensors = tuple(self._checked(name, given) for name, given in items if isinstance(given, torch.Tensor))
+        if not self.tensors:
+            raise ExportError("the sample inputs have no tensor; give a batch as the module takes it")
+        if len({tensor.shape[0] for tensor in self.tensors}) > 1:
+            sizes = ", ".join(f"{n} {tuple(t.shape)}" for n, t in zip(self.names, self.tensors))
+            raise ExportError(f"the sample inputs have different numbers of samples: {sizes}; "
+                              "the first dimension of every input is the batch")
+
+    @staticmethod
+    def _checked(name, tensor):
+        if tensor.dim() == 0:
+            raise ExportError(f"the input {name} has no dimensions; the first dimension of every input is the batch")
+        if tensor.dtype not in STORED_TYPES:
+            raise ExportError(f"the input {name} has type {tensor.dtype}, which is not supported; "
+                              "convert it, for example to torch.int64 or torch.float32")
+        tensor = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+        # torch.export takes a batch of one for a constant.
+        return tensor if tensor.shape[0] > 1 else torch.cat([tensor, tensor])
+
+    def filled(self, tensors):
+        given = iter(tensors)
+        args, kwargs, targets = [], {}, []
+        for (name, fixed), kind in zip(self._items, self._kinds):
+            item = next(given) if isinstance(fixed, torch.Tensor) else fixed
+            if kind == "key":
+                kwargs[name] = item
+            else:
+                (args if kind == "position" else targets).append(item)
+        return args, kwargs, targets
+
+
+def user_place(error):
+    """file:line of the innermost frame outside torch and this package."""
+    own = os.path.dirname(__file__)
+    places = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)
+              if "/torch/" not in frame.filename and not frame.filename.startswith(own) and
+              not frame.filename.startswith("<")]
+    return places[-1] if places else ""
+
+
+def capture(module, sample, loss):
+    """The exported program of module and loss, and the names of its inputs."""
+    if isinstance(loss, str):
+        loss = named_loss(loss)
+    arguments = Arguments(module, sample, loss is not None)
+    objective = Objective(module, loss, arguments.filled)
+    batch = torch.export.Dim("batch", min=2, max=1 << 20)
+    shapes = ({0: batch},) * len(arguments.tensors)
+    try:
+        program = torch.export.export(objective, arguments.tensors, dynamic_shapes=(shapes,), strict=False)
+        program = program.run_decompositions({})
+    except ExportError:
+        raise
+    except Exception as error:
+        where = user_place(error)
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ExportError((f"{where}: " if where else "") + f"torch.export cannot trace the model: {first}; "
+                          "branches and sizes must not depend on data or on random numbers: "
+                          "use torch.where, masks, and layers without layer drop") from error
+    for node in program.graph.nodes:
+        # The strides of attention with gradients may differ from those without.
+        if node.target is aten.view.default:
+            node.target = aten.reshape.default
+    return program, arguments

@@ -1,0 +1,157 @@
+"""What export() takes, what it refuses, and what Pipewright reads of it.
+
+    PIPEWRIGHT=build/pipewright pytest tests/python
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+import pipewright as pw
+import small_networks
+from interpret import interpreted
+from pipewright._exporter import file_text
+
+torch.set_num_threads(1)
+torch.backends.mkldnn.set_flags(False)
+
+
+def line_of(text):
+    """file:line of the line of this file that ends with this text."""
+    for number, line in enumerate(pathlib.Path(__file__).read_text().splitlines(), 1):
+        if line.endswith("# " + text):
+            return f"test_export.py:{number}"
+    raise AssertionError(text)
+
+
+class Branch(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        if x.sum() > 0:  # branches on data
+            x = -x
+        return self.fc(x).sum()
+
+
+class Noise(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        h = self.fc(x)
+        return (h + torch.randn_like(h)).sum()  # draws noise
+
+
+class Selected(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        h = self.fc(x)
+        return h[h > 0].sum()
+
+
+def refusal(module, sample, **options):
+    with pytest.raises(pw.ExportError) as refused:
+        pw.export(module, sample, **options)
+    return str(refused.value)
+
+
+def test_a_branch_on_data_is_refused_with_its_line():
+    assert line_of("branches on data") in refusal(Branch(), torch.randn(3, 4))
+
+
+def test_noise_is_refused_with_its_line():
+    text = refusal(Noise(), torch.randn(3, 4))
+    assert line_of("draws noise") in text or "randn_like" in text
+    assert "nn.Dropout" in text
+
+
+def test_sizes_that_depend_on_data_are_refused():
+    assert "data" in refusal(Selected(), torch.randn(3, 4))
+
+
+def test_a_model_without_a_loss_is_refused():
+    text = refusal(nn.Linear(4, 2), torch.randn(3, 4))
+    assert "not one loss" in text and "give a loss" in text
+
+
+def test_inputs_are_checked():
+    assert "different numbers of samples" in refusal(nn.Linear(4, 2), (torch.randn(3, 4), torch.randn(4, 2)), loss="mse")
+    assert "int8" in refusal(nn.Linear(4, 2), (torch.zeros(3, 4, dtype=torch.int8), torch.randn(3, 2)), loss="mse")
+    assert "unknown loss" in refusal(nn.Linear(4, 2), (torch.randn(3, 4), torch.randn(3, 2)), loss="hinge")
+
+
+def test_frozen_parameters_are_not_trained_and_ties_are_found():
+    module, draw = small_networks.mixed()
+    names = [row["name"] for row in pw.export(module, draw(3)).description["parameters"]]
+    assert set(names) == {name for name, p in module.named_parameters() if p.requires_grad}
+    module, draw = small_networks.language()
+    rows = pw.export(module, draw(3), loss="cross_entropy").description["parameters"]
+    assert [row["also"] for row in rows if "also" in row] == [["head.weight"]]
+
+
+def test_blocks_choose_other_layers():
+    module, draw = small_networks.images()
+    fine = pw.export(module, draw(3), loss="cross_entropy", blocks=lambda path: path)
+    assert len(fine.layers) > len(pw.export(module, draw(3), loss="cross_entropy").layers)
+
+
+def answer(*words):
+    done = subprocess.run([os.environ["PIPEWRIGHT"], *words, "--json"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", sorted(small_networks.ALL))
+def test_an_exported_model_is_planned_and_simulated(name, tmp_path):
+    make, loss = small_networks.ALL[name]
+    module, draw = make()
+    model = pw.export(module, draw(3), loss=loss)
+    file, plan = model.save(tmp_path / name), str(tmp_path / "plan.json")
+    facts = answer("plan", "--model", file, "--cluster", "2xV100@nvlink", "--minibatch", "16", "--planner", "balanced",
+                   "-o", plan)
+    assert [layer for stage in facts["stages"] for layer in stage["layers"]] == model.layers
+    simulated = answer("simulate", plan, "--cluster", "2xV100@nvlink")
+    assert simulated["step_seconds"] == pytest.approx(facts["step_seconds"])
+
+
+@pytest.mark.parametrize("name", sorted(small_networks.ALL))
+def test_the_functions_of_an_exported_model_are_those_of_the_fixtures(name):
+    """Those that the C++ tests read: exporting again gives the same."""
+    make, loss = small_networks.ALL[name]
+    torch.manual_seed(7)
+    module, draw = make()
+    text = file_text(dict(pw.export(module, draw(3), loss=loss).description, weights=f"{name}.safetensors"))
+    folder = pathlib.Path(__file__).resolve().parents[1] / "runtime" / "layers" / "exported"
+    kept = json.loads((folder / f"{name}.json").read_text())
+    if kept["torch"] != torch.__version__.split("+")[0]:
+        pytest.skip(f"the fixtures were exported with torch {kept['torch']}")
+    assert json.loads(text)["functions"] == kept["functions"]
+    assert json.loads(text)["layers"] == kept["layers"]
+
+
+def test_forward_functions_compute_what_the_module_computes():
+    """An interpreter of the file in Python: the loss and all gradients equal autograd's."""
+    torch.manual_seed(7)
+    module, draw = small_networks.mixed()
+    batch = draw(4)
+    model = pw.export(module, draw(3))
+    loss, gradients = interpreted(model, batch)
+    expected = module(**batch)["loss"]
+    expected.backward()
+    assert torch.equal(loss, expected.detach())
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            torch.testing.assert_close(gradients[name], parameter.grad, rtol=1e-6, atol=1e-7)
