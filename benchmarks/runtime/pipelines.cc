@@ -111,7 +111,7 @@ bool is_split(const Schedule& schedule) {
     workers += runs_on(schedule, w, StageId(0)) ? 1 : 0;
     for (const ComputeAction& action :
          schedule.sections().body[static_cast<std::size_t>(w)])
-      if (action.stage == StageId(0) && action.microbatch == 0 &&
+      if (action.stage == StageId(0) && action.microbatch.value == 0 &&
           action.kind == ComputeKind::Forward)
         ++runs;
   }

@@ -35,9 +35,29 @@ using LinkId = Id<struct LinkTag>;
 using TransferId = Id<struct TransferTag>;
 using ReadSetId = Id<struct ReadSetTag>;
 using LifeSetId = Id<struct LifeSetTag>;
+using OperationId = Id<struct OperationTag>;
 using ReductionId = Id<struct ReductionTag>;
 using WeightGroupId = Id<struct WeightGroupTag>;
 using MicrobatchId = Id<struct MicrobatchTag>;
+
+// The microbatches of a run are numbered one after the other. Within a
+// repetition they count from its first: one of an earlier repetition is
+// negative there, and -1 is a microbatch like any other. (Those counted from
+// the start of training, over all runs, may be too many for an id: they are
+// std::int64_t.)
+constexpr MicrobatchId operator+(MicrobatchId first, std::int32_t count) {
+  return MicrobatchId(first.value + count);
+}
+constexpr MicrobatchId operator-(MicrobatchId last, std::int32_t count) {
+  return MicrobatchId(last.value - count);
+}
+constexpr MicrobatchId& operator+=(MicrobatchId& id, std::int32_t count) {
+  return id = id + count;
+}
+constexpr MicrobatchId& operator-=(MicrobatchId& id, std::int32_t count) {
+  return id = id - count;
+}
+constexpr MicrobatchId& operator++(MicrobatchId& id) { return id += 1; }
 
 }  // namespace pipewright
 

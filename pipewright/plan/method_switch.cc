@@ -16,7 +16,7 @@ Result<Plan> drained(const Plan& plan) {
   Orders orders = plan.schedule.unrolled(minibatches);
   for (auto& order : orders) {
     std::erase_if(order, [&](const ComputeAction& action) {
-      return action.microbatch >= plan.num_microbatches();
+      return action.microbatch.value >= plan.num_microbatches();
     });
     for (ComputeAction& action : order) action.joined = false;
   }

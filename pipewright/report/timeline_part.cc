@@ -67,7 +67,8 @@ class Messages {
   void add(const Span& span) {
     const Transfer& what = program_.transfer(span.transfer);
     links_[{what.from, what.to}].push_back(
-        {&span, what.is_keyed_by_version() ? span.version : span.microbatch});
+        {&span,
+         what.is_keyed_by_version() ? span.version : span.microbatch.value});
   }
 
   Message* find(TransferId transfer, std::int32_t its_key) {
@@ -92,7 +93,7 @@ class Messages {
   void note_reads(const Action& action, std::int32_t own) {
     for (TransferId transfer : program_.reads(action).transfers) {
       if (program_.transfer(transfer).is_keyed_by_version()) continue;
-      Message* read = find(transfer, action.microbatch);
+      Message* read = find(transfer, action.microbatch.value);
       if (read && read->read_by < 0) read->read_by = own;
     }
   }
@@ -125,7 +126,7 @@ Json worker_row(const std::vector<Span>& own, std::size_t merged,
       equal = equal && own[k].kind == own[i].kind;
     columns.kinds += equal ? letter(own[i].kind) : '+';
     columns.first.push_back(own[i].stage.value);
-    columns.second.push_back(own[i].microbatch);
+    columns.second.push_back(own[i].microbatch.value);
     columns.starts.push_back(clock.ticks(own[i].start));
     columns.ends.push_back(clock.ticks(own[last].end));
   }

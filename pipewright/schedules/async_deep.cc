@@ -45,19 +45,19 @@ struct WorkerStages {
 void append_round(std::vector<ComputeAction>& order, const WorkerStages& own,
                   int round, int end_of_forwards, bool backwards) {
   for (int s = own.first; s < own.end; ++s) {
-    const int microbatch = round + own.ahead(s);
-    if (microbatch >= 0 && microbatch < end_of_forwards)
+    const MicrobatchId microbatch(round + own.ahead(s));
+    if (microbatch.value >= 0 && microbatch.value < end_of_forwards)
       order.push_back({StageId(s), microbatch, ComputeKind::Forward});
   }
   for (int s = own.first; s < own.end; ++s) {
     const auto end = segment_end(s, own.num_stages, own.segment);
     if (!end) continue;
-    const int microbatch = round + *end - s;
-    if (microbatch >= 0 && microbatch < end_of_forwards)
+    const MicrobatchId microbatch(round + *end - s);
+    if (microbatch.value >= 0 && microbatch.value < end_of_forwards)
       order.push_back({StageId(s), microbatch, ComputeKind::Recompute});
   }
   for (int s = own.end - 1; backwards && s >= own.first; --s)
-    order.push_back({StageId(s), round, ComputeKind::Backward});
+    order.push_back({StageId(s), MicrobatchId(round), ComputeKind::Backward});
 }
 
 }  // namespace

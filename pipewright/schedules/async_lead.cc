@@ -5,8 +5,8 @@ namespace {
 
 void append_pairs(std::vector<ComputeAction>& order, StageId stage,
                   int microbatches, int ahead, int end_of_forwards) {
-  for (int m = 0; m < microbatches; ++m) {
-    if (m + ahead < end_of_forwards)
+  for (MicrobatchId m(0); m.value < microbatches; ++m) {
+    if (m.value + ahead < end_of_forwards)
       order.push_back({stage, m + ahead, ComputeKind::Forward});
     order.push_back({stage, m, ComputeKind::Backward});
   }
@@ -23,7 +23,7 @@ Result<Schedule> async_with_lead(const ScheduleRequest& request, int lead) {
     const StageId stage(s);
     const int ahead = lead * (p - 1 - s);
     sections.prologue.emplace_back();
-    for (int m = 0; m < ahead; ++m)
+    for (MicrobatchId m(0); m.value < ahead; ++m)
       sections.prologue.back().push_back({stage, m, ComputeKind::Forward});
     sections.body.emplace_back();
     append_pairs(sections.body.back(), stage, M, ahead, M + ahead);

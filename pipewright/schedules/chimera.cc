@@ -39,8 +39,8 @@ ScheduleGenerator chimera() {
             list.microbatches = request.microbatches;
             list.lanes = 2;
             list.in_flight_per_lane = (p + 1) / 2;
-            list.worker_of = [p](int stage, int microbatch) {
-              return microbatch % 2 == 0 ? stage : p - 1 - stage;
+            list.worker_of = [p](int stage, MicrobatchId microbatch) {
+              return microbatch.value % 2 == 0 ? stage : p - 1 - stage;
             };
             return Schedule::create(p, request.microbatches, list_order(list));
           }};

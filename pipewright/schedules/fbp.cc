@@ -21,9 +21,9 @@ namespace {
 std::vector<ComputeAction> fbp_order(StageId stage, int microbatches,
                                      int ahead) {
   std::vector<ComputeAction> order;
-  for (int m = 0; m < microbatches + ahead; ++m) {
-    const bool has_backward = m >= ahead;
-    if (m < microbatches)
+  for (MicrobatchId m(0); m.value < microbatches + ahead; ++m) {
+    const bool has_backward = m.value >= ahead;
+    if (m.value < microbatches)
       order.push_back({stage, m, ComputeKind::Forward, has_backward});
     if (has_backward)
       order.push_back({stage, m - ahead, ComputeKind::Backward});

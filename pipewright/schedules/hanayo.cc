@@ -35,7 +35,7 @@ ScheduleGenerator hanayo() {
             list.stages = p * request.stages_per_worker;
             list.microbatches = request.microbatches;
             list.in_flight_per_lane = p;
-            list.worker_of = [p](int stage, int) {
+            list.worker_of = [p](int stage, MicrobatchId) {
               return stage / p % 2 == 0 ? stage % p : p - 1 - stage % p;
             };
             return Schedule::create(list.stages, request.microbatches,

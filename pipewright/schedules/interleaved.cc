@@ -37,7 +37,8 @@ std::vector<ComputeAction> in_groups(int worker, const ScheduleRequest& request,
       const int own =
           kind == ComputeKind::Forward ? i : request.stages_per_worker - 1 - i;
       const StageId stage(own * request.workers + worker);
-      for (int m = first; m < end; ++m) order.push_back({stage, m, kind});
+      for (MicrobatchId m(first); m.value < end; ++m)
+        order.push_back({stage, m, kind});
     }
     first = end;
   }

@@ -20,7 +20,7 @@ class ListScheduler {
 
   Orders run() {
     for (int lane = 0; lane < request_.lanes; ++lane) {
-      next_of_lane_[at(lane)] = lane;
+      next_of_lane_[at(lane)] = MicrobatchId(lane);
       for (int i = 0; i < request_.in_flight_per_lane; ++i) admit(lane, 0);
     }
     while (!events_.empty()) {
@@ -42,7 +42,7 @@ class ListScheduler {
 
  private:
   // Smaller is more urgent.
-  using Urgency = std::tuple<int, int, int>;
+  using Urgency = std::tuple<int, MicrobatchId, int>;
 
   struct Event {
     double time = 0;
@@ -76,8 +76,8 @@ class ListScheduler {
   }
 
   void admit(int lane, double time) {
-    int& next = next_of_lane_[at(lane)];
-    if (next >= request_.microbatches) return;
+    MicrobatchId& next = next_of_lane_[at(lane)];
+    if (next.value >= request_.microbatches) return;
     arrive({StageId(0), next, ComputeKind::Forward}, time, -1);
     next += request_.lanes;
   }
@@ -103,14 +103,14 @@ class ListScheduler {
     else if (a.stage.value > 0)
       arrive({StageId(a.stage.value - 1), a.microbatch, a.kind}, end, worker);
     else
-      admit(a.microbatch % request_.lanes, end);
+      admit(a.microbatch.value % request_.lanes, end);
   }
 
   const ListOrderRequest& request_;
   Orders orders_;
   std::vector<std::set<Urgency>> ready_;
   std::vector<bool> busy_;
-  std::vector<int> next_of_lane_;
+  std::vector<MicrobatchId> next_of_lane_;
   std::priority_queue<Event> events_;
 };
 

@@ -22,7 +22,7 @@ struct ListOrderRequest {
   // forward to their last backward. Microbatch m is in lane m % lanes.
   int lanes = 1;
   int in_flight_per_lane = 1;
-  std::function<int(int stage, int microbatch)> worker_of;
+  std::function<int(int stage, MicrobatchId microbatch)> worker_of;
   // Per stage; empty: a forward takes as long as a backward.
   std::vector<ScheduleRequest::StageTimes> times;
   Seconds transfer;

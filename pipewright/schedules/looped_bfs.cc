@@ -21,10 +21,10 @@ std::vector<ComputeAction> looped_bfs_order(int worker,
   const int p = request.workers, v = request.stages_per_worker;
   std::vector<ComputeAction> order;
   for (int i = 0; i < v; ++i)
-    for (int m = 0; m < request.microbatches; ++m)
+    for (MicrobatchId m(0); m.value < request.microbatches; ++m)
       order.push_back({StageId(i * p + worker), m, ComputeKind::Forward});
   for (int i = v - 1; i >= 0; --i)
-    for (int m = 0; m < request.microbatches; ++m)
+    for (MicrobatchId m(0); m.value < request.microbatches; ++m)
       order.push_back({StageId(i * p + worker), m, ComputeKind::Backward});
   return order;
 }

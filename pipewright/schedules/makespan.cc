@@ -61,8 +61,9 @@ class LongestPath {
     int first_sleeper = -1;
   };
 
-  Value& value_at(bool backward, int stage, int microbatch) {
-    return values_[2 * (at(stage) * at(num_microbatches_) + at(microbatch)) +
+  Value& value_at(bool backward, int stage, MicrobatchId microbatch) {
+    return values_[2 * (at(stage) * at(num_microbatches_) +
+                        microbatch.index()) +
                    (backward ? 1 : 0)];
   }
   Value* output_of(const ComputeAction& a) {

@@ -54,7 +54,7 @@ Result<Schedule> generate_spp_pe(ScheduleRequest request) {
   ListOrderRequest list;
   list.workers = list.stages = request.workers;
   list.microbatches = list.in_flight_per_lane = request.microbatches;
-  list.worker_of = [](int stage, int) { return stage; };
+  list.worker_of = [](int stage, MicrobatchId) { return stage; };
   list.times = request.times;
   list.transfer = request.transfer;
   PIPEWRIGHT_TRY(Schedule listed,

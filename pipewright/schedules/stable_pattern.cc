@@ -19,9 +19,9 @@ std::vector<ComputeAction> passes(const BuildingBlock& block, VStages stages,
     ComputeAction action;
   };
   std::vector<Pass> all;
-  for (int m = 0; m < microbatches; ++m) {
+  for (MicrobatchId m(0); m.value < microbatches; ++m) {
     const auto add = [&](int slot, StageId stage, ComputeKind kind) {
-      all.push_back({slot + std::int64_t{m} * kSlotsPerMicrobatch,
+      all.push_back({slot + std::int64_t{m.value} * kSlotsPerMicrobatch,
                      {.stage = stage, .microbatch = m, .kind = kind}});
     };
     add(block.forward_down, stages.down, ComputeKind::Forward);
@@ -79,9 +79,9 @@ class Squeeze {
            line.next_weight == line.weights.size();
   }
 
-  int& done_in(bool backward, int stage, int microbatch) {
+  int& done_in(bool backward, int stage, MicrobatchId microbatch) {
     return done_in_[at((2 * stage + (backward ? 1 : 0)) * microbatches_ +
-                       microbatch)];
+                       microbatch.value)];
   }
 
   bool can_start(const Line& line, const ComputeAction& a, int slot) {

@@ -11,11 +11,11 @@ std::vector<ComputeAction> warmed_up_order(StageId stage, int microbatches,
   const int ahead = std::clamp(warm_up, 1, microbatches);
   std::vector<ComputeAction> order;
   order.reserve(2 * at(microbatches));
-  for (int m = 0; m < ahead; ++m)
+  for (MicrobatchId m(0); m.value < ahead; ++m)
     order.push_back({stage, m, ComputeKind::Forward});
-  for (int m = 0; m < microbatches; ++m) {
+  for (MicrobatchId m(0); m.value < microbatches; ++m) {
     order.push_back({stage, m, ComputeKind::Backward});
-    if (m + ahead < microbatches)
+    if (m.value + ahead < microbatches)
       order.push_back({stage, m + ahead, ComputeKind::Forward});
   }
   return order;

@@ -16,12 +16,12 @@ OrderWriter::OrderWriter(int stages, int microbatches)
 ComputeAction OrderWriter::next(StageId stage, ComputeKind kind) {
   Done& done = done_[stage.index()];
   int& count = kind == ComputeKind::Forward ? done.forwards : done.backwards;
-  return {.stage = stage, .microbatch = count++, .kind = kind};
+  return {.stage = stage, .microbatch = MicrobatchId(count++), .kind = kind};
 }
 
 bool OrderWriter::write(StageId stage, ComputeKind kind) {
   const ComputeAction action = next(stage, kind);
-  if (action.microbatch >= microbatches_) return false;
+  if (action.microbatch.value >= microbatches_) return false;
   order_.push_back(action);
   if (kind == ComputeKind::BackwardInput) {
     waiting_.push_back(action);

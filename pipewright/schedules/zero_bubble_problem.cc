@@ -92,7 +92,8 @@ Order order_of(const Problem& problem, const Orders& orders) {
   for (std::size_t w = 0; w < orders.size(); ++w)
     for (const ComputeAction& a : orders[w]) {
       const auto add = [&](Kind kind) {
-        order[w].push_back(problem.action(a.stage.value, a.microbatch, kind));
+        order[w].push_back(
+            problem.action(a.stage.value, a.microbatch.value, kind));
       };
       if (a.kind == ComputeKind::Forward) add(kForward);
       if (starts_backward(a.kind)) add(kInput);
@@ -111,7 +112,7 @@ Orders orders_of(const Problem& problem, const Order& order) {
   for (std::size_t w = 0; w < order.size(); ++w)
     for (int a : order[w])
       orders[w].push_back({.stage = StageId(problem.stage_of(a)),
-                           .microbatch = problem.microbatch_of(a),
+                           .microbatch = MicrobatchId(problem.microbatch_of(a)),
                            .kind = kKinds[Problem::kind_of(a)]});
   return orders;
 }

@@ -93,7 +93,7 @@ class Trace {
   void add_own(const Span& span) {
     const std::string stage = std::to_string(span.stage.value);
     std::string name = stage + letter(span.kind);
-    if (is_compute(span.kind)) name += std::to_string(span.microbatch);
+    if (is_compute(span.kind)) name += std::to_string(span.microbatch.value);
     if (span.kind == ActionKind::Step) name = "step stage " + stage;
     if (span.kind == ActionKind::Reduce) name = "all-reduce stage " + stage;
     int lane = is_compute(span.kind) ? kCompute : kStep;
@@ -103,7 +103,7 @@ class Trace {
     Json json = slice(name, span.worker.value, lane, span);
     Json arguments = Json::object();
     arguments.set("stage", span.stage.value);
-    arguments.set("microbatch", span.microbatch);
+    arguments.set("microbatch", span.microbatch.value);
     arguments.set("version", span.version);
     json.set("args", std::move(arguments));
     add(json);
@@ -122,7 +122,7 @@ class Trace {
     const std::string message =
         std::string(name_of(what.kind)) + " " +
         std::to_string(what.is_keyed_by_version() ? span.version
-                                                  : span.microbatch);
+                                                  : span.microbatch.value);
     const int from = what.from.value, to = what.to.value;
     const int send =
         kSend + sends_[what.from.index()].place(span.start, span.end);

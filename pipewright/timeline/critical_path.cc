@@ -64,7 +64,7 @@ class Walk {
     if (span.kind != ActionKind::Send) return;
     const bool weights =
         program_.transfers[span.transfer.index()].is_keyed_by_version();
-    messages_[{span.transfer, weights ? span.version : span.microbatch}] =
+    messages_[{span.transfer, weights ? span.version : span.microbatch.value}] =
         &span;
   }
 
@@ -135,22 +135,21 @@ class Walk {
   }
 
   void add_reads(std::size_t w, int i, Stop& best) const {
-    const auto at = static_cast<std::size_t>(i);
-    if (at >= reads_[w].size() || reads_[w][at].read_set.is_none()) return;
-    const Action& action = reads_[w][at];
+    if (i >= std::ssize(reads_[w]) || reads_[w][i].read_set.is_none()) return;
+    const Action& action = reads_[w][i];
     const ReadSet& reads = program_.reads(action);
     for (TransferId t : reads.transfers) {
       const bool weights = program_.transfers[t.index()].is_keyed_by_version();
-      auto found = messages_.find(
-          {t, weights ? version_read(action, reads, t) : action.microbatch});
+      auto found = messages_.find({t, weights ? version_read(action, reads, t)
+                                              : action.microbatch.value});
       if (found != messages_.end()) take_later(best, {found->second, -1});
     }
     if (reads.reductions.empty()) return;
-    auto found = reduces_.find(
-        {WorkerId(w), action.microbatch / program_.num_microbatches});
+    auto found =
+        reduces_.find({WorkerId(w), program_.minibatch_of(action.microbatch)});
     if (found == reduces_.end()) return;
     for (const Span* span : found->second)
-      if (span->end.value() <= own_[w][at]->start.value() + slack_)
+      if (span->end.value() <= own_[w][i]->start.value() + slack_)
         take_later(best, {span, -1});
   }
 
@@ -168,7 +167,7 @@ class Walk {
     const Transfer& what = program_.transfers[span.transfer.index()];
     const MessageKey key{span.transfer, what.is_keyed_by_version()
                                             ? span.version
-                                            : span.microbatch};
+                                            : span.microbatch.value};
     Stop best;
     if (auto sent = sent_.find(key); sent != sent_.end())
       take_later(best, own_stop(what.from.index(), sent->second));

@@ -31,8 +31,8 @@ constexpr int kMaxBands = 4;
 constexpr double kMinColumns = 1.4, kMinColumnsWithLetters = 2;
 constexpr double kMinBandColumns = 1.8, kMaxBandColumns = 6;
 
-char digit(std::int32_t microbatch) {
-  return "0123456789abcdefghijklmnopqrstuvwxyz"[microbatch % 36];
+char digit(MicrobatchId microbatch) {
+  return "0123456789abcdefghijklmnopqrstuvwxyz"[microbatch.value % 36];
 }
 
 // The text of a cell of `width` columns, without its fill.
@@ -42,7 +42,7 @@ std::string cell_text(const Span& span, int width, bool colour,
   const std::string kind(
       1, later_stage ? static_cast<char>(std::tolower(upper)) : upper);
   if (span.kind == ActionKind::Step) return kind;
-  const std::string number = std::to_string(span.microbatch);
+  const std::string number = std::to_string(span.microbatch.value);
   const auto fits = [width](const std::string& text) {
     return static_cast<int>(text.size()) <= width;
   };

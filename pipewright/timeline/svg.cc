@@ -146,7 +146,7 @@ class Picture {
       if (width <= 0) continue;
       has_later_stages_ |= span.stage != first;
       box(left, y(w), width, kBox, colour_of(span.kind, span.stage != first));
-      const std::string text = std::to_string(span.microbatch);
+      const std::string text = std::to_string(span.microbatch.value);
       if (is_compute(span.kind) && width > 7 * static_cast<double>(text.size()))
         words(left + width / 2, y(w) + 16, "middle", text);
     }

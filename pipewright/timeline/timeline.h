@@ -18,8 +18,8 @@ namespace pipewright {
 struct Span {
   WorkerId worker;
   ActionKind kind = ActionKind::Forward;
-  StageId stage;                // none for transfers
-  std::int32_t microbatch = 0;  // from the start of the run
+  StageId stage;                              // none for transfers
+  MicrobatchId microbatch = MicrobatchId(0);  // from the start of the run
   std::int32_t version = 0;
   TransferId transfer;  // for Send
   Seconds start, end;

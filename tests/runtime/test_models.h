@@ -225,7 +225,7 @@ inline TrainingSettings settings_for_tests() {
 
 // Whether workers that share a stage split each microbatch or take turns.
 inline Replication replication_of(const Schedule& schedule) {
-  std::map<std::pair<StageId, std::int32_t>, int> runs;
+  std::map<std::pair<StageId, MicrobatchId>, int> runs;
   std::map<StageId, std::set<int>> workers;
   for (int w = 0; w < schedule.num_workers(); ++w)
     for (const ComputeAction& action :

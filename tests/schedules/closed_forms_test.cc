@@ -20,7 +20,8 @@ struct Times {
 // The longest path, by trying every worker again and again. Shares nothing with
 // the clocks of the library.
 int step_time(const Orders& orders, int stages, Times t) {
-  std::map<std::tuple<bool, int, int>, std::pair<int, std::size_t>> ends;
+  std::map<std::tuple<bool, int, MicrobatchId>, std::pair<int, std::size_t>>
+      ends;
   std::vector<std::size_t> at(orders.size(), 0);
   std::vector<int> clock(orders.size(), 0);
   // When the worker may start the action; -1 if not yet known.
@@ -185,7 +186,7 @@ TEST_CASE("chimera at M = p: (p/2-1)(F+B) with F = B") {
     for (int w = 0; w < p; ++w)
       for (const ComputeAction& a :
            schedule.sections().body[static_cast<std::size_t>(w)])
-        CHECK(a.stage.value == (a.microbatch % 2 == 0 ? w : p - 1 - w));
+        CHECK(a.stage.value == (a.microbatch.value % 2 == 0 ? w : p - 1 - w));
   }
 }
 

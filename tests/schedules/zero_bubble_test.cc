@@ -63,7 +63,7 @@ class AllOrders {
                                         ComputeKind::BackwardInput,
                                         ComputeKind::BackwardWeight};
       order_.push_back({.stage = StageId(stage_),
-                        .microbatch = static_cast<int>(m),
+                        .microbatch = MicrobatchId(m),
                         .kind = kKinds[done_[m]]});
       const int change = done_[m] == 0 ? 1 : done_[m] == 2 ? -1 : 0;
       ++done_[m];

@@ -55,7 +55,7 @@ inline Chain one_f_one_b_so(int n, int m) {
 inline Action action(ActionKind kind, int microbatch, int index) {
   Action a;
   a.kind = kind;
-  a.microbatch = microbatch;
+  a.microbatch = MicrobatchId(microbatch);
   if (kind == ActionKind::Send || kind == ActionKind::Receive)
     a.transfer = TransferId(index);
   else if (kind == ActionKind::Reduce)
@@ -79,7 +79,7 @@ inline Program chain_program(const Chain& chain) {
   program.num_stages = n;
   program.num_microbatches = chain.microbatches;
   program.workers.resize(static_cast<std::size_t>(n));
-  program.operation_of.assign(static_cast<std::size_t>(n * n), -1);
+  program.operation_of.resize(n * n);
   program.read_sets.emplace_back();  // 0: nothing
   for (int i = 0; i < 2 * (n - 1); ++i) {
     const bool gradient = i >= n - 1;
@@ -99,7 +99,7 @@ inline Program chain_program(const Chain& chain) {
     Operation operation;
     operation.stage = StageId(i);
     operation.worker = WorkerId(i);
-    program.operation_of[static_cast<std::size_t>(i * n + i)] = i;
+    program.operation_of[i * n + i] = OperationId(i);
     program.operations.push_back(operation);
     auto& body = program.workers[static_cast<std::size_t>(i)].body;
     program.workers[static_cast<std::size_t>(i)].device = DeviceId(i);

@@ -128,20 +128,21 @@ TEST_CASE("the forward half has every forward once, and what they read") {
     const Program whole = lower(made->plan, made->profile).value();
     const int microbatches = 1 + static_cast<int>(random() % 11);
     const Program half = forward_program(whole, made->profile, microbatches);
-    std::map<std::pair<std::int32_t, std::int32_t>, int> travels, forwards;
+    std::map<std::pair<TransferId, MicrobatchId>, int> travels;
+    std::map<std::pair<StageId, MicrobatchId>, int> forwards;
     for (std::size_t w = 0; w < half.workers.size(); ++w) {
-      std::set<std::pair<std::int32_t, std::int32_t>> posted;
+      std::set<std::pair<TransferId, MicrobatchId>> posted;
       for (const Action& action : unrolled(half, WorkerId(w), 1)) {
         if (action.kind == ActionKind::Send)
-          ++travels[{action.transfer.value, action.microbatch}];
+          ++travels[{action.transfer, action.microbatch}];
         if (action.kind == ActionKind::Receive) {
-          --travels[{action.transfer.value, action.microbatch}];
-          posted.insert({action.transfer.value, action.microbatch});
+          --travels[{action.transfer, action.microbatch}];
+          posted.insert({action.transfer, action.microbatch});
         }
         if (action.kind != ActionKind::Forward) continue;
-        ++forwards[{action.stage.value, action.microbatch}];
+        ++forwards[{action.stage, action.microbatch}];
         for (const TransferId id : half.reads(action).transfers)
-          CHECK(posted.count({id.value, action.microbatch}) == 1);
+          CHECK(posted.count({id, action.microbatch}) == 1);
       }
     }
     for (const auto& [what, balance] : travels) CHECK(balance == 0);

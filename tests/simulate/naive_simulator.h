@@ -83,8 +83,8 @@ class NaiveSimulator {
   };
 
   int minibatch(const Action& action) const {
-    return static_cast<int>(
-        std::floor(double(action.microbatch) / double(p_.num_microbatches)));
+    return static_cast<int>(std::floor(double(action.microbatch.value) /
+                                       double(p_.num_microbatches)));
   }
   const Transfer& transfer(int t) const { return p_.transfers[std::size_t(t)]; }
   const Costs::TransferCost& cost(int t) const {
@@ -175,9 +175,8 @@ class NaiveSimulator {
     while (more) {
       const Action& action = worker.list[end++];
       if (!all_there(w, action, receiving)) return false;
-      const int o = p_.operation_of[w * std::size_t(p_.num_stages) +
-                                    action.stage.index()];
-      const auto& operation = c_.operations[std::size_t(o)];
+      const OperationId o = p_.operation_id(WorkerId(w), action.stage);
+      const auto& operation = c_.operations[o.index()];
       seconds += action.kind == ActionKind::Step
                      ? operation.step.value()
                      : operation.compute[int(action.kind)].value();
@@ -197,7 +196,7 @@ class NaiveSimulator {
     if (action.read_set.is_none()) return true;
     const ReadSet& reads = p_.reads(action);
     for (TransferId t : reads.transfers) {
-      int key = action.microbatch;
+      int key = action.microbatch.value;
       if (transfer(t.value).is_keyed_by_version()) {
         key = action.version + offset_of(reads, t.value);
         if (key <= 0) continue;

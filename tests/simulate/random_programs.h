@@ -82,13 +82,13 @@ class RandomPrograms {
 
   void add_operations(int workers) {
     Program& p = made_.program;
-    p.operation_of.assign(std::size_t(workers * p.num_stages), -1);
+    p.operation_of.resize(std::size_t(workers * p.num_stages));
     for (int s = 0; s < p.num_stages; ++s) {
       const int w = s / 2;
       Operation operation;
       operation.stage = StageId(s);
       operation.worker = WorkerId(w);
-      p.operation_of[std::size_t(w * p.num_stages + s)] = s;
+      p.operation_of[std::size_t(w * p.num_stages + s)] = OperationId(s);
       p.operations.push_back(operation);
       Costs::OperationCost cost;
       for (Seconds& time : cost.compute) time = Seconds(seconds());
@@ -143,14 +143,14 @@ class RandomPrograms {
     transfer.bytes = Bytes(pick(0, 6));
     Action action;
     action.transfer = TransferId(p.transfers.size());
-    action.microbatch = pick(0, p.num_microbatches - 1);
+    action.microbatch = MicrobatchId(pick(0, p.num_microbatches - 1));
     if (transfer.is_keyed_by_version()) {
       const LayerId layer(p.weight_groups.size());
       transfer.group = WeightGroupId(p.weight_groups.size());
       transfer.values.push_back({ValueKind::Weights, layer});
       p.weight_groups.push_back({StageId(0), StageId(0), {layer}, Bytes(1)});
       action.version = 1;
-      action.microbatch = 0;
+      action.microbatch = MicrobatchId(0);
     }
     p.transfers.push_back(transfer);
     Costs::TransferCost cost;
@@ -198,7 +198,7 @@ class RandomPrograms {
     Action action;
     action.kind = static_cast<ActionKind>(pick(0, 4));
     action.stage = StageId(2 * w + pick(0, 1));
-    action.microbatch = pick(0, p.num_microbatches - 1);
+    action.microbatch = MicrobatchId(pick(0, p.num_microbatches - 1));
     ReadSet reads;
     for (Channel& channel : channels_)
       if (channel.to == w) add_reads(channel, action.microbatch, reads);
@@ -207,7 +207,7 @@ class RandomPrograms {
     return action;
   }
 
-  void add_reads(Channel& channel, int microbatch, ReadSet& reads) {
+  void add_reads(Channel& channel, MicrobatchId microbatch, ReadSet& reads) {
     const std::size_t there = std::min(channel.sent, channel.posted);
     for (std::size_t i = 0; i < channel.messages.size(); ++i) {
       const Action& message = channel.messages[i];

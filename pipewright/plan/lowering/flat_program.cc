@@ -117,15 +117,13 @@ class Lowering {
 };
 
 void Lowering::set_lanes() {
-  const auto total =
-      static_cast<std::size_t>(minibatches_ * plan_.num_microbatches());
-  std::vector<Placement> placements(total, Placement(plan_.stages.size()));
+  std::vector<Placement> placements(minibatches_ * plan_.num_microbatches(),
+                                    Placement(plan_.stages.size()));
   for (std::size_t w = 0; w < workers_.size(); ++w)
     for (const ComputeAction& action : workers_[w].order)
       if (action.kind == ComputeKind::Forward)
-        placements[static_cast<std::size_t>(action.microbatch)]
-                  [action.stage.index()]
-                      .push_back(WorkerId(w));
+        placements[action.microbatch.index()][action.stage.index()].push_back(
+            WorkerId(w));
   for (Placement& placement : placements) {
     for (std::size_t s = 0; s < placement.size(); ++s)
       if (placement[s].size() > 1) placement[s] = plan_.stages[s].workers;
@@ -138,26 +136,25 @@ void Lowering::add_compute() {
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     WorkerOrder& worker = workers_[w];
     for (int k = 0; k < worker.size(); ++k) {
-      const ComputeAction& action = worker.order[static_cast<std::size_t>(k)];
+      const ComputeAction& action = worker.compute(k);
       const auto& groups = groups_read(action.kind, action.stage);
       // A stage's own weights come first in the list of its groups.
       const std::int32_t version =
           groups.empty()
-              ? action.microbatch / plan_.num_microbatches()
+              ? flat_.program.minibatch_of(action.microbatch)
               : versions_.read(action.kind,
                                groups_.groups[groups.front().index()],
                                action.microbatch);
-      worker.version[static_cast<std::size_t>(k)] = version;
-      worker.read_set[static_cast<std::size_t>(k)] =
-          read_set(WorkerId(w), k, version);
+      worker.version.push_back(version);
+      worker.read_set.push_back(read_set(WorkerId(w), k, version));
       add_sends(WorkerId(w), k);
     }
   }
 }
 
 ReadSetId Lowering::read_set(WorkerId worker, int k, std::int32_t version) {
-  const ComputeAction& action = at(worker).order[static_cast<std::size_t>(k)];
-  const Lane& lane = *lane_of_[static_cast<std::size_t>(action.microbatch)];
+  const ComputeAction& action = at(worker).compute(k);
+  const Lane& lane = *lane_of_[action.microbatch.index()];
   const StageTraffic& traffic = lane.at({action.stage, worker});
   const bool recompute = plan_.stages[action.stage.index()].recompute;
   ReadSet& set = read_;
@@ -194,15 +191,15 @@ ReadSetId Lowering::intern(const ReadSet& set) {
 }
 
 void Lowering::add_sends(WorkerId worker, int k) {
-  const ComputeAction& action = at(worker).order[static_cast<std::size_t>(k)];
-  const Lane& lane = *lane_of_[static_cast<std::size_t>(action.microbatch)];
+  const ComputeAction& action = at(worker).compute(k);
+  const Lane& lane = *lane_of_[action.microbatch.index()];
   const StageTraffic& traffic = lane.at({action.stage, worker});
   const auto send = [&](const std::vector<TransferId>& ids) {
     for (TransferId id : ids) {
       Action out;
       out.kind = ActionKind::Send;
       out.microbatch = action.microbatch;
-      out.version = action.microbatch / plan_.num_microbatches();
+      out.version = flat_.program.minibatch_of(action.microbatch);
       out.transfer = id;
       at(worker).after(k).sends.push_back(out);
       channels_.sent(flat_.program.transfers[id.index()], out);
@@ -217,7 +214,7 @@ void Lowering::add_sends(WorkerId worker, int k) {
 int Lowering::first_reader(const WorkerOrder& worker, StageId stage, int after,
                            std::int32_t version) const {
   for (int k = after + 1; k < worker.size(); ++k) {
-    const ComputeAction& action = worker.order[static_cast<std::size_t>(k)];
+    const ComputeAction& action = worker.compute(k);
     for (WeightGroupId g : groups_read(action.kind, action.stage)) {
       const WeightGroup& group = groups_.groups[g.index()];
       if (group.owner == stage &&
@@ -236,7 +233,7 @@ void Lowering::add_step(WorkerId id, StageId stage, int minibatch, int last) {
   Action step;
   step.kind = ActionKind::Step;
   step.stage = stage;
-  step.microbatch = minibatch * plan_.num_microbatches();
+  step.microbatch = flat_.program.first_microbatch(minibatch);
   step.version = minibatch + 1;
   ReadSet set;
   for (std::size_t r = 0; r < reductions.size(); ++r) {
@@ -264,18 +261,18 @@ void Lowering::add_step(WorkerId id, StageId stage, int minibatch, int last) {
 }
 
 void Lowering::add_steps() {
-  const int num_microbatches = plan_.num_microbatches();
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     WorkerOrder& worker = workers_[w];
     // Where the last weight gradient of each (minibatch, stage) is.
     std::map<std::pair<int, StageId>, int> last;
     std::map<int, int> end;  // the last action of each minibatch
     for (int k = 0; k < worker.size(); ++k) {
-      const ComputeAction& action = worker.order[static_cast<std::size_t>(k)];
-      end[action.microbatch / num_microbatches] = k;
+      const ComputeAction& action = worker.compute(k);
+      const int minibatch = flat_.program.minibatch_of(action.microbatch);
+      end[minibatch] = k;
       if (action.kind == ComputeKind::Backward ||
           action.kind == ComputeKind::BackwardWeight)
-        last[{action.microbatch / num_microbatches, action.stage}] = k;
+        last[{minibatch, action.stage}] = k;
     }
     // Reductions: when all of this worker's stages in one are done.
     const auto& reductions = flat_.program.reductions;
@@ -296,7 +293,7 @@ void Lowering::add_steps() {
         Action reduce;
         reduce.kind = ActionKind::Reduce;
         reduce.stage = stage;
-        reduce.microbatch = t * num_microbatches;
+        reduce.microbatch = flat_.program.first_microbatch(t);
         reduce.version = t + 1;
         reduce.reduction = ReductionId(r);
         worker.after(done).reduces.push_back(reduce);
@@ -315,7 +312,7 @@ int Lowering::first_read_of_weights(WorkerId worker, WeightGroupId group,
                                     std::int32_t version) const {
   const WorkerOrder& order = workers_[worker.index()];
   for (int k = 0; k < order.size(); ++k) {
-    const ComputeAction& action = order.order[static_cast<std::size_t>(k)];
+    const ComputeAction& action = order.compute(k);
     if (action.kind != ComputeKind::Forward) continue;
     for (WeightGroupId g : groups_read(action.kind, action.stage))
       if (g == group && versions_.read(action.kind, groups_.groups[g.index()],
@@ -351,16 +348,16 @@ void Lowering::assemble() {
     auto& repetitions = flat_.repetitions.emplace_back();
     std::int32_t repetition =
         worker.repetition.empty() ? 0 : worker.repetition.front();
-    for (int k = -1; k < worker.size(); ++k) {
-      if (k >= 0) {
-        const auto i = static_cast<std::size_t>(k);
-        const ComputeAction& compute = worker.order[i];
-        repetition = worker.repetition[i];
+    for (std::size_t g = 0; g < worker.gaps.size(); ++g) {
+      if (g > 0) {
+        const std::size_t k = g - 1;
+        const ComputeAction& compute = worker.order[k];
+        repetition = worker.repetition[k];
         actions.push_back({action_kind(compute.kind), compute.joined,
-                           compute.stage, compute.microbatch, worker.version[i],
-                           worker.read_set[i]});
+                           compute.stage, compute.microbatch, worker.version[k],
+                           worker.read_set[k]});
       }
-      const Gap& gap = worker.gaps[static_cast<std::size_t>(k + 1)];
+      const Gap& gap = worker.gaps[g];
       for (const auto* list :
            {&gap.sends, &gap.receives, &gap.reduces, &gap.steps})
         actions.insert(actions.end(), list->begin(), list->end());

@@ -56,7 +56,8 @@ class ForwardHalf {
   }
 
   bool stays(const Action& action) {
-    if (action.microbatch < 0 || action.microbatch >= end_) return false;
+    const MicrobatchId microbatch = action.microbatch;
+    if (microbatch.value < 0 || microbatch.value >= end_) return false;
     if (action.kind == ActionKind::Forward) return true;
     const bool travels =
         action.kind == ActionKind::Send || action.kind == ActionKind::Receive;

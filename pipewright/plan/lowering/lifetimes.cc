@@ -104,8 +104,7 @@ class Liveness {
     return {ValueKind::Activation, storage_[layer.index()]};
   }
   std::size_t index(const Value& value) const {
-    return static_cast<std::size_t>(value.kind) * profile_.layers.size() +
-           value.layer.index();
+    return value.index(profile_.layers.size());
   }
 
   void begin_action() {
@@ -187,18 +186,17 @@ class Writing {
     begins_.assign(2, 0);
     for (const Action& action : actions) {
       if (!has_life(action)) continue;
-      const auto m = static_cast<std::size_t>(action.microbatch);
+      const std::size_t m = action.microbatch.index();
       if (begins_.size() < m + 3) begins_.resize(m + 3, 0);
       ++begins_[m + 2];
     }
     for (std::size_t m = 2; m < begins_.size(); ++m)
       begins_[m] += begins_[m - 1];
-    places_.resize(static_cast<std::size_t>(begins_.back()));
+    places_.resize(begins_.back());
     for (std::size_t i = 0; i < actions.size(); ++i)
       if (has_life(actions[i])) {
-        auto& next =
-            begins_[static_cast<std::size_t>(actions[i].microbatch) + 1];
-        places_[static_cast<std::size_t>(next++)] = i;
+        auto& next = begins_[actions[i].microbatch.index() + 1];
+        places_[next++] = i;
       }
     begins_.pop_back();
   }

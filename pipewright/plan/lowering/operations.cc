@@ -20,7 +20,8 @@ void set_operations(Program& program, const Plan& plan) {
   program.workers.resize(plan.devices.size());
   for (std::size_t w = 0; w < plan.devices.size(); ++w)
     program.workers[w].device = plan.devices[w];
-  program.operation_of.assign(plan.devices.size() * plan.stages.size(), -1);
+  program.operation_of.assign(plan.devices.size() * plan.stages.size(),
+                              OperationId());
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
     for (std::size_t j = 0; j < stage.workers.size(); ++j) {
@@ -34,7 +35,7 @@ void set_operations(Program& program, const Plan& plan) {
       operation.first_sample = samples.first;
       operation.end_sample = samples.end;
       program.operation_of[operation.worker.index() * plan.stages.size() + s] =
-          static_cast<int>(program.operations.size());
+          OperationId(program.operations.size());
       program.operations.push_back(std::move(operation));
     }
   }

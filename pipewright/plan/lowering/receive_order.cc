@@ -10,7 +10,7 @@ void Channels::sent(const Transfer& transfer, const Action& send) {
   sends_[{transfer.from, transfer.to, transfer.kind}].push_back(send);
 }
 
-void Channels::used(TransferId transfer, std::int32_t microbatch, int k) {
+void Channels::used(TransferId transfer, MicrobatchId microbatch, int k) {
   auto [at, is_new] = uses_[transfer].try_emplace(microbatch, k);
   if (!is_new) at->second = std::min(at->second, k);
 }
@@ -19,7 +19,7 @@ void Channels::land_after(TransferId transfer, std::int32_t version, int k) {
   landings_[transfer][version] = k;
 }
 
-std::vector<Channels::Post> Channels::posts(int window) const {
+std::vector<Channels::Post> Channels::posts(std::size_t window) const {
   std::vector<Post> posts;
   for (const auto& [key, sends] : sends_) {
     const bool weights = key.kind == TransferKind::Weights;
@@ -33,8 +33,7 @@ std::vector<Channels::Post> Channels::posts(int window) const {
         post.position = landings_.at(id).at(sends[n].version);
       } else {
         use.push_back(uses_.at(id).at(sends[n].microbatch));
-        const auto w = static_cast<std::size_t>(window);
-        if (n >= w) post.position = use[n - w];
+        if (n >= window) post.position = use[n - window];
         if (post.position >= use[n]) {
           post.position = use[n];
           post.before_use = true;

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <tuple>
@@ -19,7 +20,7 @@ class Channels {
   // In program order of the sender.
   void sent(const Transfer& transfer, const Action& send);
   // Compute action `k` of the receiver uses this message; the first one counts.
-  void used(TransferId transfer, std::int32_t microbatch, int k);
+  void used(TransferId transfer, MicrobatchId microbatch, int k);
   // Weights of `version` may land after compute action `k` of the receiver.
   void land_after(TransferId transfer, std::int32_t version, int k);
 
@@ -31,7 +32,7 @@ class Channels {
   };
   // Message n of a channel is posted after the action that used message
   // n - window, but before its own use, and not before message n - 1.
-  std::vector<Post> posts(int window) const;
+  std::vector<Post> posts(std::size_t window) const;
 
  private:
   struct Key {
@@ -41,7 +42,8 @@ class Channels {
   };
   std::map<Key, std::vector<Action>> sends_;
   // By transfer: the compute action of the receiver, by microbatch or version.
-  std::map<TransferId, std::map<std::int32_t, int>> uses_, landings_;
+  std::map<TransferId, std::map<MicrobatchId, int>> uses_;
+  std::map<TransferId, std::map<std::int32_t, int>> landings_;
 };
 
 }  // namespace pipewright

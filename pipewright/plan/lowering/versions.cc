@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pipewright/base/check.h"
+#include "pipewright/base/index.h"
 
 namespace pipewright {
 namespace {
@@ -17,13 +18,10 @@ bool gives_weight_gradient(ComputeKind kind) {
 std::vector<std::vector<int>> gradients_due(
     const std::vector<ComputeAction>& order, int num_stages,
     int num_microbatches, int minibatches) {
-  std::vector<std::vector<int>> due(
-      static_cast<std::size_t>(num_stages),
-      std::vector<int>(static_cast<std::size_t>(minibatches)));
+  std::vector<std::vector<int>> due(num_stages, std::vector<int>(minibatches));
   for (const ComputeAction& action : order)
     if (gives_weight_gradient(action.kind))
-      ++due[action.stage.index()]
-           [static_cast<std::size_t>(action.microbatch / num_microbatches)];
+      ++due[action.stage.index()][action.microbatch.index() / num_microbatches];
   return due;
 }
 
@@ -31,30 +29,28 @@ std::vector<std::vector<int>> gradients_due(
 
 Progress progress_of(const Orders& orders, int num_stages, int num_microbatches,
                      int minibatches) {
-  const auto stages = static_cast<std::size_t>(num_stages);
-  const auto total = static_cast<std::size_t>(num_microbatches) *
-                     static_cast<std::size_t>(minibatches);
   const std::vector<std::vector<std::int32_t>> never(
-      stages, std::vector<std::int32_t>(total, kNever));
+      num_stages,
+      std::vector<std::int32_t>(num_microbatches * minibatches, kNever));
   Progress progress{never, never, never};
   for (const auto& order : orders) {
     auto due = gradients_due(order, num_stages, num_microbatches, minibatches);
-    std::vector<std::int32_t> done(stages, 0), newest_given(stages, -1);
+    std::vector<std::int32_t> done(num_stages, 0);
+    std::vector<MicrobatchId> newest_given(num_stages);
     for (const ComputeAction& action : order) {
       const std::size_t s = action.stage.index();
-      const auto m = static_cast<std::size_t>(action.microbatch);
+      const std::size_t m = action.microbatch.index();
       auto& table = action.kind == ComputeKind::Forward     ? progress.forward
                     : action.kind == ComputeKind::Recompute ? progress.recompute
                                                             : progress.backward;
       if (action.kind != ComputeKind::BackwardWeight)
         table[s][m] = std::min(table[s][m], done[s]);
       if (!gives_weight_gradient(action.kind)) continue;
-      --due[s][static_cast<std::size_t>(action.microbatch / num_microbatches)];
+      --due[s][m / num_microbatches];
       newest_given[s] = std::max(newest_given[s], action.microbatch);
       // Replicas that take turns are this far too: they come before this one.
-      while (done[s] < minibatches &&
-             due[s][static_cast<std::size_t>(done[s])] == 0 &&
-             (done[s] + 1) * num_microbatches - 1 <= newest_given[s])
+      while (done[s] < minibatches && due[s][at(done[s])] == 0 &&
+             (done[s] + 1) * num_microbatches - 1 <= newest_given[s].value)
         ++done[s];
     }
   }
@@ -66,16 +62,15 @@ Versions::Versions(Method method, Progress progress, int num_microbatches)
       progress_(std::move(progress)),
       num_microbatches_(num_microbatches) {}
 
-std::int32_t Versions::forward(const WeightGroup& group, std::int32_t m) const {
-  const std::int32_t minibatch = m / num_microbatches_;
-  const auto at = static_cast<std::size_t>(m);
+std::int32_t Versions::forward(const WeightGroup& group, MicrobatchId m) const {
+  const std::int32_t minibatch = m.value / num_microbatches_;
   switch (method_) {
     case Method::Sync:
       return minibatch;
     case Method::TwoBw:
       return std::max(minibatch - 1, 0);
     case Method::VerticalSync:
-      return progress_.forward.front()[at];
+      return progress_.forward.front()[m.index()];
     case Method::Stash:
     case Method::PipeMare:
     case Method::Naive:
@@ -83,17 +78,17 @@ std::int32_t Versions::forward(const WeightGroup& group, std::int32_t m) const {
   }
   // Where forward and backward of a layer lie apart, the newest version that
   // both sides have at this microbatch: that of the earlier stage.
-  return std::min(progress_.forward[group.forward_stage.index()][at],
-                  progress_.forward[group.owner.index()][at]);
+  return std::min(progress_.forward[group.forward_stage.index()][m.index()],
+                  progress_.forward[group.owner.index()][m.index()]);
 }
 
 std::int32_t Versions::read(ComputeKind kind, const WeightGroup& group,
-                            std::int32_t m) const {
+                            MicrobatchId m) const {
   const bool newest = method_ == Method::PipeMare || method_ == Method::Naive;
   if (kind == ComputeKind::Forward || !newest) return forward(group, m);
   const auto& table =
       kind == ComputeKind::Recompute ? progress_.recompute : progress_.backward;
-  return table[group.owner.index()][static_cast<std::size_t>(m)];
+  return table[group.owner.index()][m.index()];
 }
 
 StageId Versions::too_early() const {
@@ -101,8 +96,7 @@ StageId Versions::too_early() const {
     const WeightGroup group{StageId(s), StageId(s), {}, Bytes(0)};
     const auto& made = progress_.forward[s];
     for (std::size_t m = 0; m < made.size(); ++m)
-      if (forward(group, static_cast<std::int32_t>(m)) > made[m])
-        return StageId(s);
+      if (forward(group, MicrobatchId(m)) > made[m]) return StageId(s);
   }
   return StageId();
 }
@@ -111,7 +105,7 @@ StageDelay Versions::delay(const WeightGroup& group,
                            std::int32_t minibatch) const {
   StageDelay sum;
   for (std::int32_t j = 0; j < num_microbatches_; ++j) {
-    const std::int32_t m = minibatch * num_microbatches_ + j;
+    const MicrobatchId m(minibatch * num_microbatches_ + j);
     sum.forward += minibatch - read(ComputeKind::Forward, group, m);
     sum.backward += minibatch - read(ComputeKind::Backward, group, m);
     const std::int32_t recompute = read(ComputeKind::Recompute, group, m);

@@ -30,7 +30,7 @@ class Versions {
   Versions(Method method, Progress progress, int num_microbatches);
 
   std::int32_t read(ComputeKind kind, const WeightGroup& group,
-                    std::int32_t microbatch) const;
+                    MicrobatchId microbatch) const;
 
   // A stage whose forward would read a version that is not made by then, if
   // any.
@@ -40,7 +40,7 @@ class Versions {
   StageDelay delay(const WeightGroup& group, std::int32_t minibatch) const;
 
  private:
-  std::int32_t forward(const WeightGroup& group, std::int32_t m) const;
+  std::int32_t forward(const WeightGroup& group, MicrobatchId m) const;
 
   Method method_;
   Progress progress_;

@@ -21,7 +21,7 @@ WorkerOrder with_recompute(const std::vector<ComputeAction>& order,
                            const std::vector<Stage>& stages, std::size_t fill,
                            std::size_t body, int repetitions) {
   WorkerOrder worker;
-  std::set<std::pair<StageId, std::int32_t>> recomputed;
+  std::set<std::pair<StageId, MicrobatchId>> recomputed;
   for (std::size_t k = 0; k < order.size(); ++k) {
     const ComputeAction& action = order[k];
     std::int32_t repetition = -1;
@@ -39,8 +39,8 @@ WorkerOrder with_recompute(const std::vector<ComputeAction>& order,
       insert_recompute(worker, k > 0 && order[k - 1].joined);
   }
   worker.gaps.resize(worker.order.size() + 1);
-  worker.version.resize(worker.order.size());
-  worker.read_set.resize(worker.order.size());
+  worker.version.reserve(worker.order.size());
+  worker.read_set.reserve(worker.order.size());
   return worker;
 }
 

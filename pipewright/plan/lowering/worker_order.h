@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "pipewright/base/index.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/plan/program/program.h"
 #include "pipewright/plan/schedule/schedule.h"
@@ -22,24 +23,22 @@ struct Gap {
 struct WorkerOrder {
   std::vector<ComputeAction> order;
   std::vector<std::int32_t> repetition;
-  // Of each compute action.
+  // Of each compute action; lowering adds them in order.
   std::vector<std::int32_t> version;
   std::vector<ReadSetId> read_set;
   std::vector<Gap> gaps;
 
   int size() const { return static_cast<int>(order.size()); }
+  const ComputeAction& compute(int k) const { return order[at(k)]; }
   // A joined pair is one piece: gaps lie before and after it only.
   Gap& after(int k) {
-    if (k >= 0 && order[static_cast<std::size_t>(k)].joined) ++k;
-    return gaps[static_cast<std::size_t>(k + 1)];
+    if (k >= 0 && compute(k).joined) ++k;
+    return gaps[at(k + 1)];
   }
-  Gap& before(int k) {
-    return gaps[static_cast<std::size_t>(first_of_pair(k))];
-  }
+  Gap& before(int k) { return gaps[at(first_of_pair(k))]; }
   // The action with which k starts: the one before it if they are joined.
   int first_of_pair(int k) const {
-    const bool is_second =
-        k > 0 && k < size() && order[static_cast<std::size_t>(k - 1)].joined;
+    const bool is_second = k > 0 && k < size() && compute(k - 1).joined;
     return is_second ? k - 1 : k;
   }
 };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "pipewright/base/check.h"
+#include "pipewright/base/index.h"
 #include "pipewright/plan/program/execution.h"
 
 namespace pipewright {
@@ -28,9 +29,9 @@ struct ChannelHistory {
   std::vector<SentMessage> messages;  // by number
   std::vector<std::int64_t> posts;    // receiver's positions
   // Numbers that the receiver has read (the highest so far), with its position.
-  std::vector<std::pair<std::int64_t, std::int64_t>> reads;
+  std::vector<std::pair<std::size_t, std::int64_t>> reads;
   std::size_t known_reads = 0;  // of those, to the sender
-  std::int64_t num_known = 0;   // messages that it knows to have arrived
+  std::size_t num_known = 0;    // messages that it knows to have arrived
 };
 
 // Keeps the clocks while a program is walked.
@@ -39,7 +40,7 @@ class Causality {
   explicit Causality(const ExecutionState& state)
       : state_(state),
         program_(state.program()),
-        channels_(static_cast<std::size_t>(state.messages().num_channels)),
+        channels_(state.messages().num_channels),
         channels_from_(program_.workers.size()),
         clocks_(program_.workers.size(),
                 VectorClock(program_.workers.size(), 0)),
@@ -78,8 +79,7 @@ class Causality {
  private:
   VectorClock& clock(WorkerId worker) { return clocks_[worker.index()]; }
   ChannelHistory& channel_of(TransferId transfer) {
-    return channels_[static_cast<std::size_t>(
-        state_.messages().channel_of[transfer.index()])];
+    return channels_[state_.messages().channel_of[transfer.index()]];
   }
 
   void learn(WorkerId worker, const Dependency& dependency) {
@@ -89,13 +89,12 @@ class Causality {
       return read(worker, channel_of(dependency.transfer), number);
     }
     merge(clock(worker),
-          contributed_[dependency.reduction.index()]
-                      [static_cast<std::size_t>(dependency.key)]);
+          contributed_[dependency.reduction.index()][at(dependency.key)]);
   }
 
-  void read(WorkerId worker, ChannelHistory& channel, std::int64_t number) {
+  void read(WorkerId worker, ChannelHistory& channel, std::size_t number) {
     const std::int64_t position = state_.position(worker);
-    SentMessage& message = channel.messages[static_cast<std::size_t>(number)];
+    SentMessage& message = channel.messages[number];
     message.life.last_read = std::max(message.life.last_read, position);
     if (channel.reads.empty() || channel.reads.back().first < number)
       channel.reads.emplace_back(number, position);
@@ -113,8 +112,8 @@ class Causality {
            ++channel.known_reads)
         for (; channel.num_known <= channel.reads[channel.known_reads].first;
              ++channel.num_known)
-          channel.messages[static_cast<std::size_t>(channel.num_known)]
-              .life.known_read = state_.position(worker);
+          channel.messages[channel.num_known].life.known_read =
+              state_.position(worker);
     }
   }
 
@@ -134,8 +133,7 @@ class Causality {
   // Who reads a reduction learns from all its workers.
   void contribute(WorkerId worker, const Action& action) {
     auto& of_minibatches = contributed_[action.reduction.index()];
-    const auto minibatch =
-        static_cast<std::size_t>(program_.minibatch_of(action.microbatch));
+    const std::size_t minibatch = at(program_.minibatch_of(action.microbatch));
     if (of_minibatches.size() <= minibatch)
       of_minibatches.resize(minibatch + 1,
                             VectorClock(program_.workers.size(), 0));

@@ -39,7 +39,8 @@ class MemoryEffects {
   void run() {
     find_readers();
     if (inputs_.shares_memory)
-      for (std::size_t m = 0; m < inputs_.lanes.size(); ++m) follow_sharing(m);
+      for (MicrobatchId m(0); m.index() < inputs_.lanes.size(); ++m)
+        follow_sharing(m);
     else
       for (const Passage& passage : inputs_.passages.distinct)
         if (has_news(passage))
@@ -58,9 +59,7 @@ class MemoryEffects {
         value, {transfer.first_sample, transfer.end_sample});
   }
   std::size_t index(const Value& value) const {
-    return static_cast<std::size_t>(value.kind) *
-               inputs_.profile.layers.size() +
-           value.layer.index();
+    return value.index(inputs_.profile.layers.size());
   }
 
   // The first stage that uses each transfer.
@@ -94,14 +93,13 @@ class MemoryEffects {
                        });
   }
 
-  void follow_sharing(std::size_t microbatch) {
+  void follow_sharing(MicrobatchId microbatch) {
+    const std::size_t m = microbatch.index();
     std::vector<ChargedLives> workers;
     bool news = false;
     for (const auto& of_worker : inputs_.passages.of) {
-      if (microbatch >= of_worker.size() || of_worker[microbatch].is_none())
-        continue;
-      const Passage& passage =
-          inputs_.passages.distinct[of_worker[microbatch].index()];
+      if (m >= of_worker.size() || of_worker[m].is_none()) continue;
+      const Passage& passage = inputs_.passages.distinct[of_worker[m].index()];
       news = news || has_news(passage);
       ChargedLives& lives =
           workers.emplace_back(ChargedLives{&passage, {}, {}});

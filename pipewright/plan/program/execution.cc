@@ -21,7 +21,7 @@ ExecutionState::ExecutionState(const Program& program, int repetitions,
     : program_(program),
       repetitions_(repetitions),
       messages_(std::move(messages)),
-      channels_(static_cast<std::size_t>(messages_.num_channels)) {
+      channels_(messages_.num_channels) {
   PIPEWRIGHT_CHECK(repetitions >= 0,
                    "a run of " + std::to_string(minibatches()) +
                        " minibatches of a program that needs " +
@@ -85,15 +85,14 @@ WorkerId ExecutionState::provider(WorkerId worker,
       std::find_if(contributions_[r].begin(), contributions_[r].end(),
                    [&](int minibatches) { return minibatches <= missing.key; });
   PIPEWRIGHT_CHECK(behind != contributions_[r].end(), "it is not missing");
-  return program_.reductions[r]
-      .workers[static_cast<std::size_t>(behind - contributions_[r].begin())];
+  return program_.reductions[r].workers[behind - contributions_[r].begin()];
 }
 
 std::size_t ExecutionState::place(WorkerId worker,
                                   ReductionId reduction) const {
   const auto& workers = program_.reduction(reduction).workers;
   const auto found = std::find(workers.begin(), workers.end(), worker);
-  return static_cast<std::size_t>(found - workers.begin());
+  return found - workers.begin();
 }
 
 void ExecutionState::perform(WorkerId worker) {

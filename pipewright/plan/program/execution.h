@@ -151,7 +151,7 @@ class ExecutionState {
         [this](const Dependency& one) { return is_there(one); });
   }
   std::size_t channel_of(TransferId transfer) const {
-    return static_cast<std::size_t>(messages_.channel_of[transfer.index()]);
+    return messages_.channel_of[transfer.index()];
   }
   std::size_t place(WorkerId worker, ReductionId reduction) const;
 

@@ -19,10 +19,8 @@ void append_section(std::vector<Action>& to, const std::vector<Action>& section,
 
 const Operation* Program::operation(WorkerId worker, StageId stage) const {
   if (stage.is_none()) return nullptr;
-  const auto at =
-      worker.index() * static_cast<std::size_t>(num_stages) + stage.index();
-  const int index = operation_of[at];
-  return index < 0 ? nullptr : &operations[static_cast<std::size_t>(index)];
+  const OperationId id = operation_id(worker, stage);
+  return id.is_none() ? nullptr : &operations[id.index()];
 }
 
 std::vector<Action> unrolled(const Program& program, WorkerId worker,
@@ -43,7 +41,7 @@ std::vector<Action> unrolled(const Program& program, WorkerId worker,
 
 std::string to_text(const Action& action) {
   const std::string stage = std::to_string(action.stage.value);
-  const std::string microbatch = std::to_string(action.microbatch);
+  const std::string microbatch = std::to_string(action.microbatch.value);
   const std::string version = " v" + std::to_string(action.version);
   if (is_compute(action.kind))
     return stage + "FBIWR"[static_cast<int>(action.kind)] + microbatch +

@@ -60,11 +60,12 @@ struct Action {
   ActionKind kind = ActionKind::Forward;
   bool joined = false;  // compute only: runs together with the next action
   StageId stage;        // of compute, Reduce and Step; none for transfers
-  std::int32_t microbatch = 0;  // compute, and transfers keyed by microbatch;
-                                // for Reduce and Step that of the minibatch's
-                                // first microbatch
-  std::int32_t version = 0;     // compute: of the stage's own weights it reads
-                                // Step, and transfers of weights: the one made
+  // Of compute, and of transfers keyed by microbatch; for Reduce and Step the
+  // first of the minibatch.
+  MicrobatchId microbatch = MicrobatchId(0);
+  // Of compute: of the stage's own weights it reads; of Step and of transfers
+  // of weights: the one made.
+  std::int32_t version = 0;
   // What it is about. Each kind of action has one of these, the others are
   // none.
   ReadSetId read_set = {};     // compute, Step
@@ -86,6 +87,11 @@ enum class ValueKind : std::uint8_t {
 struct Value {
   ValueKind kind = ValueKind::Activation;
   LayerId layer;
+
+  // For a vector that has one element per value of a model.
+  std::size_t index(std::size_t num_layers) const {
+    return static_cast<std::size_t>(kind) * num_layers + layer.index();
+  }
   auto operator<=>(const Value&) const = default;
 };
 
@@ -244,7 +250,7 @@ struct Program {
   int minibatches_outside = 0;  // completed by prologue and epilogue together
   std::vector<WorkerProgram> workers;
   std::vector<Operation> operations;
-  std::vector<int> operation_of;  // [worker * num_stages + stage], -1 for none
+  std::vector<OperationId> operation_of;  // [worker * num_stages + stage]
   std::vector<Transfer> transfers;
   std::vector<WeightGroup> weight_groups;
   std::vector<ReadSet> read_sets;
@@ -253,7 +259,10 @@ struct Program {
   std::vector<StageDelay> delays;  // one per stage
 
   int num_workers() const { return static_cast<int>(workers.size()); }
-  // Null if the worker has no part of the stage.
+  // None, and null, if the worker has no part of the stage.
+  OperationId operation_id(WorkerId worker, StageId stage) const {
+    return operation_of[worker.index() * num_stages + stage.index()];
+  }
   const Operation* operation(WorkerId worker, StageId stage) const;
   const Transfer& transfer(TransferId id) const {
     return transfers[id.index()];
@@ -276,12 +285,18 @@ struct Program {
   // What tells the messages of a Send's or Receive's transfer apart: the
   // microbatch, or the version if it carries weights.
   std::int32_t key(const Action& action) const {
-    return transfer(action.transfer).is_keyed_by_version() ? action.version
-                                                           : action.microbatch;
+    return transfer(action.transfer).is_keyed_by_version()
+               ? action.version
+               : action.microbatch.value;
   }
-  // The minibatch that a microbatch belongs to; both count from the same base.
-  std::int32_t minibatch_of(std::int32_t a_microbatch) const {
-    return a_microbatch / num_microbatches;
+  // The minibatch that a microbatch belongs to; both count from the same base,
+  // and are negative before it.
+  std::int32_t minibatch_of(MicrobatchId id) const {
+    const std::int32_t quotient = id.value / num_microbatches;
+    return id.value % num_microbatches < 0 ? quotient - 1 : quotient;
+  }
+  MicrobatchId first_microbatch(std::int32_t minibatch) const {
+    return MicrobatchId(minibatch * num_microbatches);
   }
   // Repetitions of the body in a run of that many minibatches.
   int repetitions(int minibatches) const {

@@ -15,18 +15,19 @@ Error program_fault(const Program& program, int repetitions,
   for (std::size_t w = 0; w < program.workers.size(); ++w) {
     const auto actions = unrolled(program, WorkerId(w),
                                   program.minibatches_outside + repetitions);
-    std::vector<int> column;  // of each action: the compute action at or before
+    std::vector<std::size_t>
+        column;  // of each action: the compute action at or before
     std::vector<ComputeAction> order;
     for (const Action& action : actions) {
       if (is_compute(action.kind))
         order.push_back({action.stage, action.microbatch,
                          static_cast<ComputeKind>(action.kind), action.joined});
-      column.push_back(std::max(0, static_cast<int>(order.size()) - 1));
+      column.push_back(order.empty() ? 0 : order.size() - 1);
     }
     for (const ProgramMark& mark : marks) {
       const auto at = static_cast<std::size_t>(mark.position);
       if (mark.worker != WorkerId(w) || at >= actions.size()) continue;
-      grid.push_back({static_cast<int>(w), column[at]});
+      grid.push_back({WorkerId(w), column[at]});
       if (where == "program")
         where = "worker " + std::to_string(w) + ", action " +
                 std::to_string(at) + " (" + to_text(actions[at]) + ")";

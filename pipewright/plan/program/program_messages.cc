@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "pipewright/base/check.h"
+#include "pipewright/base/index.h"
 #include "pipewright/plan/program/action_cursor.h"
 #include "pipewright/plan/program/program_fault.h"
 
@@ -24,17 +25,16 @@ class Matching {
       : program_(program), repetitions_(repetitions), messages_(messages) {
     const int minibatches = program.minibatches_outside + repetitions;
     microbatches_ = minibatches * program.num_microbatches;
-    std::map<std::tuple<WorkerId, WorkerId, TransferKind>, int> known;
+    std::map<std::tuple<WorkerId, WorkerId, TransferKind>, std::size_t> known;
     for (const Transfer& transfer : program.transfers) {
-      auto [at, is_new] =
-          known.try_emplace({transfer.from, transfer.to, transfer.kind},
-                            static_cast<int>(known.size()));
+      auto [at, is_new] = known.try_emplace(
+          {transfer.from, transfer.to, transfer.kind}, known.size());
       messages.channel_of.push_back(at->second);
       const int keys =
           transfer.is_keyed_by_version() ? minibatches + 1 : microbatches_;
-      messages.numbers.emplace_back(static_cast<std::size_t>(keys), -1);
+      messages.numbers.emplace_back(keys, -1);
     }
-    messages.num_channels = static_cast<int>(known.size());
+    messages.num_channels = known.size();
     sends_.resize(known.size());
     receives_.resize(known.size());
   }
@@ -56,20 +56,20 @@ class Matching {
   }
 
   std::optional<Error> note(const Action& action, ProgramMark mark) {
-    if (is_compute(action.kind) &&
-        (action.microbatch < 0 || action.microbatch >= microbatches_))
+    if (is_compute(action.kind) && (action.microbatch.value < 0 ||
+                                    action.microbatch.value >= microbatches_))
       return fail({mark}, "its microbatch is outside the run");
     const bool sends = action.kind == ActionKind::Send;
     if (!sends && action.kind != ActionKind::Receive) return std::nullopt;
     const std::size_t t = action.transfer.index();
     const std::int32_t key = program_.key(action);
     auto& numbers = messages_.numbers[t];
-    if (key < 0 || static_cast<std::size_t>(key) >= numbers.size())
+    if (key < 0 || key >= std::ssize(numbers))
       return fail({mark}, "its microbatch or version is outside the run");
-    const auto c = static_cast<std::size_t>(messages_.channel_of[t]);
+    const std::size_t c = messages_.channel_of[t];
     auto& ends = sends ? sends_[c] : receives_[c];
     if (sends) {
-      std::int64_t& number = numbers[static_cast<std::size_t>(key)];
+      std::int64_t& number = numbers[at(key)];
       if (number >= 0) return fail({mark}, "it is sent twice");
       number = static_cast<std::int64_t>(ends.size());
     }
@@ -106,7 +106,7 @@ class Matching {
 
 std::int32_t key_read(const Transfer& transfer, const ReadSet& set,
                       const Action& action) {
-  if (!transfer.is_keyed_by_version()) return action.microbatch;
+  if (!transfer.is_keyed_by_version()) return action.microbatch.value;
   for (const WeightRead& read : set.weights)
     if (read.group == transfer.group) return action.version + read.offset;
   return 0;

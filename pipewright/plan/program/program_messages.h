@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -18,8 +19,8 @@ std::int32_t key_read(const Transfer& transfer, const ReadSet& set,
                       const Action& action);
 
 struct Messages {
-  int num_channels = 0;
-  std::vector<int> channel_of;  // per transfer
+  std::size_t num_channels = 0;
+  std::vector<std::size_t> channel_of;  // per transfer
   // Per transfer and key (microbatch, or version of weights): the message's
   // number on its channel, -1 if it is never sent.
   std::vector<std::vector<std::int64_t>> numbers;
@@ -27,8 +28,8 @@ struct Messages {
   // -1 as well for a key outside the run.
   std::int64_t number(TransferId transfer, std::int32_t key) const {
     const auto& of_transfer = numbers[transfer.index()];
-    const auto at = static_cast<std::size_t>(key);
-    return at < of_transfer.size() ? of_transfer[at] : -1;
+    const bool is_inside = key >= 0 && key < std::ssize(of_transfer);
+    return is_inside ? of_transfer[key] : -1;
   }
 };
 

@@ -30,7 +30,7 @@ constexpr bool starts_backward(ComputeKind kind) {
 
 struct ComputeAction {
   StageId stage;
-  std::int32_t microbatch = 0;  // from the section's base
+  MicrobatchId microbatch = MicrobatchId(0);  // from the section's base
   ComputeKind kind = ComputeKind::Forward;
   bool joined = false;  // shares the worker's time with the next action
 

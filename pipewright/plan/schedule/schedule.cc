@@ -24,8 +24,8 @@ std::vector<ComputeAction> turns_of(const std::vector<ComputeAction>& order,
   std::vector<ComputeAction> turns;
   for (std::size_t i = 0; i < order.size(); ++i) {
     ComputeAction action = order[i];
-    if (action.microbatch % replicas != replica) continue;
-    if (action.joined && order[i + 1].microbatch % replicas != replica)
+    if (action.microbatch.value % replicas != replica) continue;
+    if (action.joined && order[i + 1].microbatch.value % replicas != replica)
       action.joined = false;
     turns.push_back(action);
   }

@@ -46,33 +46,42 @@ class Checker {
     if (auto error = action_fault()) return error;
     if (auto error = size_fault()) return error;
     if (auto error = body_fault()) return error;
-    for (int w = 0; w < num_workers(); ++w)
-      if (auto error = order_fault(w)) return error;
+    for (std::size_t w = 0; w < run_.size(); ++w)
+      if (auto error = order_fault(WorkerId(w))) return error;
     if (auto error = coverage_fault()) return error;
     if (auto error = section_fault()) return error;
     return progress_fault(num_stages_, run_length_, run_);
   }
 
  private:
-  int num_workers() const { return static_cast<int>(sections_.body.size()); }
-  std::size_t cell(int stage, int microbatch) const {
-    return static_cast<std::size_t>(stage) *
-               static_cast<std::size_t>(run_length_) +
-           static_cast<std::size_t>(microbatch);
+  std::size_t num_cells() const {
+    return cell(StageId(num_stages_), MicrobatchId(0));
   }
-  std::size_t body_cell(Phase phase, int stage, int place) const {
-    return (static_cast<std::size_t>(phase) *
-                static_cast<std::size_t>(num_stages_) +
-            static_cast<std::size_t>(stage)) *
-               static_cast<std::size_t>(num_microbatches_) +
-           static_cast<std::size_t>(place);
+  std::size_t cell(StageId stage, MicrobatchId microbatch) const {
+    return stage.index() * run_length_ + microbatch.index();
+  }
+  std::size_t cell(const ComputeAction& action) const {
+    return cell(action.stage, action.microbatch);
+  }
+  std::size_t body_cell(std::size_t phase, StageId stage, int place) const {
+    return (phase * num_stages_ + stage.index()) * num_microbatches_ + place;
+  }
+  // In its minibatch.
+  int place_of(MicrobatchId microbatch) const {
+    return microbatch.value % num_microbatches_;
+  }
+  int minibatch_of(MicrobatchId microbatch) const {
+    return microbatch.value / num_microbatches_;
   }
 
-  Error at(int worker, std::size_t position, const std::string& why) const {
-    const int p = static_cast<int>(position);
-    const auto& action = run_[static_cast<std::size_t>(worker)][position];
-    return malformed("worker " + std::to_string(worker) + ", action " +
-                     to_text(action) + ": " + why + drawn(run_, {{worker, p}}));
+  const std::vector<ComputeAction>& order_of(WorkerId worker) const {
+    return run_[worker.index()];
+  }
+  Error at(WorkerId worker, std::size_t position,
+           const std::string& why) const {
+    return malformed("worker " + std::to_string(worker.value) + ", action " +
+                     to_text(order_of(worker)[position]) + ": " + why +
+                     drawn(run_, {{worker, position}}));
   }
 
   std::optional<Error> shape_fault() {
@@ -96,13 +105,13 @@ class Checker {
 
   // Everything that one action and its neighbour show by themselves.
   std::optional<Error> action_fault() const {
-    for (int w = 0; w < num_workers(); ++w) {
-      const auto& order = run_[static_cast<std::size_t>(w)];
+    for (WorkerId w(0); w.index() < run_.size(); ++w.value) {
+      const auto& order = order_of(w);
       for (std::size_t i = 0; i < order.size(); ++i) {
         const ComputeAction& a = order[i];
-        if (a.stage.value < 0 || a.stage.value >= num_stages_)
+        if (a.stage.is_none() || a.stage.value >= num_stages_)
           return at(w, i, "stages are 0 to " + std::to_string(num_stages_ - 1));
-        if (a.microbatch < 0 || a.microbatch >= run_length_)
+        if (a.microbatch.is_none() || a.microbatch.value >= run_length_)
           return at(w, i,
                     "microbatches are 0 to " + std::to_string(run_length_ - 1));
         if (a.joined && i + 1 == section_end(w, i))
@@ -129,34 +138,33 @@ class Checker {
                      std::to_string(2 * cells));
   }
 
-  std::size_t prologue_end(int worker) const {
-    const auto w = static_cast<std::size_t>(worker);
-    return sections_.prologue.empty() ? 0 : sections_.prologue[w].size();
+  std::size_t prologue_end(WorkerId worker) const {
+    const Orders& prologue = sections_.prologue;
+    return prologue.empty() ? 0 : prologue[worker.index()].size();
   }
-  std::size_t body_end(int worker) const {
-    return prologue_end(worker) +
-           sections_.body[static_cast<std::size_t>(worker)].size();
+  std::size_t body_end(WorkerId worker) const {
+    return prologue_end(worker) + sections_.body[worker.index()].size();
   }
-  std::size_t section_end(int worker, std::size_t position) const {
+  std::size_t section_end(WorkerId worker, std::size_t position) const {
     if (position < prologue_end(worker)) return prologue_end(worker);
     if (position < body_end(worker)) return body_end(worker);
-    return run_[static_cast<std::size_t>(worker)].size();
+    return order_of(worker).size();
   }
 
   // Fills body_ with the minibatch that the body takes, and splits_ with how a
   // microbatch's backward is run.
   std::optional<Error> body_fault() {
-    body_.assign(body_cell(kNumPhases, 0, 0), -1);
-    splits_.assign(cell(num_stages_, 0), -1);
-    for (int w = 0; w < num_workers(); ++w) {
-      const auto& order = run_[static_cast<std::size_t>(w)];
+    body_.assign(body_cell(kNumPhases, StageId(0), 0), -1);
+    splits_.assign(num_cells(), -1);
+    for (WorkerId w(0); w.index() < run_.size(); ++w.value) {
+      const auto& order = order_of(w);
       for (std::size_t i = 0; i < order.size(); ++i) {
         const ComputeAction& a = order[i];
         if (auto error = split_fault(w, i)) return error;
         if (i < prologue_end(w) || i >= body_end(w)) continue;
-        int& b = body_[body_cell(phase_of(a.kind), a.stage.value,
-                                 a.microbatch % num_microbatches_)];
-        const int minibatch = a.microbatch / num_microbatches_;
+        int& b =
+            body_[body_cell(phase_of(a.kind), a.stage, place_of(a.microbatch))];
+        const int minibatch = minibatch_of(a.microbatch);
         if (b >= 0 && b != minibatch)
           return at(w, i,
                     "the body would run it twice, once " +
@@ -168,12 +176,12 @@ class Checker {
     return std::nullopt;
   }
 
-  std::optional<Error> split_fault(int worker, std::size_t position) {
-    const auto& a = run_[static_cast<std::size_t>(worker)][position];
+  std::optional<Error> split_fault(WorkerId worker, std::size_t position) {
+    const ComputeAction& a = order_of(worker)[position];
     if (a.kind == ComputeKind::Forward || a.kind == ComputeKind::Recompute)
       return std::nullopt;
     const int split = a.kind != ComputeKind::Backward;
-    signed char& known = splits_[cell(a.stage.value, a.microbatch)];
+    signed char& known = splits_[cell(a)];
     if (known >= 0 && known != split)
       return at(worker, position,
                 "a microbatch's backward is either B or I and W, not both");
@@ -183,16 +191,16 @@ class Checker {
 
   // Walks one worker: each microbatch's phases once and in order, each in the
   // section where it belongs.
-  std::optional<Error> order_fault(int worker) {
+  std::optional<Error> order_fault(WorkerId worker) {
     if (forwards_.empty()) {
-      forwards_.assign(cell(num_stages_, 0), 0);
-      backwards_.assign(cell(num_stages_, 0), 0);
-      seen_.assign(cell(num_stages_, 0), {-1, 0});
-      stage_workers_.assign(static_cast<std::size_t>(num_stages_), 0);
-      last_worker_.assign(static_cast<std::size_t>(num_stages_), -1);
-      owner_.assign(body_cell(kForward, num_stages_, 0), -1);
+      forwards_.assign(num_cells(), 0);
+      backwards_.assign(num_cells(), 0);
+      seen_.assign(num_cells(), {});
+      stage_workers_.assign(num_stages_, 0);
+      last_worker_.assign(num_stages_, WorkerId());
+      owner_.assign(body_cell(kForward, StageId(num_stages_), 0), WorkerId());
     }
-    const auto& order = run_[static_cast<std::size_t>(worker)];
+    const auto& order = order_of(worker);
     for (std::size_t i = 0; i < order.size(); ++i) {
       const ComputeAction& a = order[i];
       if (last_worker_[a.stage.index()] != worker) {
@@ -200,7 +208,7 @@ class Checker {
         ++stage_workers_[a.stage.index()];
       }
       if (auto error = phase_fault(worker, i)) return error;
-      const std::size_t c = cell(a.stage.value, a.microbatch);
+      const std::size_t c = cell(a);
       if (a.kind == ComputeKind::Forward) ++forwards_[c];
       if (a.kind == ComputeKind::Backward ||
           a.kind == ComputeKind::BackwardWeight)
@@ -209,10 +217,10 @@ class Checker {
     return std::nullopt;
   }
 
-  std::optional<Error> phase_fault(int worker, std::size_t position) {
-    const auto& a = run_[static_cast<std::size_t>(worker)][position];
+  std::optional<Error> phase_fault(WorkerId worker, std::size_t position) {
+    const ComputeAction& a = order_of(worker)[position];
     const Phase phase = phase_of(a.kind);
-    Seen& seen = seen_[cell(a.stage.value, a.microbatch)];
+    Seen& seen = seen_[cell(a)];
     if (seen.worker != worker) seen = {worker, 0};
     const auto has = [&](Phase p) { return (seen.phases >> p & 1) != 0; };
     if (has(phase))
@@ -227,12 +235,11 @@ class Checker {
     return placed_fault(worker, position, phase);
   }
 
-  std::optional<Error> placed_fault(int worker, std::size_t position,
+  std::optional<Error> placed_fault(WorkerId worker, std::size_t position,
                                     Phase phase) {
-    const auto& a = run_[static_cast<std::size_t>(worker)][position];
-    const int place = a.microbatch % num_microbatches_;
-    const int minibatch = a.microbatch / num_microbatches_;
-    const int b = body_[body_cell(phase, a.stage.value, place)];
+    const ComputeAction& a = order_of(worker)[position];
+    const int minibatch = minibatch_of(a.microbatch);
+    const int b = body_[body_cell(phase, a.stage, place_of(a.microbatch))];
     if (b < 0 || (position < prologue_end(worker) && minibatch >= b) ||
         (position >= body_end(worker) && minibatch <= b))
       return at(worker, position,
@@ -242,10 +249,10 @@ class Checker {
   }
 
   std::optional<Error> coverage_fault() {
-    for (int s = 0; s < num_stages_; ++s) {
-      const int workers = stage_workers_[static_cast<std::size_t>(s)];
-      const int wanted = forwards_[cell(s, 0)] > 1 ? workers : 1;
-      for (int m = 0; m < run_length_; ++m) {
+    for (StageId s(0); s.value < num_stages_; ++s.value) {
+      const int workers = stage_workers_[s.index()];
+      const int wanted = forwards_[cell(s, MicrobatchId(0))] > 1 ? workers : 1;
+      for (MicrobatchId m(0); m.value < run_length_; ++m) {
         const std::size_t c = cell(s, m);
         if (forwards_[c] != wanted)
           return count_fault(s, m, ComputeKind::Forward, forwards_[c], wanted);
@@ -259,20 +266,19 @@ class Checker {
     return owner_fault();
   }
 
-  Error count_fault(int stage, int microbatch, ComputeKind kind, int count,
-                    int wanted) const {
-    const ComputeAction action{StageId(stage), microbatch, kind};
+  Error count_fault(StageId stage, MicrobatchId microbatch, ComputeKind kind,
+                    int count, int wanted) const {
+    const ComputeAction action{stage, microbatch, kind};
     std::vector<GridMark> marks;
-    for (int w = 0; w < num_workers(); ++w) {
-      const auto& order = run_[static_cast<std::size_t>(w)];
+    for (WorkerId w(0); w.index() < run_.size(); ++w.value) {
+      const auto& order = order_of(w);
       for (std::size_t i = 0; i < order.size(); ++i)
-        if (order[i].stage == action.stage && marks.size() < 64 &&
+        if (order[i].stage == stage && marks.size() < 64 &&
             (count == 0 || order[i].microbatch == microbatch))
-          marks.push_back({w, static_cast<int>(i)});
+          marks.push_back({w, i});
     }
     if (count == 0 && marks.size() > 1) marks.resize(1);
-    const std::string workers =
-        std::to_string(stage_workers_[static_cast<std::size_t>(stage)]);
+    const std::string workers = std::to_string(stage_workers_[stage.index()]);
     if (count == 0)
       return malformed(to_text(action) + " is never run" + drawn(run_, marks));
     return malformed(to_text(action) + " is run by " + std::to_string(count) +
@@ -287,17 +293,17 @@ class Checker {
   // that the body can be repeated.
   std::optional<Error> owner_fault() {
     if (sections_.minibatches_outside == 0) return std::nullopt;
-    for (int w = 0; w < num_workers(); ++w) {
-      const auto& order = run_[static_cast<std::size_t>(w)];
+    for (WorkerId w(0); w.index() < run_.size(); ++w.value) {
+      const auto& order = order_of(w);
       for (std::size_t i = 0; i < order.size(); ++i) {
         const ComputeAction& a = order[i];
-        if (forwards_[cell(a.stage.value, a.microbatch)] > 1) continue;
-        int& owner = owner_[body_cell(kForward, a.stage.value,
-                                      a.microbatch % num_microbatches_)];
-        if (owner >= 0 && owner != w)
+        if (forwards_[cell(a)] > 1) continue;
+        WorkerId& owner =
+            owner_[body_cell(kForward, a.stage, place_of(a.microbatch))];
+        if (!owner.is_none() && owner != w)
           return at(w, i,
                     "in another minibatch its turn is worker " +
-                        std::to_string(owner) + "'s");
+                        std::to_string(owner.value) + "'s");
         owner = w;
       }
     }
@@ -307,19 +313,19 @@ class Checker {
   // Nothing waits for a later section or repetition.
   std::optional<Error> section_fault() const {
     if (sections_.minibatches_outside == 0) return std::nullopt;
-    for (int w = 0; w < num_workers(); ++w) {
-      const auto& order = run_[static_cast<std::size_t>(w)];
+    for (WorkerId w(0); w.index() < run_.size(); ++w.value) {
+      const auto& order = order_of(w);
       for (std::size_t i = prologue_end(w); i < body_end(w); ++i) {
         const ComputeAction& a = order[i];
         const Phase phase = phase_of(a.kind);
         if (phase != kForward && phase != kBackward) continue;
-        const int other = a.stage.value + (phase == kForward ? -1 : 1);
-        if (other < 0 || other >= num_stages_) continue;
-        const int place = a.microbatch % num_microbatches_;
+        const StageId other(a.stage.value + (phase == kForward ? -1 : 1));
+        if (other.is_none() || other.value >= num_stages_) continue;
+        const int place = place_of(a.microbatch);
         if (body_[body_cell(phase, other, place)] <
-            body_[body_cell(phase, a.stage.value, place)])
+            body_[body_cell(phase, a.stage, place)])
           return at(w, i,
-                    "it waits for stage " + std::to_string(other) +
+                    "it waits for stage " + std::to_string(other.value) +
                         ", which runs this microbatch in a later repetition");
       }
     }
@@ -327,7 +333,7 @@ class Checker {
   }
 
   struct Seen {
-    int worker = -1;
+    WorkerId worker;
     int phases = 0;
   };
 
@@ -340,7 +346,9 @@ class Checker {
   std::vector<signed char> splits_;  // per cell: -1 unknown, 0 B, 1 I and W
   std::vector<int> forwards_, backwards_;  // workers that run it, per cell
   std::vector<Seen> seen_;
-  std::vector<int> stage_workers_, last_worker_, owner_;
+  std::vector<int> stage_workers_;     // per stage
+  std::vector<WorkerId> last_worker_;  // per stage
+  std::vector<WorkerId> owner_;        // per cell of the body
 };
 
 }  // namespace

@@ -43,8 +43,7 @@ class Exchange {
         rows_(compute.size()),
         next_(compute.size(), 0),
         result_(compute.size()) {
-    const auto cells = static_cast<std::size_t>(num_stages_) *
-                       static_cast<std::size_t>(num_microbatches_);
+    const std::size_t cells = index(StageId(num_stages_), MicrobatchId(0));
     worker_of_.assign(cells, 0);
     there_.assign(2 * cells, false);
     for (std::size_t w = 0; w < compute.size(); ++w) {
@@ -71,22 +70,21 @@ class Exchange {
   }
 
  private:
-  std::size_t index(int stage, int microbatch) const {
-    return static_cast<std::size_t>(stage) *
-               static_cast<std::size_t>(num_microbatches_) +
-           static_cast<std::size_t>(microbatch);
+  std::size_t index(StageId stage, MicrobatchId microbatch) const {
+    return stage.index() * num_microbatches_ + microbatch.index();
   }
-  std::size_t gradient_index(int stage, int microbatch) const {
+  std::size_t gradient_index(StageId stage, MicrobatchId microbatch) const {
     return there_.size() / 2 + index(stage, microbatch);
   }
 
   bool is_ready(const CsvCell& cell) const {
     return std::all_of(cell.begin(), cell.end(), [&](const CsvAction& a) {
       if (a.kind == CsvKind::Forward)
-        return a.stage == 0 || there_[index(a.stage - 1, a.microbatch)];
+        return a.stage.value == 0 ||
+               there_[index(StageId(a.stage.value - 1), a.microbatch)];
       if (is_input_gradient(a.kind))
-        return a.stage == num_stages_ - 1 ||
-               there_[gradient_index(a.stage + 1, a.microbatch)];
+        return a.stage.value == num_stages_ - 1 ||
+               there_[gradient_index(StageId(a.stage.value + 1), a.microbatch)];
       return true;
     });
   }
@@ -96,19 +94,19 @@ class Exchange {
     for (const CsvAction& a : cell) {
       if (a.kind == CsvKind::Forward) {
         there_[index(a.stage, a.microbatch)] = true;
-        hand_over(worker, a, a.stage + 1, CsvKind::SendForward,
+        hand_over(worker, a, StageId(a.stage.value + 1), CsvKind::SendForward,
                   CsvKind::ReceiveForward);
       } else if (is_input_gradient(a.kind)) {
         there_[gradient_index(a.stage, a.microbatch)] = true;
-        hand_over(worker, a, a.stage - 1, CsvKind::SendBackward,
+        hand_over(worker, a, StageId(a.stage.value - 1), CsvKind::SendBackward,
                   CsvKind::ReceiveBackward);
       }
     }
   }
 
-  void hand_over(std::size_t worker, const CsvAction& a, int to, CsvKind send,
-                 CsvKind receive) {
-    if (to < 0 || to >= num_stages_) return;
+  void hand_over(std::size_t worker, const CsvAction& a, StageId to,
+                 CsvKind send, CsvKind receive) {
+    if (to.is_none() || to.value >= num_stages_) return;
     const std::size_t receiver = worker_of_[index(to, a.microbatch)];
     if (receiver == worker) return;
     result_[worker].push_back({{a.stage, send, a.microbatch}});
@@ -126,7 +124,7 @@ class Exchange {
 }  // namespace
 
 Result<CsvGrid> with_comms(const CsvGrid& compute, const std::string& file) {
-  std::size_t forwards = 0;
+  std::int64_t forwards = 0;
   for (const auto& row : compute)
     for (const CsvCell& cell : row)
       for (const CsvAction& action : cell) {
@@ -138,8 +136,8 @@ Result<CsvGrid> with_comms(const CsvGrid& compute, const std::string& file) {
         forwards += action.kind == CsvKind::Forward;
       }
   PIPEWRIGHT_TRY(const Schedule schedule, schedule_of(compute, file));
-  if (forwards != static_cast<std::size_t>(schedule.num_stages()) *
-                      static_cast<std::size_t>(schedule.num_microbatches()))
+  if (forwards !=
+      std::int64_t{schedule.num_stages()} * schedule.num_microbatches())
     return malformed("several workers run the same microbatch of a stage", file,
                      "the CSV has no replicas");
   return Exchange(schedule, compute).run();

@@ -39,10 +39,10 @@ std::optional<CsvAction> parse_csv_action(std::string_view text) {
   const auto kind = kind_of(text.substr(begin, end - begin));
   if (!stage || !kind) return std::nullopt;
   if (end == text.size() && !needs_microbatch(*kind))
-    return CsvAction{*stage, *kind, -1};
+    return CsvAction{StageId(*stage), *kind, MicrobatchId()};
   const auto microbatch = number_of(text.substr(end));
   if (!microbatch) return std::nullopt;
-  return CsvAction{*stage, *kind, *microbatch};
+  return CsvAction{StageId(*stage), *kind, MicrobatchId(*microbatch)};
 }
 
 std::optional<CsvCell> parse_cell(std::string_view text) {
@@ -67,9 +67,11 @@ std::optional<CsvCell> parse_cell(std::string_view text) {
 }
 
 std::string to_text(const CsvAction& action) {
-  return std::to_string(action.stage) +
-         kKindNames[static_cast<std::size_t>(action.kind)] +
-         (action.microbatch < 0 ? "" : std::to_string(action.microbatch));
+  return std::to_string(action.stage.value) +
+         kKindNames[static_cast<int>(action.kind)] +
+         (action.microbatch.is_none()
+              ? ""
+              : std::to_string(action.microbatch.value));
 }
 
 std::optional<ComputeKind> compute_kind(CsvKind kind) {
@@ -92,14 +94,14 @@ CsvAction csv_action(const ComputeAction& a) {
   if (a.kind == ComputeKind::Backward) kind = CsvKind::Backward;
   if (a.kind == ComputeKind::BackwardInput) kind = CsvKind::BackwardInput;
   if (a.kind == ComputeKind::BackwardWeight) kind = CsvKind::BackwardWeight;
-  return {a.stage.value, kind, a.microbatch};
+  return {a.stage, kind, a.microbatch};
 }
 
 void append(std::vector<ComputeAction>& order, const CsvCell& cell) {
   const std::size_t first = order.size();
   for (const CsvAction& action : cell)
     if (const auto kind = compute_kind(action.kind))
-      order.push_back({StageId(action.stage), action.microbatch, *kind});
+      order.push_back({action.stage, action.microbatch, *kind});
   if (order.size() == first + 2) order[first].joined = true;
 }
 
@@ -146,16 +148,17 @@ std::string to_csv(const CsvGrid& grid) {
 
 Result<Schedule> schedule_of(const CsvGrid& grid, const std::string& file) {
   int num_stages = 0, num_microbatches = 0;
-  std::size_t num_actions = 0;
+  std::int64_t num_actions = 0;
   for (const auto& row : grid)
     for (const CsvCell& cell : row)
       for (const CsvAction& action : cell) {
         ++num_actions;
-        num_stages = std::max(num_stages, action.stage + 1);
-        num_microbatches = std::max(num_microbatches, action.microbatch + 1);
+        num_stages = std::max(num_stages, action.stage.value + 1);
+        num_microbatches =
+            std::max(num_microbatches, action.microbatch.value + 1);
       }
   // Before a table is made of it: a stage without actions is a mistake.
-  if (static_cast<std::size_t>(num_stages) > num_actions)
+  if (num_stages > num_actions)
     return malformed("stage " + std::to_string(num_stages - 1) +
                          " is named, but there are only " +
                          std::to_string(num_actions) + " actions",

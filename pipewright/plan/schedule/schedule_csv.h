@@ -37,9 +37,9 @@ enum class CsvKind : std::uint8_t {
 };
 
 struct CsvAction {
-  int stage = 0;
+  StageId stage = StageId(0);
   CsvKind kind = CsvKind::Forward;
-  int microbatch = -1;  // -1: not written, as in 1UNSHARD
+  MicrobatchId microbatch;  // none: not written, as in 1UNSHARD
 
   auto operator<=>(const CsvAction&) const = default;
 };

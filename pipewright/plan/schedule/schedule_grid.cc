@@ -5,15 +5,15 @@
 namespace pipewright {
 namespace {
 
-constexpr int kColumnsAround = 8;
-constexpr int kRowsAround = 6;
+constexpr std::size_t kColumnsAround = 8;
+constexpr std::size_t kRowsAround = 6;
 
 struct Window {
-  int first = 0, end = 0;
+  std::size_t first = 0, end = 0;
 };
 
-Window around(int low, int high, int margin, int size) {
-  return {std::max(0, low - margin), std::min(size, high + margin + 1)};
+Window around(std::size_t low, std::size_t high, std::size_t margin) {
+  return {low - std::min(low, margin), high + margin + 1};
 }
 
 std::string cell(const ComputeAction& action, bool marked) {
@@ -22,26 +22,25 @@ std::string cell(const ComputeAction& action, bool marked) {
 }
 
 std::string row(const std::vector<ComputeAction>& order, Window columns,
-                const std::vector<int>& marked, std::size_t width) {
-  const int end = std::min(columns.end, static_cast<int>(order.size()));
+                const std::vector<std::size_t>& marked, std::size_t width) {
+  const std::size_t end = std::min(columns.end, order.size());
   std::string text = columns.first > 0 ? " ..." : "";
-  for (int i = columns.first; i < end; ++i) {
+  for (std::size_t i = columns.first; i < end; ++i) {
     const bool is_marked = std::count(marked.begin(), marked.end(), i) > 0;
-    std::string one = cell(order[static_cast<std::size_t>(i)], is_marked);
+    std::string one = cell(order[i], is_marked);
     one.resize(std::max(one.size(), width), ' ');
     text += " " + one;
   }
   while (!text.empty() && text.back() == ' ') text.pop_back();
-  return text + (end < static_cast<int>(order.size()) ? " ..." : "");
+  return text + (end < order.size() ? " ..." : "");
 }
 
 std::size_t cell_width(const Orders& orders, Window rows, Window columns) {
   std::size_t width = 0;
-  for (int w = rows.first; w < rows.end; ++w) {
-    const auto& order = orders[static_cast<std::size_t>(w)];
-    const auto end = std::min<std::size_t>(
-        static_cast<std::size_t>(columns.end), order.size());
-    for (auto i = static_cast<std::size_t>(columns.first); i < end; ++i)
+  for (std::size_t w = rows.first; w < rows.end; ++w) {
+    const auto& order = orders[w];
+    const std::size_t end = std::min(columns.end, order.size());
+    for (std::size_t i = columns.first; i < end; ++i)
       width = std::max(width, cell(order[i], false).size());
   }
   return width;
@@ -51,27 +50,27 @@ std::size_t cell_width(const Orders& orders, Window rows, Window columns) {
 
 std::string drawn(const Orders& orders, const std::vector<GridMark>& marks) {
   if (marks.empty()) return {};
-  int low_row = marks[0].worker, high_row = low_row;
-  int low = marks[0].position, high = low;
+  std::size_t low_row = marks[0].worker.index(), high_row = low_row;
+  std::size_t low = marks[0].position, high = low;
   for (const GridMark& mark : marks) {
-    low_row = std::min(low_row, mark.worker);
-    high_row = std::max(high_row, mark.worker);
+    low_row = std::min(low_row, mark.worker.index());
+    high_row = std::max(high_row, mark.worker.index());
     low = std::min(low, mark.position);
     high = std::max(high, mark.position);
   }
   high_row = std::min(high_row, low_row + 2 * kRowsAround);
   high = std::min(high, low + 2 * kColumnsAround);
-  const Window rows =
-      around(low_row, high_row, kRowsAround, static_cast<int>(orders.size()));
-  const Window columns = around(low, high, kColumnsAround, 1 << 30);
+  Window rows = around(low_row, high_row, kRowsAround);
+  rows.end = std::min(rows.end, orders.size());
+  const Window columns = around(low, high, kColumnsAround);
   const std::size_t width = cell_width(orders, rows, columns);
   std::string text;
-  for (int w = rows.first; w < rows.end; ++w) {
-    std::vector<int> marked;
+  for (std::size_t w = rows.first; w < rows.end; ++w) {
+    std::vector<std::size_t> marked;
     for (const GridMark& mark : marks)
-      if (mark.worker == w) marked.push_back(mark.position);
+      if (mark.worker == WorkerId(w)) marked.push_back(mark.position);
     text += "\n  " + std::to_string(w) + ":" +
-            row(orders[static_cast<std::size_t>(w)], columns, marked, width);
+            row(orders[w], columns, marked, width);
   }
   return text;
 }

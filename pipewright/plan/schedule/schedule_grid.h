@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,8 @@
 namespace pipewright {
 
 struct GridMark {
-  int worker = 0;
-  int position = 0;
+  WorkerId worker;
+  std::size_t position = 0;
 };
 
 // A window of the orders around the marks, a few rows and columns on each side,

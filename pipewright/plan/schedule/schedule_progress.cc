@@ -1,5 +1,7 @@
 #include "pipewright/plan/schedule/schedule_progress.h"
 
+#include <cstddef>
+
 #include "pipewright/plan/schedule/schedule_grid.h"
 #include "pipewright/plan/schedule/wait_chain.h"
 
@@ -13,15 +15,14 @@ class Progress {
  public:
   Progress(int num_stages, int num_microbatches, const Orders& orders)
       : num_stages_(num_stages),
-        num_microbatches_(static_cast<std::size_t>(num_microbatches)),
+        num_microbatches_(num_microbatches),
         orders_(orders),
-        missing_(2 * static_cast<std::size_t>(num_stages) * num_microbatches_),
+        missing_(signal(2, StageId(0), MicrobatchId(0))),
         waiting_(missing_.size()),
         next_(orders.size()) {
     for (const auto& order : orders)
       for (const ComputeAction& action : order)
-        if (const auto made = made_by(action); made >= 0)
-          ++missing_[static_cast<std::size_t>(made)];
+        if (const auto made = made_by(action)) ++missing_[*made];
   }
 
   std::optional<Error> fault() {
@@ -39,49 +40,47 @@ class Progress {
   }
 
  private:
-  using Signal = std::int64_t;  // into missing_; -1 is none
+  using Signal = std::optional<std::size_t>;  // into missing_
 
-  Signal signal(int half, int stage, int microbatch) const {
-    return (static_cast<Signal>(half) * num_stages_ + stage) *
-               static_cast<Signal>(num_microbatches_) +
-           microbatch;
+  std::size_t signal(std::size_t half, StageId stage,
+                     MicrobatchId microbatch) const {
+    return (half * num_stages_ + stage.index()) * num_microbatches_ +
+           microbatch.index();
   }
 
   // What others wait for: a forward, or a backward's input gradient.
   Signal made_by(const ComputeAction& a) const {
     switch (a.kind) {
       case ComputeKind::Forward:
-        return signal(0, a.stage.value, a.microbatch);
+        return signal(0, a.stage, a.microbatch);
       case ComputeKind::Backward:
       case ComputeKind::BackwardInput:
-        return signal(1, a.stage.value, a.microbatch);
+        return signal(1, a.stage, a.microbatch);
       default:
-        return -1;
+        return {};
     }
   }
 
   // The stage's own forward is waited for too: a joined pair holds none of its
   // own results when it starts.
   Signal needed_by(const ComputeAction& a) const {
-    const int stage = a.stage.value;
+    const StageId before(a.stage.value - 1), after(a.stage.value + 1);
     if (a.kind == ComputeKind::Forward)
-      return stage == 0 ? -1 : signal(0, stage - 1, a.microbatch);
+      return before.is_none() ? Signal() : signal(0, before, a.microbatch);
     if (a.kind == ComputeKind::BackwardWeight)
-      return signal(1, stage, a.microbatch);
-    if (a.kind == ComputeKind::Recompute || stage == num_stages_ - 1)
-      return signal(0, stage, a.microbatch);
-    return signal(1, stage + 1, a.microbatch);
+      return signal(1, a.stage, a.microbatch);
+    if (a.kind == ComputeKind::Recompute || after.value == num_stages_)
+      return signal(0, a.stage, a.microbatch);
+    return signal(1, after, a.microbatch);
   }
 
-  bool is_missing(Signal s) const {
-    return s >= 0 && missing_[static_cast<std::size_t>(s)] > 0;
-  }
+  bool is_missing(Signal s) const { return s && missing_[*s] > 0; }
 
   std::size_t unit_size(std::size_t worker) const {
     return orders_[worker][next_[worker]].joined ? 2 : 1;
   }
 
-  // The first missing signal of the worker's next unit, or -1.
+  // The first missing signal of the worker's next unit, if any.
   Signal missing_for(std::size_t worker) const {
     for (std::size_t i = 0; i < unit_size(worker); ++i) {
       const ComputeAction& a = orders_[worker][next_[worker] + i];
@@ -91,14 +90,14 @@ class Progress {
           orders_[worker][next_[worker]].microbatch == a.microbatch)
         return made_by(orders_[worker][next_[worker]]);
     }
-    return -1;
+    return {};
   }
 
   void run(std::size_t worker, std::vector<std::size_t>& ready) {
     const auto& order = orders_[worker];
     while (next_[worker] < order.size()) {
-      if (const Signal s = missing_for(worker); s >= 0) {
-        waiting_[static_cast<std::size_t>(s)].push_back(worker);
+      if (const Signal s = missing_for(worker)) {
+        waiting_[*s].push_back(worker);
         return;
       }
       for (std::size_t n = unit_size(worker); n > 0; --n)
@@ -108,8 +107,8 @@ class Progress {
 
   void finish(const ComputeAction& action, std::vector<std::size_t>& ready) {
     const Signal s = made_by(action);
-    if (s < 0 || --missing_[static_cast<std::size_t>(s)] > 0) return;
-    auto& workers = waiting_[static_cast<std::size_t>(s)];
+    if (!s || --missing_[*s] > 0) return;
+    auto& workers = waiting_[*s];
     ready.insert(ready.end(), workers.begin(), workers.end());
     workers.clear();
   }
@@ -130,7 +129,7 @@ class Progress {
     std::vector<GridMark> marks;
     for (std::size_t i = 0; i < chain.size(); ++i) {
       const std::size_t w = chain[i].index();
-      marks.push_back({chain[i].value, static_cast<int>(next_[w])});
+      marks.push_back({chain[i], next_[w]});
       if (i < kLongestCycle) text += (i > 0 ? "; " : "") + sentence(w);
     }
     if (chain.size() > kLongestCycle) text += "; and so on";
@@ -138,20 +137,17 @@ class Progress {
   }
 
   std::string sentence(std::size_t worker) const {
-    const Signal s = missing_for(worker);
-    const auto cell = static_cast<std::size_t>(s) % missing_.size();
-    const auto microbatch = cell % num_microbatches_;
-    const auto stage =
-        cell / num_microbatches_ % static_cast<std::size_t>(num_stages_);
-    const bool forward = cell < missing_.size() / 2;
+    const std::size_t s = missing_for(worker).value();
+    const std::size_t microbatch = s % num_microbatches_;
+    const std::size_t stage = s / num_microbatches_ % num_stages_;
+    const bool forward = s < missing_.size() / 2;
     return "worker " + std::to_string(worker) + " at " +
            to_text(orders_[worker][next_[worker]]) + " waits for the " +
            (forward ? "forward" : "backward") + " of stage " +
            std::to_string(stage) + ", microbatch " + std::to_string(microbatch);
   }
 
-  int num_stages_;
-  std::size_t num_microbatches_;
+  int num_stages_, num_microbatches_;
   const Orders& orders_;
   std::vector<int> missing_;  // workers that have yet to make a signal
   std::vector<std::vector<std::size_t>> waiting_;

@@ -52,7 +52,7 @@ std::optional<ComputeAction> parse_action(std::string_view text) {
   const auto kind = kind_of(text[at]);
   const auto microbatch = small_integer(text.substr(at + 1));
   if (!stage || !kind || !microbatch) return std::nullopt;
-  return ComputeAction{StageId(*stage), *microbatch, *kind};
+  return ComputeAction{StageId(*stage), MicrobatchId(*microbatch), *kind};
 }
 
 class Parser {

@@ -33,7 +33,7 @@ class RunCheck {
   Fault reduce_fault(WorkerId worker, const Action& action);
   Fault send_fault(WorkerId worker, const Action& action);
   void receive(WorkerId worker, const Action& action);
-  Fault operation_fault(std::size_t operation, std::vector<int>& times);
+  Fault operation_fault(OperationId id, std::vector<int>& times);
   Error fail(WorkerId worker, const std::string& message) const {
     return program_fault(program_, state_.repetitions(),
                          {{worker, state_.position(worker)}}, message);
@@ -42,20 +42,14 @@ class RunCheck {
     return program_fault(program_, state_.repetitions(), {}, message);
   }
 
-  int operation(WorkerId worker, StageId stage) const {
-    return program_.operation_of[worker.index() * static_cast<std::size_t>(
-                                                      program_.num_stages) +
-                                 stage.index()];
+  OperationId operation(WorkerId worker, StageId stage) const {
+    return program_.operation_id(worker, stage);
   }
-  std::uint8_t& done(int operation, std::int32_t microbatch) {
-    return done_[static_cast<std::size_t>(operation) *
-                     static_cast<std::size_t>(microbatches_) +
-                 static_cast<std::size_t>(microbatch)];
+  std::uint8_t& done(OperationId operation, MicrobatchId microbatch) {
+    return done_[operation.index() * microbatches_ + microbatch.index()];
   }
-  int& gradients_due(int operation, int minibatch) {
-    return due_[static_cast<std::size_t>(operation) *
-                    static_cast<std::size_t>(minibatches_) +
-                static_cast<std::size_t>(minibatch)];
+  int& gradients_due(OperationId operation, int minibatch) {
+    return due_[operation.index() * minibatches_ + minibatch];
   }
 
   const ExecutionState& state_;
@@ -75,12 +69,11 @@ RunCheck::RunCheck(const ExecutionState& state)
       program_(state.program()),
       minibatches_(state.minibatches()),
       microbatches_(minibatches_ * program_.num_microbatches),
-      done_(program_.operations.size() *
-            static_cast<std::size_t>(microbatches_)),
-      due_(program_.operations.size() * static_cast<std::size_t>(minibatches_)),
+      done_(program_.operations.size() * microbatches_),
+      due_(program_.operations.size() * minibatches_),
       steps_(program_.operations.size()),
       in_flight_(program_.operations.size()),
-      peak_in_flight_(static_cast<std::size_t>(program_.num_stages)),
+      peak_in_flight_(program_.num_stages),
       versions_(program_) {
   count_gradients();
 }
@@ -99,7 +92,7 @@ void RunCheck::count_gradients() {
 // What it reads of its own worker has been made.
 Fault RunCheck::local_fault(WorkerId worker, const Action& action) {
   for (const LocalRead& read : program_.reads(action).local) {
-    const int other = operation(worker, read.stage);
+    const OperationId other = operation(worker, read.stage);
     const std::uint8_t wanted = read.kind == ActionKind::Backward
                                     ? static_cast<std::uint8_t>(kBackward)
                                     : bits(read.kind);
@@ -123,7 +116,7 @@ Fault RunCheck::joined_fault(WorkerId worker, const Action& action) {
 }
 
 Fault RunCheck::compute_fault(WorkerId worker, const Action& action) {
-  const int op = operation(worker, action.stage);
+  const OperationId op = operation(worker, action.stage);
   if (auto error = local_fault(worker, action)) return error;
   if (auto error = joined_fault(worker, action)) return error;
   std::uint8_t& state = done(op, action.microbatch);
@@ -131,7 +124,7 @@ Fault RunCheck::compute_fault(WorkerId worker, const Action& action) {
   if (action.kind != ActionKind::Forward && !(state & kForward))
     return fail(worker, "its forward has not been done on this worker");
   state |= bits(action.kind);
-  int& in_flight = in_flight_[static_cast<std::size_t>(op)];
+  int& in_flight = in_flight_[op.index()];
   if (action.kind == ActionKind::Forward) ++in_flight;
   int& peak = peak_in_flight_[action.stage.index()];
   peak = std::max(peak, in_flight);
@@ -139,7 +132,7 @@ Fault RunCheck::compute_fault(WorkerId worker, const Action& action) {
     --in_flight;
     const int minibatch = program_.minibatch_of(action.microbatch);
     --gradients_due(op, minibatch);
-    if (steps_[static_cast<std::size_t>(op)] > minibatch)
+    if (steps_[op.index()] > minibatch)
       return fail(worker, "its gradient comes after the step of its minibatch");
   }
   if (auto why = versions_.read_fault(worker, action))
@@ -148,15 +141,15 @@ Fault RunCheck::compute_fault(WorkerId worker, const Action& action) {
 }
 
 Fault RunCheck::step_fault(WorkerId worker, const Action& action) {
-  const int op = operation(worker, action.stage);
-  int& steps = steps_[static_cast<std::size_t>(op)];
+  const OperationId op = operation(worker, action.stage);
+  int& steps = steps_[op.index()];
   if (action.version != steps + 1 || steps >= minibatches_)
     return fail(worker, "it makes version " + std::to_string(action.version) +
                             " of weights at version " + std::to_string(steps));
   if (gradients_due(op, steps) != 0)
     return fail(worker, std::to_string(gradients_due(op, steps)) +
                             " gradients of its minibatch come after it");
-  if (action.microbatch != steps * program_.num_microbatches)
+  if (action.microbatch != program_.first_microbatch(steps))
     return fail(worker, "it names another minibatch than the one it ends");
   ++steps;
   versions_.step(worker, action);
@@ -167,11 +160,11 @@ Fault RunCheck::reduce_fault(WorkerId worker, const Action& action) {
   const int minibatch = action.version - 1;
   if (minibatch < 0 || minibatch >= minibatches_)
     return fail(worker, "its version is outside the run");
-  if (action.microbatch != minibatch * program_.num_microbatches)
+  if (action.microbatch != program_.first_microbatch(minibatch))
     return fail(worker, "its microbatch is not the first of its minibatch");
   for (const StageId stage : program_.reduction(action.reduction).stages) {
-    const int op = operation(worker, stage);
-    if (op >= 0 && gradients_due(op, minibatch) != 0)
+    const OperationId op = operation(worker, stage);
+    if (!op.is_none() && gradients_due(op, minibatch) != 0)
       return fail(worker, "gradients of stage " + std::to_string(stage.value) +
                               " come after it");
   }
@@ -214,42 +207,41 @@ Fault RunCheck::action_fault(WorkerId worker, const Action& action) {
 }
 
 // Adds to `times`, per stage and microbatch, what the operation has done.
-Fault RunCheck::operation_fault(std::size_t o, std::vector<int>& times) {
-  const Operation& operation = program_.operations[o];
+Fault RunCheck::operation_fault(OperationId id, std::vector<int>& times) {
+  const Operation& operation = program_.operations[id.index()];
+  const int steps = steps_[id.index()];
   const std::string name = "stage " + std::to_string(operation.stage.value) +
                            " on worker " +
                            std::to_string(operation.worker.value);
-  for (std::int32_t m = 0; m < microbatches_; ++m) {
-    const std::uint8_t state = done(static_cast<int>(o), m);
+  for (MicrobatchId m(0); m.value < microbatches_; ++m) {
+    const std::uint8_t state = done(id, m);
     if (state == 0) continue;
     if (!(state & kBackward) || !(state & kWeight))
       return fail_at_end(name + " never finishes microbatch " +
-                         std::to_string(m));
-    ++times[operation.stage.index() * static_cast<std::size_t>(microbatches_) +
-            static_cast<std::size_t>(m)];
+                         std::to_string(m.value));
+    ++times[operation.stage.index() * microbatches_ + m.index()];
   }
-  if (steps_[o] != minibatches_)
-    return fail_at_end(name + " steps " + std::to_string(steps_[o]) +
-                       " times in " + std::to_string(minibatches_) +
-                       " minibatches");
+  if (steps != minibatches_)
+    return fail_at_end(name + " steps " + std::to_string(steps) + " times in " +
+                       std::to_string(minibatches_) + " minibatches");
   return std::nullopt;
 }
 
 Fault RunCheck::completeness_fault() {
-  const auto microbatches = static_cast<std::size_t>(microbatches_);
-  std::vector<int> holders(static_cast<std::size_t>(program_.num_stages));
-  std::vector<int> times(holders.size() * microbatches);
+  std::vector<int> holders(program_.num_stages);
+  std::vector<int> times(holders.size() * microbatches_);
   for (std::size_t o = 0; o < program_.operations.size(); ++o) {
     ++holders[program_.operations[o].stage.index()];
-    if (auto error = operation_fault(o, times)) return error;
+    if (auto error = operation_fault(OperationId(o), times)) return error;
   }
   for (std::size_t i = 0; i < times.size(); ++i) {
-    const std::size_t stage = i / microbatches;
+    const std::size_t stage = i / microbatches_;
     if (times[i] != 1 && times[i] != holders[stage])
-      return fail_at_end(
-          "stage " + std::to_string(stage) + " does microbatch " +
-          std::to_string(i % microbatches) + " on " + std::to_string(times[i]) +
-          " of its " + std::to_string(holders[stage]) + " workers");
+      return fail_at_end("stage " + std::to_string(stage) +
+                         " does microbatch " +
+                         std::to_string(i % microbatches_) + " on " +
+                         std::to_string(times[i]) + " of its " +
+                         std::to_string(holders[stage]) + " workers");
   }
   return std::nullopt;
 }

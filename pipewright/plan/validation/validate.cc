@@ -1,7 +1,6 @@
 #include "pipewright/plan/validation/validate.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -83,7 +82,7 @@ std::optional<Error> indices_fault(const Program& program) {
 }
 
 std::vector<StageDelay> staleness(const Program& program) {
-  std::vector<StageDelay> sums(static_cast<std::size_t>(program.num_stages));
+  std::vector<StageDelay> sums(program.num_stages);
   std::vector<int> forwards(sums.size()), backwards(sums.size());
   std::vector<int> recomputes(sums.size());
   for (const WorkerProgram& worker : program.workers)
@@ -91,9 +90,7 @@ std::vector<StageDelay> staleness(const Program& program) {
       if (!is_compute(action.kind)) continue;
       const std::size_t s = action.stage.index();
       const int behind =
-          static_cast<int>(std::floor(static_cast<double>(action.microbatch) /
-                                      program.num_microbatches)) -
-          action.version;
+          program.minibatch_of(action.microbatch) - action.version;
       if (action.kind == ActionKind::Forward) {
         sums[s].forward += behind;
         ++forwards[s];
@@ -122,8 +119,7 @@ int settling_repetitions(const Program& program) {
   std::int32_t first = INT32_MAX, last = INT32_MIN;
   for (const WorkerProgram& worker : program.workers)
     for (const Action& action : worker.body) {
-      const std::int32_t minibatch =
-          action.microbatch / program.num_microbatches;
+      const std::int32_t minibatch = program.minibatch_of(action.microbatch);
       first = std::min({first, minibatch, action.version});
       last = std::max({last, minibatch, action.version});
     }

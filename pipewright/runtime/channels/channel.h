@@ -61,14 +61,14 @@ class Channel {
 
   // Adds this worker's part to a reduction, once for the minibatch that starts
   // with `microbatch`. The list stays with the worker, as above.
-  virtual void contribute(ReductionId reduction, std::int32_t microbatch,
+  virtual void contribute(ReductionId reduction, MicrobatchId microbatch,
                           std::vector<Contribution>&& contributions) = 0;
   // Waits for the sums, one per parameter of the reduction. Called once by each
   // of the worker's stages that read them. The tensors are shared: the caller
   // must not write to them.
-  virtual void reduced(ReductionId reduction, std::int32_t microbatch,
+  virtual void reduced(ReductionId reduction, MicrobatchId microbatch,
                        Tensors& sums) = 0;
-  Tensors reduced(ReductionId reduction, std::int32_t microbatch) {
+  Tensors reduced(ReductionId reduction, MicrobatchId microbatch) {
     Tensors sums;
     reduced(reduction, microbatch, sums);
     return sums;

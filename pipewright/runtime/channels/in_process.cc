@@ -70,7 +70,7 @@ struct Inbox {
 
 // A reduction of one minibatch.
 struct RunningReduction {
-  std::int32_t microbatch = kNoMicrobatch;
+  MicrobatchId microbatch;
   std::vector<WorkerContributions> parts;  // by place of the worker
   int num_contributed = 0;
   Tensors sums;  // by parameter, as they get done
@@ -79,7 +79,7 @@ struct RunningReduction {
 
   // Keeps its lists.
   void end() {
-    microbatch = kNoMicrobatch;
+    microbatch = MicrobatchId();
     for (WorkerContributions& part : parts) part.contributions.clear();
     sums.clear();
     num_begun = num_done = 0;
@@ -147,7 +147,7 @@ class InProcessChannel final : public Channel {
     inbox.removal.happened();
   }
 
-  void contribute(ReductionId reduction, std::int32_t microbatch,
+  void contribute(ReductionId reduction, MicrobatchId microbatch,
                   std::vector<Contribution>&& contributions) override {
     const std::lock_guard lock(shared_->mutex);
     if (shared_->cancelled) throw Cancelled();
@@ -164,7 +164,7 @@ class InProcessChannel final : public Channel {
 
   // Everyone who waits for the sums adds up some of them, parameter by
   // parameter.
-  void reduced(ReductionId reduction, std::int32_t microbatch,
+  void reduced(ReductionId reduction, MicrobatchId microbatch,
                Tensors& sums) override {
     const Participants& participants = shared_->participants[reduction.index()];
     const std::size_t count = num_sums(description(reduction));
@@ -205,7 +205,7 @@ class InProcessChannel final : public Channel {
     return shared_->program.reduction(reduction);
   }
   // With the mutex held.
-  RunningReduction& running(ReductionId reduction, std::int32_t microbatch) {
+  RunningReduction& running(ReductionId reduction, MicrobatchId microbatch) {
     return shared_->reductions[reduction.index()].of(
         microbatch, shared_->program.num_microbatches);
   }

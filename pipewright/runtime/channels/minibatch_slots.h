@@ -4,23 +4,24 @@
 
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <deque>
+
+#include "pipewright/base/ids.h"
 
 namespace pipewright {
 
-constexpr std::int32_t kNoMicrobatch = -1;
-
 // A Slot names the first microbatch of its minibatch in `microbatch`, and sets
-// that to kNoMicrobatch when it is free again. Slots do not move in memory.
+// that to none when it is free again. Slots do not move in memory.
 template <class Slot>
 class MinibatchSlots {
  public:
   // The slot of the minibatch that starts with `microbatch`.
-  Slot& of(std::int32_t microbatch, int num_microbatches) {
+  Slot& of(MicrobatchId microbatch, int num_microbatches) {
     for (Slot& used : slots_)
       if (used.microbatch == microbatch) return used;
-    Slot& slot = free_slot(microbatch / num_microbatches % slots_.size());
+    Slot& slot =
+        free_slot(microbatch.index() / num_microbatches % slots_.size());
     slot.microbatch = microbatch;
     return slot;
   }
@@ -29,7 +30,7 @@ class MinibatchSlots {
   Slot& free_slot(std::size_t first) {
     for (std::size_t i = 0; i < slots_.size(); ++i)
       if (Slot& next = slots_[(first + i) % slots_.size()];
-          next.microbatch == kNoMicrobatch)
+          next.microbatch.is_none())
         return next;
     return slots_.emplace_back();
   }

@@ -107,12 +107,12 @@ void MpiChannel::take(TransferId transfer, std::int32_t key, Values& values) {
   receiver.end(key);
 }
 
-void MpiChannel::contribute(ReductionId reduction, std::int32_t microbatch,
+void MpiChannel::contribute(ReductionId reduction, MicrobatchId microbatch,
                             std::vector<Contribution>&& contributions) {
   reductions_.contribute(reduction, microbatch, std::move(contributions));
 }
 
-void MpiChannel::reduced(ReductionId reduction, std::int32_t microbatch,
+void MpiChannel::reduced(ReductionId reduction, MicrobatchId microbatch,
                          Tensors& sums) {
   reductions_.reduced(reduction, microbatch, sums);
 }

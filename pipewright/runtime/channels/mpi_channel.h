@@ -30,9 +30,9 @@ class MpiChannel final : public Channel {
   void send(TransferId transfer, std::int32_t key, Values&& values) override;
   void post(TransferId transfer, std::int32_t key) override;
   void take(TransferId transfer, std::int32_t key, Values& values) override;
-  void contribute(ReductionId reduction, std::int32_t microbatch,
+  void contribute(ReductionId reduction, MicrobatchId microbatch,
                   std::vector<Contribution>&& contributions) override;
-  void reduced(ReductionId reduction, std::int32_t microbatch,
+  void reduced(ReductionId reduction, MicrobatchId microbatch,
                Tensors& sums) override;
   void cancel() override;
 

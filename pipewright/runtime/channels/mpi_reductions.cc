@@ -68,7 +68,7 @@ bool have_one_order(const Program& program,
 }
 
 void MpiReductions::Running::end() {
-  microbatch = kNoMicrobatch;
+  microbatch = MicrobatchId();
   is_begun = has_own_part = false;
   arriving.clear();
   sums.clear();
@@ -109,7 +109,7 @@ MpiReductions::State MpiReductions::state_of(ReductionId reduction) {
 }
 
 MpiReductions::Running& MpiReductions::running(ReductionId reduction,
-                                               std::int32_t microbatch) {
+                                               MicrobatchId microbatch) {
   return states_[reduction.index()].running.of(microbatch,
                                                program_.num_microbatches);
 }
@@ -120,10 +120,10 @@ void MpiReductions::begin(Running& running, ReductionId reduction) {
   const auto& receivers = states_[reduction.index()].receivers;
   running.parts.resize(1 + receivers.size());
   for (const auto& [rank, receiver] : receivers)
-    running.arriving.push_back(&receiver->post(running.microbatch));
+    running.arriving.push_back(&receiver->post(running.microbatch.value));
 }
 
-void MpiReductions::contribute(ReductionId reduction, std::int32_t microbatch,
+void MpiReductions::contribute(ReductionId reduction, MicrobatchId microbatch,
                                std::vector<Contribution>&& contributions) {
   const ReductionRanks& ranks = ranks_[reduction.index()];
   State& state = states_[reduction.index()];
@@ -140,7 +140,7 @@ void MpiReductions::contribute(ReductionId reduction, std::int32_t microbatch,
     if (ranks.is_fast) start_all_reduce(own, reduction);
   }
   if (state.sender) {
-    state.sender->send(state.gradients, microbatch, state.uses);
+    state.sender->send(state.gradients, microbatch.value, state.uses);
     state.gradients[0].clear();
   }
   engine_.make_progress();
@@ -212,11 +212,11 @@ void MpiReductions::add_up(Running& running, ReductionId reduction) {
 
 void MpiReductions::end(Running& running, ReductionId reduction) {
   for (const auto& [rank, receiver] : states_[reduction.index()].receivers)
-    receiver->end(running.microbatch);
+    receiver->end(running.microbatch.value);
   running.end();
 }
 
-void MpiReductions::reduced(ReductionId reduction, std::int32_t microbatch,
+void MpiReductions::reduced(ReductionId reduction, MicrobatchId microbatch,
                             Tensors& sums) {
   const ReductionRanks& ranks = ranks_[reduction.index()];
   Running* from = nullptr;

@@ -47,16 +47,16 @@ class MpiReductions {
                 const std::vector<ReductionRanks>& ranks);
 
   // As a Channel does.
-  void contribute(ReductionId reduction, std::int32_t microbatch,
+  void contribute(ReductionId reduction, MicrobatchId microbatch,
                   std::vector<Contribution>&& contributions);
-  void reduced(ReductionId reduction, std::int32_t microbatch, Tensors& sums);
+  void reduced(ReductionId reduction, MicrobatchId microbatch, Tensors& sums);
 
  private:
   using Receive = MpiEngine::Receive;
 
   // A reduction of one minibatch. Keeps its lists when it has ended.
   struct Running {
-    std::int32_t microbatch = kNoMicrobatch;
+    MicrobatchId microbatch;
     bool is_begun = false, has_own_part = false;
     std::vector<WorkerContributions> parts;  // own, then other contributors'
     std::vector<Receive*> arriving;          // of the other contributors
@@ -80,7 +80,7 @@ class MpiReductions {
   };
 
   State state_of(ReductionId reduction);
-  Running& running(ReductionId reduction, std::int32_t microbatch);
+  Running& running(ReductionId reduction, MicrobatchId microbatch);
   void begin(Running& running, ReductionId reduction);
   void add_own_part(Running& running, std::vector<Contribution>& contributions);
   void start_all_reduce(Running& running, ReductionId reduction);

@@ -121,11 +121,11 @@ class CountedChannel final : public Channel {
   void take(TransferId transfer, std::int32_t key, Values& values) override {
     inner_->take(transfer, key, values);
   }
-  void contribute(ReductionId reduction, std::int32_t microbatch,
+  void contribute(ReductionId reduction, MicrobatchId microbatch,
                   std::vector<Contribution>&& contributions) override {
     inner_->contribute(reduction, microbatch, std::move(contributions));
   }
-  void reduced(ReductionId reduction, std::int32_t microbatch,
+  void reduced(ReductionId reduction, MicrobatchId microbatch,
                Tensors& sums) override {
     inner_->reduced(reduction, microbatch, sums);
   }

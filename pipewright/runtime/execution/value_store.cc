@@ -14,12 +14,12 @@ namespace {
 
 constexpr int kNumValueKinds = 4;
 
-std::string text(Value value, std::int32_t microbatch) {
+std::string text(Value value, MicrobatchId microbatch) {
   static const char* const kNames[] = {"gradient", "activation", "private",
                                        "weights"};
   return std::string(kNames[static_cast<int>(value.kind)]) + " of layer " +
          std::to_string(value.layer.value) + ", microbatch " +
-         std::to_string(microbatch);
+         std::to_string(microbatch.value);
 }
 
 // Samples are the first dimension. What has another one (statistics over the
@@ -52,20 +52,19 @@ void ValueStore::Entry::clear() {
   count = 0;
 }
 
-ValueStore::ValueStore(int num_layers)
-    : num_layers_(static_cast<std::size_t>(num_layers)), rows_(1) {
+ValueStore::ValueStore(int num_layers) : num_layers_(num_layers), rows_(1) {
   rows_[0].entries.resize(kNumValueKinds * num_layers_);
 }
 
 const ValueStore::Entry* ValueStore::find(Value value,
-                                          std::int32_t microbatch) const {
+                                          MicrobatchId microbatch) const {
   const Row& row = const_cast<ValueStore*>(this)->row_at(microbatch);
   if (row.microbatch != microbatch) return nullptr;
   const Entry& entry = row.entries[place(value)];
   return entry.count == 0 ? nullptr : &entry;
 }
 
-ValueStore::Row& ValueStore::claimed_row(std::int32_t microbatch) {
+ValueStore::Row& ValueStore::claimed_row(MicrobatchId microbatch) {
   while (row_at(microbatch).microbatch != microbatch) {
     Row& row = row_at(microbatch);
     if (row.num_held == 0)
@@ -84,11 +83,11 @@ void ValueStore::grow() {
     if (row.num_held > 0) row_at(row.microbatch) = std::move(row);
 }
 
-bool ValueStore::has(Value value, std::int32_t microbatch) const {
+bool ValueStore::has(Value value, MicrobatchId microbatch) const {
   return find(value, microbatch) != nullptr;
 }
 
-const Tensors* ValueStore::whole(Value value, std::int32_t microbatch,
+const Tensors* ValueStore::whole(Value value, MicrobatchId microbatch,
                                  Samples range) const {
   const Entry* entry = find(value, microbatch);
   if (!entry || entry->count != 1 || entry->pieces.front().range != range)
@@ -96,7 +95,7 @@ const Tensors* ValueStore::whole(Value value, std::int32_t microbatch,
   return &entry->pieces.front().tensors;
 }
 
-Tensors ValueStore::read(Value value, std::int32_t microbatch,
+Tensors ValueStore::read(Value value, MicrobatchId microbatch,
                          Samples range) const {
   const Entry* entry = find(value, microbatch);
   PIPEWRIGHT_CHECK(entry, "not there: " + text(value, microbatch));
@@ -127,7 +126,7 @@ Tensors ValueStore::read(Value value, std::int32_t microbatch,
   return result;
 }
 
-void ValueStore::add_piece(Value value, std::int32_t microbatch, Samples range,
+void ValueStore::add_piece(Value value, MicrobatchId microbatch, Samples range,
                            Tensors tensors) {
   Row& row = claimed_row(microbatch);
   Entry& entry = row.entries[place(value)];
@@ -135,13 +134,13 @@ void ValueStore::add_piece(Value value, std::int32_t microbatch, Samples range,
   entry.added(range).tensors = std::move(tensors);
 }
 
-void ValueStore::replace(Value value, std::int32_t microbatch, Samples range,
+void ValueStore::replace(Value value, MicrobatchId microbatch, Samples range,
                          Tensors tensors) {
   drop(value, microbatch);
   add_piece(value, microbatch, range, std::move(tensors));
 }
 
-void ValueStore::replace(Value value, std::int32_t microbatch, Samples range,
+void ValueStore::replace(Value value, MicrobatchId microbatch, Samples range,
                          at::Tensor tensor) {
   drop(value, microbatch);
   Row& row = claimed_row(microbatch);
@@ -149,7 +148,7 @@ void ValueStore::replace(Value value, std::int32_t microbatch, Samples range,
   row.entries[place(value)].added(range).tensors.push_back(std::move(tensor));
 }
 
-void ValueStore::drop(Value value, std::int32_t microbatch) {
+void ValueStore::drop(Value value, MicrobatchId microbatch) {
   Row& row = row_at(microbatch);
   if (row.microbatch != microbatch) return;
   Entry& entry = row.entries[place(value)];
@@ -162,13 +161,13 @@ void ValueStore::clear() {
   for (Row& row : rows_) {
     for (Entry& entry : row.entries) entry.clear();
     row.num_held = 0;
-    row.microbatch = -1;
+    row.microbatch = MicrobatchId();
   }
 }
 
 std::size_t ValueStore::num_values() const {
   std::size_t count = 0;
-  for (const Row& row : rows_) count += static_cast<std::size_t>(row.num_held);
+  for (const Row& row : rows_) count += row.num_held;
   return count;
 }
 

@@ -21,22 +21,22 @@ class ValueStore {
  public:
   explicit ValueStore(int num_layers);
 
-  bool has(Value value, std::int32_t microbatch) const;
+  bool has(Value value, MicrobatchId microbatch) const;
   // The tensors for a range that the pieces cover.
-  Tensors read(Value value, std::int32_t microbatch, Samples range) const;
+  Tensors read(Value value, MicrobatchId microbatch, Samples range) const;
   // The same without a copy, where they came in one piece of that very range;
   // null otherwise. Good until the value is replaced or dropped.
-  const Tensors* whole(Value value, std::int32_t microbatch,
+  const Tensors* whole(Value value, MicrobatchId microbatch,
                        Samples range) const;
-  void add_piece(Value value, std::int32_t microbatch, Samples range,
+  void add_piece(Value value, MicrobatchId microbatch, Samples range,
                  Tensors tensors);
-  void replace(Value value, std::int32_t microbatch, Samples range,
+  void replace(Value value, MicrobatchId microbatch, Samples range,
                Tensors tensors);
   // Of one tensor; once the store has seen as many values, no memory is asked
   // for.
-  void replace(Value value, std::int32_t microbatch, Samples range,
+  void replace(Value value, MicrobatchId microbatch, Samples range,
                at::Tensor tensor);
-  void drop(Value value, std::int32_t microbatch);
+  void drop(Value value, MicrobatchId microbatch);
   void clear();  // keeps its own memory
 
   std::size_t num_values() const;  // held now, of all microbatches
@@ -60,20 +60,17 @@ class ValueStore {
   // All values of one microbatch. Microbatch m has row m modulo the number of
   // rows, which grows until those in flight have rows of their own.
   struct Row {
-    std::int32_t microbatch = -1;
+    MicrobatchId microbatch;  // none: free
     std::int32_t num_held = 0;
     std::vector<Entry> entries;  // by kind and layer
   };
 
-  std::size_t place(Value value) const {
-    return static_cast<std::size_t>(value.kind) * num_layers_ +
-           value.layer.index();
+  std::size_t place(Value value) const { return value.index(num_layers_); }
+  Row& row_at(MicrobatchId microbatch) {
+    return rows_[microbatch.index() & (rows_.size() - 1)];
   }
-  Row& row_at(std::int32_t microbatch) {
-    return rows_[static_cast<std::size_t>(microbatch) & (rows_.size() - 1)];
-  }
-  const Entry* find(Value value, std::int32_t microbatch) const;
-  Row& claimed_row(std::int32_t microbatch);
+  const Entry* find(Value value, MicrobatchId microbatch) const;
+  Row& claimed_row(MicrobatchId microbatch);
   void grow();
 
   std::size_t num_layers_;

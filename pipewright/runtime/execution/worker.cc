@@ -81,11 +81,10 @@ void Worker::prepare(int minibatches, std::int64_t done,
   forget(complete_);
   late_losses_.clear();
   losses_.clear();
-  losses_.reserve(static_cast<std::size_t>(minibatches) *
-                  static_cast<std::size_t>(program_.num_microbatches));
+  losses_.reserve(minibatches * program_.num_microbatches);
   spans_.clear();
   spans_.reserve(program.prologue.size() + program.epilogue.size() +
-                 static_cast<std::size_t>(repetitions) * program.body.size());
+                 repetitions * program.body.size());
 }
 
 void Worker::run(int minibatches, const MicrobatchSource& source,
@@ -183,7 +182,7 @@ void Worker::execute(const Action& action, const ActionCode& code) {
 void Worker::wait_for_reads(const Action& action, const ActionCode& code) {
   for (const TransferId id : code.takes) {
     const Transfer& transfer = program_.transfers[id.index()];
-    channel_->take(id, action.microbatch, message_);
+    channel_->take(id, action.microbatch.value, message_);
     for (std::size_t i = 0; i < message_.size(); ++i)
       values_.add_piece(transfer.values[i], action.microbatch,
                         {transfer.first_sample, transfer.end_sample},
@@ -227,10 +226,8 @@ bool Worker::is_nothing(const Value& value) const {
 void Worker::send(const Action& action, const ActionCode& code) {
   const TransferId id = action.transfer;
   const Transfer& transfer = program_.transfers[id.index()];
-  const bool is_weights = transfer.is_keyed_by_version();
-  const std::int32_t key = is_weights ? action.version : action.microbatch;
   message_.clear();
-  if (is_weights) {
+  if (transfer.is_keyed_by_version()) {
     weights_.copy(transfer.group, action.version, message_);
   } else {
     for (const Value& value : transfer.values)
@@ -241,13 +238,13 @@ void Worker::send(const Action& action, const ActionCode& code) {
                              {transfer.first_sample, transfer.end_sample}));
   }
   for (const Value& value : code.frees) values_.drop(value, action.microbatch);
-  channel_->send(id, key, std::move(message_));
+  channel_->send(id, program_.key(action), std::move(message_));
 }
 
 // Of its stages among these: sums over workers where it has waited for some,
 // else its own.
 void Worker::complete_gradients(std::span<const StageId> stages,
-                                std::int32_t microbatch) {
+                                MicrobatchId microbatch) {
   for (const StageId stage : stages)
     if (const Operation* operation = program_.operation(id_, stage))
       add_own_gradients(
@@ -296,21 +293,21 @@ void Worker::step(const Action& action) {
   complete_gradients({&action.stage, 1}, action.microbatch);
   check_gradients();
   for (const LayerId layer : operation.backward)
-    gradients_.drop(layer, minibatch(action.microbatch));
+    gradients_.drop(layer, program_.minibatch_of(action.microbatch));
   clip(complete_, norm_, settings_.max_norm);
   weights_.step(action.stage, action.version, done_ + action.version - 1,
                 complete_);
   forget(complete_);
 }
 
-at::Tensor Worker::first_of(Value value, std::int32_t microbatch,
+at::Tensor Worker::first_of(Value value, MicrobatchId microbatch,
                             Samples samples) const {
   if (const Tensors* whole = values_.whole(value, microbatch, samples))
     return whole->front();
   return values_.read(value, microbatch, samples).at(0);
 }
 
-at::Tensor Worker::output_of(LayerId layer, std::int32_t microbatch,
+at::Tensor Worker::output_of(LayerId layer, MicrobatchId microbatch,
                              Samples samples) const {
   const LayerId storage = network_.storage[layer.index()];
   at::Tensor output =
@@ -318,7 +315,7 @@ at::Tensor Worker::output_of(LayerId layer, std::int32_t microbatch,
   return storage == layer ? output : output_in(network_, layer, output);
 }
 
-void Worker::load_inputs(const LayerCode& layer, std::int32_t microbatch,
+void Worker::load_inputs(const LayerCode& layer, MicrobatchId microbatch,
                          Samples samples) {
   inputs_.clear();
   for (const Source& source : layer.layer->inputs) {
@@ -335,7 +332,7 @@ void Worker::load_inputs(const LayerCode& layer, std::int32_t microbatch,
 }
 
 // kept_value() without its copies.
-void Worker::load_kept(const LayerCode& layer, std::int32_t microbatch,
+void Worker::load_kept(const LayerCode& layer, MicrobatchId microbatch,
                        Samples samples) {
   Tensors& own = kept_.kept_private;
   own.clear();
@@ -379,8 +376,8 @@ void Worker::keep_statistics(std::int32_t minibatch) {
 
 void Worker::forward(const Action& action, const ActionCode& code) {
   const bool again = action.kind == ActionKind::Recompute;
-  const std::int32_t m = action.microbatch;
-  if (!again) keep_statistics(minibatch(m));
+  const MicrobatchId m = action.microbatch;
+  if (!again) keep_statistics(program_.minibatch_of(m));
   ForwardContext context{settings_.seed, absolute(m), code.samples.first,
                          settings_.is_training(), nullptr};
   for (const LayerCode& layer : code.layers) {
@@ -412,7 +409,7 @@ void Worker::forward(const Action& action, const ActionCode& code) {
   }
 }
 
-void Worker::record_loss(const LayerCode& layer, std::int32_t microbatch,
+void Worker::record_loss(const LayerCode& layer, MicrobatchId microbatch,
                          Samples samples, const at::Tensor& loss) {
   PartialLoss part{absolute(microbatch), samples, 0, {}};
   if (settings_.is_training() && !device_.computes_at_once()) {
@@ -474,7 +471,7 @@ void Worker::backward(const Action& action, const ActionCode& code) {
 }
 
 // Lets go of what it looked at, and of what nobody reads any more.
-void Worker::end_layer(const LayerCode& layer, std::int32_t microbatch) {
+void Worker::end_layer(const LayerCode& layer, MicrobatchId microbatch) {
   kept_.inputs.clear();
   kept_.kept_private.clear();
   kept_.output = at::Tensor();
@@ -483,7 +480,7 @@ void Worker::end_layer(const LayerCode& layer, std::int32_t microbatch) {
 
 void Worker::backward_inputs(const LayerCode& layer, const Action& action,
                              const ActionCode& code) {
-  const std::int32_t m = action.microbatch;
+  const MicrobatchId m = action.microbatch;
   const Value value{ValueKind::Gradient, layer.id};
   if (layer.seed.defined()) values_.replace(value, m, code.samples, layer.seed);
   const at::Tensor gradient = first_of(value, m, code.samples);
@@ -509,7 +506,7 @@ void Worker::backward_inputs(const LayerCode& layer, const Action& action,
 
 // A running sum over the users so far, possibly begun by another worker, whose
 // tensor is not ours to write to; nor is one that is another layer's, too.
-void Worker::add_gradient(LayerId layer, std::int32_t microbatch,
+void Worker::add_gradient(LayerId layer, MicrobatchId microbatch,
                           Samples samples, at::Tensor gradient) {
   const Value value{ValueKind::Gradient, layer};
   const Tensors* sum = values_.whole(value, microbatch, samples);
@@ -522,7 +519,7 @@ void Worker::add_gradient(LayerId layer, std::int32_t microbatch,
   values_.replace(value, microbatch, samples, std::move(gradient));
 }
 
-void Worker::backward_weights(const LayerCode& layer, std::int32_t microbatch,
+void Worker::backward_weights(const LayerCode& layer, MicrobatchId microbatch,
                               Samples samples) {
   const Value value{ValueKind::Gradient, layer.id};
   const Tensors* both = values_.whole(value, microbatch, samples);
@@ -532,7 +529,7 @@ void Worker::backward_weights(const LayerCode& layer, std::int32_t microbatch,
     both = &cut;
   }
   carried_.assign(both->begin() + 1, both->end());
-  Tensors& sums = gradients_.of(layer.id, minibatch(microbatch));
+  Tensors& sums = gradients_.of(layer.id, program_.minibatch_of(microbatch));
   if (sums.empty()) {
     // What it makes stays: only adding to it needs temporary memory.
     sums = layer.function->backward_weight(kept_, both->front(), carried_);

@@ -92,20 +92,20 @@ class Worker {
   void wait_for_reads(const Action& action, const ActionCode& code);
   void wait_for_next(ActionCursor cursor);
   void wait_for_reductions(const Action& action, const ActionCode& code);
-  const Tensors* own_gradients(LayerId layer, std::int32_t microbatch) const {
-    return gradients_.find(layer, minibatch(microbatch));
+  const Tensors* own_gradients(LayerId layer, MicrobatchId microbatch) const {
+    return gradients_.find(layer, program_.minibatch_of(microbatch));
   }
   void complete_gradients(std::span<const StageId> stages,
-                          std::int32_t microbatch);
+                          MicrobatchId microbatch);
   void forward(const Action& action, const ActionCode& code);
   void keep_statistics(std::int32_t minibatch);
   void backward(const Action& action, const ActionCode& code);
   void backward_inputs(const LayerCode& layer, const Action& action,
                        const ActionCode& code);
-  void backward_weights(const LayerCode& layer, std::int32_t microbatch,
+  void backward_weights(const LayerCode& layer, MicrobatchId microbatch,
                         Samples samples);
-  void end_layer(const LayerCode& layer, std::int32_t microbatch);
-  void record_loss(const LayerCode& layer, std::int32_t microbatch,
+  void end_layer(const LayerCode& layer, MicrobatchId microbatch);
+  void record_loss(const LayerCode& layer, MicrobatchId microbatch,
                    Samples samples, const at::Tensor& loss);
   void read_late_losses();
   bool is_nothing(const Value& value) const;
@@ -114,21 +114,18 @@ class Worker {
   void check_gradients() const;
   void step(const Action& action);
 
-  void load_inputs(const LayerCode& layer, std::int32_t microbatch,
+  void load_inputs(const LayerCode& layer, MicrobatchId microbatch,
                    Samples samples);
-  void load_kept(const LayerCode& layer, std::int32_t microbatch,
+  void load_kept(const LayerCode& layer, MicrobatchId microbatch,
                  Samples samples);
-  at::Tensor output_of(LayerId layer, std::int32_t microbatch,
+  at::Tensor output_of(LayerId layer, MicrobatchId microbatch,
                        Samples samples) const;
-  at::Tensor first_of(Value value, std::int32_t microbatch,
+  at::Tensor first_of(Value value, MicrobatchId microbatch,
                       Samples samples) const;
-  void add_gradient(LayerId layer, std::int32_t microbatch, Samples samples,
+  void add_gradient(LayerId layer, MicrobatchId microbatch, Samples samples,
                     at::Tensor gradient);
-  std::int64_t absolute(std::int32_t microbatch) const {
-    return done_ * program_.num_microbatches + microbatch;
-  }
-  std::int32_t minibatch(std::int32_t microbatch) const {
-    return microbatch / program_.num_microbatches;
+  std::int64_t absolute(MicrobatchId microbatch) const {
+    return done_ * program_.num_microbatches + microbatch.value;
   }
 
   const Network& network_;

@@ -49,7 +49,8 @@ void WorkerCode::compile() {
   const WorkerProgram& own = program_.workers[worker_.index()];
   for (const auto* section : {&own.prologue, &own.body, &own.epilogue})
     for (Action action : *section) {
-      action.microbatch = action.version = 0;
+      action.microbatch = MicrobatchId(0);
+      action.version = 0;
       const auto [found, is_new] = known.emplace(action, codes_.size());
       if (is_new) codes_.push_back(action_code(action));
       index_.push_back(found->second);
@@ -62,7 +63,7 @@ std::size_t WorkerCode::place_in_sections(std::int64_t position) const {
     place = num_prologue_ + num_body_ + (position - end_of_body_);
   else if (position >= num_prologue_)
     place = num_prologue_ + (position - num_prologue_) % num_body_;
-  return static_cast<std::size_t>(place);
+  return place;
 }
 
 ActionCode WorkerCode::action_code(const Action& action) const {

@@ -48,11 +48,12 @@ Orders one_f_one_b_orders(int stages, int microbatches) {
   for (int s = 0; s < stages; ++s) {
     auto& order = orders[s];
     const int ahead = std::min(stages - s, microbatches);
-    for (int i = 0; i < microbatches + ahead; ++i) {
-      if (i < microbatches)
-        order.push_back({StageId(s), i, ComputeKind::Forward});
-      if (i >= ahead - 1 && i - ahead + 1 < microbatches)
-        order.push_back({StageId(s), i - ahead + 1, ComputeKind::Backward});
+    for (MicrobatchId m(0); m.value < microbatches + ahead; ++m) {
+      if (m.value < microbatches)
+        order.push_back({StageId(s), m, ComputeKind::Forward});
+      const MicrobatchId back = m - (ahead - 1);
+      if (back.value >= 0 && back.value < microbatches)
+        order.push_back({StageId(s), back, ComputeKind::Backward});
     }
   }
   return orders;

@@ -66,11 +66,11 @@ class WatchedChannel final : public Channel {
     inner_->take(transfer, key, values);
     if (is_poisoned_ && poison(values)) is_poisoned_ = false;
   }
-  void contribute(ReductionId reduction, std::int32_t microbatch,
+  void contribute(ReductionId reduction, MicrobatchId microbatch,
                   std::vector<Contribution>&& contributions) override {
     inner_->contribute(reduction, microbatch, std::move(contributions));
   }
-  void reduced(ReductionId reduction, std::int32_t microbatch,
+  void reduced(ReductionId reduction, MicrobatchId microbatch,
                Tensors& sums) override {
     const Waiting waiting(progress_);
     inner_->reduced(reduction, microbatch, sums);

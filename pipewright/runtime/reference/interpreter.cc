@@ -46,8 +46,7 @@ class Interpreter {
         worker.statistics[LayerId(l)] =
             network_.functions[LayerId(l).index()]->initial_statistics();
     }
-    losses_.resize(
-        static_cast<std::size_t>(minibatches * program.num_microbatches));
+    losses_.resize(minibatches * program.num_microbatches);
   }
 
   Result<Trained> run() {
@@ -98,8 +97,8 @@ class Interpreter {
     for (const TransferId id : reads(action).transfers) {
       const Transfer& transfer = program_.transfers[id.index()];
       if (transfer.is_keyed_by_version()) continue;
-      if (!worker.taken.insert({id.value, action.microbatch}).second) continue;
-      const auto& tensors = worker.arrived.at({id.value, action.microbatch});
+      if (!worker.taken.insert({id, action.microbatch}).second) continue;
+      const auto& tensors = worker.arrived.at({id, action.microbatch});
       for (std::size_t i = 0; i < tensors.size(); ++i) {
         if (replaced.insert(transfer.values[i]).second)
           worker.values.drop(transfer.values[i], action.microbatch);
@@ -127,7 +126,7 @@ class Interpreter {
   }
 
   at::Tensor output(const InterpretedWorker& worker, LayerId layer,
-                    std::int32_t m, Samples samples) const {
+                    MicrobatchId m, Samples samples) const {
     const LayerId storage = network_.storage[layer.index()];
     return output_in(
         network_, layer,
@@ -147,17 +146,17 @@ class Interpreter {
       for (const Source& from : layer.inputs)
         inputs.push_back(
             from.is_model_input()
-                ? source_(from.input, action.microbatch)
+                ? source_(from.input, action.microbatch.value)
                       .narrow(0, samples.first, samples.end - samples.first)
                 : output(worker, from.layer, action.microbatch, samples));
-      ForwardContext context{settings_.seed, action.microbatch, samples.first,
-                             true, nullptr};
+      ForwardContext context{settings_.seed, action.microbatch.value,
+                             samples.first, true, nullptr};
       Tensors& statistics = worker.statistics.at(id);
       if (!again && !statistics.empty()) context.statistics = &statistics;
       Forwarded done = network_.functions[id.index()]->forward(
           inputs, weights(worker, id, action, steps_back), context);
       if (is_loss(layer) && !again)
-        losses_[static_cast<std::size_t>(action.microbatch)][samples.first] =
+        losses_[action.microbatch.index()][samples.first] =
             done.output.item<double>() * operation.num_samples() /
             program_.microbatch;
       worker.values.replace({ValueKind::Private, id}, action.microbatch,
@@ -193,7 +192,7 @@ class Interpreter {
   void backward_input(InterpretedWorker& worker, LayerId id,
                       const KeptTensors& kept, Samples samples,
                       const Action& action) {
-    const std::int32_t m = action.microbatch;
+    const MicrobatchId m = action.microbatch;
     const Layer& layer = network_.model.layer(id);
     const Value value{ValueKind::Gradient, id};
     const StageDelay& delay = program_.delays[action.stage.index()];
@@ -239,7 +238,7 @@ class Interpreter {
                    worker.groups.at(transfer.group).version(action.version));
       return;
     }
-    auto& arrived = to.arrived[{action.transfer.value, action.microbatch}];
+    auto& arrived = to.arrived[{action.transfer, action.microbatch}];
     for (const Value& value : transfer.values)
       arrived.push_back(value.kind == ValueKind::Gradient &&
                                 !network_.model.needs_gradient(value.layer)
@@ -250,7 +249,7 @@ class Interpreter {
   }
 
   void reduce(WorkerId id, const Action& action) {
-    auto& parts = parts_[{action.reduction.value, action.microbatch}];
+    auto& parts = parts_[{action.reduction, action.microbatch}];
     WorkerContributions own{id, {}};
     const Reduction& reduction = program_.reduction(action.reduction);
     InterpretedWorker& worker = workers_[id.index()];
@@ -270,7 +269,7 @@ class Interpreter {
     parts.push_back(std::move(own));
     if (static_cast<int>(parts.size()) ==
         participants_[action.reduction.index()].num_contributors())
-      sums_[{action.reduction.value, action.microbatch}] =
+      sums_[{action.reduction, action.microbatch}] =
           reduction_sums(program_.reduction(action.reduction), parts);
   }
 
@@ -289,7 +288,7 @@ class Interpreter {
       const Reduction& of = program_.reduction(r);
       for (std::size_t i = 0; i < of.parameters.size() && !of.is_norm; ++i)
         gradients[of.parameters[i].index()] =
-            sums_.at({r.value, action.microbatch})[i];
+            sums_.at({r, action.microbatch})[i];
     }
     return gradients;
   }
@@ -300,8 +299,7 @@ class Interpreter {
                      reads(action).reductions);
     for (const ReductionId r : reads(action).reductions)
       if (program_.reduction(r).is_norm)
-        clip(gradients,
-             sums_.at({r.value, action.microbatch})[0].item<double>(),
+        clip(gradients, sums_.at({r, action.microbatch})[0].item<double>(),
              settings_.max_norm);
     for (std::size_t g = 0; g < program_.weight_groups.size(); ++g)
       if (program_.weight_groups[g].owner == action.stage)
@@ -345,9 +343,10 @@ class Interpreter {
   const int minibatches_;
   const std::vector<Participants> participants_;
   std::vector<InterpretedWorker> workers_;
-  std::map<MessageKey, std::vector<WorkerContributions>>
-      parts_;                           // of reductions
-  std::map<MessageKey, Tensors> sums_;  // of reductions
+  // By reduction and the first microbatch of the minibatch.
+  using ReductionKey = std::pair<ReductionId, MicrobatchId>;
+  std::map<ReductionKey, std::vector<WorkerContributions>> parts_;
+  std::map<ReductionKey, Tensors> sums_;
   // By microbatch: first sample and share of the loss.
   std::vector<std::map<std::int32_t, double>> losses_;
 };

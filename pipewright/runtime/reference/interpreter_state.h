@@ -15,7 +15,7 @@
 
 namespace pipewright {
 
-using MessageKey = std::pair<std::int32_t, std::int32_t>;  // index, microbatch
+using MessageKey = std::pair<TransferId, MicrobatchId>;
 
 struct InterpretedWorker {
   explicit InterpretedWorker(int num_layers) : values(num_layers) {}
@@ -27,15 +27,15 @@ struct InterpretedWorker {
   }
 
   ValueStore values;
-  std::set<MessageKey> taken;                          // transfers
-  std::map<MessageKey, std::vector<Tensors>> arrived;  // transfers
+  std::set<MessageKey> taken;
+  std::map<MessageKey, std::vector<Tensors>> arrived;
   std::map<WeightGroupId, WeightHistory> groups;
   std::map<std::pair<std::int32_t, LayerId>, Tensors> gradients;  // minibatch
   std::map<LayerId, Tensors> statistics;
 };
 
 // A running sum of what the users of a layer's output have given so far.
-inline void add_to_sum(ValueStore& values, Value value, std::int32_t microbatch,
+inline void add_to_sum(ValueStore& values, Value value, MicrobatchId microbatch,
                        Samples samples, const at::Tensor& gradient) {
   at::Tensor sum = gradient;
   if (values.has(value, microbatch))

@@ -13,11 +13,6 @@
 namespace pipewright {
 namespace {
 
-std::int32_t minibatch_of(std::int32_t microbatch, int per_minibatch) {
-  const std::int32_t quotient = microbatch / per_minibatch;
-  return microbatch % per_minibatch < 0 ? quotient - 1 : quotient;
-}
-
 const std::vector<Action>& section_of(const WorkerProgram& worker, int s) {
   return s == kPrologue ? worker.prologue
          : s == kBody   ? worker.body
@@ -183,7 +178,7 @@ class Compiler {
       op.code = OpCode::Reduce;
       op.base = KeyBase::Repetition;
       op.target = action.reduction.value;
-      op.key = minibatch_of(action.microbatch, program_.num_microbatches);
+      op.key = program_.minibatch_of(action.microbatch);
       ranges_[code_.network.first_reduction + op.target].make(op.key);
       contributions_.emplace(action.reduction, action.stage);
     } else {
@@ -250,7 +245,7 @@ class Compiler {
     for (TransferId t : reads.transfers) {
       Need need;
       need.transfer = t.value;
-      need.key = action.microbatch;
+      need.key = action.microbatch.value;
       if (code_.network.transfers[t.index()].base == KeyBase::Repetition) {
         need.base = KeyBase::Repetition;
         need.available_until = 0;
@@ -267,7 +262,7 @@ class Compiler {
     Need need;
     need.transfer = code_.network.first_reduction + reduction.value;
     need.base = KeyBase::Repetition;
-    need.key = minibatch_of(action.microbatch, program_.num_microbatches);
+    need.key = program_.minibatch_of(action.microbatch);
     add_need(need);
   }
 
@@ -286,22 +281,23 @@ class Compiler {
     const std::size_t place =
         WorkerId(worker_).index() * program_.num_stages + action.stage.index();
     PIPEWRIGHT_CHECK(place < program_.operation_of.size() &&
-                         program_.operation_of[place] >= 0,
+                         !program_.operation_of[place].is_none(),
                      "a worker computes a stage that it does not have");
-    const int operation = program_.operation_of[place];
+    const OperationId operation = program_.operation_of[place];
     const std::size_t kind = is_compute(action.kind)
                                  ? static_cast<std::size_t>(action.kind)
                                  : kKinds - 1;
     // Actions of one life set have operation and kind in common.
     std::int32_t& known = action.life_set.is_none()
-                              ? cost_of_kind_[operation * kKinds + kind]
+                              ? cost_of_kind_[operation.index() * kKinds + kind]
                               : cost_of_life_[action.life_set.index()];
     if (known < 0) known = add_cost(new_cost(action, operation, kind));
     return known;
   }
 
-  OpCost new_cost(const Action& action, int operation, std::size_t kind) const {
-    const Costs::OperationCost& cost = costs_.operations[operation];
+  OpCost new_cost(const Action& action, OperationId operation,
+                  std::size_t kind) const {
+    const Costs::OperationCost& cost = costs_.operations[operation.index()];
     const bool computes = kind + 1 < kKinds;
     const double seconds =
         computes ? cost.compute[kind].value() : cost.step.value();

@@ -49,7 +49,8 @@ class SpanWriter {
       span.worker = worker_;
       span.kind = action->kind;
       span.stage = action->stage;
-      span.microbatch = point.key(action->microbatch, KeyBase::Microbatch);
+      span.microbatch = MicrobatchId(
+          point.key(action->microbatch.value, KeyBase::Microbatch));
       span.version =
           std::max(0, point.key(action->version, KeyBase::Repetition));
       span.start = Seconds(start);
@@ -79,14 +80,17 @@ class SpanWriter {
     if (message.transfer >= network_.first_reduction) {
       span.kind = ActionKind::Reduce;
       span.stage = stages_[message.transfer - network_.first_reduction];
-      span.microbatch = message.key * program_.num_microbatches;
+      span.microbatch = program_.first_microbatch(message.key);
       span.version = message.key;
     } else {
       span.kind = ActionKind::Send;
       span.transfer = TransferId(message.transfer);
       const bool is_weights =
           network_.transfers[message.transfer].base == KeyBase::Repetition;
-      (is_weights ? span.version : span.microbatch) = message.key;
+      if (is_weights)
+        span.version = message.key;
+      else
+        span.microbatch = MicrobatchId(message.key);
     }
     messages_.pop();
   }

@@ -100,7 +100,7 @@ class Holding {
     for (std::size_t i = 0; i < actions.size(); ++i) {
       const LifeSet& life = program_.life(actions[i]);
       const auto& [reads, makes] = uses_[i];
-      const std::int32_t m = actions[i].microbatch;
+      const MicrobatchId m = actions[i].microbatch;
       for (const Value& value : makes) held_.insert({m, value});
       for (const Value& value : reads) {
         if (!may_be_absent(value))
@@ -119,7 +119,7 @@ class Holding {
 
   // All transfers that the worker reads are taken once, before any other read.
   void check_takes(const std::vector<Action>& actions) const {
-    std::set<std::pair<std::int32_t, TransferId>> taken;
+    std::set<std::pair<MicrobatchId, TransferId>> taken;
     for (const Action& action : actions) {
       if (!is_compute(action.kind)) {
         CHECK(program_.life(action).takes.empty());
@@ -137,7 +137,7 @@ class Holding {
   struct Uses {
     std::set<Value> reads, makes;
   };
-  using Held = std::pair<std::int32_t, Value>;
+  using Held = std::pair<MicrobatchId, Value>;
 
   // A sum of gradients begins where it is first read; what has no bytes is not
   // sent.
@@ -153,7 +153,7 @@ class Holding {
     std::map<Held, std::size_t> latest;
     for (std::size_t i = 0; i < actions.size(); ++i) {
       uses_.push_back(uses_of(actions[i]));
-      const std::int32_t m = actions[i].microbatch;
+      const MicrobatchId m = actions[i].microbatch;
       for (const Value& value : uses_[i].makes) {
         const auto before = latest.find({m, value});
         if (before != latest.end()) last_[{m, value}].insert(before->second);

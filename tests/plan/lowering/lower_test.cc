@@ -68,10 +68,11 @@ TEST_CASE("a receive waits for room in its window") {
 // Fill once, never drain: stage 0 runs one microbatch ahead.
 Schedule two_stage_async() {
   const auto f = [](int stage, int m) {
-    return ComputeAction{StageId(stage), m, ComputeKind::Forward, false};
+    return ComputeAction{StageId(stage), MicrobatchId(m), ComputeKind::Forward};
   };
   const auto b = [](int stage, int m) {
-    return ComputeAction{StageId(stage), m, ComputeKind::Backward, false};
+    return ComputeAction{StageId(stage), MicrobatchId(m),
+                         ComputeKind::Backward};
   };
   Schedule::Sections sections;
   sections.prologue = {{f(0, 0)}, {}};

@@ -106,7 +106,7 @@ class Symbolic {
         weights_[{w, t.group.value, version}] = *weights;
         continue;
       }
-      const auto content = arrived(id.value, action.microbatch);
+      const auto content = arrived(id.value, action.microbatch.value);
       if (!content) return std::nullopt;
       hash = mix(hash, *content);
     }
@@ -128,7 +128,7 @@ class Symbolic {
                                   ? 'B'
                               : local.kind == ActionKind::Recompute ? 'R'
                                                                     : 'F',
-                              action.microbatch));
+                              action.microbatch.value));
     return hash;
   }
 
@@ -144,10 +144,10 @@ class Symbolic {
                                                                   : 'B';
     const int stage = action.stage.value;
     const Word value = mix(mix(input, word(stage * 8)), word(kind));
-    results_[{w, stage, kind, action.microbatch}] = value;
+    results_[{w, stage, kind, action.microbatch.value}] = value;
     if (action.kind == ActionKind::Backward ||
         action.kind == ActionKind::BackwardWeight)
-      gradient_[{w, stage, action.microbatch / program_.num_microbatches}] +=
+      gradient_[{w, stage, program_.minibatch_of(action.microbatch)}] +=
           mix(value, 5);
   }
 
@@ -192,8 +192,7 @@ class Symbolic {
 
   void transfer(int w, const Action& action) {
     const Transfer& t = program_.transfer(action.transfer);
-    const std::int32_t key =
-        t.is_keyed_by_version() ? action.version : action.microbatch;
+    const std::int32_t key = program_.key(action);
     Channel& channel = channels_[channel_key(t)];
     if (action.kind == ActionKind::Receive) {
       channel.posted.emplace_back(action.transfer.value, key);

@@ -130,7 +130,7 @@ Program two_workers() {
 std::vector<Action>::iterator find(std::vector<Action>& list, ActionKind kind,
                                    std::int32_t microbatch) {
   return std::find_if(list.begin(), list.end(), [&](const Action& action) {
-    return action.kind == kind && action.microbatch == microbatch;
+    return action.kind == kind && action.microbatch.value == microbatch;
   });
 }
 

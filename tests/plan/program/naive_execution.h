@@ -32,7 +32,7 @@ class NaiveExecution {
 
  private:
   int minibatch(const Action& action) const {
-    return static_cast<int>(std::floor(double(action.microbatch) /
+    return static_cast<int>(std::floor(double(action.microbatch.value) /
                                        double(program_.num_microbatches)));
   }
 
@@ -51,7 +51,7 @@ class NaiveExecution {
         return other.kind == kind && other.transfer == id &&
                (transfer.kind == TransferKind::Weights
                     ? other.version
-                    : other.microbatch) == key;
+                    : other.microbatch.value) == key;
       };
     };
     return is_done(transfer.from, is_end(ActionKind::Send)) &&
@@ -86,7 +86,7 @@ class NaiveExecution {
       if (!is_reduced(id, minibatch(action))) return false;
     for (const TransferId id : set.transfers) {
       const Transfer& transfer = program_.transfers[id.index()];
-      std::int32_t key = action.microbatch;
+      std::int32_t key = action.microbatch.value;
       if (transfer.kind == TransferKind::Weights) {
         key = 0;
         for (const WeightRead& read : set.weights)

@@ -14,7 +14,7 @@
 namespace pipewright {
 namespace {
 
-using Key = std::tuple<StageId, ActionKind, std::int32_t>;
+using Key = std::tuple<StageId, ActionKind, MicrobatchId>;
 
 Key key_of(const Action& action) {
   return {action.stage, action.kind, action.microbatch};
@@ -107,7 +107,7 @@ class RandomOrders {
       for (int r = 0; r < replicas; ++r)
         orders[static_cast<std::size_t>(
                    home[static_cast<std::size_t>(s)] * replicas + r)]
-            .push_back({StageId(s), m, kind});
+            .push_back({StageId(s), MicrobatchId(m), kind});
     };
     for (int m = 0; m < microbatches; ++m)
       for (int s = 0; s < stages; ++s) add(s, m, ComputeKind::Forward);

@@ -62,7 +62,7 @@ TEST_CASE("an asynchronous schedule unrolls to a run of any length") {
     CHECK_MESSAGE(whole.ok(), whole.error().to_text());
   }
   CHECK(schedule->unrolled(3)[0][7] ==
-        ComputeAction{StageId(0), 4, ComputeKind::Forward});
+        ComputeAction{StageId(0), MicrobatchId(4), ComputeKind::Forward});
   CHECK(peak_in_flight(*schedule, WorkerId(0), StageId(0)) == 2);
   CHECK(peak_in_flight(*schedule, WorkerId(1), StageId(1)) == 1);
 }
@@ -172,13 +172,11 @@ bool can_finish(const Orders& orders, std::vector<std::size_t> at) {
       const ComputeAction a = orders[w][at[w]];
       const bool forward = a.kind == ComputeKind::Forward;
       const int other = a.stage.value + (forward ? -1 : 1);
-      const int key = a.stage.value * 8 + a.microbatch;
+      const int m = a.microbatch.value, key = a.stage.value * 8 + m;
       const bool inner = other >= 0 && other < static_cast<int>(orders.size());
-      if (inner &&
-          !done[!forward][static_cast<std::size_t>(other * 8 + a.microbatch)])
-        continue;
-      if (!forward && !done[0][static_cast<std::size_t>(key)]) return false;
-      done[!forward][static_cast<std::size_t>(key)] = 1;
+      if (inner && !done[!forward][other * 8 + m]) continue;
+      if (!forward && !done[0][key]) return false;
+      done[!forward][key] = 1;
       ++at[w];
       moved = true;
     }
@@ -197,7 +195,7 @@ TEST_CASE("random orders are accepted exactly if they can be run") {
     Orders orders;
     for (int s = 0; s < p; ++s) {
       std::vector<ComputeAction> order;
-      for (int m = 0; m < M; ++m) {
+      for (MicrobatchId m(0); m.value < M; ++m) {
         order.push_back({StageId(s), m, ComputeKind::Forward});
         order.push_back({StageId(s), m, ComputeKind::Backward});
       }

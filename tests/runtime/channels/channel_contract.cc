@@ -156,12 +156,14 @@ void cancelled(WorkerId self, Channel& channel, int workers) {
   } else if (self.value == 0) {
     CHECK(is_cancelled([&] { channel.take(back_to(0), 0); }));
   } else {
-    CHECK(is_cancelled([&] { channel.reduced(ReductionId(0), 0); }));
+    CHECK(is_cancelled(
+        [&] { channel.reduced(ReductionId(0), MicrobatchId(0)); }));
   }
   CHECK(is_cancelled([&] { channel.take(back_to(self.value), 3); }));
   CHECK(is_cancelled(
       [&] { channel.send(onwards(self.value), 3, {{at::ones({2})}}); }));
-  CHECK(is_cancelled([&] { channel.reduced(ReductionId(0), 8); }));
+  CHECK(
+      is_cancelled([&] { channel.reduced(ReductionId(0), MicrobatchId(8)); }));
 }
 
 // Powers that absorb each other in float32: the order shows. A worker with an
@@ -190,14 +192,14 @@ void reductions(WorkerId self, Channel& channel, const Program& program,
     for (const int w : contributors)
       all.push_back({WorkerId(w), contributions_of(w, minibatch)});
     const auto wanted = reduction_sums(program.reductions[0], all);
-    const auto got = channel.reduced(ReductionId(0), minibatch);
+    const auto got = channel.reduced(ReductionId(0), MicrobatchId(minibatch));
     REQUIRE(got.size() == wanted.size());
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i].equal(wanted[i]));
   };
   // Each minibatch contributes before the sums of the last one are read.
   for (const int minibatch : {0, 4, 8, 12}) {
     if (is_in(contributors))
-      channel.contribute(ReductionId(0), minibatch,
+      channel.contribute(ReductionId(0), MicrobatchId(minibatch),
                          contributions_of(self.value, minibatch));
     if (minibatch > 0 && is_in(readers)) check(minibatch - 4);
   }
@@ -210,9 +212,10 @@ void contributing_does_not_wait(WorkerId self, Channel& channel, int workers) {
   constexpr auto kLate = std::chrono::milliseconds(400);
   if (self.value == workers - 1) std::this_thread::sleep_for(kLate);
   const auto start = Clock::now();
-  channel.contribute(ReductionId(0), 0, contributions_of(self.value, 0));
+  channel.contribute(ReductionId(0), MicrobatchId(0),
+                     contributions_of(self.value, 0));
   CHECK(Clock::now() - start < kLate / 2);
-  CHECK(channel.reduced(ReductionId(0), 0).size() == 2);
+  CHECK(channel.reduced(ReductionId(0), MicrobatchId(0)).size() == 2);
 }
 
 }  // namespace

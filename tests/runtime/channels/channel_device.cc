@@ -102,12 +102,13 @@ void sums(WorkerId self, Channel& channel, const Program& program,
     return std::vector<Contribution>{use(0, 1), use(4, 7), use(4, 2)};
   };
   for (const int minibatch : {0, 4})
-    channel.contribute(ReductionId(0), minibatch, part(self.value, minibatch));
+    channel.contribute(ReductionId(0), MicrobatchId(minibatch),
+                       part(self.value, minibatch));
   for (const int minibatch : {0, 4}) {
     std::vector<WorkerContributions> all;
     for (int w = 0; w < workers; ++w)
       all.push_back({WorkerId(w), part(w, minibatch)});
-    check_same({channel.reduced(ReductionId(0), minibatch)},
+    check_same({channel.reduced(ReductionId(0), MicrobatchId(minibatch))},
                {reduction_sums(program.reductions[0], all)});
   }
 }

@@ -49,13 +49,16 @@ TEST_CASE("MPI's own sums") {
         {ParameterId(0), LayerId(1), at::full({2, 3}, x, at::kFloat)},
         {ParameterId(4), LayerId(2), at::full({1000}, 2 * x, at::kFloat)}};
   };
-  channels[0]->contribute(ReductionId(0), 0, contributions(1 + me));
-  channels[0]->contribute(ReductionId(0), 4, contributions(1e-3 / (3 + me)));
+  channels[0]->contribute(ReductionId(0), MicrobatchId(0),
+                          contributions(1 + me));
+  channels[0]->contribute(ReductionId(0), MicrobatchId(4),
+                          contributions(1e-3 / (3 + me)));
   const double sum = workers * (workers + 1) / 2;
-  const auto whole = channels[0]->reduced(ReductionId(0), 0);
+  const auto whole = channels[0]->reduced(ReductionId(0), MicrobatchId(0));
   CHECK(whole.at(0).equal(at::full({2, 3}, sum, at::kFloat)));
   CHECK(whole.at(1).equal(at::full({1000}, 2 * sum, at::kFloat)));
-  const at::Tensor broken = channels[0]->reduced(ReductionId(0), 4).at(1);
+  const at::Tensor broken =
+      channels[0]->reduced(ReductionId(0), MicrobatchId(4)).at(1);
   const auto all = transport->gather(std::string(
       static_cast<const char*>(broken.const_data_ptr()), broken.nbytes()));
   for (const std::string& bytes : all) CHECK((bytes == all[0]));
@@ -117,7 +120,8 @@ void sum_in_groups(const std::vector<std::set<int>>& members,
                                 ? action.reduction
                                 : program.reads(action).reductions.front();
       if (action.kind == ActionKind::Reduce) {
-        channels[0]->contribute(r, minibatch, part(me, r.value, minibatch));
+        channels[0]->contribute(r, MicrobatchId(minibatch),
+                                part(me, r.value, minibatch));
         continue;
       }
       const Reduction& reduction = program.reduction(r);
@@ -125,7 +129,7 @@ void sum_in_groups(const std::vector<std::set<int>>& members,
       for (const WorkerId w : reduction.workers)
         all.push_back({w, part(w, r.value, minibatch)});
       CHECK(channels[0]
-                ->reduced(r, minibatch)
+                ->reduced(r, MicrobatchId(minibatch))
                 .at(0)
                 .equal(reduction_sums(reduction, all)[0]));
     }

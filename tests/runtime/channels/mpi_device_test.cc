@@ -40,11 +40,11 @@ TEST_CASE("MPI's own sums of tensors on a device") {
   const auto whole = [](double x) {
     return at::full({300, 7}, x, at::device(at::kCUDA).dtype(at::kFloat));
   };
-  channels[0]->contribute(ReductionId(0), 0,
+  channels[0]->contribute(ReductionId(0), MicrobatchId(0),
                           {{ParameterId(0), LayerId(1), whole(1 + me)},
                            {ParameterId(4), LayerId(2), whole(10 * (1 + me))}});
   const double sum = workers * (workers + 1) / 2;
-  const auto sums = channels[0]->reduced(ReductionId(0), 0);
+  const auto sums = channels[0]->reduced(ReductionId(0), MicrobatchId(0));
   CHECK(sums.at(0).is_cuda());
   CHECK(sums.at(0).equal(whole(sum)));
   CHECK(sums.at(1).equal(whole(10 * sum)));

@@ -46,12 +46,12 @@ const Trained& reference(const std::string& name) {
 bool has_one_ordered_accumulator(const Schedule& schedule) {
   std::map<StageId, int> workers;
   for (const auto& order : schedule.sections().body) {
-    std::map<StageId, std::int32_t> last;
+    std::map<StageId, MicrobatchId> last;
     for (const ComputeAction& action : order) {
       if (action.kind != ComputeKind::Backward &&
           action.kind != ComputeKind::BackwardWeight)
         continue;
-      auto [at, is_new] = last.emplace(action.stage, -1);
+      auto [at, is_new] = last.emplace(action.stage, MicrobatchId());
       if (is_new && ++workers[action.stage] > 1) return false;
       if (action.microbatch <= at->second) return false;
       at->second = action.microbatch;

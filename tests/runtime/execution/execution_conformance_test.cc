@@ -65,12 +65,12 @@ class RecordingChannel final : public Channel {
     inner_->take(transfer, key, values);
     note(Call::Wait, {transfer, {}, key});
   }
-  void contribute(ReductionId reduction, std::int32_t microbatch,
+  void contribute(ReductionId reduction, MicrobatchId microbatch,
                   std::vector<Contribution>&& contributions) override {
     note(Call::Give, {{}, reduction, program_.minibatch_of(microbatch)});
     inner_->contribute(reduction, microbatch, std::move(contributions));
   }
-  void reduced(ReductionId reduction, std::int32_t microbatch,
+  void reduced(ReductionId reduction, MicrobatchId microbatch,
                Tensors& sums) override {
     inner_->reduced(reduction, microbatch, sums);
     note(Call::Wait, {{}, reduction, program_.minibatch_of(microbatch)});

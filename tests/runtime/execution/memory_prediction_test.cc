@@ -73,7 +73,7 @@ class OwnWork {
   }
 
  private:
-  using Message = std::pair<TransferId, std::int32_t>;
+  using Message = std::pair<TransferId, MicrobatchId>;
 
   const ReadSet& reads(const Action& action) const {
     return program_.reads(action);

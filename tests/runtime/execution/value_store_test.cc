@@ -34,36 +34,37 @@ at::Tensor rows(std::int64_t first, std::int64_t end) {
 }  // namespace
 
 TEST_CASE("pieces come in any order and are read by another range") {
+  const MicrobatchId m(3);
   ValueStore values(2);
-  values.add_piece(kActivation, 3, {4, 8}, {rows(4, 8)});
-  values.add_piece(kActivation, 3, {0, 2}, {rows(0, 2)});
-  values.add_piece(kActivation, 3, {2, 4}, {rows(2, 4)});
-  CHECK(values.read(kActivation, 3, {1, 7})[0].equal(rows(1, 7)));
-  CHECK(values.read(kActivation, 3, {2, 4})[0].equal(rows(2, 4)));
-  CHECK(!values.whole(kActivation, 3, {0, 8}));
-  values.replace(kActivation, 3, {0, 8}, rows(0, 8));
-  REQUIRE(values.whole(kActivation, 3, {0, 8}));
+  values.add_piece(kActivation, m, {4, 8}, {rows(4, 8)});
+  values.add_piece(kActivation, m, {0, 2}, {rows(0, 2)});
+  values.add_piece(kActivation, m, {2, 4}, {rows(2, 4)});
+  CHECK(values.read(kActivation, m, {1, 7})[0].equal(rows(1, 7)));
+  CHECK(values.read(kActivation, m, {2, 4})[0].equal(rows(2, 4)));
+  CHECK(!values.whole(kActivation, m, {0, 8}));
+  values.replace(kActivation, m, {0, 8}, rows(0, 8));
+  REQUIRE(values.whole(kActivation, m, {0, 8}));
   CHECK(values.num_values() == 1);
-  values.drop(kActivation, 3);
-  CHECK(!values.has(kActivation, 3));
+  values.drop(kActivation, m);
+  CHECK(!values.has(kActivation, m));
   CHECK(values.held() == Bytes(0));
 }
 
 TEST_CASE("a store in its stride allocates nothing") {
   ValueStore values(2);
   const at::Tensor tensor = rows(0, 4);
-  const auto pass = [&](std::int32_t first) {
-    for (std::int32_t m = first; m < first + 8; ++m) {
+  const auto pass = [&](MicrobatchId first) {
+    for (MicrobatchId m = first; m < first + 8; ++m) {
       values.replace(kActivation, m, {0, 4}, tensor);
-      if (m < 3) continue;  // three are on their way
+      if (m.value < 3) continue;  // three are on their way
       values.replace(kGradient, m - 3, {0, 4}, tensor);
       values.drop(kActivation, m - 3);
       values.drop(kGradient, m - 3);
     }
   };
-  pass(0);
+  pass(MicrobatchId(0));
   const std::int64_t before = num_allocations;
-  for (std::int32_t first = 8; first < 800; first += 8) pass(first);
+  for (MicrobatchId first(8); first.value < 800; first += 8) pass(first);
   CHECK(num_allocations == before);
   CHECK(values.num_values() == 3);
 }
