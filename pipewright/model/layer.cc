@@ -25,7 +25,7 @@ constexpr std::array<NumberTypeFacts, 8> kNumberTypes = {{
 }};
 
 const NumberTypeFacts& facts(NumberType type) {
-  return kNumberTypes[static_cast<std::size_t>(type)];
+  return kNumberTypes[static_cast<int>(type)];
 }
 
 template <class T>

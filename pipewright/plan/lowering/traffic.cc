@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "pipewright/base/index.h"
+
 namespace pipewright {
 
 SampleRange samples_of(int replica, int num_replicas, int microbatch) {
@@ -118,7 +120,7 @@ void Traffic::move(Building& b, TransferKind kind, Value value, StageId from,
   const int num_makers = static_cast<int>(makers.size());
   const int num_users = static_cast<int>(users.size());
   for (int i = 0; i < num_users; ++i) {
-    const WorkerId user = users[static_cast<std::size_t>(i)];
+    const WorkerId user = users[at(i)];
     StageTraffic& at_user = b.lane[{to, user}];
     auto [present, is_new] = b.present.try_emplace({value, user});
     // A gradient is a different sum at each stop, so it always moves on.
@@ -132,7 +134,7 @@ void Traffic::move(Building& b, TransferKind kind, Value value, StageId from,
     present->second.clear();
     const SampleRange wanted = samples_of(i, num_users, plan_.microbatch);
     for (int j = 0; j < num_makers; ++j) {
-      const WorkerId maker = makers[static_cast<std::size_t>(j)];
+      const WorkerId maker = makers[at(j)];
       const SampleRange made = samples_of(j, num_makers, plan_.microbatch);
       const SampleRange both{std::max(wanted.first, made.first),
                              std::min(wanted.end, made.end)};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "pipewright/base/index.h"
 #include "pipewright/plan/program/execution.h"
 
 namespace pipewright {
@@ -85,7 +86,7 @@ class BoundedWalk {
 
   void take(const Dependency& message) {
     const std::size_t t = message.transfer.index();
-    const auto key = static_cast<std::size_t>(message.key);
+    const std::size_t key = at(message.key);
     if (!is_taken_[t][key]) --under_way_[t];
     is_taken_[t][key] = true;
   }

@@ -8,7 +8,7 @@ VersionLedger::VersionLedger(const Program& program)
     : program_(program),
       newest_(program.workers.size() * program.weight_groups.size()),
       held_(newest_.size()),
-      owned_(static_cast<std::size_t>(program.num_stages)) {
+      owned_(program.num_stages) {
   for (std::size_t w = 0; w < program.workers.size(); ++w)
     for (const HeldWeights& held : program.workers[w].held)
       held_[at(WorkerId(w), held.group)] = held.versions;

@@ -33,8 +33,7 @@ SizeClass class_of(std::size_t bytes) {
   const std::size_t below = std::bit_floor(lines - 1);
   const std::size_t step = below / kStepsPerDoubling;
   const std::size_t rounded = (lines + step - 1) / step * step;
-  const auto doublings =
-      static_cast<std::size_t>(std::countr_zero(below / kFineSizes));
+  const std::size_t doublings = std::countr_zero(below / kFineSizes);
   return {kFineSizes + doublings * kStepsPerDoubling + (rounded - below) / step,
           rounded * kAlignment};
 }

@@ -14,8 +14,7 @@ namespace pipewright {
 
 class GradientSums {
  public:
-  explicit GradientSums(int num_layers)
-      : layers_(static_cast<std::size_t>(num_layers)) {}
+  explicit GradientSums(int num_layers) : layers_(num_layers) {}
 
   // Empty before the first microbatch. By parameter of the layer.
   Tensors& of(LayerId layer, std::int32_t minibatch);

@@ -67,7 +67,7 @@ class MessageMoments {
 
 // A reduction of one minibatch.
 struct MomentaryReduction {
-  std::int32_t microbatch = kNoMicrobatch;
+  MicrobatchId microbatch;
   std::vector<WorkerContributions> parts;  // by place of the worker
   std::vector<MomentPointer> contributed, read;
   int num_contributed = 0;
@@ -145,7 +145,7 @@ class CopyingChannel final : public Channel {
     moments.copied(std::move(lent), device_.moment());
   }
 
-  void contribute(ReductionId reduction, std::int32_t microbatch,
+  void contribute(ReductionId reduction, MicrobatchId microbatch,
                   std::vector<Contribution>&& contributions) override {
     const MomentPointer now = device_.moment();
     const std::lock_guard lock(shared_->mutex);
@@ -164,7 +164,7 @@ class CopyingChannel final : public Channel {
   }
 
   // Every reader adds up all parts, in the fixed order, in its own stream.
-  void reduced(ReductionId reduction, std::int32_t microbatch,
+  void reduced(ReductionId reduction, MicrobatchId microbatch,
                Tensors& sums) override {
     const Participants& participants = shared_->participants[reduction.index()];
     std::unique_lock lock(shared_->mutex);
@@ -208,7 +208,7 @@ class CopyingChannel final : public Channel {
            !to.computes_at_once();
   }
   // With the mutex held.
-  MomentaryReduction& running(ReductionId reduction, std::int32_t microbatch) {
+  MomentaryReduction& running(ReductionId reduction, MicrobatchId microbatch) {
     return shared_->reductions[reduction.index()].of(
         microbatch, shared_->program.num_microbatches);
   }

@@ -9,7 +9,7 @@ namespace pipewright {
 Network::Network(Model m)
     : model(std::move(m)),
       functions(layer_functions(model)),
-      is_used(static_cast<std::size_t>(model.num_layers()), false) {
+      is_used(model.num_layers(), false) {
   for (int i = 0; i < model.num_layers(); ++i) {
     costs.push_back(layer_cost(model, LayerId(i)));
     for (const Source& source : model.layer(LayerId(i)).inputs)

@@ -29,7 +29,7 @@ WorkerThreads::WorkerThreads(std::vector<WorkerDevice*> devices, int first_core)
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     threads_.emplace_back([this, i] { live(i); });
     if (first_core >= 0 && first_core + count <= static_cast<int>(cores.size()))
-      pin(threads_.back(), cores[static_cast<std::size_t>(first_core) + i]);
+      pin(threads_.back(), cores[first_core + i]);
   }
 }
 

@@ -21,7 +21,7 @@ class SequentialTrainer {
         settings_(settings),
         source_(source),
         shape_(shape),
-        num_layers_(static_cast<std::size_t>(model.num_layers())) {
+        num_layers_(model.num_layers()) {
     trained_.parameters = initial_parameters(model, settings.seed);
     state_.resize(trained_.parameters.size());
     for (const auto& function : network_.functions)
