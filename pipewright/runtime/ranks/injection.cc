@@ -141,11 +141,11 @@ Result<void> check_injection(const Injection& injection,
   for (const auto* section : {&code.prologue, &code.body, &code.epilogue})
     for (const Action& action : *section) {
       has_transfers |= !action.transfer.is_none();
-      const int microbatches = program.num_microbatches;
-      const int microbatch =
-          (action.microbatch % microbatches + microbatches) % microbatches;
-      is_run |=
-          injection.action == action.kind && injection.microbatch == microbatch;
+      // Counted within its minibatch.
+      const MicrobatchId first =
+          program.first_microbatch(program.minibatch_of(action.microbatch));
+      is_run |= injection.action == action.kind &&
+                injection.microbatch == action.microbatch.value - first.value;
     }
   const std::string worker = "worker " + std::to_string(injection.rank);
   if (injection.kind == Kind::Nan && !has_transfers)
