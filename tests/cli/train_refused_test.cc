@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "pipewright/base/files.h"
 #include "tests/answer.h"
 
 namespace pipewright::cli {
@@ -38,9 +39,18 @@ TEST_CASE("usage is 2, a missing plan 66, a malformed one 65") {
   CHECK(schedule.text.find("1f1b.txt:1") != std::string::npos);
 }
 
-TEST_CASE("a plan of no model that can be trained") {
+TEST_CASE("a plan whose layers are not those of its model") {
+  std::string text =
+      read_file(PIPEWRIGHT_SOURCE_DIR "/fuzz/samples/plan/two_stages.json")
+          .value();
+  text.replace(text.find("layers=3"), 8, "layers=4");
+  const std::string plan = (std::filesystem::temp_directory_path() /
+                            ("plan-" + std::to_string(::getpid()) + ".json"))
+                               .string();
+  REQUIRE(write_file(plan, text));
   const Answer answer =
-      train(kTwoStages + "--data synthetic --run /proc/none --steps 1");
+      train(plan + " --data synthetic --run /proc/none --steps 1");
+  std::filesystem::remove(plan);
   const bool has_runtime =
       answer.text.find("needs the build with LibTorch") == std::string::npos;
   CHECK(answer.code == (has_runtime ? 65 : 78));

@@ -64,7 +64,7 @@ TEST_CASE("whole hosts are added, and a cluster from a file has no hint") {
   int named = 0;
   for (int i = 0; i < 100; ++i) {
     RandomProblem made = tight(random);
-    *made.cluster = load_cluster("1x2xV100@100MB/s/10MB/s").value();
+    *made.cluster = load_cluster("2x2xV100@100MB/s/10MB/s").value();
     const auto fewest = fewest_devices(made.problem, "balanced");
     if (!fewest) continue;
     ++named;

@@ -119,8 +119,10 @@ LayerFunctions read_functions(JsonCursor at) {
 
 class ExportedReader {
  public:
-  ExportedReader(ModelBuilder& builder, ExportedModel& model)
-      : builder_(builder), model_(model) {}
+  // All outlive the reader.
+  ExportedReader(ModelBuilder& builder, ExportedModel& model,
+                 const JsonErrors& errors)
+      : builder_(builder), model_(model), errors_(errors) {}
 
   void read_input(JsonCursor at) {
     ModelInput input{at.at("name").text(), exported_shape(at.at("shape")),
@@ -182,7 +184,7 @@ class ExportedReader {
     own.is_fixed = fixed.exists() && fixed.boolean();
     output.refuse_other_keys();
     at.refuse_other_keys();
-    if (!is_good) return;
+    if (!is_good || !errors_.empty()) return;
     if (auto fits = check_functions(layer, own); !fits)
       return at.fail(fits.error().message);
     if (is_last && !(own.is_fixed && layer.output.empty() &&
@@ -314,6 +316,7 @@ class ExportedReader {
 
   ModelBuilder& builder_;
   ExportedModel& model_;
+  const JsonErrors& errors_;
   std::map<std::string, ParameterId> parameters_;
   std::set<std::string> used_;
   std::unordered_map<std::string, int> buffers_;
@@ -344,7 +347,7 @@ Result<Model> parse_exported(std::string_view text, const std::string& file) {
   ModelBuilder builder(root.at("name").text());
   exported->torch_version = root.at("torch").text();
   exported->weights = beside(file, root.at("weights").text());
-  ExportedReader reader(builder, *exported);
+  ExportedReader reader(builder, *exported, errors);
   JsonCursor inputs = root.at("inputs"), parameters = root.at("parameters");
   JsonCursor buffers = root.at("buffers"), functions = root.at("functions");
   JsonCursor layers = root.at("layers");

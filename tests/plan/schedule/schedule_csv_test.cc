@@ -68,7 +68,8 @@ TEST_CASE("every schedule that drains reads back from its CSV") {
         CHECK(contains(grid.error().to_text(), "does not drain"));
         continue;
       }
-      if (generator.name == "chimera") {  // every stage is on two workers
+      // Every stage is on two workers; a single microbatch goes one way.
+      if (generator.name == "chimera" && request.microbatches > 1) {
         CHECK(contains(grid.error().to_text(), "runs a stage on one rank"));
         continue;
       }

@@ -121,7 +121,7 @@ TEST_CASE("gradients are read after they were made, and kept until read") {
   const auto devices = watched(2);
   const auto channels = channels_of(program, devices);
   for (int step = 0; step < 4; ++step) {
-    const std::int32_t first = step * program.num_microbatches;
+    const MicrobatchId first = program.first_microbatch(step);
     auto gone = [&, step] {
       ++num_gone;
       CHECK(devices[0]->known(1) >= read[static_cast<std::size_t>(step)]);
