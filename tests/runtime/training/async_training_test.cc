@@ -101,14 +101,12 @@ TEST_CASE("resuming half-way changes no bit, for every method") {
       const TrainRequest whole = request_of(model, method, at / "whole");
       REQUIRE(train(model, whole).ok());
       TrainRequest part = request_of(model, method, at / "parts");
-      TrainHooks hooks;  // a signal after every piece of the run
-      hooks.signal = [] { return 15; };
-      for (int tries = 0; tries < 20; ++tries) {
-        const Result<TrainReport> report = train(model, part, hooks);
+      for (const int steps : {8, 16}) {
+        part.steps = steps;
+        part.resume = steps > 8;
+        const Result<TrainReport> report = train(model, part);
         REQUIRE_MESSAGE(report.ok(),
                         (report.ok() ? "" : report.error().to_text()));
-        part.resume = true;
-        if (report->steps == 16) break;
       }
       CHECK(all_bytes(whole.run / "checkpoints" / "step-16") ==
             all_bytes(part.run / "checkpoints" / "step-16"));
