@@ -46,6 +46,8 @@ LayerCost exported_cost(const Model& model, LayerId id) {
     cost.keeps_input[static_cast<std::size_t>(input)] = true;
   cost.keeps_output = functions.keeps_output;
   cost.keeps_private = functions.private_bytes;
+  // Buffers that a forward updates are statistics of its samples.
+  cost.mixes_samples = functions.num_updates > 0;
   cost.carried = functions.carried_bytes;
   return cost;
 }

@@ -163,11 +163,12 @@ class ExportedReader {
     layer.kind = LayerKind::Exported;
     layer.name = at.at("name").text();
     ExportedLayer own;
-    own.functions = static_cast<int>(
-        at.at("function")
-            .integer(0,
-                     static_cast<std::int64_t>(model_.functions.size()) - 1));
+    own.functions = static_cast<int>(at.at("function").integer(0, kMaxCount));
     bool is_good = own.functions < static_cast<int>(model_.functions.size());
+    if (!is_good)
+      at.fail("function " + std::to_string(own.functions) +
+              " does not exist; the file has " +
+              std::to_string(model_.functions.size()));
     for (const JsonCursor& name : at.at("from").elements())
       is_good = add_source(name, layer) && is_good;
     JsonCursor parameters = at.find("parameters");
