@@ -71,13 +71,17 @@ std::string summary(const Schedule& schedule) {
          with_thousands(schedule.num_microbatches()) + " microbatches";
 }
 
-// The plan's layers are those of its model, if that can be loaded here.
+// The plan's layers are those of its model, if that can be loaded here. A plan
+// without a number type may be of a measured profile, which may have the name
+// of a model but other layers.
 Result<std::string> compared_with_model(const Plan& plan,
                                         const std::string& file) {
+  const std::string not_compared = "; not compared with its model";
   const Result<Model> model = load_model(plan.model);
-  if (!model) return std::string("; not compared with its model");
+  if (!model) return not_compared;
   auto fine = check_plan(plan, profile_graph(*model));
   if (fine) return std::string();
+  if (plan.number_type.empty()) return not_compared;
   Error error = fine.error();
   error.where = file + ": " + error.where;
   return error;

@@ -1,4 +1,4 @@
-# The page of `report` and `serve`: the style sheet and the modules of web/
+# The page of `report`: the style sheet and the modules of web/
 # become one text, page_text.cc, in the library pipewright_report. Neither Node
 # nor any other tool is needed.
 #

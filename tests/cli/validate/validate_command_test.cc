@@ -31,6 +31,27 @@ TEST_CASE("good files: one line each, exit code 0") {
   CHECK(contains(answer.text, "1f1b.txt: ok, schedule: 2 stages"));
 }
 
+// Such a profile has the name of a built-in model, and may have other layers.
+TEST_CASE("plans of measured profiles, with their profile and without") {
+  const auto plan = (fs::temp_directory_path() /
+                     ("pipewright_of_profile_" + std::to_string(::getpid())))
+                        .string();
+  for (const char* name : {"gnmt", "vgg16", "alexnet", "resnet18"}) {
+    CAPTURE(name);
+    const std::string inputs =
+        std::string(" --profile " PIPEWRIGHT_SOURCE_DIR "/examples/profiles/") +
+        name + "-v100.json --cluster 4xV100@1GB/s";
+    REQUIRE(run_pipewright("plan" + inputs +
+                           " --planner balanced --minibatch 256 -o " + plan)
+                .code == 0);
+    CHECK(run_pipewright("validate " + plan).code == 0);
+    const Answer proved = run_pipewright("validate " + plan + inputs);
+    INFO(proved.text);
+    CHECK(proved.code == 0);
+  }
+  fs::remove(plan);
+}
+
 TEST_CASE("with a cluster: a plan's memory is proved, or refused") {
   const std::string plan =
       "validate " PIPEWRIGHT_SOURCE_DIR "/examples/simulate/plan.json ";
