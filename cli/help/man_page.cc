@@ -5,7 +5,6 @@
 #include <iostream>
 
 #include "cli/help/described.h"
-#include "pipewright/base/exit_codes.h"
 #include "pipewright/base/text.h"
 
 namespace pipewright::cli {
@@ -49,9 +48,9 @@ std::string exit_codes() {
       {code(ErrorCode::MalformedInput),
        "Malformed input; file and line are named."},
       {code(ErrorCode::MissingInput), "Missing input."},
-      {code(kInUse), "Another process uses the run folder."},
+      {code(ErrorCode::InUse), "Another process uses the run folder."},
       {code(ErrorCode::Bug), "A bug in Pipewright."},
-      {code(kOutOfMemory), "Not enough memory on this machine."},
+      {code(ErrorCode::OutOfMemory), "Not enough memory on this machine."},
       {code(ErrorCode::CannotCreate), "An output cannot be created."},
       {code(ErrorCode::CannotWrite), "An output cannot be written."},
       {code(ErrorCode::WorkerLost),

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "cli/train/prediction.h"
-#include "pipewright/base/exit_codes.h"
 #include "pipewright/base/text.h"
 #include "pipewright/plan/memory/run_memory.h"
 #include "pipewright/profile/analytic.h"
@@ -101,7 +100,7 @@ Result<void> check_machine_memory(const TrainRequest& request,
   }
   const MachineMemory memory = machine_memory();
   if (needed <= memory.bytes) return {};
-  return Error{kOutOfMemory,
+  return Error{ErrorCode::OutOfMemory,
                "the plan takes " + to_text(needed) + " (" + workers +
                    "), but " + memory.text + " " + to_text(memory.bytes),
                "",

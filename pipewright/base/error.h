@@ -15,7 +15,9 @@ enum class ErrorCode : int {
   Usage = 2,
   MalformedInput = 65,
   MissingInput = 66,
+  InUse = 69,  // another process has the run folder
   Bug = 70,
+  OutOfMemory = 71,  // of this machine, or of a device
   CannotCreate = 73,
   CannotWrite = 74,
   WorkerLost = 75,

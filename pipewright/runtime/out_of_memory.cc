@@ -7,7 +7,6 @@
 #include <new>
 #include <string>
 
-#include "pipewright/base/exit_codes.h"
 #include "pipewright/base/text.h"
 
 namespace pipewright {
@@ -33,27 +32,33 @@ std::string wanted(const std::string& text) {
   return bytes > Bytes(0) ? " for " + to_text(bytes) + " more" : "";
 }
 
-bool is_about_memory(const std::exception& exception) {
+bool is_of_this_machine(const std::exception& exception) {
   if (dynamic_cast<const std::bad_alloc*>(&exception) != nullptr) return true;
-  if (dynamic_cast<const c10::OutOfMemoryError*>(&exception) != nullptr)
-    return true;
   const std::string text = exception.what();
   return dynamic_cast<const c10::Error*>(&exception) != nullptr &&
          (text.find("can't allocate memory") != std::string::npos ||
           text.find("not enough memory") != std::string::npos);
 }
 
+std::string about_this_machine(const std::exception& exception) {
+  return "there is not enough memory" + wanted(exception.what()) +
+         ": this process has " + kilobytes("/proc/self/status", "VmRSS") +
+         ", and of the " + kilobytes("/proc/meminfo", "MemTotal") +
+         " of this machine " + kilobytes("/proc/meminfo", "MemAvailable") +
+         " are free";
+}
+
 }  // namespace
 
 std::optional<Error> out_of_memory(const std::exception& exception) {
-  if (!is_about_memory(exception)) return std::nullopt;
-  return Error{kOutOfMemory,
-               "there is not enough memory" + wanted(exception.what()) +
-                   ": this process has " +
-                   kilobytes("/proc/self/status", "VmRSS") + ", and of the " +
-                   kilobytes("/proc/meminfo", "MemTotal") +
-                   " of this machine " +
-                   kilobytes("/proc/meminfo", "MemAvailable") + " are free",
+  // A GPU's allocator gives its own numbers, in the first line.
+  const bool is_of_device =
+      dynamic_cast<const c10::OutOfMemoryError*>(&exception) != nullptr;
+  if (!is_of_device && !is_of_this_machine(exception)) return std::nullopt;
+  const std::string text = exception.what();
+  return Error{ErrorCode::OutOfMemory,
+               is_of_device ? text.substr(0, text.find('\n'))
+                            : about_this_machine(exception),
                "",
                "use a smaller microbatch, a plan with more workers or hosts, "
                "or one that recomputes",

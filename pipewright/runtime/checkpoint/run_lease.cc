@@ -19,7 +19,6 @@
 #include <sstream>
 #include <thread>
 
-#include "pipewright/base/exit_codes.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
@@ -141,7 +140,7 @@ std::string who(const std::optional<LeaseHolder>& holder) {
 }
 
 Error in_use(const fs::path& run, const std::optional<LeaseHolder>& holder) {
-  return {kInUse,
+  return {ErrorCode::InUse,
           "is in use by " + who(holder),
           run.string(),
           "wait until it ends, or choose another --run",

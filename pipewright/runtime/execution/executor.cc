@@ -36,10 +36,8 @@ using Clock = std::chrono::steady_clock;
 // The first failure of any worker.
 class FirstFailure {
  public:
-  void record(ErrorCode code, std::string message, std::string where,
-              std::string hint = "") {
-    record(Error{code, std::move(message), "", std::move(hint), {}},
-           std::move(where));
+  void record(ErrorCode code, std::string message, std::string where) {
+    record(Error{code, std::move(message), "", "", {}}, std::move(where));
   }
   void record(Error error, std::string where) {
     const std::lock_guard lock(mutex_);
@@ -222,11 +220,6 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
     } catch (const LossIsNotFinite& error) {
       failure.record(ErrorCode::LossNotFinite, error.what(),
                      workers_[w]->activity());
-      channels[w]->cancel();
-    } catch (const c10::OutOfMemoryError& error) {
-      failure.record(ErrorCode::BadConfiguration, first_line(error.what()),
-                     workers_[w]->activity(),
-                     "use a smaller microbatch, more workers, or recompute");
       channels[w]->cancel();
     } catch (const std::exception& error) {
       if (const auto memory = out_of_memory(error))

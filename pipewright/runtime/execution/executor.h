@@ -61,9 +61,9 @@ class Executor {
   // LossNotFinite: trained() and state() are then those after the last step
   // before that loss; or, where workers are not at the same step (a gradient is
   // not finite, and others have made the step; a program fills and drains) or
-  // read losses late, as before the run. With BadConfiguration if a device's
-  // memory is too small. Or with WorkerLost: trained() is then as before the
-  // run.
+  // read losses late, as before the run. With OutOfMemory if this
+  // machine's or a device's memory is too small. Or with WorkerLost: trained()
+  // is then as before the run.
   Result<Executed> run(const MicrobatchSource& source, int minibatches,
                        const RunHooks& hooks = {});
 

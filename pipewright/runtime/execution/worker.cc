@@ -81,7 +81,7 @@ void Worker::prepare(int minibatches, std::int64_t done,
   forget(complete_);
   late_losses_.clear();
   losses_.clear();
-  losses_.reserve(minibatches * program_.num_microbatches);
+  losses_.reserve(std::size_t{1} * minibatches * program_.num_microbatches);
   spans_.clear();
   spans_.reserve(program.prologue.size() + program.epilogue.size() +
                  repetitions * program.body.size());

@@ -7,7 +7,6 @@
 #include <optional>
 #include <thread>
 
-#include "pipewright/base/exit_codes.h"
 #include "pipewright/base/text.h"
 #include "pipewright/runtime/channels/launcher.h"
 #include "pipewright/runtime/channels/mpi_transport.h"
@@ -121,7 +120,7 @@ class RankLaunch final : public Launch {
   // A rank that fails before training has no run folder yet; one that is
   // refused must not write into another's.
   void report(const Error& error) const override {
-    if (error.code == kInUse) return;
+    if (error.code == ErrorCode::InUse) return;
     std::error_code ignored;
     if (is_launched_by_mpi() && !request_.run.empty())
       std::filesystem::create_directories(request_.run, ignored);

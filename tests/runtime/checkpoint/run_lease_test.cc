@@ -12,7 +12,6 @@
 #include <fstream>
 #include <thread>
 
-#include "pipewright/base/exit_codes.h"
 #include "tests/cli/train/train_cases.h"
 
 namespace pipewright {
@@ -61,7 +60,7 @@ TEST_CASE(
   CHECK((*first)->check().ok());
   const auto second = RunLease::take(folder.path());
   REQUIRE(!second.ok());
-  CHECK(second.error().code == kInUse);
+  CHECK(second.error().code == ErrorCode::InUse);
   CHECK(second.error().message.find("process " + std::to_string(::getpid())) !=
         std::string::npos);
   first->reset();  // gives it back
@@ -99,7 +98,7 @@ TEST_CASE("a live holder on another host is waited for, and wins") {
   blue.on_wait = [&said](const std::string& text) { said += text; };
   const auto second = RunLease::take(folder.path(), blue);
   REQUIRE(!second.ok());
-  CHECK(second.error().code == kInUse);
+  CHECK(second.error().code == ErrorCode::InUse);
   CHECK(second.error().message.find("on red") != std::string::npos);
   CHECK(said.find("on red") != std::string::npos);
   CHECK((*first)->check().ok());
@@ -132,7 +131,7 @@ TEST_CASE("of many that wait for a silent holder one wins") {
           folder.path(), from_host("host" + std::to_string(i), Seconds(0.6)));
       if (lease)
         held[i] = *std::move(lease);
-      else if (lease.error().code == kInUse)
+      else if (lease.error().code == ErrorCode::InUse)
         ++refused;
       winners += held[i] != nullptr;
     });
