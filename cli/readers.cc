@@ -18,10 +18,6 @@
 namespace pipewright::cli {
 namespace {
 
-std::string counted(std::int64_t n, const std::string& noun) {
-  return with_thousands(n) + " " + noun + (n == 1 ? "" : "s");
-}
-
 Result<std::string> read_json(std::string_view text, const std::string& file) {
   PIPEWRIGHT_TRY(Json json, parse_json(text, file));
   return "JSON of " +

@@ -13,6 +13,7 @@
 #include "pipewright/base/text_table.h"
 #include "pipewright/cluster/cluster_table.h"
 #include "pipewright/plan/lowering/lower.h"
+#include "pipewright/plan/optimizer_choice.h"
 
 namespace pipewright::cli {
 namespace {
@@ -82,8 +83,7 @@ std::string stages_table(const Planned& planned, const LoadedProblem& loaded,
 // ", in bfloat16 with float32 masters"; "" for a profile, which does not say.
 std::string numbers_text(const std::string& type) {
   if (type.empty()) return "";
-  const bool has_masters = type == "bfloat16" || type == "float16";
-  return ", in " + type + (has_masters ? " with float32 masters" : "");
+  return ", in " + type + (has_masters(type) ? " with float32 masters" : "");
 }
 
 void print_plan(const Candidate& candidate, const LoadedProblem& loaded,

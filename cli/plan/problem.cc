@@ -39,10 +39,6 @@ std::string refuse_minibatch(const std::string& text) {
          std::to_string(kMaxMinibatch) + ", found \"" + text + "\"";
 }
 
-bool has_masters(const std::string& number_type) {
-  return number_type == "bfloat16" || number_type == "float16";
-}
-
 // "16GB", "512MB", "40 GiB" or a number of bytes.
 Result<Bytes> memory_of(const std::string& text) {
   std::optional<Bytes> bytes = parse_bytes(text);

@@ -66,11 +66,8 @@ Result<Json> compared_plans(const ProblemOptions& options,
   }
   for (const Candidate& candidate : ranked)
     front.push_back(is_on_front(candidate, ranked));
-  Json json = Json::object();
-  json.set("format", "pipewright/report");
-  json.set("version", 1);
-  json.set("title", loaded.profile->model + " on " + loaded.cluster->name());
-  json.set("plans", std::move(plans));
+  Json json = report_of(loaded.profile->model + " on " + loaded.cluster->name(),
+                        std::move(plans));
   json.set("comparison", ranking_json(ranked, loaded));
   json.set("first", first_plan(ranked));
   json.set("reported", std::move(reported));

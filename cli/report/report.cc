@@ -50,12 +50,8 @@ Result<Json> report_of_plan(const ReportOptions& options) {
                           options.problem.cluster};
   PIPEWRIGHT_TRY(const LoweredPlan lowered, load_lowered(options.plan, inputs));
   PIPEWRIGHT_TRY(Json plan, plan_report(lowered.plan, problem_of(lowered)));
-  Json json = Json::object();
-  json.set("format", "pipewright/report");
-  json.set("version", 1);
-  json.set("title", lowered.profile.model + " on " + lowered.cluster.name());
-  json.set("plans", Json(Json::Array{std::move(plan)}));
-  return json;
+  return report_of(lowered.profile.model + " on " + lowered.cluster.name(),
+                   {std::move(plan)});
 }
 
 Error usage_error(std::string message, std::string hint) {

@@ -13,6 +13,7 @@
 #include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
 #include "pipewright/plan/plan.h"
+#include "pipewright/report/plan_report.h"
 #include "pipewright/report/report_parts.h"
 
 namespace pipewright::cli {
@@ -39,7 +40,7 @@ struct Metrics {
   std::vector<EvaluationLine> evaluations;
 };
 
-// NaN where there is no number: a loss that is not finite is null.
+// NaN for null: a loss that is not finite.
 double real_or_nan(JsonCursor value) {
   return value.exists() && value.is_number()
              ? value.real()
@@ -181,14 +182,6 @@ Json differences_json(const std::vector<Difference>& list) {
   return json;
 }
 
-Json sentence_json(const char* about, const char* title, std::string text) {
-  Json json = Json::object();
-  json.set("about", about);
-  json.set("title", title);
-  json.set("text", std::move(text));
-  return json;
-}
-
 std::string training_sentence(const Metrics& metrics) {
   if (metrics.steps.empty()) return "No step is done yet.";
   const auto& first = metrics.steps.front();
@@ -267,11 +260,7 @@ Result<Json> run_report(const fs::path& folder) {
   if (measured && predicted)
     run.set("differences",
             differences_json(differences(*predicted, *measured)));
-  Json json = Json::object();
-  json.set("format", "pipewright/report");
-  json.set("version", 1);
-  json.set("title", "Run of " + plan.model);
-  json.set("plans", Json::array());
+  Json json = report_of("Run of " + plan.model, {});
   json.set("run", std::move(run));
   return json;
 }

@@ -214,6 +214,10 @@ std::string with_thousands(std::int64_t number) {
   return digits;
 }
 
+std::string counted(std::int64_t count, const std::string& noun) {
+  return with_thousands(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
 std::string to_text(double number, int significant) {
   std::array<char, 64> buffer{};
   const double magnitude = std::abs(number);

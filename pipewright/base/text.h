@@ -46,6 +46,8 @@ std::string to_text(Seconds seconds);
 std::string to_text(Flops flops);
 std::string to_text(FlopsPerSecond rate);
 std::string with_thousands(std::int64_t number);
+// "1 layer", "1,200 layers".
+std::string counted(std::int64_t count, const std::string& noun);
 // Three significant digits by default: "0.0312", "41.7", "1.2e+09".
 std::string to_text(double number, int significant = 3);
 // The shortest text that reads back as the same double.

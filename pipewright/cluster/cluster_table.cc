@@ -14,10 +14,6 @@ namespace {
 using Align = TextTable::Align;
 constexpr int kMaxMatrixDevices = 8;
 
-std::string counted(std::int64_t count, const std::string& noun) {
-  return with_thousands(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 // {0, 1, 2, 5} becomes "0 to 2, 5".
 std::string ranges(const std::vector<int>& numbers) {
   std::vector<std::string> parts;

@@ -145,7 +145,7 @@ const std::vector<KindPreset>& kind_presets() { return presets().kinds; }
 const std::vector<LinkPreset>& link_presets() { return presets().links; }
 
 Result<KindPreset> find_kind(std::string_view name, int num_devices) {
-  if (is_gpu_kind(name)) {
+  if (gpu_share(name) > 0) {
     PIPEWRIGHT_TRY(GpuKind gpu, this_machine_gpu(name));
     return KindPreset{std::move(gpu.kind),
                       true,

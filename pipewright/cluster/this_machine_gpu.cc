@@ -13,15 +13,6 @@ namespace {
 constexpr int kMaxShares = 64;
 constexpr double kAchievableOfGpu = 0.8;
 
-// The number N of "cuda/N"; 1 for whole GPUs, 0 for what is none of these.
-int share_of(std::string_view name) {
-  if (name == "cuda" || name == "cuda-stream") return 1;
-  if (name.substr(0, 5) != "cuda/") return 0;
-  const auto share = parse_integer(name.substr(5));
-  return share && *share >= 1 && *share <= kMaxShares ? static_cast<int>(*share)
-                                                      : 0;
-}
-
 // Attributes of a device, by their numbers in CUDA's driver interface.
 enum class Attribute {
   ClockKilohertz = 13,
@@ -112,7 +103,13 @@ void divide(DeviceKind& kind, int share) {
 
 }  // namespace
 
-bool is_gpu_kind(std::string_view name) { return share_of(name) > 0; }
+int gpu_share(std::string_view name) {
+  if (name == "cuda" || name == "cuda-stream") return 1;
+  if (name.substr(0, 5) != "cuda/") return 0;
+  const auto share = parse_integer(name.substr(5));
+  return share && *share >= 1 && *share <= kMaxShares ? static_cast<int>(*share)
+                                                      : 0;
+}
 
 Result<GpuKind> this_machine_gpu(std::string_view name) {
   static const GpuDriver driver;
@@ -128,7 +125,7 @@ Result<GpuKind> this_machine_gpu(std::string_view name) {
     gpu.default_link = std::to_string(std::llround(
                            gpu.kind.memory_bandwidth.value() / 2 / 1e9)) +
                        "GB/s+4us";
-  divide(gpu.kind, share_of(name));
+  divide(gpu.kind, gpu_share(name));
   return gpu;
 }
 

@@ -16,7 +16,9 @@
 
 namespace pipewright {
 
-bool is_gpu_kind(std::string_view name);
+// The N of "cuda/N"; 1 for "cuda" and "cuda-stream"; 0 for what is not the name
+// of a GPU's kind.
+int gpu_share(std::string_view name);
 
 struct GpuKind {
   DeviceKind kind;

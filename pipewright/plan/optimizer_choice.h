@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "pipewright/base/result.h"
 
@@ -41,6 +42,9 @@ Result<OptimizerMemory> memory_of(const OptimizerChoice& choice);
 
 // Weights of two bytes (bfloat16, float16) have a float32 master and float32
 // state beside them: two words each.
+constexpr bool has_masters(std::string_view number_type) {
+  return number_type == "bfloat16" || number_type == "float16";
+}
 constexpr int words_with_masters(int words) { return 2 * (words + 1); }
 
 }  // namespace pipewright

@@ -47,6 +47,15 @@ Json simulation_part(const SimulatedPlan& simulated) {
 
 }  // namespace
 
+Json report_of(const std::string& title, Json::Array plans) {
+  Json json = Json::object();
+  json.set("format", "pipewright/report");
+  json.set("version", 1);
+  json.set("title", title);
+  json.set("plans", std::move(plans));
+  return json;
+}
+
 Result<Json> plan_report(const Plan& plan, const Problem& problem) {
   PIPEWRIGHT_TRY(const SimulatedPlan simulated, simulated_plan(plan, problem));
   const std::vector<Improvement> found = improvements(simulated);

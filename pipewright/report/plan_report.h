@@ -14,6 +14,10 @@
 
 namespace pipewright {
 
+// What every report begins with. The page has `plans` to show, and what is
+// added to it: a comparison or a run.
+Json report_of(const std::string& title, Json::Array plans);
+
 // The problem's estimators must be set. Fails as simulated_plan() does.
 Result<Json> plan_report(const Plan& plan, const Problem& problem);
 

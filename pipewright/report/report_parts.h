@@ -45,6 +45,9 @@ Json bound_part(const SimulatedPlan& simulated);
 Json summary_part(const SimulatedPlan& simulated,
                   const std::vector<Improvement>& improvements);
 
+// A sentence of a summary.
+Json sentence_json(const char* about, const char* title, std::string text);
+
 // At most `count` indices of 0..size-1, evenly spread, with both ends.
 std::vector<std::size_t> spread_indices(std::size_t size, std::size_t count);
 

@@ -10,10 +10,6 @@
 namespace pipewright {
 namespace {
 
-std::string counted(std::int64_t count, const std::string& noun) {
-  return with_thousands(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 // ", planned by bapipe"; a person's plan says "by hand".
 std::string planned_by(const std::string& planner) {
   if (planner.empty()) return "";
@@ -94,15 +90,15 @@ std::string improvements_sentence(const std::vector<Improvement>& list) {
   return sentence(join(parts, "; "));
 }
 
-Json said(const char* about, const char* title, std::string text) {
+}  // namespace
+
+Json sentence_json(const char* about, const char* title, std::string text) {
   Json json = Json::object();
   json.set("about", about);
   json.set("title", title);
   json.set("text", std::move(text));
   return json;
 }
-
-}  // namespace
 
 std::string share_text(double share) {
   return to_text(std::round(share * 1000) / 10) + " %";
@@ -128,14 +124,14 @@ Json bound_part(const SimulatedPlan& simulated) {
 Json summary_part(const SimulatedPlan& simulated,
                   const std::vector<Improvement>& improvements) {
   Json json = Json::array();
-  json.push(said("plan", "The plan", plan_sentence(simulated)));
-  json.push(said("speed", "Speed", speed_sentence(simulated)));
-  json.push(said("bottleneck", "What bounds it",
-                 sentence(bottleneck_text(simulated.path))));
-  json.push(said("memory", "Memory", memory_sentence(simulated)));
-  json.push(said("bound", "Best possible", bound_sentence(simulated)));
-  json.push(said("improvements", "What would help most",
-                 improvements_sentence(improvements)));
+  json.push(sentence_json("plan", "The plan", plan_sentence(simulated)));
+  json.push(sentence_json("speed", "Speed", speed_sentence(simulated)));
+  json.push(sentence_json("bottleneck", "What bounds it",
+                          sentence(bottleneck_text(simulated.path))));
+  json.push(sentence_json("memory", "Memory", memory_sentence(simulated)));
+  json.push(sentence_json("bound", "Best possible", bound_sentence(simulated)));
+  json.push(sentence_json("improvements", "What would help most",
+                          improvements_sentence(improvements)));
   return json;
 }
 

@@ -1,4 +1,4 @@
-"""pipewright.export(): a PyTorch module as a file that Pipewright plans, simulates and trains."""
+"""pipewright.export(): a PyTorch module as a file that Pipewright plans and simulates."""
 
 import json
 import os
@@ -18,7 +18,7 @@ FORMAT, VERSION = "pipewright/exported", 1
 class ExportedModel:
     """A model as Pipewright reads it: a description and named tensors.
 
-    save("mynet") writes mynet.json and mynet.safetensors, which every command takes as MODEL.
+    save("mynet") writes mynet.json, which stands for MODEL in commands, and mynet.safetensors.
     """
 
     def __init__(self, description, tensors):
@@ -35,11 +35,8 @@ class ExportedModel:
         return [layer["name"] for layer in self.description["layers"]]
 
     def __repr__(self):
-        count = sum(t["elements"] for t in self._parameters())
+        count = sum(self.tensors[row["name"]].numel() for row in self.description["parameters"])
         return f"ExportedModel({self.name}: {len(self.layers)} layers, {count:,} parameters)"
-
-    def _parameters(self):
-        return [{"elements": self.tensors[p["name"]].numel()} for p in self.description["parameters"]]
 
     def save(self, path):
         """Writes path.json and path.safetensors; returns the name of the first."""

@@ -13,10 +13,10 @@ namespace {
 TEST_CASE("names of GPU kinds") {
   for (const char* name :
        {"cuda", "cuda/1", "cuda/4", "cuda/64", "cuda-stream"})
-    CHECK(is_gpu_kind(name));
+    CHECK(gpu_share(name) > 0);
   for (const char* name : {"cpu", "cuda/0", "cuda/65", "cuda/", "cuda/4x",
                            "cuda/-1", "V100", "V100/4", ""})
-    CHECK(!is_gpu_kind(name));
+    CHECK(gpu_share(name) == 0);
 }
 
 TEST_CASE("a share is not taken for a link between hosts") {

@@ -90,4 +90,25 @@ inline Plan plan_of_schedule(const Schedule& schedule, Method method,
   return plan;
 }
 
+// Two layers per stage; backward cuts moved by one layer here and there.
+inline void set_stages(Plan& plan, std::mt19937& random) {
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    plan.stages[s].forward = {LayerId(2 * s), LayerId(2 * s + 1)};
+    plan.stages[s].backward = plan.stages[s].forward;
+    plan.stages[s].recompute = random() % 4 == 0;
+  }
+  if (random() % 2) return;
+  for (std::size_t s = 0; s + 1 < plan.stages.size(); ++s) {
+    auto& here = plan.stages[s].backward;
+    auto& next = plan.stages[s + 1].backward;
+    if (random() % 3 == 0 && here.size() > 1) {
+      next.insert(next.begin(), here.back());
+      here.pop_back();
+    } else if (random() % 3 == 0 && next.size() > 1) {
+      here.push_back(next.front());
+      next.erase(next.begin());
+    }
+  }
+}
+
 }  // namespace pipewright

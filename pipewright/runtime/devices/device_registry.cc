@@ -1,26 +1,11 @@
 #include "pipewright/runtime/devices/device_registry.h"
 
-#include <algorithm>
-#include <optional>
-
-#include "pipewright/base/text.h"
+#include "pipewright/cluster/this_machine_gpu.h"
 #include "pipewright/runtime/devices/cpu_device.h"
 #include "pipewright/runtime/devices/cuda/cuda.h"
 
 namespace pipewright {
 namespace {
-
-constexpr int kMaxShares = 64;
-
-// "cuda", "cuda/4" or "cuda-stream".
-std::optional<CudaKind> parse_cuda_kind(std::string_view name) {
-  if (name == "cuda") return CudaKind{};
-  if (name == "cuda-stream") return CudaKind{1, true};
-  if (name.substr(0, 5) != "cuda/") return std::nullopt;
-  const auto share = parse_integer(name.substr(5));
-  if (!share || *share < 1 || *share > kMaxShares) return std::nullopt;
-  return CudaKind{static_cast<int>(*share), false};
-}
 
 Error at_worker(std::size_t worker, Error error) {
   error.where = "worker " + std::to_string(worker);
@@ -45,7 +30,7 @@ Result<GpuWorkers> gpu_workers(const std::vector<std::string>& kinds) {
   GpuWorkers all;
   for (std::size_t w = 0; w < kinds.size(); ++w) {
     if (kinds[w] == "cpu") continue;
-    if (!parse_cuda_kind(kinds[w])) return at_worker(w, unknown_kind(kinds[w]));
+    if (gpu_share(kinds[w]) == 0) return at_worker(w, unknown_kind(kinds[w]));
     if (all.count++ == 0) {
       all.kind = kinds[w];
       all.first = w;
@@ -67,8 +52,9 @@ Result<std::vector<std::unique_ptr<WorkerDevice>>> open_devices(
   PIPEWRIGHT_TRY(const GpuWorkers on_gpus, gpu_workers(kinds));
   Devices gpus;
   if (on_gpus.count > 0) {
-    Result<Devices> opened = open_cuda_devices(
-        on_gpus.kind, *parse_cuda_kind(on_gpus.kind), on_gpus.count);
+    const CudaKind kind{gpu_share(on_gpus.kind), on_gpus.kind == "cuda-stream"};
+    Result<Devices> opened =
+        open_cuda_devices(on_gpus.kind, kind, on_gpus.count);
     if (!opened) return at_worker(on_gpus.first, opened.error());
     gpus = *std::move(opened);
   }

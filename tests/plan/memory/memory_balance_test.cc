@@ -27,28 +27,6 @@ std::int64_t balance(const Program& program, WorkerId worker) {
   return bytes;
 }
 
-// Backward cuts moved by one layer here and there; two layers a stage.
-void split_cuts(Plan& plan, std::mt19937& random) {
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    const int first = static_cast<int>(2 * s);
-    plan.stages[s].forward = {LayerId(first), LayerId(first + 1)};
-    plan.stages[s].backward = plan.stages[s].forward;
-    plan.stages[s].recompute = random() % 4 == 0;
-  }
-  if (random() % 2) return;
-  for (std::size_t s = 0; s + 1 < plan.stages.size(); ++s) {
-    auto& here = plan.stages[s].backward;
-    auto& next = plan.stages[s + 1].backward;
-    if (random() % 3 == 0 && here.size() > 1) {
-      next.insert(next.begin(), here.back());
-      here.pop_back();
-    } else if (random() % 3 == 0 && next.size() > 1) {
-      here.push_back(next.front());
-      next.erase(next.begin());
-    }
-  }
-}
-
 }  // namespace
 
 TEST_CASE("what a run allocates it frees") {
@@ -75,7 +53,7 @@ TEST_CASE("what a run allocates it frees") {
     Plan plan = plan_of_schedule(
         *schedule, schedule->is_asynchronous() ? Method::Stash : Method::Sync,
         replication);
-    split_cuts(plan, random);
+    set_stages(plan, random);
     Profile profile = chain_with_skips(2 * schedule->num_stages(), random);
     for (auto& layer : profile.layers) layer.keeps_output = random() % 2;
     for (auto& sizes : profile.sizes[1])

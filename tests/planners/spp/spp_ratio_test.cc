@@ -18,6 +18,7 @@
 #include "pipewright/planners/spp/spp_canonical.h"
 #include "pipewright/planners/spp/spp_search.h"
 #include "tests/plan/chain.h"
+#include "tests/planners/spp/spp_problem.h"
 
 namespace pipewright {
 namespace {
@@ -77,17 +78,6 @@ std::vector<int> any_names(std::mt19937& random, std::size_t n) {
   return names;
 }
 
-Problem ratio_problem(const Profile& profile, const Cluster& cluster,
-                      int microbatches) {
-  Problem problem;
-  problem.profile = &profile;
-  problem.cluster = &cluster;
-  problem.minibatch = 8 * microbatches;
-  problem.microbatches = {8};
-  problem.estimate = simulating_estimator(problem);
-  return problem;
-}
-
 TEST_CASE("bandwidths along the device order do not depend on names") {
   std::mt19937 random(21);
   for (int round = 0; round < 2000; ++round) {
@@ -120,7 +110,7 @@ TEST_CASE("the step of a plan does not depend on names") {
     for (int naming = 0; naming < 3; ++naming) {
       const Cluster cluster = named_graph(b, any_names(random, n));
       const auto planned =
-          spp_planner(SppParts())->plan(ratio_problem(profile, cluster, 4));
+          spp_planner(SppParts())->plan(spp_problem(profile, cluster, 4));
       REQUIRE(planned);
       steps.push_back(planned->estimate.step.value());
     }
@@ -174,7 +164,7 @@ TEST_CASE("the ratio holds against all plans of small problems") {
     const Cluster cluster =
         named_graph(few_bandwidths(random, n, different), any_names(random, n));
     const Problem problem =
-        ratio_problem(profile, cluster, 1 + static_cast<int>(random() % 6));
+        spp_problem(profile, cluster, 1 + static_cast<int>(random() % 6));
     EveryPlan every;
     std::vector<DeviceId> order;
     for (std::size_t d = 0; d < n; ++d) order.push_back(DeviceId(d));
@@ -229,8 +219,8 @@ TEST_CASE("the bound holds on the final plan") {
         named_graph(few_bandwidths(random, n, 4), any_names(random, n));
     const auto planned =
         spp_planner(SppParts())
-            ->plan(ratio_problem(profile, cluster,
-                                 1 + static_cast<int>(random() % 8)));
+            ->plan(spp_problem(profile, cluster,
+                               1 + static_cast<int>(random() % 8)));
     REQUIRE(planned);
     const std::string& text = planned->notes[planned->notes.size() - 2];
     REQUIRE(text.find("guarantee: at most ") == 0);
@@ -253,7 +243,7 @@ TEST_CASE("a part that is switched off is not used") {
     const Profile profile = ratio_chain(random, 10);
     const Cluster cluster =
         named_graph(few_bandwidths(random, 6, 4), any_names(random, 6));
-    const Problem problem = ratio_problem(profile, cluster, 8);
+    const Problem problem = spp_problem(profile, cluster, 8);
     const double whole =
         spp_planner(SppParts())->plan(problem)->estimate.step.value();
     const SppParts parts[] = {

@@ -13,6 +13,7 @@
 #include "pipewright/planners/spp/spp_device_order.h"
 #include "pipewright/planners/spp/spp_search.h"
 #include "tests/plan/chain.h"
+#include "tests/planners/spp/spp_problem.h"
 
 namespace pipewright {
 namespace {
@@ -56,17 +57,6 @@ Cluster random_graph(std::mt19937& random, int devices, double bandwidth,
   auto cluster = builder.build();
   REQUIRE(cluster);
   return *cluster;
-}
-
-Problem spp_problem(const Profile& profile, const Cluster& cluster,
-                    int microbatches) {
-  Problem problem;
-  problem.profile = &profile;
-  problem.cluster = &cluster;
-  problem.minibatch = 8 * microbatches;
-  problem.microbatches = {8};
-  problem.estimate = simulating_estimator(problem);
-  return problem;
 }
 
 Result<Planned> spp(const Problem& problem) {
