@@ -10,6 +10,8 @@ prints one line per fault and exits with 1 if there is any. The rules:
   --help, and there is no page of a command that does not exist,
 - the pages of the tour and the glossary name types and functions that exist,
 - the noun of every type in a header (the last word of its name) is in the glossary,
+- every command on a page is run by tools/docs-output, or listed with the reason
+  why not in docs_not_run.txt,
 - what a block marked cheap shows is what its command prints (tools/docs-output).
 Without BINARY, or where it does not exist, the rules about the program are
 skipped. Before all of that it checks itself on pages with known faults.
@@ -167,6 +169,14 @@ def command_faults(root, binary):
             yield f"docs/reference/commands/{page.name}: there is no such command"
 
 
+def list_faults(root):
+    done = subprocess.run([root / "tools/docs-output", "--list"], capture_output=True, text=True)
+    if done.returncode != 0:
+        lines = [line for line in done.stdout.splitlines()
+                 if "NEITHER" in line or "matches no command" in line]
+        yield from lines or [done.stderr]
+
+
 def output_faults(root, binary):
     done = subprocess.run([root / "tools/docs-output", "--check", "--cheap", "--binary", binary],
                           capture_output=True, text=True)
@@ -203,7 +213,7 @@ def main():
     check_itself()
     root = pathlib.Path(sys.argv[1]).resolve()
     binary = pathlib.Path(sys.argv[2]).absolute() if len(sys.argv) > 2 else None
-    faults = list(page_faults(root)) + list(noun_faults(root))
+    faults = list(page_faults(root)) + list(noun_faults(root)) + list(list_faults(root))
     if binary and os.access(binary, os.X_OK):
         faults += command_faults(root, binary)
         faults += output_faults(root, binary)
