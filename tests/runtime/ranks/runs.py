@@ -73,15 +73,20 @@ def pids_of(part):
 class Run:
     """Ranks under mpirun, from start to end."""
 
-    def __init__(self, folder, commands, name, prefixes=None):
+    def __init__(self, folder, commands, name, prefixes=None, launcher=None,
+                 places=None):
+        """`launcher` is mpirun with its options, `places` those that say on
+        which host each rank is."""
         self.codes_folder = folder / f"codes-{name}"
         self.codes_folder.mkdir()
         self.ranks = len(commands)
-        line = [MPIRUN]
+        line = list(launcher or [MPIRUN])
         for i, command in enumerate(commands):
             prefix = prefixes[i] if prefixes else []
-            line += [":"] * (i > 0) + ["-n", "1", "sh", "-c", WRAPPER, "sh",
-                                       *prefix, PIPEWRIGHT, *map(str, command)]
+            place = places[i] if places else []
+            line += [":"] * (i > 0) + ["-n", "1", *place, "sh", "-c", WRAPPER,
+                                       "sh", *prefix, PIPEWRIGHT,
+                                       *map(str, command)]
         self.output = open(folder / f"output-{name}", "w+")
         self.begin = time.monotonic()
         self.process = subprocess.Popen(
@@ -116,12 +121,12 @@ class Run:
 
 
 def train(folder, file, run, *options, steps=12, workers=3, name=None,
-          commands=None, prefixes=None):
+          commands=None, prefixes=None, **started):
     command = ["train", file, "--data", "digits", "--run", run, "--steps",
                steps, "--checkpoint-every", 3, "--seed", 7, "--profile",
                folder / "profile.json", *options]
     return Run(folder, commands or [command] * workers, name or run.name,
-               prefixes)
+               prefixes, **started)
 
 
 def checkpoint(run, step):

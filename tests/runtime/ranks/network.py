@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Hosts and links that fail, and what pipewright promises about each.
+
+    network.py PIPEWRIGHT MPIRUN CASE...
+
+A case is a function below. Each starts ranks on the hosts of a cluster in a box
+(experiments/network/box.py): one rank per host, which has its own name and its
+own link. Prints "skipped: ..." where namespaces are not allowed.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "experiments/network"))
+
+import box as boxes  # noqa: E402
+from ranks_in_box import launcher, place  # noqa: E402
+from runs import (PIPEWRIGHT, STOPS_WITHIN, Failed, check_report,  # noqa: E402
+                  checkpoint, losses, nothing_left, one_line, pipewright, plan,
+                  require, train, until)
+
+HOSTS = ("red", "green", "blue")
+TOPOLOGY = {"switches": {"core": None},
+            "hosts": {host: {"switch": "core", "rate": "100mbit", "share": 0.4}
+                      for host in HOSTS}}
+# Steps enough that a fault comes while they are made.
+STEPS, EVERY, FAULT_AT = 400, 40, 100
+STALL = 4  # --stall-limit
+
+
+def started(box, folder, name, *options, steps=STEPS):
+    """One rank per host."""
+    command = ["train", plan(folder, 3), "--data", "digits", "--run",
+               folder / name, "--steps", steps, "--checkpoint-every", EVERY,
+               "--seed", 7, "--profile", folder / "profile.json", *options]
+    again = "-again" * ("--resume" in options)
+    return train(folder, None, folder / name, name=name + again,
+                 commands=[command] * 3,
+                 launcher=list(map(str, launcher(box, folder))),
+                 places=[["-x", "CODES", *place(box, host)] for host in HOSTS])
+
+
+def whole(folder):
+    """In one process: the weights that every run must come to."""
+    run = folder / "whole"
+    if not run.exists():
+        pipewright("train", plan(folder, 3), "--data", "digits", "--run", run,
+                   "--steps", STEPS, "--checkpoint-every", EVERY, "--seed", 7,
+                   "--profile", folder / "profile.json")
+    return run
+
+
+def reached(folder, name, run):
+    """Waits until it is time for a fault."""
+    where = folder / name / "metrics.jsonl"
+    until(lambda: where.exists() and max(losses(where.parent), default=0)
+          >= FAULT_AT, "no steps", run)
+
+
+def ends_well(run, folder, name):
+    run.wait()
+    require(set(run.codes().values()) == {0}, "not well", run)
+    require(checkpoint(folder / name, STEPS) == checkpoint(whole(folder), STEPS),
+            "the weights are others", run)
+    require(losses(folder / name) == losses(whole(folder)),
+            "the losses are others", run)
+
+
+def is_lost(run, folder, name, lost, within):
+    """The other ranks name the lost one and its host, in one line, end with 75
+    and leave nothing; --resume comes to the same bits."""
+    begin = time.monotonic()
+    others = set(range(3)) - {lost}
+    until(lambda: others <= set(run.codes()), "ranks go on", run, within)
+    print(f"{name}: named after {time.monotonic() - begin:.1f} s")
+    require(all(run.codes()[rank] == 75 for rank in others), "not 75", run)
+    lines = one_line(run, f"rank {lost} on {HOSTS[lost]} was lost")
+    require(len(lines) == 1, "not one line for all", run)
+    for rank in others:
+        check_report(folder / name, rank, 75)
+
+
+def goes_on(box, folder, name):
+    run = started(box, folder, name, "--resume")
+    ends_well(run, folder, name)
+    nothing_left(folder / name, run)
+
+
+def bits(folder):
+    """Ranks on several hosts give the bits of one process, and know where they
+    are."""
+    cluster = folder / "cluster.json"
+    def planned_on(hosts):
+        cluster.write_text(json.dumps({
+            "format": "pipewright/cluster", "version": 1, "name": "box",
+            "devices": [{"kind": "cpu", "host": i, "name": f"{host}/cpu"}
+                        for i, host in enumerate(hosts)],
+            "within_hosts": {"bandwidth": "1GB/s"},
+            "between_hosts": {"bandwidth": "100Mb/s"}}))
+    with boxes.Box(TOPOLOGY) as box:
+        planned_on(HOSTS)
+        run = started(box, folder, "bits", "--cluster", cluster)
+        ends_well(run, folder, "bits")
+        planned_on(reversed(HOSTS))
+        run = started(box, folder, "swapped", "--cluster", cluster).wait()
+        require(set(run.codes().values()) == {78}, "not 78", run)
+        one_line(run, "planned on host blue.*runs on red")
+
+
+def removed(folder):
+    """A box leaves nothing, however its process ends."""
+    script = folder / "script.py"
+    script.write_text(f"""
+import json, subprocess, sys
+sys.path.insert(0, {str(ROOT / "experiments/network")!r})
+import box as boxes
+with boxes.Box({TOPOLOGY!r}) as box:
+    subprocess.Popen(box.command("red", ["sleep", "1000"]))
+    print(len(box.pids("red")), flush=True)
+    subprocess.run(box.command("green", ["sleep", "1000"]))
+""")
+    def left(pid):
+        return [name for name in boxes.namespaces() + boxes.groups()
+                if name.startswith(f"pw{pid}-")]
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP,
+                   signal.SIGKILL):
+        process = subprocess.Popen([sys.executable, script], text=True,
+                                   stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL)
+        process.stdout.readline()
+        require(len(left(process.pid)) == 7, f"no box: {left(process.pid)}")
+        process.send_signal(number)
+        process.wait()
+        if number == signal.SIGKILL:
+            require(left(process.pid), "removed by nobody")
+            with boxes.Box(TOPOLOGY):
+                pass
+        require(not left(process.pid),
+                f"{number.name} leaves {left(process.pid)}")
+
+
+def refused(folder):
+    """Where there can be no box, the reason is printed and nothing is made."""
+    os.seteuid(65534)
+    try:
+        boxes.needed()
+        raise Failed("a box without root")
+    except boxes.NoBox as reason:
+        require("root" in str(reason), f"another reason: {reason}")
+    finally:
+        os.seteuid(0)
+    done = subprocess.run([sys.executable, ROOT / "experiments/network/run",
+                           "--keep", folder / "kept"], text=True,
+                          capture_output=True, check=False, env={"PATH": ""})
+    require(done.returncode == 0 and done.stdout ==
+            "skipped: no cluster in a box here: ip is not installed\n",
+            f"not refused: {done}")
+
+
+def main():
+    try:
+        with boxes.Box(TOPOLOGY):
+            pass
+    except boxes.NoBox as reason:
+        print(f"skipped: no cluster in a box here: {reason}")
+        return 0
+    for name in sys.argv[3:]:
+        begin = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="pipewright-network-") as folder:
+            try:
+                globals()[name](pathlib.Path(folder))
+            except Failed as failed:
+                print(f"{name}: FAILED: {failed}")
+                return 1
+        print(f"{name}: as promised, {time.monotonic() - begin:.0f} s",
+              flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
