@@ -1,4 +1,4 @@
-# The page of `report`: the style sheet and the modules of web/
+# The page of `report` and `serve`: the style sheet and the modules of web/
 # become one text, page_text.cc, in the library pipewright_report. Neither Node
 # nor any other tool is needed.
 #
@@ -8,7 +8,7 @@
 set(web ${CMAKE_SOURCE_DIR}/web)
 set(modules elements.js units.js palette.js panel.js summary.js timeline_data.js
     timeline_canvas.js timeline.js memory.js model.js cluster.js curves.js
-    run.js compare.js main.js)
+    run.js compare.js plans.js ask.js problem.js serve.js main.js)
 list(TRANSFORM modules PREPEND ${web}/)
 set(page_text ${CMAKE_CURRENT_BINARY_DIR}/page_text.cc)
 set(join_modules ${CMAKE_SOURCE_DIR}/cmake/join_modules.cmake)

@@ -1,14 +1,10 @@
 // Reads the data of the page and shows its panels.
 
-import {clusterPanel} from './cluster.js';
-import {besidePanel, comparePanel} from './compare.js';
+import {comparePanel} from './compare.js';
 import {make} from './elements.js';
-import {memoryPanel} from './memory.js';
-import {modelPanel} from './model.js';
+import {planPanels, sideBySide, subtitle} from './plans.js';
 import {runPanels} from './run.js';
-import {summaryPanel} from './summary.js';
-import {TimelineView, timelinePanel, timelineToolbar} from './timeline.js';
-import {secondsText} from './units.js';
+import {planningView} from './serve.js';
 
 function themeButton() {
   const root = document.documentElement;
@@ -19,40 +15,22 @@ function themeButton() {
   }}, '\u25d0');
 }
 
-function subtitle(plan) {
-  const parts = [plan.planner, plan.method, plan.schedule || 'schedule by hand', `${plan.workers} workers`,
-                 `${plan.microbatches} \u00d7 ${plan.microbatch} samples`];
-  return parts.filter(Boolean).join(' \u00b7 ');
-}
-
-const planPanels = (report) => [summaryPanel(report), timelinePanel(report), memoryPanel(report), modelPanel(report),
-                                clusterPanel(report)];
-
-// Two timelines on the scale of the longer one.
-function sideBySide(data, state) {
-  const rows = [state.shown, state.beside].map((row) => data.comparison.plans[row]);
-  const reports = [state.shown, state.beside].map((row) => data.plans[data.reported[row]]);
-  const longest = Math.max(...reports.map(({timeline}) => timeline.duration_seconds));
-  const views = reports.map(({timeline}, i) => [
-    `${rows[i].planner}, ${rows[i].method}: step ${secondsText(rows[i].step_seconds)}`,
-    new TimelineView(timeline, rows[i].planner, {run: longest / timeline.tick_seconds})]);
-  timelineToolbar(views.map(([, view]) => view));
-  return besidePanel(rows[0], rows[1], views);
-}
-
 function show(data) {
   const state = {shown: data.first ?? 0, beside: null};
   const line = make('p', {class: 'subtitle'});
   const main = make('main'), plan = make('div', {class: 'plan', id: 'plan'});
   const update = () => {
-    const report = data.plans[data.comparison ? data.reported[state.shown] : 0];
+    const reportOf = (row) => data.plans[data.comparison ? data.reported[row] : 0];
+    const report = reportOf(state.shown);
     if (!report) return;
     line.textContent = subtitle(report.plan);
-    const beside = data.comparison && state.beside !== null && state.beside !== state.shown ? [sideBySide(data, state)] : [];
+    const rows = data.comparison && state.beside !== null && state.beside !== state.shown ? [state.shown, state.beside] : [];
+    const beside = rows.length > 0 ? [sideBySide(rows.map((row) => data.comparison.plans[row]), rows.map(reportOf))] : [];
     plan.replaceChildren(...beside, ...planPanels(report));
   };
   document.body.append(make('header', {}, make('div', {}, make('h1', {}, data.title), line), themeButton()), main,
                        make('footer', {}, `pipewright report, version ${data.version} of its data`));
+  if (data.serve) main.append(...planningView(data.serve, plan, line));
   if (data.run) main.append(...runPanels(data.run).filter(Boolean));
   if (data.comparison) main.append(comparePanel(data, state, update));
   main.append(plan);

@@ -19,31 +19,6 @@ Error wrong_number_of_stages(const Plan& plan, const Problem& problem) {
       "the planners auto and pipemare support --stages");
 }
 
-Candidate candidate_of(const Planner& planner, const Problem& problem,
-                       const std::vector<Planned>* starts = nullptr) {
-  Candidate candidate;
-  candidate.planner = planner.name();
-  candidate.method = problem.method;
-  const double start = now_seconds();
-  Result<Planned> planned =
-      starts ? best_plan(problem, *starts) : planner.plan(problem);
-  candidate.planning = Seconds(now_seconds() - start);
-  if (!planned) {
-    candidate.refusal = planned.error().to_text();
-    return candidate;
-  }
-  if (!problem.has_required_stages(planned->plan)) {
-    candidate.refusal =
-        wrong_number_of_stages(planned->plan, problem).to_text();
-    return candidate;
-  }
-  candidate.planned = *std::move(planned);
-  name_device_kinds(candidate.planned->plan, *problem.cluster);
-  // The same bound for all: a planner's own bound may hold only for its plans.
-  candidate.planned->lower_bound = lower_bound(problem);
-  return candidate;
-}
-
 // All planners, then auto, which starts from their plans.
 std::vector<Candidate> all_candidates(const Problem& problem, Watch& watch) {
   std::vector<const Planner*> singles;
@@ -103,6 +78,31 @@ Json strings(const std::vector<std::string>& texts) {
 }
 
 }  // namespace
+
+Candidate candidate_of(const Planner& planner, const Problem& problem,
+                       const std::vector<Planned>* starts) {
+  Candidate candidate;
+  candidate.planner = planner.name();
+  candidate.method = problem.method;
+  const double start = now_seconds();
+  Result<Planned> planned =
+      starts ? best_plan(problem, *starts) : planner.plan(problem);
+  candidate.planning = Seconds(now_seconds() - start);
+  if (!planned) {
+    candidate.refusal = planned.error().to_text();
+    return candidate;
+  }
+  if (!problem.has_required_stages(planned->plan)) {
+    candidate.refusal =
+        wrong_number_of_stages(planned->plan, problem).to_text();
+    return candidate;
+  }
+  candidate.planned = *std::move(planned);
+  name_device_kinds(candidate.planned->plan, *problem.cluster);
+  // The same bound for all: a planner's own bound may hold only for its plans.
+  candidate.planned->lower_bound = lower_bound(problem);
+  return candidate;
+}
 
 Result<std::vector<Candidate>> candidates(const LoadedProblem& loaded,
                                           const std::string& planner,

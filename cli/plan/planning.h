@@ -21,6 +21,11 @@ struct Candidate {
   Seconds planning;
 };
 
+// One planner on a problem. A planner of AllPlanners begins with `starts`,
+// where they are given.
+Candidate candidate_of(const Planner& planner, const Problem& problem,
+                       const std::vector<Planned>* starts = nullptr);
+
 // Runs every planner, or the one named, for a method; several run in parallel.
 // Fails with BadConfiguration for an unknown name.
 Result<std::vector<Candidate>> candidates(const LoadedProblem& loaded,

@@ -44,6 +44,18 @@ std::vector<std::size_t> reporting_order(const std::vector<Candidate>& ranked) {
 
 }  // namespace
 
+Json comparison_json(const std::vector<Candidate>& ranked,
+                     const LoadedProblem& loaded) {
+  Json front = Json::array();
+  for (const Candidate& candidate : ranked)
+    front.push(is_on_front(candidate, ranked));
+  Json json = Json::object();
+  json.set("comparison", ranking_json(ranked, loaded));
+  json.set("first", first_plan(ranked));
+  json.set("front", std::move(front));
+  return json;
+}
+
 Result<Json> compared_plans(const ProblemOptions& options,
                             const std::vector<std::string>& methods) {
   PIPEWRIGHT_TRY(const LoadedProblem loaded, load_problem(options));
@@ -52,7 +64,7 @@ Result<Json> compared_plans(const ProblemOptions& options,
   if (!ranked.front().planned)
     return bad_configuration("no planner found a plan: " +
                              ranked.front().refusal);
-  Json::Array plans, reported(ranked.size(), Json(-1)), front;
+  Json::Array plans, reported(ranked.size(), Json(-1));
   std::size_t bytes = 0;
   for (std::size_t row : reporting_order(ranked)) {
     if (bytes > kMaxReportedBytes) break;
@@ -64,14 +76,11 @@ Result<Json> compared_plans(const ProblemOptions& options,
     reported[row] = Json(plans.size());
     plans.push_back(*std::move(plan));
   }
-  for (const Candidate& candidate : ranked)
-    front.push_back(is_on_front(candidate, ranked));
   Json json = report_of(loaded.profile->model + " on " + loaded.cluster->name(),
                         std::move(plans));
-  json.set("comparison", ranking_json(ranked, loaded));
-  json.set("first", first_plan(ranked));
+  const Json comparison = comparison_json(ranked, loaded);
+  for (const auto& [key, value] : *comparison.if_object()) json.set(key, value);
   json.set("reported", std::move(reported));
-  json.set("front", std::move(front));
   return json;
 }
 

@@ -31,14 +31,16 @@ std::string script_json(const Json& json) {
 
 }  // namespace
 
-std::string page(std::string_view title, const Json& data) {
+std::string page(std::string_view title, const Json& data, PageUse use) {
   std::string text =
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, "
       "initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src "
       "'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src "
-      "data:\">\n<link rel=\"icon\" href=\"data:,\">\n<title>";
+      "data:";
+  if (use == PageUse::Live) text += "; connect-src 'self'";
+  text += "\">\n<link rel=\"icon\" href=\"data:,\">\n<title>";
   text += html_text(title);
   text += "</title>\n<style>\n";
   text += kPageStyle;

@@ -13,7 +13,13 @@ namespace pipewright {
 // From web/, embedded at build time (cmake/web_page.cmake).
 extern const std::string_view kPageStyle, kPageScript;
 
+enum class PageUse {
+  File,  // opened from a disk: talks to nobody
+  Live,  // asks the server that it came from, and nobody else
+};
+
 // `title` and all text of the data may be anything: both are escaped.
-std::string page(std::string_view title, const Json& data);
+std::string page(std::string_view title, const Json& data,
+                 PageUse use = PageUse::File);
 
 }  // namespace pipewright

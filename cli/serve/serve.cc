@@ -1,0 +1,100 @@
+// pipewright serve: the page, live: plans a problem as it is typed.
+
+#include <algorithm>
+#include <iostream>
+#include <random>
+
+#include "cli/command.h"
+#include "cli/serve/http_server.h"
+#include "pipewright/base/files.h"
+
+namespace pipewright::cli {
+namespace {
+
+constexpr std::size_t kMinTokenLength = 16;
+
+struct ServeOptions {
+  ServedFiles files;
+  HttpOptions http;
+};
+
+bool is_local_host(const std::string& host) {
+  return host == "127.0.0.1" || host == "localhost" || host == "::1";
+}
+
+std::string random_token() {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::random_device random;
+  std::string token;
+  for (int i = 0; i < 32; ++i) token += kDigits[random() % 16];
+  return token;
+}
+
+// Empty for a token that can stand in an address and cannot be guessed.
+std::string refuse_token(const std::string& token) {
+  const bool is_plain = std::all_of(token.begin(), token.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+  });
+  if (is_plain && token.size() >= kMinTokenLength) return "";
+  return "expected at least 16 letters, digits, - or _, found \"" + token +
+         "\"";
+}
+
+Result<void> check_files(const ServedFiles& files) {
+  for (const auto* names : {&files.models, &files.profiles, &files.clusters})
+    for (const std::string& name : *names)
+      if (auto text = read_file(name); !text) return text.error();
+  return {};
+}
+
+std::string address_of(const HttpOptions& options, int port) {
+  const bool is_v6 = options.host.find(':') != std::string::npos;
+  return "http://" + (is_v6 ? "[" + options.host + "]" : options.host) + ":" +
+         std::to_string(port) + "/" +
+         (options.token.empty() ? "" : "?token=" + options.token);
+}
+
+void run_serve(ServeOptions options, Exit& exit) {
+  if (auto fine = check_files(options.files); !fine)
+    return report(fine.error(), exit);
+  if (!is_local_host(options.http.host) && options.http.token.empty())
+    options.http.token = random_token();
+  PlanningService service(options.files);
+  const auto started = [&](int port) {
+    std::cout << address_of(options.http, port) << " (Ctrl-C ends it)"
+              << std::endl;
+  };
+  if (auto served = serve_http(service, options.http, started); !served)
+    report(served.error(), exit);
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, Exit& exit) {
+  CLI::App* command = app.add_subcommand(
+      "serve", "Serve a page that plans as you type, on this machine");
+  auto options = std::make_shared<ServeOptions>();
+  command->add_option("--model", options->files.models,
+                      "Model files that the page may use, beside the zoo");
+  command->add_option("--profile", options->files.profiles,
+                      "Profile files that the page may use");
+  command->add_option("--cluster", options->files.clusters,
+                      "Cluster files that the page may use, beside clusters "
+                      "such as 4xV100@1GB/s");
+  command->add_option("--port", options->http.port, "Port; 0: any that is free")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  command
+      ->add_option("--host", options->http.host,
+                   "Address to listen on; any but this machine's own needs a "
+                   "token")
+      ->capture_default_str();
+  command
+      ->add_option("--token", options->http.token,
+                   "Answers only requests with this token; default with "
+                   "--host: a random one, which is printed")
+      ->check(refuse_token, "", "");
+  command->callback([options, &exit] { run_serve(*options, exit); });
+}
+
+}  // namespace pipewright::cli
