@@ -4,6 +4,7 @@
     docs_output_test.py ROOT
 """
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -45,14 +46,14 @@ class DocsOutput(unittest.TestCase):
     def not_run(self, text):
         (self.root / "tests/structure/docs_not_run.txt").write_text(text)
 
-    def run_tool(self, page, *arguments):
+    def run_tool(self, page, *arguments, environment=None):
         (self.root / "README.md").write_text(page)
         done = subprocess.run([self.root / "tools/docs-output", *arguments],
-                              capture_output=True, text=True)
+                              capture_output=True, text=True, env=environment)
         return done.returncode, done.stdout + done.stderr
 
-    def check(self, page):
-        return self.run_tool(page, "--check", "--measured")
+    def check(self, page, environment=None):
+        return self.run_tool(page, "--check", "--measured", environment=environment)
 
     def test_what_is_printed_again_passes(self):
         page = (block("output", "build/pipewright same", "plan of 4 stages, planned in 1 ms") +
@@ -73,11 +74,29 @@ class DocsOutput(unittest.TestCase):
     def test_a_command_that_fails_is_a_fault_everywhere(self):
         for page in ("`build/pipewright fails` does it\n",
                      "<!-- run -->\n```\nbuild/pipewright fails\necho\n```\n",
-                     "<!-- run -->\n```python\nimport nothing_of_that_name\n```\n",
                      block("output", "build/pipewright fails", "")):
             status, printed = self.check(page)
             self.assertEqual(status, 1, page)
             self.assertIn("exit status", printed)
+
+    def test_python_runs_or_the_rest_of_the_page_is_skipped_with_the_reason(self):
+        fake = self.root / "python"
+        page = "<!-- run -->\n```python\nx = 1\n```\n`build/pipewright fails`\n"
+        for status, printed, outcome in ((0, "exit status 3", 1), (1, "has no torch", 0)):
+            fake.write_text(f'#!/bin/bash\n[ "$2" = "import torch, safetensors" ] && exit {status}\nexit 0\n')
+            fake.chmod(0o755)
+            found, text = self.check(page, dict(os.environ, PIPEWRIGHT_PYTHON=str(fake)))
+            self.assertEqual(found, outcome)
+            self.assertIn(printed, text)
+
+    def test_a_python_block_that_fails_is_a_fault(self):
+        fake = self.root / "python"
+        fake.write_text('#!/bin/bash\n[ "$2" = "import torch, safetensors" ]\n')
+        fake.chmod(0o755)
+        page = "<!-- run -->\n```python\nx = 1\n```\n"
+        found, text = self.check(page, dict(os.environ, PIPEWRIGHT_PYTHON=str(fake)))
+        self.assertEqual(found, 1)
+        self.assertIn("exit status 1", text)
 
     def test_commands_run_in_order_in_one_folder(self):
         page = ("<!-- run -->\n```\necho one > file\n```\n`build/pipewright $(cat file)`\n" +
