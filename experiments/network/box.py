@@ -11,6 +11,7 @@ what a killed process left behind is removed by the next box. Nothing here knows
 what runs on the hosts.
 """
 
+import math
 import os
 import pathlib
 import re
@@ -26,8 +27,9 @@ QUEUE = "200ms"
 BURST = "16kb"
 
 
-# A share of a core is granted anew in periods of this length.
-PERIOD_US = 5000
+# A share of a core is granted anew in periods; the kernel grants no less than
+# this in one.
+PERIOD_US, LEAST_US = 5000, 1000
 # Of control groups: version 1, or 2 if that has the cpu controller.
 GROUPS = next((folder for folder in map(pathlib.Path, (
     "/sys/fs/cgroup/cpu", "/sys/fs/cgroup"))
@@ -194,18 +196,22 @@ class Box:
            "name", here, "netns", self.fabric)
         sh("ip", "-n", there, "addr", "add", f"{self.addresses[host]}/24",
            "dev", "eth0")
-        sh("ip", "-n", there, "link", "set", "eth0", "up")
+        # Packets of the usual size, as a card sends them: rates hold for each.
+        sh("ip", "-n", there, "link", "set", "eth0", "up", "gso_max_segs", "1")
         self._ip("link", "set", here, "master", f"sw-{link['switch']}", "up")
-        limit(self.fabric, here, link["rate"])
-        if not any(host in pair["between"] for pair in self.pairs):
-            limit(there, "eth0", link["rate"])
-            return
+        self.set_rate(host, link["rate"])
+        if any(host in pair["between"] for pair in self.pairs):
+            self._limit_by_pair(there, link["rate"])
+
+    def _limit_by_pair(self, there, rate):
+        """Classes below the card's rate, one per other host (set_pair)."""
+        tc(there, "qdisc", "del", "dev", "eth0", "root")
         tc(there, "qdisc", "add", "dev", "eth0", "root", "handle", "1:", "htb",
            "default", "999")
         for number in ("1", "999"):
             tc(there, "class", "add", "dev", "eth0", "parent",
                "1:" if number == "1" else "1:1", "classid", f"1:{number}",
-               "htb", "rate", link["rate"], "burst", BURST, "cburst", BURST)
+               "htb", "rate", rate, "burst", BURST, "cburst", BURST)
 
     def set_pair(self, one, other, rate):
         """Limits what goes between two hosts, in each direction."""
@@ -225,6 +231,11 @@ class Box:
     def join(self, host):
         self._ip("link", "set", f"to-{host}", "up")
 
+    def set_rate(self, host, rate):
+        """Of a host without limits by pair."""
+        limit(self.fabric, f"to-{host}", rate)
+        limit(self.namespace(host), "eth0", rate)
+
     def pids(self, host):
         return sh("ip", "netns", "pids", self.namespace(host)).split()
 
@@ -234,14 +245,15 @@ class Box:
             raise NoBox("no control groups for shares of a core")
         group = GROUPS / self.namespace(host)
         group.mkdir(exist_ok=True)
-        quota = round(share * PERIOD_US)
+        period = max(PERIOD_US, math.ceil(LEAST_US / share))
+        quota = round(share * period)
         # Before other programs of this machine: the share is there when asked.
         if (group / "cpu.max").exists():
             (group / "cpu.weight").write_text("10000")
-            (group / "cpu.max").write_text(f"{quota} {PERIOD_US}")
+            (group / "cpu.max").write_text(f"{quota} {period}")
             return
         (group / "cpu.shares").write_text("100000")
-        (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        (group / "cpu.cfs_period_us").write_text(str(period))
         (group / "cpu.cfs_quota_us").write_text(str(quota))
 
     def command(self, host, command):

@@ -13,7 +13,7 @@ import sys
 import time
 
 MESSAGES = pathlib.Path(__file__).with_name("messages.py")
-SIZES = (1 << 14, 1 << 17, 1 << 20)
+SIZES = (1 << 15, 1 << 17, 1 << 20)
 START_SECONDS, FLOOD_SECONDS = 1, 2
 
 
@@ -35,6 +35,15 @@ def receivers(box):
             process.wait()
 
 
+@contextlib.contextmanager
+def whole_cores(box):
+    for host in box.hosts:
+        box.set_share(host, 1)
+    yield
+    for host in box.hosts:
+        box.set_share(host, box.host_links[host].get("share", 1))
+
+
 def send(box, host, what, peer, *arguments):
     return subprocess.Popen(
         box.command(host, [sys.executable, MESSAGES, what, box.addresses[peer],
@@ -51,10 +60,10 @@ def answer(process):
 def link(box, one, other):
     """The link between two hosts: a message waits for its answer, so a latency
     each way is not on the wire."""
-    latency = answer(send(box, one, "time", other, 1, 20)) / 2
+    latency = answer(send(box, one, "time", other, 1, 50)) / 2
     rates = []
     for size in SIZES:
-        seconds = answer(send(box, one, "time", other, size, 3))
+        seconds = answer(send(box, one, "time", other, size, 5))
         rates.append([size, size / max(seconds - 2 * latency, 1e-6)])
     return {"from": one, "to": [other], "latency": latency, "rates": rates,
             "bandwidth": max(rate for _, rate in rates)}
@@ -79,8 +88,9 @@ def crossings(box):
 
 
 def measured_cluster(box, name, kind):
-    """One device per host, of the kind."""
-    with receivers(box):
+    """One device per host, of the kind. While links are measured, hosts have
+    all of their core."""
+    with receivers(box), whole_cores(box):
         links = [link(box, one, other)
                  for one, other in itertools.combinations(box.hosts, 2)]
         resources = {place: shared_rate(box, pairs)

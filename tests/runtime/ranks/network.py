@@ -30,6 +30,10 @@ HOSTS = ("red", "green", "blue")
 TOPOLOGY = {"switches": {"core": None},
             "hosts": {host: {"switch": "core", "rate": "100mbit", "share": 0.4}
                       for host in HOSTS}}
+# Users' hosts are not alike.
+ENVIRONMENTS = (("OMP_NUM_THREADS=3", "LC_ALL=de_DE.UTF-8"),
+                ("-u", "HOME", "TZ=Asia/Tokyo", "MALLOC_ARENA_MAX=1"),
+                ("OMP_NUM_THREADS=1", "MKL_NUM_THREADS=4", "LANG=C"))
 # Steps enough that a fault comes while they are made.
 STEPS, EVERY, FAULT_AT = 400, 40, 100
 STALL = 4  # --stall-limit
@@ -43,6 +47,7 @@ def started(box, folder, name, *options, steps=STEPS):
     again = "-again" * ("--resume" in options)
     return train(folder, None, folder / name, name=name + again,
                  commands=[command] * 3,
+                 prefixes=[["env", *each] for each in ENVIRONMENTS],
                  launcher=list(map(str, launcher(box, folder))),
                  places=[["-x", "CODES", *place(box, host)] for host in HOSTS])
 
@@ -81,7 +86,8 @@ def is_lost(run, folder, name, lost, within):
     until(lambda: others <= set(run.codes()), "ranks go on", run, within)
     print(f"{name}: named after {time.monotonic() - begin:.1f} s")
     require(all(run.codes()[rank] == 75 for rank in others), "not 75", run)
-    lines = one_line(run, f"rank {lost} on {HOSTS[lost]} was lost")
+    lines = one_line(run, f"rank {lost} on {HOSTS[lost]} "
+                     "(was lost|has been silent)")
     require(len(lines) == 1, "not one line for all", run)
     for rank in others:
         check_report(folder / name, rank, 75)
@@ -94,8 +100,8 @@ def goes_on(box, folder, name):
 
 
 def bits(folder):
-    """Ranks on several hosts give the bits of one process, and know where they
-    are."""
+    """Ranks on several hosts, of different environments, give the bits of one
+    process, and know where they are."""
     cluster = folder / "cluster.json"
     def planned_on(hosts):
         cluster.write_text(json.dumps({
@@ -112,6 +118,64 @@ def bits(folder):
         run = started(box, folder, "swapped", "--cluster", cluster).wait()
         require(set(run.codes().values()) == {78}, "not 78", run)
         one_line(run, "planned on host blue.*runs on red")
+
+
+def host_dies(folder):
+    """All processes of a host are killed, the launcher's daemon with them."""
+    with boxes.Box(TOPOLOGY) as box:
+        run = started(box, folder, "dies")
+        reached(folder, "dies", run)
+        boxes.kill(box.pids("green"))
+        is_lost(run, folder, "dies", 1, STOPS_WITHIN)
+        goes_on(box, folder, "dies")
+
+
+def host_silent(folder):
+    """A host loses its power: no packet comes from it any more, and nobody
+    closes its connections."""
+    with boxes.Box(TOPOLOGY) as box:
+        run = started(box, folder, "silent", "--stall-limit", STALL)
+        reached(folder, "silent", run)
+        box.cut("blue")
+        boxes.kill(box.pids("blue"), signal.SIGSTOP)
+        is_lost(run, folder, "silent", 2, STALL + STOPS_WITHIN)
+        boxes.kill(box.pids("blue"))
+        box.join("blue")
+        goes_on(box, folder, "silent")
+
+
+def link_cut(folder):
+    """A link that comes back within the limit costs time only; one that does
+    not is a host that is lost."""
+    with boxes.Box(TOPOLOGY) as box:
+        run = started(box, folder, "short", "--stall-limit", 10)
+        reached(folder, "short", run)
+        box.cut("green")
+        time.sleep(3)
+        require(not run.codes(), "ended", run)
+        box.join("green")
+        ends_well(run, folder, "short")
+        run = started(box, folder, "long", "--stall-limit", STALL)
+        reached(folder, "long", run)
+        box.cut("green")
+        is_lost(run, folder, "long", 1, STALL + STOPS_WITHIN)
+        box.join("green")
+        goes_on(box, folder, "long")
+
+
+def host_slow(folder):
+    """A host with hardly any core and a link of 0.2 Mb/s holds the others up,
+    and is not lost."""
+    with boxes.Box(TOPOLOGY) as box:
+        run = started(box, folder, "slow", "--stall-limit", STALL)
+        reached(folder, "slow", run)
+        box.set_share("green", 0.05)
+        box.set_rate("green", "200kbit")
+        time.sleep(2 * STALL)
+        require(not run.codes(), "ended", run)
+        box.set_share("green", 0.4)
+        box.set_rate("green", "100mbit")
+        ends_well(run, folder, "slow")
 
 
 def removed(folder):
