@@ -39,11 +39,15 @@ STEPS, EVERY, FAULT_AT = 400, 40, 100
 STALL = 4  # --stall-limit
 
 
-def started(box, folder, name, *options, steps=STEPS):
+def training(folder, name):
+    return ["train", plan(folder, 3), "--data", "digits", "--run",
+            folder / name, "--steps", STEPS, "--checkpoint-every", EVERY,
+            "--seed", 7, "--profile", folder / "profile.json"]
+
+
+def started(box, folder, name, *options):
     """One rank per host."""
-    command = ["train", plan(folder, 3), "--data", "digits", "--run",
-               folder / name, "--steps", steps, "--checkpoint-every", EVERY,
-               "--seed", 7, "--profile", folder / "profile.json", *options]
+    command = [*training(folder, name), *options]
     again = "-again" * ("--resume" in options)
     return train(folder, None, folder / name, name=name + again,
                  commands=[command] * 3,
@@ -56,26 +60,28 @@ def whole(folder):
     """In one process: the weights that every run must come to."""
     run = folder / "whole"
     if not run.exists():
-        pipewright("train", plan(folder, 3), "--data", "digits", "--run", run,
-                   "--steps", STEPS, "--checkpoint-every", EVERY, "--seed", 7,
-                   "--profile", folder / "profile.json")
+        pipewright(*training(folder, run.name))
     return run
 
 
-def reached(folder, name, run):
+def reached(folder, name, run, step=FAULT_AT):
     """Waits until it is time for a fault."""
     where = folder / name / "metrics.jsonl"
     until(lambda: where.exists() and max(losses(where.parent), default=0)
-          >= FAULT_AT, "no steps", run)
+          >= step, "no steps", run)
 
 
 def ends_well(run, folder, name):
     run.wait()
     require(set(run.codes().values()) == {0}, "not well", run)
+    has_whole_bits(folder, name)
+
+
+def has_whole_bits(folder, name):
     require(checkpoint(folder / name, STEPS) == checkpoint(whole(folder), STEPS),
-            "the weights are others", run)
+            f"the weights of {name} are others")
     require(losses(folder / name) == losses(whole(folder)),
-            "the losses are others", run)
+            f"the losses of {name} are others")
 
 
 def is_lost(run, folder, name, lost, within):
@@ -176,6 +182,33 @@ def host_slow(folder):
         box.set_share("green", 0.4)
         box.set_rate("green", "100mbit")
         ends_well(run, folder, "slow")
+
+
+def supervised(folder):
+    """tools/supervise goes on after a host that fell silent, for which mpirun
+    would wait, and after one that died, for which mpirun has another code."""
+    output = folder / "output"
+    with boxes.Box(TOPOLOGY) as box, open(output, "w") as said:
+        everywhere = ",".join(box.addresses[host] for host in HOSTS)
+        process = subprocess.Popen(
+            list(map(str, [ROOT / "tools/supervise", *launcher(box, folder),
+                           "-n", 3, "--host", everywhere, PIPEWRIGHT,
+                           *training(folder, "supervised"), "--stall-limit",
+                           STALL])), stdout=said, stderr=subprocess.STDOUT)
+        restarts = lambda: output.read_text().count("supervise: ended with")
+        reached(folder, "supervised", None)
+        frozen = box.pids("blue")
+        box.cut("blue")
+        boxes.kill(frozen, signal.SIGSTOP)
+        until(lambda: restarts() == 1, "no restart", None)
+        boxes.kill(frozen)
+        box.join("blue")
+        reached(folder, "supervised", None, 2 * FAULT_AT)
+        boxes.kill(box.pids("green"))
+        until(lambda: restarts() == 2, "no second restart", None)
+        code = process.wait(100)
+    require(code == 0, f"{code}\n{output.read_text()}")
+    has_whole_bits(folder, "supervised")
 
 
 def removed(folder):
