@@ -291,6 +291,13 @@ TEST_CASE("shapes that do not fit are rejected by name") {
   CHECK(has(layer_refusal(LayerKind::Attention, {{5, 8}, {7, 16}},
                           {{"heads", number(2)}, {"causal", true}}),
             "5 queries and 7 keys"));
+  CHECK(has(
+      layer_refusal(LayerKind::Attention, {{5, 24}},
+                    {{"heads", number(2)}, {"flash", true}, {"dropout", 0.1}}),
+      "no dropout"));
+  CHECK(has(layer_refusal(LayerKind::Attention, {{5, 8}, {7, 8}, {7, 4}},
+                          {{"heads", number(2)}, {"flash", true}}),
+            "values of 4"));
   CHECK(has(layer_refusal(LayerKind::Mse, {{5}, {6}}), "not 5 and 6"));
   CHECK(has(layer_refusal(LayerKind::Add, {{5}}), "takes 2 to 1000 inputs"));
   CHECK(has(layer_refusal(LayerKind::Embedding, {{5}},

@@ -99,9 +99,10 @@ inline Model small_cnn() {
 }
 
 // Decoder blocks with the output layer tied to the embedding.
-inline Model small_gpt() {
+inline Model small_gpt(NumberType type = NumberType::Float32,
+                       bool flash = false) {
   constexpr std::int64_t kPositions = 6, kFeatures = 8, kEntries = 11;
-  Sketch sketch("gpt");
+  Sketch sketch("gpt", type);
   const Source tokens = sketch.indices("tokens", {kPositions});
   const Source target = sketch.indices("target", {kPositions});
   Source x = sketch.add(LayerKind::Embedding, {tokens},
@@ -110,8 +111,9 @@ inline Model small_gpt() {
   for (int block = 0; block < 2; ++block) {
     Source y =
         sketch.linear(sketch.add(LayerKind::LayerNorm, {x}), 3 * kFeatures);
-    y = sketch.add(LayerKind::Attention, {y},
-                   {{"heads", std::int64_t{2}}, {"causal", true}});
+    y = sketch.add(
+        LayerKind::Attention, {y},
+        {{"heads", std::int64_t{2}}, {"causal", true}, {"flash", flash}});
     x = sketch.add(LayerKind::Add, {x, sketch.linear(y, kFeatures)});
     y = sketch.linear(sketch.add(LayerKind::LayerNorm, {x}), 2 * kFeatures);
     y = sketch.linear(sketch.add(LayerKind::Gelu, {y}), kFeatures);

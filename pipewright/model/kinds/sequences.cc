@@ -1,5 +1,8 @@
 // Kinds for sequences {positions, features}: attention and lstm.
 
+#include <algorithm>
+
+#include "pipewright/base/text.h"
 #include "pipewright/model/kinds/kind_list.h"
 
 namespace pipewright {
@@ -58,11 +61,32 @@ Result<LayerForm> attention_form(const Attributes& attributes,
   if (flag(attributes, "causal") && sizes.queries != sizes.keys)
     return malformed("is causal, but has " + std::to_string(sizes.queries) +
                      " queries and " + std::to_string(sizes.keys) + " keys");
+  if (flag(attributes, "flash") && real(attributes, "dropout") > 0)
+    return malformed("is flash attention, which has no dropout, with dropout " +
+                         to_text(real(attributes, "dropout")),
+                     "", "set dropout=0, or leave flash out");
+  if (flag(attributes, "flash") && sizes.features != sizes.value_features)
+    return malformed(
+        "is flash attention with queries of " + std::to_string(sizes.features) +
+        " features and values of " + std::to_string(sizes.value_features));
   if (!checked_elements({heads, sizes.queries, sizes.keys}))
     return malformed("has scores of shape " +
                      to_text(Shape{heads, sizes.queries, sizes.keys}) +
                      ", more than " + std::to_string(kMaxElements));
   return LayerForm{{sizes.queries, sizes.value_features}, {}};
+}
+
+// Scores stay in the processor; backward makes them again. What is masked is
+// left out.
+void flash_cost(const LayerFacts& facts, double products, LayerCost& cost) {
+  const AttentionSizes sizes = attention_sizes(facts.inputs);
+  const double computed = flag(facts.attributes, "causal") ? 0.5 : 1;
+  cost.forward = Flops(computed * products);
+  cost.backward_input = Flops(computed * 2.5 * products);
+  cost.keeps_output = true;
+  cost.keeps_private.per_sample =
+      integer(facts.attributes, "heads") * sizes.queries *
+      std::max(size_of(NumberType::Float32), size_of(facts.output.type));
 }
 
 // Causally masked products count in full, because they are computed.
@@ -77,6 +101,7 @@ void attention_cost(const LayerFacts& facts, LayerCost& cost) {
   cost.forward = Flops(products + 8.0 * static_cast<double>(scores));
   cost.backward_input = Flops(2 * products + 4.0 * static_cast<double>(scores));
   cost.keeps_input.assign(facts.inputs.size(), true);
+  if (flag(facts.attributes, "flash")) return flash_cost(facts, products, cost);
   cost.keeps_private.per_sample = Bytes(scores * facts.number_bytes());
   if (real(facts.attributes, "dropout") > 0)
     cost.keeps_private.per_sample += Bytes(scores);
@@ -160,7 +185,8 @@ SettingRule flag_rule(const std::string& name) {
 // value in one tensor; or the query, and key and value in one tensor; or all
 // three separately. Keeps its inputs and the probabilities (heads x queries x
 // keys), with dropout also a mask of one byte each, so that backward recomputes
-// nothing.
+// nothing; with flash its inputs, its output and four bytes for each row of the
+// scores.
 KindRule attention_kind() {
   return {.kind = LayerKind::Attention,
           .name = "attention",
@@ -169,6 +195,7 @@ KindRule attention_kind() {
           .min_inputs = 1,
           .attributes = {{.name = "heads", .min = 1, .max = 65536},
                          flag_rule("causal"),
+                         flag_rule("flash"),
                          {.name = "dropout",
                           .type = SettingType::Real,
                           .fallback = 0.0,

@@ -9,10 +9,12 @@ namespace pipewright {
 struct TransformerSizes {
   std::int64_t layers, hidden, heads, vocab, seq;
   double dropout;
+  bool flash = false;
 };
 TransformerSizes transformer_sizes(const Attributes& settings);
 
-// layers, hidden, heads, vocab, seq, dropout: the settings of those sizes.
+// layers, hidden, heads, vocab, seq, dropout, flash: the settings of those
+// sizes.
 std::vector<SettingRule> transformer_settings(const TransformerSizes& sizes);
 
 // Query, key and value projected in one product, attention, projection,

@@ -43,7 +43,9 @@ Source cross_attention(Sketch& sketch, const std::string& prefix, Source x,
       sketch.linear(prefix + "cross_key_value", memory, 2 * sizes.hidden);
   x = sketch.add(prefix + "cross_attention", LayerKind::Attention,
                  {query, key_value},
-                 {{"heads", sizes.heads}, {"dropout", sizes.dropout}});
+                 {{"heads", sizes.heads},
+                  {"flash", sizes.flash},
+                  {"dropout", sizes.dropout}});
   x = sketch.linear(prefix + "cross_projection", x, sizes.hidden);
   return sketch.dropout(prefix + "cross_dropout", x, sizes.dropout);
 }

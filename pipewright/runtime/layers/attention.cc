@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "pipewright/runtime/layers/attention_tensors.h"
 #include "pipewright/runtime/layers/device_constant.h"
 #include "pipewright/runtime/layers/dropout_mask.h"
-#include "pipewright/runtime/layers/layer_description.h"
 #include "pipewright/runtime/layers/softmax_kernel.h"
 
 namespace pipewright {
@@ -63,9 +63,10 @@ class Attention final : public LayerFunction {
     at::Tensor of_scores = at::_softmax_backward_data(
         of_probabilities, probabilities, -1, probabilities.scalar_type());
     of_scores.mul_(scale(heads));
-    return packed({at::bmm(of_scores, heads.key),
-                   at::bmm(of_scores.transpose(1, 2), heads.query),
-                   at::bmm(used.transpose(1, 2), of_output)});
+    return packed({joined(at::bmm(of_scores, heads.key)),
+                   joined(at::bmm(of_scores.transpose(1, 2), heads.query)),
+                   joined(at::bmm(used.transpose(1, 2), of_output))},
+                  description_);
   }
 
  private:
@@ -106,28 +107,9 @@ class Attention final : public LayerFunction {
     return 1 / std::sqrt(static_cast<double>(heads.query.size(2)));
   }
 
-  // One input holds all three; of two the second holds key and value.
   Heads split_heads(const Tensors& inputs) const {
-    if (inputs.size() == 3)
-      return {split(inputs[0]), split(inputs[1]), split(inputs[2])};
-    if (inputs.size() == 2) {
-      const auto pair = inputs[1].chunk(2, 2);
-      return {split(inputs[0]), split(pair[0]), split(pair[1])};
-    }
-    const auto all = inputs[0].chunk(3, 2);
-    return {split(all[0]), split(all[1]), split(all[2])};
-  }
-  Tensors packed(const Heads& gradients) const {
-    const at::Tensor query = joined(gradients.query);
-    const at::Tensor key = joined(gradients.key);
-    const at::Tensor value = joined(gradients.value);
-    const std::size_t inputs = description_.input_shapes.size();
-    Tensors result = inputs == 3   ? Tensors{query, key, value}
-                     : inputs == 2 ? Tensors{query, at::cat({key, value}, 2)}
-                                   : Tensors{at::cat({query, key, value}, 2)};
-    for (std::size_t i = 0; i < inputs; ++i)
-      if (!description_.wants_gradient(i)) result[i] = at::Tensor();
-    return result;
+    const auto [query, key, value] = unpacked(inputs);
+    return {split(query), split(key), split(value)};
   }
 
   at::Tensor dropped(const at::Tensor& tensor, const at::Tensor& mask) const {
@@ -146,6 +128,8 @@ class Attention final : public LayerFunction {
 
 std::unique_ptr<const LayerFunction> make_attention(
     LayerDescription description) {
+  if (flag(description.attributes(), "flash"))
+    return make_flash_attention(std::move(description));
   return std::make_unique<Attention>(std::move(description));
 }
 

@@ -26,10 +26,12 @@ constexpr int kMicrobatches = 4;
 constexpr int kSteps = 5;
 
 const std::map<std::string, Model>& models() {
-  static const std::map<std::string, Model> all = {{"mlp", small_mlp()},
-                                                   {"cnn", small_cnn()},
-                                                   {"gpt", small_gpt()},
-                                                   {"lstm", small_lstm()}};
+  static const std::map<std::string, Model> all = {
+      {"mlp", small_mlp()},
+      {"cnn", small_cnn()},
+      {"gpt", small_gpt()},
+      {"flash gpt", small_gpt(NumberType::Float32, true)},
+      {"lstm", small_lstm()}};
   return all;
 }
 
@@ -136,7 +138,7 @@ TEST_CASE("uneven partitions") {
         CAPTURE(name);
         check(name, plan, counts);
       }
-  CHECK(counts.cases == 32);
+  CHECK(counts.cases == 40);
   CHECK(counts.against_sequential >= 24);
 }
 
@@ -178,7 +180,7 @@ TEST_CASE("replicas that split a microbatch or take turns") {
           CAPTURE(name);
           check(name, plan, counts);
         }
-  CHECK(counts.cases == 120);
+  CHECK(counts.cases == 150);
 }
 
 // Every pair of cuts, for a chain and for a graph with skips.

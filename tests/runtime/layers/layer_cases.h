@@ -27,11 +27,11 @@ struct Case {
 };
 
 inline Case attention_case(const std::string& name, std::vector<Shape> inputs,
-                           bool causal) {
+                           bool causal, bool flash = false) {
   constexpr std::int64_t kHeads = 2;
   return {name,
           LayerKind::Attention,
-          {{"heads", kHeads}, {"causal", causal}},
+          {{"heads", kHeads}, {"causal", causal}, {"flash", flash}},
           inputs,
           [causal](const Tensors& in, const Tensors&) {
             Tensors parts = in;
@@ -237,6 +237,12 @@ inline std::vector<Case> cases() {
       attention_case("attention, key and value packed", {{4, 4}, {3, 8}},
                      false),
       attention_case("attention, apart", {{4, 4}, {3, 4}, {3, 6}}, false),
+      attention_case("flash attention, packed", {{5, 48}}, false, true),
+      attention_case("flash attention, causal", {{5, 48}}, true, true),
+      attention_case("flash attention, key and value packed",
+                     {{4, 16}, {3, 32}}, false, true),
+      attention_case("flash attention, apart", {{4, 16}, {3, 16}, {3, 16}},
+                     false, true),
       {"attention, dropout",
        LayerKind::Attention,
        {{"heads", std::int64_t{2}}, {"dropout", 0.3}},
