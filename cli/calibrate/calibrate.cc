@@ -217,7 +217,7 @@ void add_calibrate(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand(
       "calibrate", "Correct a cluster by steps that were measured on it");
   auto options = std::make_shared<CalibrateOptions>();
-  command->add_option("PLAN MEASURED", options->pairs,
+  command->add_option("PLAN_MEASURED", options->pairs,
                       "Plan files, each with its measured time per step: 812ms "
                       "or 0.812");
   command->add_option("--runs", options->runs,

@@ -2,6 +2,7 @@
 // shape, which is known; max_pool keeps the positions of the maxima. No
 // activation is kept.
 
+#include "pipewright/runtime/layers/device_constant.h"
 #include "pipewright/runtime/layers/layer_description.h"
 
 namespace pipewright {
@@ -79,7 +80,12 @@ class AdaptiveAvgPool final : public LayerFunction {
   explicit AdaptiveAvgPool(const LayerDescription& description)
       : wants_gradient_(description.wants_gradient(0)),
         input_(description.input_shapes[0]),
-        size_(pair(description.attributes(), "size")) {}
+        size_(pair(description.attributes(), "size")),
+        shares_of_rows_(shares(size_[0], input_[1],
+                               scalar_type(description.layer->output_type))),
+        shares_of_columns_(shares(
+            size_[1], input_[2], scalar_type(description.layer->output_type))) {
+  }
 
   Forwarded forward(const Tensors& inputs, const Tensors&,
                     const ForwardContext&) const override {
@@ -88,14 +94,32 @@ class AdaptiveAvgPool final : public LayerFunction {
   Tensors backward_input(const KeptTensors&, const Tensors&,
                          const at::Tensor& gradient, Tensors*) const override {
     if (!wants_gradient_) return {at::Tensor()};
-    return {at::_adaptive_avg_pool2d_backward(gradient,
-                                              shape_only(input_, gradient))};
+    if (gradient.is_cpu())
+      return {at::_adaptive_avg_pool2d_backward(gradient,
+                                                shape_only(input_, gradient))};
+    // A GPU's own kernel adds in any order: a product per dimension does not.
+    return {at::matmul(
+        at::matmul(shares_of_rows_.on(gradient.device()).t(), gradient),
+        shares_of_columns_.on(gradient.device()))};
   }
 
  private:
+  // outputs x inputs: what an output takes of each input.
+  static at::Tensor shares(std::int64_t outputs, std::int64_t inputs,
+                           at::ScalarType type) {
+    at::Tensor result = at::zeros({outputs, inputs}, type);
+    for (std::int64_t i = 0; i < outputs; ++i) {
+      const std::int64_t first = i * inputs / outputs;
+      const std::int64_t end = ((i + 1) * inputs + outputs - 1) / outputs;
+      result[i].narrow(0, first, end - first).fill_(1.0 / (end - first));
+    }
+    return result;
+  }
+
   bool wants_gradient_;
   Shape input_;
   Shape size_;
+  DeviceConstant shares_of_rows_, shares_of_columns_;
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include "pipewright/runtime/training/initial_parameters.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -54,11 +56,15 @@ at::Tensor drawn(const Model& model, const FirstUse& use, const Shape& shape,
   const bool is_normal =
       kind == LayerKind::Embedding || kind == LayerKind::Positional;
   const double bound = is_normal ? 0 : uniform_bound(model, *use.layer);
-  for (std::int64_t i = 0; i < values.numel(); ++i) {
-    const auto index = static_cast<std::uint64_t>(i);
-    elements[i] = is_normal ? kEmbeddingDeviation * stream.normal(index)
-                            : bound * (2 * stream.uniform(index) - 1);
-  }
+  // Each depends on its index alone, so that cores can share them out.
+  const auto draw = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto index = static_cast<std::uint64_t>(i);
+      elements[i] = is_normal ? kEmbeddingDeviation * stream.normal(index)
+                              : bound * (2 * stream.uniform(index) - 1);
+    }
+  };
+  at::parallel_for(0, values.numel(), std::int64_t{1} << 16, draw);
   return values;
 }
 

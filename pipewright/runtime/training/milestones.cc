@@ -7,7 +7,8 @@ namespace {
 
 // Long enough that the start of a piece does not count, and short enough to
 // react to a signal.
-constexpr Seconds kPiece{0.4};
+constexpr Seconds kPiece{0.4}, kLongestPiece{10};
+constexpr double kPiecePerAround = 20;
 constexpr std::int64_t kMaxStepsInPiece = 64;
 constexpr std::int64_t kMaxStepsUndrained = 1000;
 
@@ -40,8 +41,8 @@ bool Milestones::passes_evaluation(std::int64_t before,
   return evaluates && next_evaluation(before) <= done;
 }
 
-std::int64_t Milestones::piece(std::int64_t done,
-                               std::optional<Seconds> step) const {
+std::int64_t Milestones::piece(std::int64_t done, std::optional<Seconds> step,
+                               Seconds around) const {
   std::int64_t until = total;
   if (checkpoint_every > 0)
     until = std::min(until, next_multiple(done, checkpoint_every));
@@ -51,7 +52,9 @@ std::int64_t Milestones::piece(std::int64_t done,
   std::int64_t steps = until - done;
   if (outside == 0 || is_warm_up) {
     if (!step) return 1;
-    const auto fitting = static_cast<std::int64_t>(kPiece / *step);
+    const Seconds wanted =
+        std::clamp(around * kPiecePerAround, kPiece, kLongestPiece);
+    const auto fitting = static_cast<std::int64_t>(wanted / *step);
     return std::clamp<std::int64_t>(fitting, 1,
                                     std::min(steps, kMaxStepsInPiece));
   }

@@ -23,8 +23,10 @@ struct Milestones {
   std::int64_t warm_up = 0;
 
   // Steps from `done` to the next pause. `step` is how long one takes, if that
-  // is known: synchronous pieces are kept short, to react to signals.
-  std::int64_t piece(std::int64_t done, std::optional<Seconds> step) const;
+  // is known: synchronous pieces are kept short, to react to signals, but long
+  // enough that what a piece takes `around` its steps hardly counts.
+  std::int64_t piece(std::int64_t done, std::optional<Seconds> step,
+                     Seconds around = Seconds()) const;
 
   // Whether there is one after `before`, at or before `done`.
   bool passes_checkpoint(std::int64_t before, std::int64_t done) const;

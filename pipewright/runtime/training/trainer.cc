@@ -3,6 +3,7 @@
 #include "pipewright/runtime/training/trainer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <fstream>
 #include <memory>
@@ -62,9 +63,15 @@ Result<SampleSets> open_samples(const Model& model,
   return samples;
 }
 
-// Those that the plan names; whoever made the request has found them here.
-Executor::Devices devices_of(const Plan& plan) {
-  return open_devices(plan.device_kinds).value();
+// Those that the plan names for the workers of this process; whoever made the
+// request has found them here. A plan that names none is for cores.
+Executor::Devices devices_of(const Plan& plan, const Transport* transport) {
+  if (plan.device_kinds.empty()) return {};
+  std::vector<std::string> kinds;
+  for (int w = 0; w < plan.num_workers(); ++w)
+    if (!transport || transport->is_here(WorkerId(w)))
+      kinds.push_back(plan.device_kinds[static_cast<std::size_t>(w)]);
+  return open_devices(kinds).value();
 }
 
 std::int64_t warm_up_steps(const TrainRequest& request, std::int64_t total) {
@@ -118,7 +125,7 @@ class Trainer {
                   }) {
     if (samples.held_out)
       evaluator_.emplace(model, request.program, *std::move(samples.held_out),
-                         devices_of(request.plan));
+                         devices_of(request.plan, nullptr));
   }
 
   Result<TrainReport> run() {
@@ -182,7 +189,7 @@ class Trainer {
       send_begin(*request_.transport, program_ == &request_.method.warm_up);
     executor_ = std::make_unique<Executor>(
         model_, *program_, settings_, request_.transport,
-        request_.transport ? Executor::Devices() : devices_of(request_.plan));
+        devices_of(request_.plan, request_.transport));
     if (state) executor_->resume(*state);
   }
 
@@ -232,13 +239,18 @@ class Trainer {
   Result<void> run_piece() {
     const std::int64_t before = done_;
     const std::int64_t steps = milestones_.piece(
-        done_, times_.empty() ? std::nullopt : std::optional(times_.back()));
+        done_, times_.empty() ? std::nullopt : std::optional(times_.back()),
+        around_piece_);
+    const auto start = std::chrono::steady_clock::now();
     const std::size_t known = executor_->trained().losses.size();
     reporter_.begin(done_);
     Result<Executed> done =
         executor_->run(source_, static_cast<int>(steps), run_hooks());
     reporter_.wait();
     if (done) {
+      const std::chrono::duration<double> whole =
+          std::chrono::steady_clock::now() - start;
+      around_piece_ = Seconds(whole.count()) - done->timeline.duration;
       times_.push_back(done->timeline.step_seconds);
       report_.timeline = std::move(done->timeline);
       report_rest(done->losses, before);
@@ -400,6 +412,7 @@ class Trainer {
   std::int64_t done_ = 0, saved_ = 0, tried_ = 0, evaluated_ = 0;
   bool has_missed_lines_ = false;
   std::vector<Seconds> times_;  // of a step, piece by piece
+  Seconds around_piece_;        // what the last one took beside its steps
   Seconds mean_seconds_;        // of the last steps, for what is left
   std::deque<double> recent_losses_;
   bool is_in_spike_ = false;

@@ -34,6 +34,16 @@ Stops run(const Milestones& milestones, Seconds step) {
   return stops;
 }
 
+TEST_CASE("a piece is long where much comes around it, but ends in time") {
+  Milestones milestones;
+  milestones.total = 1000;
+  const Seconds step(0.1);
+  CHECK(milestones.piece(0, step) == 4);
+  CHECK(milestones.piece(0, step, Seconds(0.01)) == 4);
+  CHECK(milestones.piece(0, step, Seconds(0.1)) == 20);
+  CHECK(milestones.piece(0, Seconds(1), Seconds(100)) == 10);
+}
+
 TEST_CASE("checkpoints and evaluations come when they are due") {
   Milestones milestones;
   milestones.total = 100;

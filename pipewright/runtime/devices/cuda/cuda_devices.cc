@@ -25,6 +25,8 @@ constexpr int kMaxStreams = 32;  // LibTorch has no more; the next are the same
 
 // Kernels whose bits do not change from run to run, in full float32.
 void choose_kernels() {
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
   at::globalContext().setDeterministicCuDNN(true);
   at::globalContext().setBenchmarkCuDNN(false);
   at::globalContext().setAllowTF32CuDNN(false);
@@ -36,14 +38,12 @@ std::string version_text(int number) {
          std::to_string(number % 1000 / 10);
 }
 
-// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  ..."
+// "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  ..."
 std::string driver_version() {
   std::ifstream file("/proc/driver/nvidia/version");
-  std::string word, before;
-  while (file >> word) {
-    if (before == "Module") return word;
-    before = std::exchange(word, {});
-  }
+  std::string word;
+  while (file >> word)
+    if (word.find_first_not_of("0123456789.") == std::string::npos) return word;
   return {};
 }
 
