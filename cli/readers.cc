@@ -64,7 +64,7 @@ Result<std::string> read_runs(std::string_view text, const std::string& file) {
 std::string summary(const Schedule& schedule) {
   return counted(schedule.num_stages(), "stage") + ", " +
          counted(schedule.num_workers(), "worker") + ", " +
-         with_thousands(schedule.num_microbatches()) + " microbatches";
+         counted(schedule.num_microbatches(), "microbatch");
 }
 
 // The plan's layers are those of its model, if that can be loaded here. A plan

@@ -1,5 +1,5 @@
 // The model along its cuts: what each layer costs forward (up) and backward
-// (down), coloured by its stage, and the bytes that cross behind each layer.
+// (down), coloured by its stage, and the bytes that cross after each layer.
 
 import {make, tableOf} from './elements.js';
 import {inkOn, stageColour, themeColour} from './palette.js';
@@ -133,7 +133,7 @@ class ModelView {
       layer.kind ? `${layer.name} (${layer.kind})` : layer.name, stages,
       `forward ${secondsText(layer.forward_seconds)}, backward ${secondsText(layer.backward_seconds)}`,
       `parameters ${bytesText(layer.parameter_bytes)}, output ${bytesText(layer.output_bytes)}`,
-      `${bytesText(layer.crossing_bytes)} cross behind it`]);
+      `${bytesText(layer.crossing_bytes)} cross a cut after it`]);
   }
 }
 

@@ -5,7 +5,7 @@ import {curveChart} from './curves.js';
 import {make, tableOf} from './elements.js';
 import {ACTIONS} from './palette.js';
 import {panel} from './panel.js';
-import {sentencesOf} from './summary.js';
+import {figure, sentencesOf} from './summary.js';
 import {TimelineView, timelineLegend, timelineToolbar} from './timeline.js';
 import {numberText, percentText, secondsText} from './units.js';
 
@@ -55,9 +55,6 @@ function timelines(run) {
 }
 
 function runFigures(run) {
-  const figure = (id, name, value, note) => make(
-    'div', {class: 'figure', 'data-figure': id}, make('div', {class: 'name'}, name),
-    make('div', {class: 'value'}, value), make('div', {class: 'note'}, note));
   const {curves} = run;
   const last = (list) => list[list.length - 1];
   const loss = last(curves.loss), evaluation = last(curves.evaluations);

@@ -4,7 +4,7 @@ import {make} from './elements.js';
 import {bytesText, numberText, percentText, secondsText} from './units.js';
 import {panel} from './panel.js';
 
-function figure(id, name, value, note) {
+export function figure(id, name, value, note) {
   return make('div', {class: 'figure', 'data-figure': id}, make('div', {class: 'name'}, name),
               make('div', {class: 'value'}, value), make('div', {class: 'note'}, note));
 }

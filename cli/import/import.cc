@@ -93,8 +93,8 @@ void print_imported(const PublishedPlan& plan, std::ostream& out) {
   std::vector<std::string> replicas;
   for (const PublishedStage& stage : plan.stages)
     if (stage.replicas > 0) replicas.push_back(std::to_string(stage.replicas));
-  out << "plan: " << plan.source << ": " << plan.stages.size() << " stage"
-      << (plan.stages.size() == 1 ? "" : "s");
+  out << "plan: " << plan.source << ": "
+      << counted(std::ssize(plan.stages), "stage");
   if (!replicas.empty()) out << ", replicas " << join(replicas, "-");
   if (plan.minibatch > 0) out << ", minibatch " << plan.minibatch;
   if (plan.measured_step)
@@ -108,7 +108,7 @@ void print_imported(const PublishedPlan& plan, std::ostream& out) {
 void print_imported(const Imported& imported, std::size_t num_files,
                     std::ostream& out, int width) {
   out << "recognised: " << imported.from << ", " << imported.what << " ("
-      << num_files << " file" << (num_files == 1 ? "" : "s") << ")\n";
+      << counted(std::int64_t(num_files), "file") << ")\n";
   if (imported.profile) {
     print_imported(*imported.profile, imported.totals, out, width);
   } else {

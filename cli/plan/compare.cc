@@ -29,10 +29,9 @@ const Candidate* data_parallel(const std::vector<Candidate>& ranked) {
 }
 
 constexpr const char* kLegend =
-    "samples: per microbatch; speedup: over data-parallel; memory: of the "
-    "device "
-    "that uses the\nmost; sent: per step; gap: above the lower bound; +R: with "
-    "recompute\n";
+    "stages: number x replicas; samples: per microbatch; speedup: over "
+    "data-parallel;\nmemory: of the device that uses the most; sent: per step; "
+    "gap: above the lower bound;\n+R: with recompute\n";
 
 std::string schedule_text(const Plan& plan) {
   for (const Stage& stage : plan.stages)

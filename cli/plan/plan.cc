@@ -92,8 +92,9 @@ void print_plan(const Candidate& candidate, const LoadedProblem& loaded,
   const Plan& plan = planned.plan;
   std::cout << stages_table(planned, loaded, options.output.width) << "\n"
             << plan.planner << ", " << to_text(plan.method) << ", "
-            << plan.schedule_name << ": " << plan.num_microbatches()
-            << " microbatches of " << plan.microbatch << " samples"
+            << plan.schedule_name << ": "
+            << counted(plan.num_microbatches(), "microbatch") << " of "
+            << counted(plan.microbatch, "sample")
             << numbers_text(plan.number_type) << "\n"
             << "step " << to_text(planned.estimate.step) << ", bubble "
             << percent(planned.estimate.bubble) << ", sent "

@@ -5,7 +5,7 @@
 
 #include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
-#include "pipewright/report/report_parts.h"
+#include "pipewright/report/timeline_rows.h"
 
 namespace pipewright::cli {
 namespace {
@@ -64,52 +64,14 @@ bool is_compute_span(const TraceSpan& span) {
   return span.kind != '>' && span.kind != 'A' && span.kind != 'S';
 }
 
-struct Column {
-  std::string kinds;
-  Json::Array numbers, keys, starts, ends, bytes;
-};
-
-Json row_of(Column column, const char* numbers, const char* keys) {
-  Json json = Json::object();
-  json.set("kinds", std::move(column.kinds));
-  json.set(numbers, std::move(column.numbers));
-  if (keys) json.set(keys, std::move(column.keys));
-  json.set("starts", std::move(column.starts));
-  json.set("ends", std::move(column.ends));
-  return json;
-}
-
-void add_span(const TraceSpan& span, const TickClock& clock, char kind,
-              Column& column) {
-  column.kinds += kind;
-  column.numbers.push_back(span.stage.value);
-  column.keys.push_back(span.microbatch);
-  column.starts.push_back(clock.ticks(span.start));
-  column.ends.push_back(clock.ticks(span.end));
-  column.bytes.push_back(span.bytes.value());
-}
-
-Json link_json(const std::pair<WorkerId, WorkerId>& pair, Column column) {
-  Json::Array nobody(column.kinds.size(), Json(-1));
-  Json json = Json::object();
-  json.set("from", pair.first.value);
-  json.set("to", pair.second.value);
-  json.set("kinds", std::move(column.kinds));
-  json.set("keys", std::move(column.keys));
-  json.set("sent_by", nobody);
-  json.set("read_by", nobody);
-  json.set("bytes", std::move(column.bytes));
-  json.set("starts", std::move(column.starts));
-  json.set("ends", std::move(column.ends));
-  return json;
-}
-
-Json no_path() {
-  Json json = Json::object();
-  json.set("kinds", "");
-  for (const char* key : {"workers", "to", "stages", "starts", "ends"})
-    json.set(key, Json::array());
-  return json;
+PageMessage page_message(const TraceSpan& span) {
+  return {span.to > span.worker ? 'A' : 'G',
+          span.microbatch,
+          -1,
+          -1,
+          span.bytes,
+          span.start,
+          span.end};
 }
 
 }  // namespace
@@ -170,35 +132,27 @@ std::optional<TracedStep> last_step(const TraceFile& trace,
 Json timeline_json(const TracedStep& step, int num_workers,
                    int num_microbatches) {
   const TickClock clock(step.duration);
-  std::vector<Column> own(static_cast<std::size_t>(num_workers)),
+  std::vector<SpanRow> own(static_cast<std::size_t>(num_workers)),
       reductions(own.size());
-  std::map<std::pair<WorkerId, WorkerId>, Column> links;
+  std::map<WorkerPair, std::vector<PageMessage>> links;
   for (const TraceSpan& span : step.spans)
     if (span.kind == '>')
-      add_span(span, clock, span.to > span.worker ? 'A' : 'G',
-               links[{span.worker, span.to}]);
+      links[{span.worker, span.to}].push_back(page_message(span));
     else
-      add_span(span, clock, span.kind,
-               (span.kind == 'A' ? reductions : own)[span.worker.index()]);
-  Json workers = Json::array(), rows = Json::array();
+      (span.kind == 'A' ? reductions : own)[span.worker.index()].add(
+          span.kind, span.stage, span.microbatch, span.start, span.end, clock);
+  PageTimeline page;
+  page.duration = step.duration;
+  page.num_microbatches = num_microbatches;
   for (std::size_t w = 0; w < own.size(); ++w) {
-    Json row = row_of(std::move(own[w]), "stages", "microbatches");
+    Json row = own[w].take_json();
     row.set("worker", w);
-    row.set("reductions", row_of(std::move(reductions[w]), "stages", nullptr));
-    workers.push(std::move(row));
+    row.set("reductions", reductions[w].take_json_without_microbatches());
+    page.workers.push(std::move(row));
   }
-  for (auto& [pair, column] : links)
-    rows.push(link_json(pair, std::move(column)));
-  Json json = Json::object();
-  json.set("tick_seconds", clock.tick().value());
-  json.set("duration_seconds", step.duration.value());
-  json.set("microbatches", num_microbatches);
-  json.set("minibatches", 1);
-  json.set("thinned", "");
-  json.set("workers", std::move(workers));
-  json.set("links", std::move(rows));
-  json.set("critical_path", no_path());
-  return json;
+  for (const auto& [link, entries] : links)
+    page.links.push(link_json(link, entries, clock));
+  return to_json(std::move(page));
 }
 
 }  // namespace pipewright::cli

@@ -60,8 +60,7 @@ Result<void> check_stages_per_worker(const std::string& name,
                                      const Schedule& schedule) {
   const int number = schedule.num_stages() / schedule.num_workers();
   if (!asked || *asked == number) return {};
-  return bad_configuration(name + " has " + std::to_string(number) +
-                               (number == 1 ? " stage" : " stages") +
+  return bad_configuration(name + " has " + counted(number, "stage") +
                                " per worker, not " + std::to_string(*asked),
                            "omit --stages-per-worker");
 }

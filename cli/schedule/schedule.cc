@@ -106,9 +106,9 @@ std::string peaks_text(const Schedule& schedule) {
 
 // The first words of a picture, too.
 std::string title_of(const std::string& name, const Schedule& schedule) {
-  return name + ": " + std::to_string(schedule.num_workers()) + " workers, " +
-         std::to_string(schedule.num_stages()) + " stages, " +
-         std::to_string(schedule.num_microbatches()) + " microbatches";
+  return name + ": " + counted(schedule.num_workers(), "worker") + ", " +
+         counted(schedule.num_stages(), "stage") + ", " +
+         counted(schedule.num_microbatches(), "microbatch");
 }
 
 void print_schedule(const ScheduleOptions& options, const MadeSchedule& made,

@@ -40,8 +40,8 @@ struct Simulated {
 
 std::string title_of(const Plan& plan, const Timeline& timeline) {
   return plan.model + ", " + plan.schedule_name + ", " +
-         std::to_string(plan.num_stages()) + " stages, " +
-         std::to_string(plan.num_microbatches()) + " microbatches of " +
+         counted(plan.num_stages(), "stage") + ", " +
+         counted(plan.num_microbatches(), "microbatch") + " of " +
          std::to_string(plan.microbatch) + ": step " +
          to_text(timeline.step_seconds) + ", bubble " +
          percent(timeline.bubble);

@@ -215,7 +215,8 @@ std::string with_thousands(std::int64_t number) {
 }
 
 std::string counted(std::int64_t count, const std::string& noun) {
-  return with_thousands(count) + " " + noun + (count == 1 ? "" : "s");
+  const char* plural = noun.ends_with("ch") ? "es" : "s";  // microbatches
+  return with_thousands(count) + " " + noun + (count == 1 ? "" : plural);
 }
 
 std::string to_text(double number, int significant) {

@@ -176,7 +176,7 @@ class Trials {
     return pipeline;
   }
 
-  // Whether the layers go on at `end`, which then is behind them.
+  // Whether the layers go on at `end`, which then is the first after them.
   static bool follows(const std::vector<LayerId>& layers, int& end) {
     for (LayerId layer : layers)
       if (layer.value != end++) return false;

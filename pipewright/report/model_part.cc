@@ -56,7 +56,7 @@ Result<std::vector<LayerBar>> bars_of(const SimulatedPlan& simulated) {
   return bars;
 }
 
-// Per layer, the bytes made up to it and used behind it: each storage once.
+// Per layer, the bytes made up to it and used after it: each storage once.
 std::vector<Bytes> crossing_bytes(const Profile& profile,
                                   const std::vector<LayerSizes>& sizes) {
   const std::vector<LayerId> storages = profile.storages();

@@ -31,7 +31,7 @@ Json timeline_part(const SimulatedPlan& simulated);
 // Memory over time per worker by category, with the device's limit.
 Json memory_part(const SimulatedPlan& simulated);
 
-// Layers in order with costs, stages and the bytes that cross behind each; the
+// Layers in order with costs, stages and the bytes that cross after each; the
 // stages.
 Result<Json> model_part(const SimulatedPlan& simulated);
 

@@ -29,9 +29,9 @@ std::string plan_sentence(const SimulatedPlan& simulated) {
   text +=
       ". Method " + to_text(plan.method) + ", schedule " +
       (plan.schedule_name.empty() ? "written by hand" : plan.schedule_name) +
-      ": " + counted(plan.num_microbatches(), "microbatch");
-  if (plan.num_microbatches() != 1) text.insert(text.size() - 1, "e");
-  return text + " of " + counted(plan.microbatch, "sample") + ".";
+      ": " + counted(plan.num_microbatches(), "microbatch") + " of " +
+      counted(plan.microbatch, "sample") + ".";
+  return text;
 }
 
 std::string speed_sentence(const SimulatedPlan& simulated) {

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <unordered_map>
 
 #include "pipewright/base/text.h"
 #include "pipewright/report/report_parts.h"
+#include "pipewright/report/timeline_rows.h"
 #include "pipewright/timeline/picture_scale.h"
 
 namespace pipewright {
@@ -14,12 +14,6 @@ namespace {
 constexpr double kTicksPerRun = 1e7;
 constexpr std::size_t kMaxShownWorkers = 256;
 constexpr std::size_t kMaxShownSpans = 120'000;  // and as many messages
-
-// Columns of one row of the timeline: one entry per span or message.
-struct Columns {
-  std::string kinds;
-  Json::Array first, second, starts, ends;
-};
 
 char message_letter(TransferKind kind) {
   constexpr char kLetters[] = {'G', 'A', 'K', 'V'};
@@ -31,8 +25,6 @@ struct Message {
   std::int32_t key;
   std::int32_t sent_by = -1, read_by = -1;  // numbers of own spans
 };
-
-using WorkerPair = std::pair<WorkerId, WorkerId>;
 
 // All messages by link, with the spans before their sends and of their readers.
 class Messages {
@@ -104,98 +96,40 @@ class Messages {
   std::unordered_map<std::uint64_t, Message*> by_key_;
 };
 
-Json row_json(Columns columns, const char* first, const char* second) {
-  Json json = Json::object();
-  json.set("kinds", std::move(columns.kinds));
-  json.set(first, std::move(columns.first));
-  if (second) json.set(second, std::move(columns.second));
-  json.set("starts", std::move(columns.starts));
-  json.set("ends", std::move(columns.ends));
-  return json;
-}
-
 // Groups of `merged` consecutive spans become one block: of their kind and
 // stage if those are equal, of kind + otherwise.
 Json worker_row(const std::vector<Span>& own, std::size_t merged,
                 const TickClock& clock) {
-  Columns columns;
+  SpanRow row;
   for (std::size_t i = 0; i < own.size(); i += merged) {
     const std::size_t last = std::min(own.size(), i + merged) - 1;
     bool equal = true;
     for (std::size_t k = i; k <= last; ++k)
       equal = equal && own[k].kind == own[i].kind;
-    columns.kinds += equal ? letter(own[i].kind) : '+';
-    columns.first.push_back(own[i].stage.value);
-    columns.second.push_back(own[i].microbatch.value);
-    columns.starts.push_back(clock.ticks(own[i].start));
-    columns.ends.push_back(clock.ticks(own[last].end));
+    row.add(equal ? letter(own[i].kind) : '+', own[i].stage,
+            own[i].microbatch.value, own[i].start, own[last].end, clock);
   }
-  return row_json(std::move(columns), "stages", "microbatches");
+  return row.take_json();
 }
 
 Json reductions_row(const std::vector<Span>& spans, const TickClock& clock) {
-  Columns columns;
-  for (const Span& span : spans) {
-    if (span.kind != ActionKind::Reduce) continue;
-    columns.kinds += 'A';
-    columns.first.push_back(span.stage.value);
-    columns.starts.push_back(clock.ticks(span.start));
-    columns.ends.push_back(clock.ticks(span.end));
-  }
-  return row_json(std::move(columns), "stages", nullptr);
+  SpanRow row;
+  for (const Span& span : spans)
+    if (span.kind == ActionKind::Reduce)
+      row.add('A', span.stage, 0, span.start, span.end, clock);
+  return row.take_json_without_microbatches();
 }
 
-Json link_row(const WorkerPair& pair, const std::vector<Message>& messages,
+Json link_row(const WorkerPair& link, const std::vector<Message>& messages,
               const Program& program, const TickClock& clock) {
-  Json json = Json::object();
-  json.set("from", pair.first.value);
-  json.set("to", pair.second.value);
-  Columns columns;
-  Json::Array readers;
-  std::vector<std::int64_t> sizes;
+  std::vector<PageMessage> entries;
   for (const Message& message : messages) {
     const Transfer& what = program.transfer(message.span->transfer);
-    columns.kinds += message_letter(what.kind);
-    columns.first.push_back(message.key);
-    columns.second.push_back(message.sent_by);
-    readers.push_back(message.read_by);
-    sizes.push_back(what.bytes.value());
-    columns.starts.push_back(clock.ticks(message.span->start));
-    columns.ends.push_back(clock.ticks(message.span->end));
+    entries.push_back({message_letter(what.kind), message.key, message.sent_by,
+                       message.read_by, what.bytes, message.span->start,
+                       message.span->end});
   }
-  if (std::set(sizes.begin(), sizes.end()).size() == 1) sizes.resize(1);
-  json.set("kinds", std::move(columns.kinds));
-  json.set("keys", std::move(columns.first));
-  json.set("sent_by", std::move(columns.second));
-  json.set("read_by", std::move(readers));
-  // One number if all are equal.
-  json.set("bytes", Json::Array(sizes.begin(), sizes.end()));
-  json.set("starts", std::move(columns.starts));
-  json.set("ends", std::move(columns.ends));
-  return json;
-}
-
-Json path_json(const std::vector<PathPiece>& path, const TickClock& clock) {
-  constexpr char kLetters[] = {'C', 'L', 'R', 'O'};
-  std::string kinds;
-  Json::Array workers, to, stages, starts, ends;
-  for (std::size_t i : spread_indices(path.size(), kMaxShownSpans)) {
-    const PathPiece& piece = path[i];
-    kinds += kLetters[static_cast<int>(piece.kind)];
-    workers.push_back(piece.worker.value);
-    to.push_back(piece.to.value);
-    stages.push_back(piece.stage.value);
-    starts.push_back(clock.ticks(piece.start));
-    ends.push_back(clock.ticks(piece.end));
-  }
-  Json json = Json::object();
-  json.set("kinds", std::move(kinds));
-  json.set("workers", std::move(workers));
-  json.set("to", std::move(to));
-  json.set("stages", std::move(stages));
-  json.set("starts", std::move(starts));
-  json.set("ends", std::move(ends));
-  return json;
+  return link_json(link, entries, clock);
 }
 
 std::string thinning_text(std::size_t shown, std::size_t workers,
@@ -240,26 +174,22 @@ Json timeline_part(const SimulatedPlan& simulated) {
   const Messages messages(simulated);
   const bool links = merged == 1 && shown.size() == timeline.workers.size() &&
                      messages.size() <= kMaxShownSpans;
-  Json workers = Json::array(), rows = Json::array();
+  PageTimeline page;
+  page.duration = timeline.duration;
+  page.num_microbatches = timeline.num_microbatches;
+  page.num_minibatches = timeline.minibatches;
+  page.thinned =
+      thinning_text(shown.size(), timeline.workers.size(), merged, links);
   for (std::size_t w : shown) {
     Json row = worker_row(own_spans(timeline, w), merged, clock);
     row.set("worker", w);
     row.set("reductions", reductions_row(timeline.spans[w], clock));
-    workers.push(std::move(row));
+    page.workers.push(std::move(row));
   }
-  for (const auto& [pair, list] : messages.links())
-    if (links) rows.push(link_row(pair, list, simulated.program, clock));
-  Json json = Json::object();
-  json.set("tick_seconds", clock.tick().value());
-  json.set("duration_seconds", timeline.duration.value());
-  json.set("microbatches", timeline.num_microbatches);
-  json.set("minibatches", timeline.minibatches);
-  json.set("thinned",
-           thinning_text(shown.size(), timeline.workers.size(), merged, links));
-  json.set("workers", std::move(workers));
-  json.set("links", std::move(rows));
-  json.set("critical_path", path_json(simulated.path, clock));
-  return json;
+  for (const auto& [link, list] : messages.links())
+    if (links) page.links.push(link_row(link, list, simulated.program, clock));
+  page.path = simulated.path;
+  return to_json(std::move(page));
 }
 
 }  // namespace pipewright

@@ -82,6 +82,10 @@ TEST_CASE("plain numbers for people") {
   CHECK(with_thousands(138357544) == "138,357,544");
   CHECK(with_thousands(-123456) == "-123,456");
   CHECK(with_thousands(999) == "999");
+  CHECK(counted(1, "layer") == "1 layer");
+  CHECK(counted(1200, "layer") == "1,200 layers");
+  CHECK(counted(0, "microbatch") == "0 microbatches");
+  CHECK(counted(1, "microbatch") == "1 microbatch");
   CHECK(with_thousands(INT64_MIN) == "-9,223,372,036,854,775,808");
 }
 

@@ -103,8 +103,9 @@ std::string budget_text(const Problem& problem,
                      "the plan may differ."
                : "";
   if (stopped.empty()) return "";
-  return " In a budget of " + budget + ", " + names_text(stopped) +
-         " did not finish.";
+  return " " + names_text(stopped) + " did not finish in " +
+         (stopped.size() == 1 ? "its share" : "their shares") +
+         " of the budget of " + budget + ".";
 }
 
 std::string improvement_text(const AutoPlan& best, Seconds start) {

@@ -254,9 +254,8 @@ class SppRun {
 
   void explain() {
     best_->lower_bound = lower_bound(problem_);
-    const int stages = static_cast<int>(chosen_->stages.size());
-    best_->why = std::to_string(stages) + (stages == 1 ? " stage" : " stages") +
-                 " of " + shape_of(*chosen_) +
+    best_->why = counted(std::ssize(chosen_->stages), "stage") + " of " +
+                 shape_of(*chosen_) +
                  " devices balance compute, channels and all-reduce on the "
                  "line of devices given by recursive cuts";
     best_->notes = std::move(notes_);

@@ -125,8 +125,13 @@ class PiperReader {
                        file_);
     }
     std::sort(pairs.begin(), pairs.end());
-    if (std::adjacent_find(pairs.begin(), pairs.end()) != pairs.end())
-      return malformed("duplicate edge", file_);
+    const auto twice = std::adjacent_find(pairs.begin(), pairs.end());
+    if (twice != pairs.end())
+      return malformed("duplicate edge from " +
+                           std::to_string(instance_.nodes[twice->first].id) +
+                           " to " +
+                           std::to_string(instance_.nodes[twice->second].id),
+                       file_);
     std::vector<int> place(order.size());
     for (std::size_t i = 0; i < order.size(); ++i)
       place[order[i]] = static_cast<int>(i);

@@ -269,7 +269,7 @@ class SailorProfile {
   }
 
   // The whole group's. The source gives one GPU's; the output is the same on
-  // all of them (or each has its part, behind the last layer) and is sent once.
+  // all of them (or each has its part, after the last layer) and is sent once.
   SailorLayerSizes group_sizes(std::size_t layer) const {
     const int degree = degrees_.of_layer(layer);
     SailorLayerSizes sizes = model_sizes_->at(degree)[layer];
