@@ -49,8 +49,12 @@ TEST_CASE("style and script are embedded, and load nothing") {
   CHECK(kPageScript.find("\nimport ") == std::string_view::npos);
   CHECK(kPageScript.find("\nexport ") == std::string_view::npos);
   CHECK(text.find("default-src 'none'") != std::string::npos);
-  for (const std::string from : {" src=", "@import", "url(", "fetch("})
+  for (const std::string from : {" src=", "@import", "url("})
     CHECK(count_of(text, from) == 0);
+  // The script can ask a server, and the policy of a file's page forbids it.
+  CHECK(text.find("connect-src") == std::string::npos);
+  CHECK(page("title", Json::object(), PageUse::Live)
+            .find("connect-src 'self'\">") != std::string::npos);
 }
 
 }  // namespace pipewright
