@@ -84,8 +84,34 @@ def spp():
           "spp: the median gain is not that of its rows")
 
 
+def network():
+    """Printed steps are rounded to milliseconds, so errors and gains may differ
+    in their last digit; orders may not."""
+    table, text = program("network"), expected("network")
+    tables = table.tables_of(text)
+    check(len(tables) >= 4 and all(len(rows) == len(table.PLANNERS)
+                                   for rows in tables),
+          "network: a topology or a planner is missing")
+    gains = re.findall(r"SPP is ([\d.]+) times .*\(predicted ([\d.]+)\)", text)
+    check(len(gains) == len(tables), "network: a gain is missing")
+    for rows, printed in zip(tables, gains):
+        for row in rows:
+            check(abs(table.error(row) - row[4]) < 0.5,
+                  f"network: the error of {row} is {table.error(row):.1f} %")
+        for column, value in zip((3, 2), printed):
+            check(abs(table.gain(rows, column) - float(value)) < 0.02,
+                  f"network: a gain of {value} is {table.gain(rows, column):.3f}")
+    check(table.summary(tables)[1] in text.splitlines(),
+          "network: other pairs are in the right order")
+    middle, largest = map(float, re.search(
+        r"error ([\d.]+) % \(median\), ([\d.]+) % \(largest\)", text).groups())
+    errors = sorted(abs(row[4]) for rows in tables for row in rows)
+    check(abs(errors[len(errors) // 2] - middle) < 0.5 and errors[-1] == largest,
+          "network: median or largest error are not those of its rows")
+
+
 def main():
-    for claims in (bi_partition, bapipe, spp):
+    for claims in (bi_partition, bapipe, spp, network):
         claims()
     print("\n".join(PROBLEMS) or "every claim follows from its rows")
     return 1 if PROBLEMS else 0

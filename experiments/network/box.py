@@ -25,17 +25,25 @@ NETWORK = "10.213.0"
 QUEUE = "200ms"
 # What a quiet link may send at any speed: less than any message worth timing.
 BURST = "16kb"
-
-
 # A share of a core is granted anew in periods; the kernel grants no less than
 # this in one.
 PERIOD_US, LEAST_US = 5000, 1000
-# Of control groups: version 1, or 2 if that has the cpu controller.
-GROUPS = next((folder for folder in map(pathlib.Path, (
-    "/sys/fs/cgroup/cpu", "/sys/fs/cgroup"))
-    if (folder / "cpu.cfs_quota_us").exists() or "cpu" in (
-        (folder / "cgroup.subtree_control").read_text().split()
-        if (folder / "cgroup.subtree_control").exists() else ())), None)
+# Not a host's name (topology.py).
+FABRIC = "-fabric"
+
+
+def cpu_groups():
+    """The folder of control groups for shares of a core, or None: version 1, or
+    2 if that has the cpu controller."""
+    first, second = map(pathlib.Path, ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup"))
+    if (first / "cpu.cfs_quota_us").exists():
+        return first
+    control = second / "cgroup.subtree_control"
+    has_cpu = control.exists() and "cpu" in control.read_text().split()
+    return second if has_cpu else None
+
+
+GROUPS = cpu_groups()
 
 
 class NoBox(Exception):
@@ -133,7 +141,7 @@ class Box:
     @property
     def fabric(self):
         """The namespace of the switches; its own address is on the root."""
-        return self.namespace("fabric")
+        return self.namespace(FABRIC)
 
     def __enter__(self):
         needed()
@@ -160,7 +168,7 @@ class Box:
             signal.signal(number, handler)
 
     def _build(self):
-        for name in ["fabric", *self.hosts]:
+        for name in [FABRIC, *self.hosts]:
             sh("ip", "netns", "add", self.namespace(name))
             sh("ip", "-n", self.namespace(name), "link", "set", "lo", "up")
             sh(*entered(self.namespace(name)), "sysctl", "-q",

@@ -18,10 +18,12 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "experiments/network"))
+sys.path[:0] = [str(ROOT / "experiments/network"), str(ROOT / "experiments")]
 
 import box as boxes  # noqa: E402
+from claims import program  # noqa: E402
 from ranks_in_box import launcher, place  # noqa: E402
+from topology import BadTopology, read_topology  # noqa: E402
 from runs import (PIPEWRIGHT, STOPS_WITHIN, Failed, check_report,  # noqa: E402
                   checkpoint, losses, nothing_left, one_line, pipewright, plan,
                   require, train, until)
@@ -211,6 +213,31 @@ def supervised(folder):
     has_whole_bits(folder, "supervised")
 
 
+def table(folder):
+    """The experiment prints a row per planner, and what follows from the rows."""
+    planners = ["uniform", "data-parallel"]
+    file = folder / "two.json"
+    file.write_text(json.dumps({
+        "name": "two hosts", "switches": {"core": None},
+        "hosts": {host: {"switch": "core", "rate": "50mbit", "share": 0.4}
+                  for host in HOSTS[:2]},
+        "training": {"model": "mlp:features=64,hidden=64,classes=10",
+                     "microbatch": 512, "minibatch": 2048,
+                     "planners": planners}}))
+    done = subprocess.run(
+        [sys.executable, ROOT / "experiments/network/run", "--pipewright",
+         PIPEWRIGHT, file], text=True, capture_output=True, check=False)
+    require(done.returncode == 0, f"{done}")
+    experiment = program("network")
+    rows, = experiment.tables_of(done.stdout)
+    require([row[0] for row in rows] == planners, done.stdout)
+    require(all(row[3] > 0 and abs(experiment.error(row) - row[4]) < 5
+                for row in rows), f"the errors are others\n{done.stdout}")
+    require(done.stdout.splitlines()[1] ==
+            "two hosts: mlp:features=64,hidden=64,classes=10, 2 hosts"
+            and "2 predictions: absolute error" in done.stdout, done.stdout)
+
+
 def removed(folder):
     """A box leaves nothing, however its process ends."""
     script = folder / "script.py"
@@ -259,6 +286,51 @@ def refused(folder):
     require(done.returncode == 0 and done.stdout ==
             "skipped: no cluster in a box here: ip is not installed\n",
             f"not refused: {done}")
+
+
+def bad_topologies(folder):
+    """A topology that is wrong is refused with its key, before anything is made;
+    none crashes."""
+    sound = json.loads(
+        (ROOT / "experiments/network/topologies/rack.json").read_text())
+    file = folder / "bad.json"
+
+    def says(key, value, part, text=None):
+        broken = json.loads(json.dumps(sound))
+        *path, last = key.split(".") if key else [None]
+        place = broken
+        for step in path:
+            place = place[step]
+        if key:
+            place[last] = value
+        file.write_text(text or json.dumps(broken))
+        try:
+            read_topology(file)
+            raise Failed(f"{key} = {value} is taken")
+        except BadTopology as error:
+            require(part in str(error) and str(file) in str(error), f"{error}")
+
+    says("", None, "Expecting", text="{")
+    says("", None, "not an object", text="[1]")
+    says("colour", 1, "unknown keys: colour")
+    says("hosts.a.rate", "20 Mb/s", "host a has the rate '20 Mb/s'")
+    says("hosts.a.rate", 20, "host a has the rate 20")
+    says("hosts.a.switch", "nowhere", "unknown switch 'nowhere'")
+    says("hosts.a.switch", ["core"], "wrong type")
+    says("hosts.a.share", 0, "host a has the share 0")
+    says("hosts.a", None, "host a is not an object")
+    says("hosts", {}, "hosts is not an object of 2")
+    says("hosts.Long-name", {}, "'Long-name' is not a name")
+    says("switches.core", {"to": "rack", "rate": "1mbit"}, "0 roots")
+    says("switches.rack.to", "rack", "does not lead to the root")
+    says("switches.rack.to", "away", "does not lead to the root")
+    says("pairs", [{"between": ["a", "z"], "rate": "1mbit"}], "not two hosts")
+    says("pairs", [{"between": ["a", "b"], "rate": "1mbit"}] * 2, "is twice")
+    says("training.microbatch", 65, "the microbatch is not a multiple")
+    says("training", {"model": "lenet"}, "training lacks microbatch")
+    done = subprocess.run([sys.executable, ROOT / "experiments/network/run",
+                           file], text=True, capture_output=True, check=False)
+    require(done.returncode == 65 and "training lacks" in done.stderr, f"{done}")
 
 
 def main():
