@@ -19,13 +19,13 @@ Error usage(std::string message, std::string hint) {
   return {ErrorCode::Usage, std::move(message), {}, std::move(hint), {}};
 }
 
-Result<int> optimizer_words(const std::string& name) {
+Result<OptimizerMemory> optimizer_memory(const std::string& name) {
   const std::vector<std::string> names = {"sgd", "momentum", "adam", "adamw"};
   OptimizerChoice choice;
   if (name == names[0]) choice.momentum = 0;
   if (name == names[2] || name == names[3]) choice.name = name;
   if (std::find(names.begin(), names.end(), name) != names.end())
-    return memory_of(choice)->words;
+    return memory_of(choice);
   return bad_configuration("unknown optimizer \"" + name + "\"",
                            suggestion(name, names));
 }
@@ -143,11 +143,12 @@ Result<LoadedProblem> load_problem(const ProblemOptions& options) {
   PIPEWRIGHT_TRY(Cluster cluster, load_cluster(options.cluster));
   PIPEWRIGHT_TRY(Profile profile, load_profile(options.profile, options.model,
                                                cluster, options.minibatch));
-  PIPEWRIGHT_TRY(int words, optimizer_words(options.optimizer));
+  PIPEWRIGHT_TRY(OptimizerMemory optimizer,
+                 optimizer_memory(options.optimizer));
   if (options.profile.empty()) {
     PIPEWRIGHT_TRY(const Model model, load_model(profile.model));
     loaded.number_type = number_type_of(model);
-    if (has_masters(loaded.number_type)) words = words_with_masters(words);
+    if (has_masters(loaded.number_type)) optimizer = with_masters(optimizer);
   }
   Problem& problem = loaded.problem;
   PIPEWRIGHT_TRY(problem.microbatches, microbatches_of(options, cluster));
@@ -163,7 +164,7 @@ Result<LoadedProblem> load_problem(const ProblemOptions& options) {
   problem.cluster = loaded.cluster.get();
   problem.profile = loaded.profile.get();
   problem.minibatch = options.minibatch;
-  problem.optimizer_words = words;
+  problem.optimizer_words = optimizer.words;
   problem.stages = options.stages;
   problem.budget = Seconds(options.budget);
   problem.threads = options.threads;

@@ -81,10 +81,10 @@ MachineMemory machine_memory() {
 Result<void> check_machine_memory(const TrainRequest& request,
                                   const Model& model, int rank) {
   const Profile profile = with_equal_times(model, request);
-  PIPEWRIGHT_TRY(const OptimizerMemory optimizer, memory_of(request.optimizer));
+  PIPEWRIGHT_TRY(const StepMemory step,
+                 step_memory(request.optimizer, request.max_norm > 0, model));
   const Result<Program> program =
-      with_run_memory(request.program, request.plan, model, profile,
-                      {optimizer, request.max_norm > 0});
+      with_run_memory(request.program, request.plan, model, profile, step);
   if (!program) return {};  // unknown: it is tried
   const Result<Timeline> timeline =
       predicted_timeline(*program, profile, "cpu", {});

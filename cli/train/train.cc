@@ -93,9 +93,10 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
 // From the plan file, or planned here.
 Result<Plan> plan_for(const TrainOptions& options) {
   if (options.plan.empty() && !options.method.model.empty()) {
-    PIPEWRIGHT_TRY(const OptimizerMemory memory,
-                   memory_of(options.request.optimizer));
-    return planned_here(options.method, memory.words);
+    PIPEWRIGHT_TRY(const Model model, load_model(options.method.model));
+    PIPEWRIGHT_TRY(const StepMemory step,
+                   step_memory(options.request.optimizer, false, model));
+    return planned_here(options.method, step.optimizer.words);
   }
   if (options.plan.empty())
     return Error{ErrorCode::Usage,
@@ -167,8 +168,8 @@ Result<Timeline> predicted(const TrainOptions& options, const Model& model) {
   PIPEWRIGHT_TRY(const std::string device, one_device_kind(request.plan));
   PIPEWRIGHT_TRY(const Profile profile, profile_of_layers(options, model));
   PIPEWRIGHT_TRY(const InProcessChannelCosts channel, measure_channel());
-  PIPEWRIGHT_TRY(const OptimizerMemory optimizer, memory_of(request.optimizer));
-  const StepMemory step{optimizer, request.max_norm > 0};
+  PIPEWRIGHT_TRY(const StepMemory step,
+                 step_memory(request.optimizer, request.max_norm > 0, model));
   PIPEWRIGHT_TRY(
       const Program program,
       with_run_memory(request.program, request.plan, model, profile, step));

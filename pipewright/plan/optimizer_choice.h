@@ -41,10 +41,12 @@ struct OptimizerMemory {
 Result<OptimizerMemory> memory_of(const OptimizerChoice& choice);
 
 // Weights of two bytes (bfloat16, float16) have a float32 master and float32
-// state beside them: two words each.
+// state beside them, and their gradient becomes float32: two words each.
 constexpr bool has_masters(std::string_view number_type) {
   return number_type == "bfloat16" || number_type == "float16";
 }
-constexpr int words_with_masters(int words) { return 2 * (words + 1); }
+constexpr OptimizerMemory with_masters(const OptimizerMemory& memory) {
+  return {2 * (memory.words + 1), 2 * (memory.temporaries + 1)};
+}
 
 }  // namespace pipewright

@@ -59,6 +59,15 @@ Bytes least_work(const Program& program, WorkerId worker) {
 
 }  // namespace
 
+Result<StepMemory> step_memory(const OptimizerChoice& choice, bool clips,
+                               const Model& model) {
+  PIPEWRIGHT_TRY(OptimizerMemory memory, memory_of(choice));
+  const auto& parameters = model.parameters();
+  if (!parameters.empty() && has_masters(to_text(parameters.front().type)))
+    memory = with_masters(memory);
+  return StepMemory{memory, clips};
+}
+
 Result<Program> with_run_memory(Program program, const Plan& plan,
                                 const Model& model, Profile profile,
                                 const StepMemory& step) {

@@ -16,9 +16,12 @@
 namespace pipewright {
 
 struct StepMemory {
-  OptimizerMemory optimizer;
-  bool clips = false;  // by the norm of all gradients
+  OptimizerMemory optimizer;  // with masters where the weights need them
+  bool clips = false;         // by the norm of all gradients
 };
+// Fails as memory_of() does.
+Result<StepMemory> step_memory(const OptimizerChoice& choice, bool clips,
+                               const Model& model);
 
 // The plan's program with the memory of this machine: measured workspace,
 // tensors handed over and not copied, the optimizer's own words for each

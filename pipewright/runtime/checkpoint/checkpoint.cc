@@ -16,6 +16,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/runtime/checkpoint/safetensors.h"
 #include "pipewright/runtime/layers/layer_functions.h"
+#include "pipewright/runtime/optimizers/optimizer.h"
 
 namespace pipewright {
 namespace {
@@ -149,6 +150,11 @@ Result<void> check_origin(const Json& saved, const CheckpointOrigin& wanted,
 }
 
 // A tensor of the file, with the shape that the model has.
+std::string form_text(const at::Tensor& tensor) {
+  return to_text(tensor.sizes().vec()) + " of " +
+         c10::toString(tensor.scalar_type());
+}
+
 Result<at::Tensor> tensor_of(const NamedTensors& tensors,
                              const std::string& name, const at::Tensor& like,
                              const std::string& file) {
@@ -157,9 +163,8 @@ Result<at::Tensor> tensor_of(const NamedTensors& tensors,
     return malformed("does not contain " + name, file);
   if (found->second.sizes() != like.sizes() ||
       found->second.scalar_type() != like.scalar_type())
-    return malformed("has " + name + " with shape " +
-                         to_text(found->second.sizes().vec()) +
-                         ", the model needs " + to_text(like.sizes().vec()),
+    return malformed("has " + name + " as " + form_text(found->second) +
+                         ", the model needs " + form_text(like),
                      file);
   return found->second;
 }
@@ -172,13 +177,15 @@ Result<void> read_layer(const NamedTensors& tensors, const Model& model,
     const std::string& name = model.parameter(id).name;
     const at::Tensor like = at::empty(model.parameter(id).shape,
                                       scalar_type(model.parameter(id).type));
+    const at::Tensor state_like =
+        at::empty(like.sizes(), state_type(like.scalar_type()));
     PIPEWRIGHT_TRY(state.parameters[id.index()],
                    tensor_of(tensors, name, like, file));
     for (std::size_t i = 0; tensors.count(numbered("optimizer", i, name));
          ++i) {
       PIPEWRIGHT_TRY(
           at::Tensor tensor,
-          tensor_of(tensors, numbered("optimizer", i, name), like, file));
+          tensor_of(tensors, numbered("optimizer", i, name), state_like, file));
       state.optimizer[id.index()].push_back(tensor);
     }
     if (const std::string velocity = numbered("velocity", 0, name);

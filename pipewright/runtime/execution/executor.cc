@@ -312,7 +312,12 @@ void Executor::keep_last_good(RunReport& report) {
   if (is_synchronous && *least == *most && !report.not_finite)
     return keep_last_step(*most, std::move(report.losses));
   const c10::InferenceMode guard;
-  const bool has_states = settings_.optimizer->words() > 0 || !is_synchronous;
+  const bool has_states =
+      settings_.optimizer->words() > 0 || !is_synchronous ||
+      std::any_of(trained_.parameters.begin(), trained_.parameters.end(),
+                  [](const auto& weights) {
+                    return has_master(weights.scalar_type());
+                  });
   has_state_ = report.is_remembered || !has_states;
   for (const auto& worker : workers_) worker->weights().restore_remembered();
 }

@@ -18,7 +18,7 @@ class Adam final : public Optimizer {
 
   int words() const override { return 2; }
 
-  void update(at::Tensor& weights, const at::Tensor& gradient, Tensors& state,
+  void change(at::Tensor& weights, const at::Tensor& gradient, Tensors& state,
               double rate, std::int64_t step) const override {
     const auto& [beta1, beta2, epsilon, decay, decoupled] = settings_;
     at::Tensor g = gradient;

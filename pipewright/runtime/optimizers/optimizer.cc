@@ -2,6 +2,31 @@
 
 namespace pipewright {
 
+bool has_master(at::ScalarType weights) {
+  return weights == at::kBFloat16 || weights == at::kHalf;
+}
+at::ScalarType state_type(at::ScalarType weights) {
+  return has_master(weights) ? at::kFloat : weights;
+}
+
+Tensors Optimizer::first_state(const at::Tensor& weights) const {
+  const at::ScalarType type = state_type(weights.scalar_type());
+  Tensors state;
+  for (int i = 0; i < words(); ++i)
+    state.push_back(at::zeros_like(weights, type));
+  if (has_master(weights.scalar_type())) state.push_back(weights.to(type));
+  return state;
+}
+
+void Optimizer::update(at::Tensor& weights, const at::Tensor& gradient,
+                       Tensors& state, double rate, std::int64_t step) const {
+  if (!has_master(weights.scalar_type()))
+    return change(weights, gradient, state, rate, step);
+  at::Tensor& master = state.back();
+  change(master, gradient.to(master.scalar_type()), state, rate, step);
+  weights.copy_(master);
+}
+
 Result<std::shared_ptr<const Optimizer>> make_optimizer(
     const OptimizerChoice& choice) {
   if (const auto checked = memory_of(choice); !checked) return checked.error();

@@ -1,5 +1,7 @@
 // How a gradient changes weights. One parameter at a time, in place; the state
-// of a parameter is tensors of its shape, as many as words().
+// of a parameter is tensors of its shape, as many as words() and, for weights
+// of two bytes, one more: a float32 master, which steps too small for the
+// weights' own type add up in.
 
 #pragma once
 
@@ -20,10 +22,20 @@ class Optimizer {
 
   virtual int words() const = 0;  // of state per weight
 
-  // `step` counts from 0; `state` has words() tensors, zero at first.
-  virtual void update(at::Tensor& weights, const at::Tensor& gradient,
+  Tensors first_state(const at::Tensor& weights) const;
+  // `step` counts from 0.
+  void update(at::Tensor& weights, const at::Tensor& gradient, Tensors& state,
+              double rate, std::int64_t step) const;
+
+ private:
+  // In the type of the state.
+  virtual void change(at::Tensor& weights, const at::Tensor& gradient,
                       Tensors& state, double rate, std::int64_t step) const = 0;
 };
+
+bool has_master(at::ScalarType weights);
+// Of the state of weights of a type.
+at::ScalarType state_type(at::ScalarType weights);
 
 struct SgdSettings {
   double momentum = 0;

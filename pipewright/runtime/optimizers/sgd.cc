@@ -13,7 +13,7 @@ class Sgd final : public Optimizer {
 
   int words() const override { return settings_.momentum != 0 ? 1 : 0; }
 
-  void update(at::Tensor& weights, const at::Tensor& gradient, Tensors& state,
+  void change(at::Tensor& weights, const at::Tensor& gradient, Tensors& state,
               double rate, std::int64_t) const override {
     at::Tensor direction = gradient;
     if (settings_.weight_decay != 0)

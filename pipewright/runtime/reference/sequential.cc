@@ -122,8 +122,7 @@ class SequentialTrainer {
     for (std::size_t id = 0; id < sums.size(); ++id) {
       Tensors& state = state_[id];
       at::Tensor& tensor = trained_.parameters[id];
-      while (static_cast<int>(state.size()) < settings_.optimizer->words())
-        state.push_back(at::zeros_like(tensor));
+      if (state.empty()) state = settings_.optimizer->first_state(tensor);
       settings_.optimizer->update(tensor, sums[id], state,
                                   settings_.learning_rate(minibatch),
                                   minibatch);

@@ -429,9 +429,15 @@ std::int64_t steps_of(const TrainRequest& request, const SampleSets& samples) {
 // About what a checkpoint takes on disk.
 Bytes checkpoint_bytes(const Model& model, const Optimizer& optimizer) {
   Bytes bytes;
-  for (const Parameter& parameter : model.parameters())
-    bytes += size_of(parameter.type) * num_elements(parameter.shape);
-  return bytes * std::int64_t{1 + optimizer.words()};
+  for (const Parameter& parameter : model.parameters()) {
+    const at::ScalarType type = scalar_type(parameter.type);
+    const auto state = static_cast<std::int64_t>(
+        c10::elementSize(state_type(type)) *
+        static_cast<std::size_t>(optimizer.words() + has_master(type)));
+    bytes += (size_of(parameter.type) + Bytes(state)) *
+             num_elements(parameter.shape);
+  }
+  return bytes;
 }
 
 }  // namespace

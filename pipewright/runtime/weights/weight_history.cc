@@ -35,8 +35,7 @@ void WeightHistory::step(const TrainingSettings& settings,
   for (const auto& [id, tensor] : versions_.back()) {
     const StepRule own = rule(id);
     Tensors& state = state_[id];
-    while (static_cast<int>(state.size()) < settings.optimizer->words())
-      state.push_back(at::zeros_like(tensor));
+    if (state.empty()) state = settings.optimizer->first_state(tensor);
     at::Tensor changed = tensor.clone();
     settings.optimizer->update(changed, gradients.at(id.index()), state,
                                delayed_rate(settings, step, own.delay), step);

@@ -206,8 +206,7 @@ void WeightStore::step_parameter(Held& held, std::size_t place,
   const at::Tensor before = moves && &from == &to ? from.clone() : from;
   if (&from != &to) to.copy_(from);
   Tensors& state = held.state[place];
-  while (static_cast<int>(state.size()) < optimizer.words())
-    state.push_back(at::zeros_like(before));
+  if (state.empty()) state = optimizer.first_state(before);
   optimizer.update(to, gradient, state,
                    delayed_rate(settings_, step, rule.delay), step);
   if (!moves) return;

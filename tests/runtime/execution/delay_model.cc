@@ -194,8 +194,7 @@ void DelayModel::step(int stage, const std::map<int, at::Tensor>& gradients) {
                                                  settings_.rescheduling_steps),
                                      1.0));
     Tensors& state = ring.state[id];
-    while (static_cast<int>(state.size()) < settings_.optimizer->words())
-      state.push_back(at::zeros_like(before));
+    if (state.empty()) state = settings_.optimizer->first_state(before);
     at::Tensor w = before.clone();
     settings_.optimizer->update(w, gradients.at(id), state, rate, done_);
     if (const double d = furthest(id, &DelayModel::distance); d > 0) {

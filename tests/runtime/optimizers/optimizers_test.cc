@@ -104,6 +104,47 @@ TEST_CASE("what cannot be is refused") {
   CHECK(!make_optimizer(choice).ok());
 }
 
+void check_memory(const Optimizer& optimizer, const OptimizerMemory& memory,
+                  at::ScalarType type, CpuDevice& device) {
+  at::Tensor weights = at::ones({64, 64}, type);
+  const at::Tensor gradient = at::ones({64, 64}, type);
+  const auto size = static_cast<std::int64_t>(weights.nbytes());
+  Tensors state = optimizer.first_state(weights);
+  std::int64_t kept = 0;
+  for (const at::Tensor& tensor : state)
+    kept += static_cast<std::int64_t>(tensor.nbytes());
+  CHECK(kept == size * memory.words);
+  const PassingMemory passing(device);
+  optimizer.update(weights, gradient, state, 0.1, 0);
+  // Numbers such as the rate become tensors of one element, too.
+  CHECK(passing.taken().value() / size == memory.temporaries);
+  CHECK(passing.taken().value() % size < 64);
+}
+
+TEST_CASE("weights of two bytes follow a float32 master, bit by bit") {
+  for (const std::string name : {"sgd", "adam", "adamw"}) {
+    CAPTURE(name);
+    OptimizerChoice choice;
+    choice.name = name;
+    const auto optimizer = make_optimizer(choice).value();
+    at::manual_seed(5);
+    at::Tensor weights = at::randn({7, 5}).to(at::kBFloat16);
+    at::Tensor exact = weights.to(at::kFloat);
+    Tensors state = optimizer->first_state(weights);
+    Tensors exact_state = optimizer->first_state(exact);
+    CHECK(state.size() == exact_state.size() + 1);
+    for (int step = 0; step < kSteps; ++step) {
+      // Steps below the weights' own resolution.
+      const at::Tensor gradient = at::randn({7, 5}).to(at::kBFloat16);
+      optimizer->update(weights, gradient, state, 1e-5, step);
+      optimizer->update(exact, gradient.to(at::kFloat), exact_state, 1e-5,
+                        step);
+      CHECK(state.back().equal(exact));
+      CHECK(weights.equal(exact.to(at::kBFloat16)));
+    }
+  }
+}
+
 TEST_CASE("an optimizer takes the memory that its choice says") {
   CpuDevice device;
   device.serve_this_thread();
@@ -122,17 +163,9 @@ TEST_CASE("an optimizer takes the memory that its choice says") {
           CAPTURE(to_text(choice));
           const auto optimizer = make_optimizer(choice).value();
           CHECK(optimizer->words() == memory->words);
-          at::Tensor weights = at::ones({64, 64});
-          const at::Tensor gradient = at::ones({64, 64});
-          Tensors state;
-          for (int i = 0; i < memory->words; ++i)
-            state.push_back(at::zeros({64, 64}));
-          const PassingMemory passing(device);
-          optimizer->update(weights, gradient, state, 0.1, 0);
-          // Numbers such as the rate become tensors of one element, too.
-          const auto size = static_cast<std::int64_t>(weights.nbytes());
-          CHECK(passing.taken().value() / size == memory->temporaries);
-          CHECK(passing.taken().value() % size < 64);
+          check_memory(*optimizer, *memory, at::kFloat, device);
+          check_memory(*optimizer, with_masters(*memory), at::kBFloat16,
+                       device);
         }
 }
 

@@ -74,7 +74,8 @@ TEST_CASE("a run leaves plan, metrics, trace, summary and checkpoint") {
 }
 
 TEST_CASE("resuming under another plan changes no bit") {
-  for (const Model& model : {small_cnn(), small_gpt()})
+  for (const Model& model :
+       {small_cnn(), small_gpt(), small_gpt(NumberType::BFloat16)})
     for (const char* optimizer : {"sgd", "adamw"}) {
       CAPTURE(model.name());
       CAPTURE(optimizer);
