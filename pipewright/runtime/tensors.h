@@ -1,4 +1,4 @@
-// Lists of tensors, as layers, messages and stores pass them.
+// Lists of tensors, as layers, messages and stores pass them, and their types.
 
 #pragma once
 
@@ -23,6 +23,15 @@ inline at::DimVector sizes_of(std::int64_t samples, const Shape& shape) {
   at::DimVector sizes = {samples};
   sizes.append(shape.begin(), shape.end());
   return sizes;
+}
+
+// Weights of two bytes have a float32 master among their optimizer's state,
+// which is float32, too.
+inline bool has_master(at::ScalarType weights) {
+  return weights == at::kBFloat16 || weights == at::kHalf;
+}
+inline at::ScalarType state_type(at::ScalarType weights) {
+  return has_master(weights) ? at::kFloat : weights;
 }
 
 }  // namespace pipewright

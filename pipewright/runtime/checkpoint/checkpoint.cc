@@ -16,7 +16,6 @@
 #include "pipewright/base/text.h"
 #include "pipewright/runtime/checkpoint/safetensors.h"
 #include "pipewright/runtime/layers/layer_functions.h"
-#include "pipewright/runtime/optimizers/optimizer.h"
 
 namespace pipewright {
 namespace {

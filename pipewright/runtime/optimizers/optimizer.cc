@@ -2,13 +2,6 @@
 
 namespace pipewright {
 
-bool has_master(at::ScalarType weights) {
-  return weights == at::kBFloat16 || weights == at::kHalf;
-}
-at::ScalarType state_type(at::ScalarType weights) {
-  return has_master(weights) ? at::kFloat : weights;
-}
-
 Tensors Optimizer::first_state(const at::Tensor& weights) const {
   const at::ScalarType type = state_type(weights.scalar_type());
   Tensors state;

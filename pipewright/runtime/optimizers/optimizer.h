@@ -33,10 +33,6 @@ class Optimizer {
                       Tensors& state, double rate, std::int64_t step) const = 0;
 };
 
-bool has_master(at::ScalarType weights);
-// Of the state of weights of a type.
-at::ScalarType state_type(at::ScalarType weights);
-
 struct SgdSettings {
   double momentum = 0;
   double weight_decay = 0;
