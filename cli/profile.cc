@@ -56,10 +56,6 @@ Result<Profile> measure(const ProfileOptions& options, const Exit& exit) {
         "only cpu, cuda, cuda/N and cuda-stream can be measured",
         "estimate other devices with --analytic --device KIND");
   PIPEWRIGHT_TRY(const Model model, load_model(options.model));
-  if (model.exported())
-    return bad_configuration(
-        options.model + " is an exported model, which is not measured here",
-        "estimate it with --analytic --device KIND");
   enter_runtime(exit.arguments);
   PIPEWRIGHT_TRY(Profile profile,
                  measure_profile(model, options.microbatches, options.workers,

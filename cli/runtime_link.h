@@ -42,6 +42,9 @@ Result<InProcessChannelCosts> measure_channel();
 // Also fails with it unless this machine has a device of that kind for each
 // worker.
 Result<void> find_devices(const std::vector<std::string>& kinds);
+// Also fails with MissingInput or MalformedInput unless an exported model's
+// weights are there.
+Result<void> check_model(const Model& model);
 Result<LearningRate> learning_rate(const std::string& text, double rate,
                                    std::int64_t warm_up);
 Result<TrainReport> run_training(const Model& model,

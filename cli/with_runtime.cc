@@ -2,6 +2,7 @@
 
 #include "cli/runtime_link.h"
 #include "pipewright/runtime/channels/mpi_version.h"
+#include "pipewright/runtime/layers/exported_weights.h"
 #include "pipewright/runtime/libtorch_version.h"
 #include "pipewright/runtime/out_of_memory.h"
 #include "pipewright/runtime/profiling/profiler.h"
@@ -35,6 +36,7 @@ Result<Profile> measure_profile(const Model& model,
                                 std::span<const int> microbatches, int workers,
                                 const std::string& device,
                                 std::function<void(double share)> progress) {
+  if (auto good = check_exported(model); !good) return good.error();
   ProfilerOptions options;
   options.workers = workers;
   options.device = device;
@@ -53,6 +55,8 @@ Result<InProcessChannelCosts> measure_channel() {
   return InProcessChannelCosts{channel_latency(Seconds(0.05)).median,
                                reduction_rate(Seconds(0.05))};
 }
+
+Result<void> check_model(const Model& model) { return check_exported(model); }
 
 Result<LearningRate> learning_rate(const std::string& text, double rate,
                                    std::int64_t warm_up) {

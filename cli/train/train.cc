@@ -17,6 +17,7 @@
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/this_machine.h"
+#include "pipewright/model/exported/exported_model.h"
 #include "pipewright/plan/memory/run_memory.h"
 #include "pipewright/timeline/chrome_trace.h"
 
@@ -24,7 +25,7 @@ namespace pipewright::cli {
 namespace {
 
 struct TrainOptions {
-  std::string plan, device, profile, schedule = "constant";
+  std::string plan, device, profile, weights, schedule = "constant";
   std::optional<Profile> given_profile;  // the file of that name
   double rate = 0.05;
   std::int64_t warm_up = 0;
@@ -69,6 +70,7 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
       json.set("held_out_loss", report.evaluation->loss);
     }
     if (has_trained) json.set("checkpoint", report.checkpoint);
+    if (!report.weights.empty()) json.set("weights", report.weights);
     if (predicted) json.set("comparison", comparison_json(*predicted, report));
     std::cout << json.to_text();
     return;
@@ -83,11 +85,21 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
             << ", loss " << to_text(report.first_loss, 4) << " to "
             << to_text(report.last_loss, 4) << "; run in "
             << options.request.run.string() << "\n";
+  if (!report.weights.empty())
+    std::cout << "weights in " << report.weights << "\n";
   if (report.evaluation)
     std::cout << "held out: " << evaluation_text(*report.evaluation) << "\n";
   if (predicted)
     std::cout << "\n"
               << comparison_text(*predicted, report, options.output.width);
+}
+
+// The plan file, for the model that is given or that the plan names.
+Result<Plan> read_plan(const TrainOptions& options) {
+  PIPEWRIGHT_TRY(const std::string text, read_file(options.plan));
+  PIPEWRIGHT_TRY(Plan plan, parse_plan(text, options.plan));
+  if (!options.method.model.empty()) plan.model = options.method.model;
+  return plan;
 }
 
 // From the plan file, or planned here.
@@ -104,8 +116,7 @@ Result<Plan> plan_for(const TrainOptions& options) {
                  {},
                  "give a PLAN file or --model MODEL",
                  {}};
-  PIPEWRIGHT_TRY(const std::string text, read_file(options.plan));
-  return parse_plan(text, options.plan);
+  return read_plan(options);
 }
 
 // What can be refused before LibTorch is loaded. Ranks first have to meet, so
@@ -115,8 +126,7 @@ Result<void> checked_early(const TrainOptions& options) {
   if (const auto known = memory_of(options.request.optimizer); !known)
     return known.error();
   if (options.plan.empty()) return {};
-  PIPEWRIGHT_TRY(const std::string text, read_file(options.plan));
-  PIPEWRIGHT_TRY(const Plan plan, parse_plan(text, options.plan));
+  PIPEWRIGHT_TRY(const Plan plan, read_plan(options));
   if (const auto model = load_model(plan.model); !model) return model.error();
   return {};
 }
@@ -130,15 +140,19 @@ Result<Model> prepared(TrainOptions& options, const Launch& launch) {
       !chosen)
     return chosen.error();
   PIPEWRIGHT_TRY(Model model, load_model(request.plan.model));
-  if (model.exported())
-    return bad_configuration(
-        request.plan.model + " is an exported model, which is not trained here",
-        "plan and simulate it, or estimate it with profile --analytic");
+  if (!options.weights.empty()) {
+    if (!model.exported())
+      return bad_configuration("--weights is for exported models; " +
+                                   request.plan.model + " is not one",
+                               "leave it out, or use --resume");
+    model = with_weights(model, options.weights);
+  }
   PIPEWRIGHT_TRY(request.rate, learning_rate(options.schedule, options.rate,
                                              options.warm_up));
   if (auto lowered = lower_with_method(options.method, model, request);
       !lowered)
     return lowered.error();
+  if (auto good = check_model(model); !good) return good.error();
   if (!options.ranks.inject.empty()) {
     PIPEWRIGHT_TRY(request.injected_step,
                    injected_step(options.ranks.inject, request.program));
@@ -263,7 +277,8 @@ void add_train(CLI::App& app, Exit& exit) {
   command
       ->add_option("--data", request.data,
                    "digits, fashion-mnist, idx:FOLDER, text:FILE, chars:FILE, "
-                   "tokens:FILE, pairs:FILE, trans-de-en or synthetic")
+                   "tokens:FILE, pairs:FILE, trans-de-en, tensors:FILE, "
+                   "batches:FILE or synthetic")
       ->required();
   command
       ->add_option("--run", request.run,
@@ -281,6 +296,10 @@ void add_train(CLI::App& app, Exit& exit) {
   command->add_option("--device", options->device,
                       "Kind of device to train on, instead of the plan's own; "
                       "cpu: threads");
+  command->add_option("--weights", options->weights,
+                      "Initial weights of an exported model: a safetensors "
+                      "file, or a folder with one or with shards; default: "
+                      "those it was exported with");
   command->add_option("--profile", options->profile,
                       "Profile for the prediction; default: measured here");
   command

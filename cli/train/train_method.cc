@@ -4,6 +4,7 @@
 
 #include "cli/number_in.h"
 #include "cli/plan/planning.h"
+#include "pipewright/model/exported/exported_model.h"
 #include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/method_switch.h"
 #include "pipewright/plan/validation/validate.h"
@@ -45,6 +46,25 @@ Result<void> validated(const Program& program) {
   return {};
 }
 
+// The layers of exported models that a program recomputes must give the same
+// again.
+Result<void> check_recomputed(const Model& model, const Program& program) {
+  if (!model.exported()) return {};
+  for (std::size_t w = 0; w < program.workers.size(); ++w)
+    for (const Action& action : program.workers[w].body) {
+      if (action.kind != ActionKind::Recompute) continue;
+      for (const LayerId layer :
+           program.operation(WorkerId(w), action.stage)->forward)
+        if (model.exported()->functions_of(layer).reads_buffers)
+          return bad_configuration(
+              "stage " + std::to_string(action.stage.value) +
+                  " recomputes the layer " + model.layer(layer).name +
+                  ", whose output depends on buffers that it changes",
+              "plan without recomputation of this stage");
+    }
+  return {};
+}
+
 }  // namespace
 
 void add_method_options(CLI::App& command, MethodOptions& options,
@@ -54,8 +74,7 @@ void add_method_options(CLI::App& command, MethodOptions& options,
   command
       .add_option("--model", options.model,
                   "Plans this model here: a zoo name with settings, or a "
-                  "model file")
-      ->excludes(plan)
+                  "model file. With PLAN: where its model is now")
       ->group(planned);
   command
       .add_option("--method", options.method,
@@ -164,6 +183,8 @@ Result<void> lower_with_method(const MethodOptions& options, const Model& model,
   const bool is_pipemare = request.plan.method == Method::PipeMare;
   if (is_pipemare) set_corrected(request.program, !options.no_correction);
   if (auto checked = validated(request.program); !checked) return checked;
+  if (auto checked = check_recomputed(model, request.program); !checked)
+    return checked;
   MethodSettings& method = request.method;
   method.correction_decay = options.correction_decay;
   method.rescheduling_steps = options.rescheduling_steps;

@@ -96,7 +96,8 @@ void set_compared(const CLI::App& command, RankOptions& options) {
   for (std::string line; std::getline(lines, line);) {
     const std::string name = line.substr(0, line.find('='));
     if (name != "run" && name != "PLAN" && name != "inject" && name != "json" &&
-        name != "profile" && name != "cluster" && name != "seed")
+        name != "profile" && name != "cluster" && name != "seed" &&
+        name != "weights")
       options.compared += line + "\n";
   }
 }

@@ -87,12 +87,23 @@ def plain(name):
     return name.removeprefix(PREFIX)
 
 
+def is_same(one, other):
+    """Whether two tensors are the same memory: one weight under two names."""
+    return (one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride() and
+            one.dtype == other.dtype and one.numel() > 0)
+
+
+def contiguous(tensor):
+    return tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+
+
 class Exporter:
     def __init__(self, module, sample, loss, block):
         program, self.arguments = capture(module, sample, loss)
         self.graph = Graph(program)
         self.layers = Grouping(self.graph, block).layers()
         self.name = type(module).__name__
+        self.state = {name: t.detach() for name, t in module.state_dict().items() if isinstance(t, torch.Tensor)}
         self.index = {layer.root: i for i, layer in enumerate(self.layers)}
         self.borders = {layer.root: Border(layer) for layer in self.layers}
         self.functions, self.known = [], {}
@@ -127,7 +138,7 @@ class Exporter:
                     continue
                 seen.add(name)
                 row = self.tensor_row(name)
-                also = [plain(n) for n, first in self.graph.tied.items() if first == name and n != name]
+                also = [n for n in self.state if n != plain(name) and is_same(self.state[n], self.graph.tensor(name))]
                 if also:
                     row["also"] = also
                 rows.append(row)
@@ -143,6 +154,8 @@ class Exporter:
                     continue
                 seen.add(name)
                 rows.append(self.tensor_row(name))
+                if plain(name) not in self.state:
+                    rows[-1]["persistent"] = False
         return rows
 
     def tensor_row(self, name):
@@ -190,6 +203,7 @@ class Exporter:
             "forward_batch": functions.forward_batch(),
             "backward_batch": functions.backward_batch(),
             "updates": len(functions.updates), "reads_buffers": functions.reads_buffers(),
+            "mixes_samples": functions.mixes_samples(),
             "private": len(functions.private), "private_bytes": sized(functions.private_bytes, where),
             "carried": len(functions.carried), "carried_bytes": sized(functions.carried_bytes, where),
             "traffic_bytes": sized(lambda b: traffic(functions.forward_nodes, b), where),
@@ -203,12 +217,13 @@ class Exporter:
         return self.known[text]
 
     def tensors(self):
+        """Those of the file, and what the module's state_dict() has besides: it is in the trained weights, too."""
         names = {row["name"] for row in self.parameters() + self.buffers()}
-        stored = {}
+        tied = {name for row in self.parameters() for name in row.get("also", [])}
+        stored = {name: contiguous(t) for name, t in self.state.items() if name not in names | tied}
         for node in self.graph.target:
             if self.graph.is_stored(node) and plain(self.graph.target[node]) in names:
-                tensor = self.graph.tensor(self.graph.target[node]).detach()
-                stored[plain(self.graph.target[node])] = tensor.cpu().clone(memory_format=torch.contiguous_format)
+                stored[plain(self.graph.target[node])] = contiguous(self.graph.tensor(self.graph.target[node]))
         return stored
 
 

@@ -312,6 +312,11 @@ class Functions:
         return self.batch_place(self.kept_inputs + ([self.output] if self.keeps_output else []) + self.private +
                                 [self.gradient])
 
+    def mixes_samples(self):
+        """Whether what is kept cannot be cut into samples: the batch is not its first dimension."""
+        shapes = [value(node).shape for node in self.private]
+        return bool(self.updates) or not all(len(shape) > 0 and is_batch(shape[0]) for shape in shapes)
+
     def reads_buffers(self):
         """Whether the output depends on what forward changes: it cannot be computed again later."""
         norms = (aten._native_batch_norm_legit_functional.default,)

@@ -38,16 +38,14 @@ LayerCost exported_cost(const Model& model, LayerId id) {
   for (const ParameterId parameter : layer.parameters)
     cost.parameters += num_elements(model.parameter(parameter).shape) *
                        size_of(model.parameter(parameter).type);
-  // A layer with running statistics computes them of all its samples.
-  cost.mixes_samples = functions.num_updates > 0;
+  // Buffers that a forward updates are statistics of its samples.
+  cost.mixes_samples = functions.mixes_samples || functions.num_updates > 0;
   cost.keeps_input.assign(layer.inputs.size(), false);
   if (!model.needs_gradient(id)) return cost;
   for (const int input : functions.keeps_inputs)
     cost.keeps_input[static_cast<std::size_t>(input)] = true;
   cost.keeps_output = functions.keeps_output;
   cost.keeps_private = functions.private_bytes;
-  // Buffers that a forward updates are statistics of its samples.
-  cost.mixes_samples = functions.num_updates > 0;
   cost.carried = functions.carried_bytes;
   return cost;
 }

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,8 @@ struct LayerFunctions {
   // The output depends on buffers that forward changes: recomputing it later
   // would give another one.
   bool reads_buffers = false;
+  // What is kept is of all samples together, and cannot be cut.
+  bool mixes_samples = false;
   int num_updates = 0, num_private = 0, num_carried = 0;
   Size private_bytes, carried_bytes, traffic_bytes;
   Flops forward_flops, backward_input_flops, backward_weight_flops;
@@ -73,6 +76,7 @@ struct ExportedModel {
   std::vector<LayerFunctions> functions;
   std::vector<ExportedLayer> layers;       // by LayerId
   std::vector<Parameter> buffers;          // frozen parameters among them
+  std::set<std::string> not_saved;         // those not in the module's state
   std::vector<std::int64_t> index_bounds;  // by model input; 0: numbers
   // Other names of a parameter in the module: those tied to it.
   std::map<std::string, std::vector<std::string>> tied_names;

@@ -32,6 +32,8 @@ Shape exported_shape(const JsonCursor& at) {
   return shape;
 }
 
+bool flag_or_false(const JsonCursor& at) { return at.exists() && at.boolean(); }
+
 // [fixed, per sample]
 Size exported_size(const JsonCursor& at) {
   const auto numbers = at.elements();
@@ -92,6 +94,7 @@ LayerFunctions read_functions(JsonCursor at) {
   functions.forward_batch = read_place(at.at("forward_batch"));
   functions.backward_batch = read_place(at.at("backward_batch"));
   functions.reads_buffers = at.at("reads_buffers").boolean();
+  functions.mixes_samples = flag_or_false(at.find("mixes_samples"));
   const auto count = [&](const char* key) {
     return static_cast<int>(at.at(key).integer(0, kMaxCount));
   };
@@ -153,6 +156,9 @@ class ExportedReader {
 
   void read_buffer(JsonCursor at) {
     model_.buffers.push_back(read_tensor(at));
+    JsonCursor persistent = at.find("persistent");
+    if (persistent.exists() && !persistent.boolean())
+      model_.not_saved.insert(model_.buffers.back().name);
     at.refuse_other_keys();
     if (!buffers_.emplace(model_.buffers.back().name, 0).second)
       at.fail("duplicate buffer \"" + model_.buffers.back().name + "\"");
@@ -181,8 +187,7 @@ class ExportedReader {
     JsonCursor output = at.at("output");
     layer.output = exported_shape(output.at("shape"));
     layer.output_type = exported_type(output.at("type"));
-    JsonCursor fixed = output.find("fixed");
-    own.is_fixed = fixed.exists() && fixed.boolean();
+    own.is_fixed = flag_or_false(output.find("fixed"));
     output.refuse_other_keys();
     at.refuse_other_keys();
     if (!is_good || !errors_.empty()) return;

@@ -14,8 +14,8 @@
 #include "pipewright/base/files.h"
 #include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
-#include "pipewright/runtime/checkpoint/safetensors.h"
 #include "pipewright/runtime/layers/layer_functions.h"
+#include "pipewright/runtime/safetensors/safetensors.h"
 
 namespace pipewright {
 namespace {

@@ -50,6 +50,8 @@ struct Dataset {
 //   tokens:FILE         tokens as llm.c has them
 //   pairs:FILE          a source, a tab and a target per line
 //   trans-de-en         Debian's German-English dictionary
+//   tensors:FILE        safetensors with a tensor per model input, by its name
+//   batches:FILE        the same in the order of the file, not shuffled
 //   synthetic[:N]       N random samples of any model
 // Fails with BadConfiguration (unknown; does not fit the model, with both
 // shapes), MissingInput, or MalformedInput (label out of range, with the

@@ -74,11 +74,15 @@ Result<Dataset> open_dataset(const std::string& text, const Model& model) {
   if (name == "tokens" && !rest.empty())
     return open_tokens(read_tokens(rest), model);
   if (name == "pairs" && !rest.empty()) return translation_pairs(rest, model);
+  if (name == "tensors" && !rest.empty())
+    return tensor_dataset(rest, model, true);
+  if (name == "batches" && !rest.empty())
+    return tensor_dataset(rest, model, false);
   if (name == "synthetic") return open_synthetic(rest, model);
   const std::vector<std::string> known = {
       "digits",      "fashion-mnist", "fashion-mnist-test", "idx:FOLDER",
       "text:FILE",   "chars:FILE",    "tokens:FILE",        "pairs:FILE",
-      "trans-de-en", "synthetic"};
+      "trans-de-en", "tensors:FILE",  "batches:FILE",       "synthetic"};
   return bad_configuration("unknown data \"" + text + "\"",
                            suggestion(text, known));
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "pipewright/model/exported/exported_model.h"
+
 namespace pipewright {
 namespace {
 
@@ -15,6 +17,15 @@ std::int64_t bound_in(const Model& model, const Layer& layer) {
   if (layer.kind == LayerKind::CrossEntropy)
     return shape_of(model, layer.inputs[0]).back();
   return kNoBound;
+}
+
+// An exported model knows its sample inputs, but not what its layers accept.
+std::int64_t sample_bound(const Model& model, int input) {
+  const std::int64_t known =
+      model.exported()
+          ? model.exported()->index_bounds[static_cast<std::size_t>(input)]
+          : 0;
+  return known > 0 ? known : index_bound(model, input);
 }
 
 }  // namespace
@@ -52,7 +63,7 @@ at::Tensor random_samples(const Model& model, const Source& source,
   const Shape& shape = shape_of(model, source);
   sizes.insert(sizes.end(), shape.begin(), shape.end());
   const std::int64_t bound =
-      source.is_model_input() ? index_bound(model, source.input) : kNoBound;
+      source.is_model_input() ? sample_bound(model, source.input) : kNoBound;
   return random_tensor(sizes, type_of(model, source), bound, stream);
 }
 

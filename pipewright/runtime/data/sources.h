@@ -63,6 +63,11 @@ struct TextPair {
 Result<std::vector<TextPair>> read_pairs(const std::string& file);
 Result<Dataset> translation_pairs(const std::string& file, const Model& model);
 
+// A safetensors file with a tensor per model input, by its name; samples are
+// the first dimension.
+Result<Dataset> tensor_dataset(const std::string& file, const Model& model,
+                               bool is_shuffled);
+
 std::string input_shapes(const Model& model);  // "tokens 64, target 64"
 
 Result<Dataset> synthetic(std::int64_t num_samples, const Model& model);

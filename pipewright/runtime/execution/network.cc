@@ -2,6 +2,7 @@
 
 #include "pipewright/runtime/execution/network.h"
 
+#include "pipewright/model/exported/exported_model.h"
 #include "pipewright/runtime/layers/layer_functions.h"
 
 namespace pipewright {
@@ -23,6 +24,9 @@ Network::Network(Model m)
 bool Network::has_private(LayerId id) const {
   const LayerCost& cost = costs[id.index()];
   if (cost.keeps_private.at(1) > Bytes(0)) return true;
+  if (model.exported() && model.needs_gradient(id) &&
+      model.exported()->functions_of(id).num_private > 0)
+    return true;  // of no bytes
   const Layer& layer = model.layer(id);
   for (std::size_t i = 0; i < layer.inputs.size(); ++i)
     if (cost.keeps_input[i] && layer.inputs[i].is_model_input()) return true;

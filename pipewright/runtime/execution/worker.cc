@@ -397,7 +397,8 @@ void Worker::forward(const Action& action, const ActionCode& code) {
       return layer.function->forward(inputs_, weights, context);
     }();
     if (layer.is_loss && !again)
-      record_loss(layer, m, code.samples, forwarded.output);
+      record_loss(layer, m, code.samples, forwarded.output, weights,
+                  context.statistics);
     if (layer.has_private)
       values_.replace({ValueKind::Private, layer.id}, m, code.samples,
                       private_value(network_, layer.id, inputs_, forwarded));
@@ -410,7 +411,8 @@ void Worker::forward(const Action& action, const ActionCode& code) {
 }
 
 void Worker::record_loss(const LayerCode& layer, MicrobatchId microbatch,
-                         Samples samples, const at::Tensor& loss) {
+                         Samples samples, const at::Tensor& loss,
+                         const Tensors& weights, Tensors* statistics) {
   PartialLoss part{absolute(microbatch), samples, 0, {}};
   if (settings_.is_training() && !device_.computes_at_once()) {
     late_losses_.push_back(loss);
@@ -421,8 +423,9 @@ void Worker::record_loss(const LayerCode& layer, MicrobatchId microbatch,
   if (!settings_.is_training()) {
     const std::int64_t first =
         part.microbatch * program_.microbatch + samples.first;
-    part.score = score_of(*layer.layer, *layer.function, inputs_,
-                          settings_.evaluated_samples - first);
+    part.score =
+        score_of(*layer.layer, *layer.function, inputs_,
+                 settings_.evaluated_samples - first, weights, statistics);
   } else if (!std::isfinite(part.mean)) {
     throw LossIsNotFinite("the loss is " + std::to_string(part.mean));
   }

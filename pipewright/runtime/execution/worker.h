@@ -106,7 +106,8 @@ class Worker {
                         Samples samples);
   void end_layer(const LayerCode& layer, MicrobatchId microbatch);
   void record_loss(const LayerCode& layer, MicrobatchId microbatch,
-                   Samples samples, const at::Tensor& loss);
+                   Samples samples, const at::Tensor& loss,
+                   const Tensors& weights, Tensors* statistics);
   void read_late_losses();
   bool is_nothing(const Value& value) const;
   void send(const Action& action, const ActionCode& code);

@@ -44,6 +44,12 @@ at::Tensor mask_by_tensors(const RandomStream& stream, at::IntArrayRef sizes,
   return shifted_right(bits, 11).ge(least).view(sizes);
 }
 
+at::Tensor dropout_mask(const at::Tensor& like, const RandomStream& stream,
+                        std::int64_t first, double rate) {
+  if (like.is_cpu()) return mask_by_loop(stream, like.sizes(), first, rate);
+  return mask_by_tensors(stream, like.sizes(), first, rate, like.device());
+}
+
 at::Tensor dropout_mask(const at::Tensor& like, LayerId layer, double rate,
                         const ForwardContext& context) {
   const RandomStream stream(context.seed,
@@ -51,8 +57,7 @@ at::Tensor dropout_mask(const at::Tensor& like, LayerId layer, double rate,
                             static_cast<std::uint64_t>(layer.value));
   const std::int64_t first =
       context.first_sample * (like.numel() / like.size(0));
-  if (like.is_cpu()) return mask_by_loop(stream, like.sizes(), first, rate);
-  return mask_by_tensors(stream, like.sizes(), first, rate, like.device());
+  return dropout_mask(like, stream, first, rate);
 }
 
 }  // namespace pipewright

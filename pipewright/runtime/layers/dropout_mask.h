@@ -14,6 +14,10 @@ namespace pipewright {
 at::Tensor dropout_mask(const at::Tensor& like, LayerId layer, double rate,
                         const ForwardContext& context);
 
+// The same for elements `first` and after of a stream.
+at::Tensor dropout_mask(const at::Tensor& like, const RandomStream& stream,
+                        std::int64_t first, double rate);
+
 // For elements `first` and after of a stream, by a loop over memory of the
 // host, and by tensor operations on any device. Both give the same.
 at::Tensor mask_by_loop(const RandomStream& stream, at::IntArrayRef sizes,

@@ -3,7 +3,7 @@
 namespace pipewright {
 
 LayerDescription describe(const Model& model, LayerId id) {
-  LayerDescription description{id, &model.layer(id), {}, {}, {}};
+  LayerDescription description{id, &model, &model.layer(id), {}, {}, {}};
   for (const Source& source : model.layer(id).inputs) {
     const bool is_model_input = source.is_model_input();
     description.wanted.push_back(model.needs_gradient(source));

@@ -13,6 +13,7 @@ namespace pipewright {
 
 struct LayerDescription {
   LayerId id;
+  const Model* model = nullptr;  // an exported layer needs it to live on
   const Layer* layer = nullptr;
   std::vector<Shape> input_shapes;  // without the samples
   std::vector<bool> wanted;         // by input: whether it needs a gradient
@@ -32,5 +33,6 @@ LayerMaker make_dropout, make_max_pool, make_avg_pool, make_adaptive_avg_pool;
 LayerMaker make_flatten, make_add, make_concat, make_select;
 LayerMaker make_embedding, make_positional;
 LayerMaker make_attention, make_lstm, make_cross_entropy, make_mse;
+LayerMaker make_exported;
 
 }  // namespace pipewright

@@ -6,6 +6,7 @@
 #include "pipewright/base/check.h"
 #include "pipewright/model/kinds.h"
 #include "pipewright/runtime/layers/custom_layer.h"
+#include "pipewright/runtime/layers/exported_weights.h"
 #include "pipewright/runtime/layers/layer_description.h"
 
 namespace pipewright {
@@ -61,7 +62,7 @@ LayerMaker* maker(LayerKind kind) {
     case LayerKind::Mse:
       return make_mse;
     case LayerKind::Exported:
-      return nullptr;  // planned and simulated only; train refuses it
+      return make_exported;
   }
   return nullptr;
 }
@@ -91,6 +92,7 @@ std::unique_ptr<const LayerFunction> layer_function(const Model& model,
 std::vector<std::unique_ptr<const LayerFunction>> layer_functions(
     const Model& model) {
   std::vector<std::unique_ptr<const LayerFunction>> functions;
+  const auto weights = open_weights(model);  // once for all layers
   for (int i = 0; i < model.num_layers(); ++i)
     functions.push_back(layer_function(model, LayerId(i)));
   return functions;

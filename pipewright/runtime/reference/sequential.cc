@@ -75,7 +75,8 @@ class SequentialTrainer {
       if (!settings_.is_training())
         score_ += score_of(
             layer, *network_.functions[i], inputs,
-            settings_.evaluated_samples - microbatch * shape_.microbatch);
+            settings_.evaluated_samples - microbatch * shape_.microbatch,
+            weights(layer), context.statistics);
     }
   }
 

@@ -9,6 +9,7 @@
 
 #include "pipewright/base/check.h"
 #include "pipewright/runtime/layers/custom_layer.h"
+#include "pipewright/runtime/layers/exported_weights.h"
 #include "pipewright/runtime/layers/random_stream.h"
 
 namespace pipewright {
@@ -72,6 +73,7 @@ at::Tensor drawn(const Model& model, const FirstUse& use, const Shape& shape,
 
 at::Tensor initial_parameter(const Model& model, ParameterId parameter,
                              std::uint64_t seed) {
+  if (model.exported()) return exported_parameter(model, parameter);
   const Parameter& description = model.parameter(parameter);
   const RandomStream stream(seed, description.name);
   const FirstUse use = first_use(model, parameter);
@@ -83,6 +85,7 @@ at::Tensor initial_parameter(const Model& model, ParameterId parameter,
 
 Tensors initial_parameters(const Model& model, std::uint64_t seed) {
   Tensors parameters;
+  const auto weights = open_weights(model);  // once for all parameters
   for (std::size_t i = 0; i < model.parameters().size(); ++i)
     parameters.push_back(initial_parameter(model, ParameterId(i), seed));
   return parameters;

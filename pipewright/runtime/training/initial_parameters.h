@@ -1,5 +1,6 @@
 // Parameters before the first step: drawn from a random stream keyed by (seed,
-// parameter name), so that they do not depend on cuts, workers or order.
+// parameter name), so that they do not depend on cuts, workers or order. Those
+// of an exported model are in its file.
 
 #pragma once
 

@@ -3,6 +3,16 @@
 #include <algorithm>
 
 namespace pipewright {
+namespace {
+
+// An input without dimensions is one number for all of them.
+std::int64_t num_samples(const Tensors& inputs) {
+  for (const at::Tensor& input : inputs)
+    if (input.dim() > 0) return input.size(0);
+  return 0;
+}
+
+}  // namespace
 
 Score& Score::operator+=(const Score& other) {
   loss += other.loss;
@@ -13,16 +23,21 @@ Score& Score::operator+=(const Score& other) {
 }
 
 Score score_of(const Layer& layer, const LayerFunction& function,
-               const Tensors& inputs, std::int64_t valid) {
+               const Tensors& inputs, std::int64_t valid,
+               const Tensors& weights, Tensors* statistics) {
   Score score;
-  score.samples = std::clamp<std::int64_t>(valid, 0, inputs[0].size(0));
+  const std::int64_t given = num_samples(inputs);
+  score.samples = std::clamp<std::int64_t>(valid, 0, given);
   if (score.samples == 0) return score;
   Tensors seen;
   for (const at::Tensor& input : inputs)
-    seen.push_back(input.narrow(0, 0, score.samples));
+    seen.push_back(input.dim() > 0 && input.size(0) == given
+                       ? input.narrow(0, 0, score.samples)
+                       : input);
   ForwardContext context;
   context.training = false;
-  score.loss = function.forward(seen, {}, context).output.item<double>() *
+  context.statistics = statistics;
+  score.loss = function.forward(seen, weights, context).output.item<double>() *
                static_cast<double>(score.samples);
   if (layer.kind == LayerKind::CrossEntropy) {
     score.targets = seen[1].numel();

@@ -20,8 +20,10 @@ struct Score {
 };
 
 // The score of the first `valid` samples that a loss layer was given; the
-// others only fill the microbatch.
+// others only fill the microbatch. Weights and running statistics are those of
+// that layer, if it has any.
 Score score_of(const Layer& layer, const LayerFunction& function,
-               const Tensors& inputs, std::int64_t valid);
+               const Tensors& inputs, std::int64_t valid,
+               const Tensors& weights = {}, Tensors* statistics = nullptr);
 
 }  // namespace pipewright

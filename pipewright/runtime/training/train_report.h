@@ -30,6 +30,7 @@ struct TrainReport {
   Timeline timeline;                       // of the last piece
   Bytes memory;            // by how much the process grew, at its peak
   std::string checkpoint;  // the last one written
+  std::string weights;     // the file with them, of an exported model
   int signal = 0;          // that ended it early
 };
 

@@ -12,6 +12,7 @@
 
 #include "pipewright/base/text.h"
 #include "pipewright/runtime/checkpoint/checkpoint.h"
+#include "pipewright/runtime/checkpoint/write_weights.h"
 #include "pipewright/runtime/data/dataset.h"
 #include "pipewright/runtime/data/loader.h"
 #include "pipewright/runtime/devices/device_registry.h"
@@ -374,6 +375,17 @@ class Trainer {
     return {};
   }
 
+  // Of an exported model, under the names of its module.
+  Result<void> write_trained_weights() {
+    if (!model_.exported()) return {};
+    const std::filesystem::path file = request_.run / "weights.safetensors";
+    if (auto written = write_weights(file, model_, executor_->state());
+        !written)
+      return written;
+    report_.weights = file.string();
+    return {};
+  }
+
   Error with_checkpoint(Error error) const {
     if (error.hint.empty() && error.code == ErrorCode::LossNotFinite)
       error.hint = "try a smaller --lr or a longer --warm-up";
@@ -392,6 +404,8 @@ class Trainer {
     if (!times_.empty()) report_.step_seconds = times_[times_.size() / 2];
     report_.memory =
         std::max(process_memory("VmHWM") - memory_before_, Bytes(0));
+    if (auto written = write_trained_weights(); !written)
+      return written.error();
     if (auto written = folder_.finish(*program_, report_); !written)
       return written.error();
     return report_;

@@ -19,7 +19,9 @@ double delayed_rate(const TrainingSettings& settings, std::int64_t step,
 }
 
 bool is_loss(const Layer& layer) {
-  return layer.kind == LayerKind::CrossEntropy || layer.kind == LayerKind::Mse;
+  return layer.kind == LayerKind::CrossEntropy ||
+         layer.kind == LayerKind::Mse ||
+         (layer.kind == LayerKind::Exported && flag(layer.attributes, "loss"));
 }
 
 at::Tensor seed_gradient(const Layer& layer, std::int64_t samples,

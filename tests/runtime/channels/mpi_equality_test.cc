@@ -12,6 +12,7 @@
 #include "pipewright/runtime/execution/executor.h"
 #include "pipewright/runtime/ranks/commands.h"
 #include "tests/runtime/channels/ranks.h"
+#include "tests/runtime/exported_models.h"
 #include "tests/runtime/test_models.h"
 
 namespace pipewright {
@@ -30,6 +31,17 @@ const std::map<std::string, Model>& models() {
   return all;
 }
 
+const Model& model_named(const std::string& name) {
+  const auto exported = exported_models().find(name);
+  return exported == exported_models().end() ? models().at(name)
+                                             : exported->second;
+}
+
+MicrobatchSource source_for(const Model& model) {
+  return model.exported() ? exported_source(model, kMicrobatch)
+                          : random_source(model, kMicrobatch);
+}
+
 struct Case {
   std::string name;
   std::string model;
@@ -40,9 +52,9 @@ void add(std::vector<Case>& cases, const std::string& name,
          const std::string& model, const Schedule& schedule,
          Method method = Method::Sync, bool recompute = false) {
   if (schedule.num_workers() > session().size() ||
-      schedule.num_stages() > models().at(model).num_layers())
+      schedule.num_stages() > model_named(model).num_layers())
     return;
-  Plan plan = plan_of(models().at(model), schedule, kMicrobatch, method);
+  Plan plan = plan_of(model_named(model), schedule, kMicrobatch, method);
   for (Stage& stage : plan.stages) stage.recompute = recompute;
   cases.push_back({name + " " + model, model, std::move(plan)});
 }
@@ -85,6 +97,18 @@ std::vector<Case> replicated_cases() {
   return cases;
 }
 
+// Forward and backward of two stages have as many layers in the first one.
+void cut_apart(Plan& plan, int layers, int forward, int backward) {
+  for (Stage& stage : plan.stages) {
+    stage.forward.clear();
+    stage.backward.clear();
+  }
+  for (int l = 0; l < layers; ++l) {
+    plan.stages[l < forward ? 0 : 1].forward.push_back(LayerId(l));
+    plan.stages[l < backward ? 0 : 1].backward.push_back(LayerId(l));
+  }
+}
+
 std::vector<Case> asynchronous_cases() {
   std::vector<Case> cases;
   for (const Method method : kMethods) {
@@ -97,6 +121,27 @@ std::vector<Case> asynchronous_cases() {
   return cases;
 }
 
+std::vector<Case> exported_cases() {
+  std::vector<Case> cases;
+  for (const auto& [name, model] : exported_models()) {
+    for (const char* generator : {"1f1b", "zb-h1", "interleaved-1f1b"})
+      for (const int workers : {2, 3})
+        if (const auto schedule =
+                generated_if_possible(generator, workers, kMicrobatches))
+          add(cases, generator, name, *schedule, Method::Sync, workers == 3);
+    add(cases, "split", name,
+        with_replicas(generated("1f1b", 2, kMicrobatches), {2, 1},
+                      Replication::Split)
+            .value());
+    for (const Method method : {Method::PipeMare, Method::Stash, Method::TwoBw})
+      add(cases, to_text(method), name,
+          generated("async-1f1b", 2, kMicrobatches), method);
+    add(cases, "two cuts", name, generated("1f1b", 2, kMicrobatches));
+    cut_apart(cases.back().plan, model.num_layers(), 2, 3);
+  }
+  return cases;
+}
+
 // Forward and backward cut at different places.
 std::vector<Case> two_cut_cases() {
   std::vector<Case> cases;
@@ -105,15 +150,7 @@ std::vector<Case> two_cut_cases() {
     for (const auto& [forward, backward] :
          {std::pair(2, 5), std::pair(6, 3), std::pair(layers - 3, 2)}) {
       add(cases, "two cuts", name, generated("1f1b", 2, kMicrobatches));
-      for (Stage& stage : cases.back().plan.stages) {
-        stage.forward.clear();
-        stage.backward.clear();
-      }
-      for (int l = 0; l < layers; ++l) {
-        auto& stages = cases.back().plan.stages;
-        stages[l < forward ? 0 : 1].forward.push_back(LayerId(l));
-        stages[l < backward ? 0 : 1].backward.push_back(LayerId(l));
-      }
+      cut_apart(cases.back().plan, layers, forward, backward);
     }
   }
   return cases;
@@ -160,10 +197,10 @@ Outcome outcome(Executor& executor, const MicrobatchSource& source, int steps) {
 
 void check(Transport& transport, const Case& each) {
   CAPTURE(each.name);
-  const Model& model = models().at(each.model);
+  const Model& model = model_named(each.model);
   const Program program =
       lower(each.plan, profile_of(model, kMicrobatch)).value();
-  const MicrobatchSource source = random_source(model, kMicrobatch);
+  const MicrobatchSource source = source_for(model);
   const TrainingSettings settings = settings_for_tests();
   Executor executor(model, program, settings, &transport);
   if (!transport.leads()) {
@@ -194,6 +231,7 @@ TEST_CASE("synchronous schedules") { check_all(synchronous_cases(), 24); }
 TEST_CASE("replicas") { check_all(replicated_cases(), 16); }
 TEST_CASE("asynchronous methods") { check_all(asynchronous_cases(), 15); }
 TEST_CASE("two cuts") { check_all(two_cut_cases(), 9); }
+TEST_CASE("exported models") { check_all(exported_cases(), 36); }
 
 // MPI's own sums come in another order: close, and the same on every rank.
 TEST_CASE("fast reductions are close") {

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "pipewright/runtime/checkpoint/safetensors.h"
 #include "pipewright/runtime/execution/executor.h"
+#include "pipewright/runtime/safetensors/safetensors.h"
 #include "tests/cli/train/train_cases.h"
 
 namespace pipewright {

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "pipewright/runtime/checkpoint/safetensors.h"
+#include "pipewright/runtime/safetensors/safetensors.h"
 #include "tests/answer.h"
 #include "tests/cli/train/train_cases.h"
 

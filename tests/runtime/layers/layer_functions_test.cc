@@ -136,7 +136,7 @@ TEST_CASE("bytes kept, put out and passed back are those the model predicts") {
 }
 
 TEST_CASE("every kind of layer is among the cases") {
-  std::set<LayerKind> seen = {LayerKind::Exported};  // has no function
+  std::set<LayerKind> seen = {LayerKind::Exported};  // exported_layer_test
   for (const Case& c : cases()) seen.insert(c.kind);
   CHECK(seen.size() == kind_rules().size());
 }

@@ -1,0 +1,105 @@
+#include "pipewright/runtime/layers/exported_weights.h"
+
+#include <map>
+#include <mutex>
+#include <stdexcept>
+
+#include "pipewright/model/exported/exported_model.h"
+#include "pipewright/runtime/layers/layer_function.h"
+#include "pipewright/runtime/layers/operator_code.h"
+#include "pipewright/runtime/safetensors/tensor_file.h"
+
+namespace pipewright {
+namespace {
+
+using OpenTensorFile = std::shared_ptr<const TensorFile>;
+
+// One that is open already, or newly opened.
+Result<OpenTensorFile> shared_file(const std::string& path) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<const TensorFile>> files;
+  const std::lock_guard lock(mutex);
+  if (OpenTensorFile open = files[path].lock()) return open;
+  auto opened = TensorFile::open(path);
+  if (!opened) {
+    Error error = opened.error();
+    error.message = "the model's weights: " + error.message;
+    error.hint = "export the model again, or name them with --weights";
+    return error;
+  }
+  files[path] = *opened;
+  return opened;
+}
+
+// The parameter's own, then those tied to it.
+std::vector<std::string> names_of(const Model& model,
+                                  const Parameter& parameter) {
+  std::vector<std::string> names = {parameter.name};
+  const auto& tied = model.exported()->tied_names;
+  if (const auto also = tied.find(parameter.name); also != tied.end())
+    names.insert(names.end(), also->second.begin(), also->second.end());
+  return names;
+}
+
+template <class T>
+T or_throw(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().to_text());
+  return *std::move(result);
+}
+
+Result<void> check_operators(const ExportedModel& exported) {
+  for (const LayerFunctions& functions : exported.functions)
+    for (const ExportedFunction* one :
+         {&functions.constants, &functions.forward, &functions.backward_input,
+          &functions.backward_weight})
+      if (auto bound = OperatorCode::create(*one); !bound) {
+        Error error = bound.error();
+        error.where = exported.file;
+        error.hint = "it was exported with torch " + exported.torch_version +
+                     "; export it again with the version that `pipewright "
+                     "env` shows";
+        return error;
+      }
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_exported(const Model& model) {
+  const ExportedModel* const exported = model.exported();
+  if (!exported) return {};
+  if (auto known = check_operators(*exported); !known) return known;
+  PIPEWRIGHT_TRY(const OpenTensorFile file, shared_file(exported->weights));
+  for (const Parameter& one : model.parameters())
+    if (auto there =
+            file->check(names_of(model, one), one.shape, scalar_type(one.type));
+        !there)
+      return there;
+  for (const Parameter& one : exported->buffers)
+    if (auto there = file->check({one.name}, one.shape, scalar_type(one.type));
+        !there)
+      return there;
+  return {};
+}
+
+std::shared_ptr<const TensorFile> open_weights(const Model& model) {
+  if (!model.exported()) return nullptr;
+  return or_throw(shared_file(model.exported()->weights));
+}
+
+at::Tensor exported_parameter(const Model& model, ParameterId id) {
+  const Parameter& parameter = model.parameter(id);
+  return or_throw(open_weights(model)->tensor(names_of(model, parameter),
+                                              parameter.shape,
+                                              scalar_type(parameter.type)));
+}
+
+at::Tensor exported_buffer(const Model& model, const std::string& name) {
+  for (const Parameter& buffer : model.exported()->buffers)
+    if (buffer.name == name)
+      return or_throw(open_weights(model)->tensor({name}, buffer.shape,
+                                                  scalar_type(buffer.type)));
+  throw std::runtime_error("the model has no buffer " + name);
+}
+
+}  // namespace pipewright
