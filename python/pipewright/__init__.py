@@ -2,15 +2,19 @@
 
     import pipewright as pw
     model = pw.export(MyNet(), (x, y), loss="cross_entropy")
-    model.save("mynet")
+    plan = pw.plan(model, cluster="2xcpu", minibatch=64)
+    run = pw.train(model, plan, data=loader, steps=100)
+    net.load_state_dict(run.state_dict())
 
-and then, in a shell:
-
-    pipewright plan --model mynet.json --cluster 2xA100-40@nvlink --minibatch 64 -o plan.json
-    pipewright simulate plan.json --cluster 2xA100-40@nvlink
+The program `pipewright` plans, simulates and trains; these functions call it. model.save("mynet") writes mynet.json,
+which every command of it takes as MODEL.
 """
 
 from ._exporter import ExportedModel, export
+from ._planning import Plan, Profile, compare, plan, profile, simulate
+from ._program import PipewrightError
+from ._training import Run, train
 from ._values import ExportError
 
-__all__ = ["ExportError", "ExportedModel", "export"]
+__all__ = ["ExportError", "ExportedModel", "PipewrightError", "Plan", "Profile", "Run", "compare", "export", "plan",
+           "profile", "simulate", "train"]

@@ -1,0 +1,145 @@
+"""pipewright.train(): runs a plan, or plans for this machine, and gives the weights back."""
+
+import json
+import os
+import pathlib
+import re
+import sys
+import tempfile
+
+import torch
+
+from ._exporter import ExportedModel
+from ._planning import Plan, model_name, new_file
+from ._program import PipewrightError, call
+
+
+class Run:
+    """A training that has ended. `report` is what `pipewright train --json` prints; `folder` is the run folder."""
+
+    def __init__(self, folder, report):
+        self.folder, self.report = pathlib.Path(folder), report
+
+    @property
+    def losses(self):
+        """The loss of every step."""
+        rows = map(json.loads, (self.folder / "metrics.jsonl").read_text().splitlines())
+        return [row["loss"] for row in rows if "samples_per_second" in row]
+
+    @property
+    def comparison(self):
+        """Predicted and measured step time, busy time, bubble and memory, by name."""
+        return self.report.get("comparison", {})
+
+    def state_dict(self):
+        """The module's weights and buffers, for load_state_dict()."""
+        from safetensors.torch import load_file
+
+        return load_file(self.folder / "weights.safetensors")
+
+    def __repr__(self):
+        return f"Run({self.folder}: {self.report['steps']} steps, loss {self.report['loss']:.4g})"
+
+
+def as_tensors(batch, names):
+    """The tensors of a batch in the order of the model's inputs."""
+    if isinstance(batch, dict):
+        missing = [name for name in names if name not in batch]
+        if missing:
+            raise PipewrightError(f"a batch of the data has no {', '.join(missing)}; it has {', '.join(batch)}")
+        return [torch.as_tensor(batch[name]) for name in names]
+    items = [batch] if isinstance(batch, torch.Tensor) else list(batch)
+    if len(items) != len(names):
+        raise PipewrightError(f"a batch of the data has {len(items)} tensors; the model takes {', '.join(names)}")
+    return [torch.as_tensor(item) for item in items]
+
+
+def as_batches(data, minibatch):
+    """A dataset is read in order; anything else is an iterable of batches."""
+    is_dataset = isinstance(data, torch.utils.data.Dataset) and hasattr(data, "__getitem__")
+    return torch.utils.data.DataLoader(data, batch_size=minibatch) if is_dataset else data
+
+
+def stored_samples(model, data, num_samples):
+    """Writes the batches of an iterable, as many as are needed, as one tensor per input of the model."""
+    from safetensors.torch import save_file
+
+    names = [row["name"] for row in model.description["inputs"]]
+    parts, count = [], 0
+    while count < num_samples:
+        before = count
+        for batch in data:
+            parts.append(as_tensors(batch, names))
+            count += len(parts[-1][0])
+            if count >= num_samples:
+                break
+        if count == before:
+            raise PipewrightError(f"the data ends after {count} samples, training needs {num_samples}; "
+                                  "give something that can be read again, such as a DataLoader, or fewer steps")
+    joined = {name: torch.cat([part[i] for part in parts])[:num_samples].contiguous() for i, name in enumerate(names)}
+    file = new_file(".safetensors")
+    save_file(joined, file)
+    return file
+
+
+class Progress:
+    """A bar of tqdm where that is installed, else the lines that the program says."""
+
+    def __init__(self, steps):
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            self.bar = None
+        else:
+            self.bar = tqdm(total=steps, unit="step")
+
+    def __call__(self, line):
+        step = re.match(r"step (\d+)/\d+\s+loss (\S+)", line)
+        if self.bar is None or not step:
+            print(line, file=sys.stderr)
+        else:
+            self.bar.update(int(step[1]) - self.bar.n)
+            self.bar.set_postfix(loss=step[2])
+
+    def close(self):
+        if self.bar is not None:
+            self.bar.close()
+
+
+def train(model, plan=None, data=None, steps=100, minibatch=None, run=None, progress=True, **options):
+    """Trains an exported model.
+
+    plan      a Plan, a plan file, or None: planned here for `minibatch` and `workers` (an option, default 2)
+    data      an iterable of batches (a DataLoader, a Dataset), read in its order and as often as the steps need; or a
+              text as --data takes it, such as "tensors:FILE"
+    run       the run folder; default: a temporary one, which stays
+    progress  True: a bar; False: nothing; or a function of each line that the program says
+    options   those of `pipewright train`: optimizer, lr, momentum, weight_decay, clip, warm_up, lr_schedule, seed,
+              workers, method, weights, device, resume, ...
+
+    Returns a Run. Ctrl-C ends the training after a step and saves it in the run folder; train(..., run=..., resume=True)
+    goes on. Raises PipewrightError with the program's message.
+    """
+    if isinstance(plan, Plan):
+        words, minibatch = [plan.file], plan.minibatch
+    elif plan is not None:
+        words, minibatch = [plan], json.loads(pathlib.Path(plan).read_text())["minibatch"]
+    elif minibatch is None:
+        raise PipewrightError("give a plan, or a minibatch to plan for")
+    else:
+        words, options = [], {"minibatch": minibatch, **options}
+    if data is None:
+        raise PipewrightError("give data: an iterable of batches, or a text as --data takes it")
+    if not isinstance(data, str):
+        if not isinstance(model, ExportedModel):
+            raise PipewrightError("data from Python needs the model that export() returned; or give data as a text")
+        data = "batches:" + stored_samples(model, as_batches(data, minibatch), steps * minibatch)
+    folder = os.fspath(run) if run is not None else tempfile.mkdtemp(prefix="pipewright-run-")
+    show = Progress(steps) if progress is True else None
+    try:
+        report = call("train", *words, model=model_name(model), data=data, run=folder, steps=steps,
+                      on_line=show or progress or None, **options)
+    finally:
+        if show:
+            show.close()
+    return Run(folder, report)

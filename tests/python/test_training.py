@@ -1,0 +1,121 @@
+"""Profiles, plans and training from Python: what the program answers, and the weights that come back."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+import pipewright as pw
+import small_networks
+from make_fixtures import MICROBATCHES, RATE, SAMPLES, STEPS, trained
+
+torch.set_num_threads(1)
+torch.backends.mkldnn.set_flags(False)
+OPTIONS = dict(steps=STEPS, minibatch=MICROBATCHES * SAMPLES, microbatch=SAMPLES, optimizer="sgd", lr=RATE, momentum=0,
+               progress=False)
+
+
+def exported(name, seed=7):
+    make, loss = small_networks.ALL[name]
+    torch.manual_seed(seed)
+    module, draw = make()
+    return module, draw, loss, pw.export(module, draw(3), loss=loss)
+
+
+@pytest.mark.parametrize("name", sorted(small_networks.ALL))
+def test_weights_come_back_with_equal_bits(name):
+    module, draw, loss, model = exported(name)
+    samples = draw(STEPS * MICROBATCHES * SAMPLES)
+    one = pw.train(model, data=[samples], workers=1, **OPTIONS)
+    two = pw.train(model, data=[samples], workers=2, **OPTIONS)
+    assert one.losses == two.losses and len(one.losses) == STEPS
+    for key, tensor in one.state_dict().items():
+        assert torch.equal(tensor, two.state_dict()[key]), key
+    if name == "language":  # dropout: PyTorch draws other numbers
+        module.load_state_dict(one.state_dict())
+        return
+    expected = {key: tensor.clone() for key, tensor in trained(module, loss, samples)[1].items()}
+    module.load_state_dict(two.state_dict())  # strict: all names, and no others
+    for key, tensor in module.state_dict().items():
+        assert torch.equal(tensor, expected[key]), key
+
+
+def test_training_goes_on_from_given_weights(tmp_path):
+    module, draw, loss, model = exported("recurrent")
+    samples = draw(STEPS * MICROBATCHES * SAMPLES)
+    first = pw.train(model, data=[samples], workers=2, **OPTIONS)
+    second = pw.train(model, data=[samples], workers=2, weights=first.folder / "weights.safetensors", **OPTIONS)
+    trained(module, loss, samples)
+    _, expected = trained(module, loss, samples)
+    for key, tensor in second.state_dict().items():
+        assert torch.equal(tensor, expected[key]), key
+
+
+def test_a_profile_is_measured_planned_and_drawn(tmp_path):
+    _, draw, _, model = exported("images")
+    profile = pw.profile(model, microbatches=[4])
+    assert profile.layers == model.layers and "measured" in repr(profile)
+    plan = pw.plan(profile, cluster="2xcpu", minibatch=16, microbatch=4, planner="balanced", method="sync")
+    assert plan.minibatch == 16 and plan.simulate()["step_seconds"] == pytest.approx(plan.step_seconds)
+    assert plan.svg().startswith("<svg") and plan.svg() in plan._repr_html_()
+    plan.save(tmp_path / "plan.json")
+    assert pw.simulate(tmp_path / "plan.json", "2xcpu", model=model.file)["step_seconds"] > 0
+    run = pw.train(model, plan, data=[draw(64)], steps=2, lr=0.01,
+                   progress=False)
+    assert run.report["steps"] == 2 and "step_seconds" in run.comparison
+    rows = pw.compare(model, cluster="2xcpu", minibatch=16, budget=1)
+    assert len(rows) > 3
+
+
+def test_data_from_loaders_datasets_and_generators():
+    _, draw, _, model = exported("recurrent")
+    tokens, target = draw(24)
+    dataset = torch.utils.data.TensorDataset(tokens, target)
+    options = dict(steps=2, minibatch=16, lr=0.01, workers=1, progress=False)
+    by_loader = pw.train(model, data=torch.utils.data.DataLoader(dataset, batch_size=5), **options)
+    by_dataset = pw.train(model, data=dataset, **options)
+    by_names = pw.train(model, data=[{"target": target, "tokens": tokens}], **options)
+    assert by_loader.losses == by_dataset.losses == by_names.losses
+    with pytest.raises(pw.PipewrightError, match="ends after 24 samples, training needs 32"):
+        pw.train(model, data=(batch for batch in [(tokens, target)]), **options)
+    with pytest.raises(pw.PipewrightError, match="has no tokens"):
+        pw.train(model, data=[{"target": target}], **options)
+    with pytest.raises(pw.PipewrightError, match="has 1 tensors; the model takes tokens, target"):
+        pw.train(model, data=[tokens], **options)
+
+
+def test_errors_are_the_programs_own():
+    _, draw, _, model = exported("recurrent")
+    with pytest.raises(pw.PipewrightError, match="unknown device kind") as refused:
+        pw.plan(model, cluster="2xnothing", minibatch=16)
+    assert refused.value.code == 78
+    with pytest.raises(pw.PipewrightError, match="give a plan"):
+        pw.train(model, data=[draw(4)])
+
+
+INTERRUPTED = """
+import sys, pipewright as pw
+def say(line): print(line, flush=True)
+try:
+    pw.train({file!r}, data="synthetic", steps=10**6, minibatch=16, workers=1, run={run!r}, progress=say)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_ctrl_c_saves_the_run(tmp_path):
+    _, _, _, model = exported("recurrent")
+    script = INTERRUPTED.format(file=model.save(tmp_path / "model"), run=str(tmp_path / "run"))
+    environment = dict(os.environ, PYTHONPATH=str(pathlib.Path(pw.__file__).parents[1]))
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment,
+                          start_new_session=True) as running:
+        assert running.stdout.readline().startswith("step 1/")
+        os.killpg(running.pid, signal.SIGINT)
+        said = running.stdout.read()
+    assert "interrupted" in said and running.returncode == 0
+    assert list((tmp_path / "run" / "checkpoints").iterdir())
