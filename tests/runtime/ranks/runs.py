@@ -198,8 +198,8 @@ def as_root(*command):
     return subprocess.run(command, capture_output=True).returncode == 0
 
 
-def until(holds, what, run, seconds=60):
+def until(holds, what, run, seconds=60, pause=0.1):
     deadline = time.monotonic() + seconds
     while not holds():
         require(time.monotonic() < deadline, what, run)
-        time.sleep(0.1)
+        time.sleep(pause)
