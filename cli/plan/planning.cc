@@ -8,6 +8,7 @@
 #include "pipewright/planners/auto/auto_planner.h"
 #include "pipewright/planners/bounds/bounds.h"
 #include "pipewright/planners/parallel.h"
+#include "pipewright/planners/plan_in_time.h"
 
 namespace pipewright::cli {
 namespace {
@@ -85,8 +86,12 @@ Candidate candidate_of(const Planner& planner, const Problem& problem,
   candidate.planner = planner.name();
   candidate.method = problem.method;
   const double start = now_seconds();
-  Result<Planned> planned =
-      starts ? best_plan(problem, *starts) : planner.plan(problem);
+  Problem unbounded = problem;
+  unbounded.wants_bound = false;
+  Result<Planned> planned = starts ? best_plan(unbounded, *starts)
+                            : planner.effort() == PlanningEffort::AllPlanners
+                                ? planner.plan(unbounded)
+                                : plan_in_time(planner, unbounded);
   candidate.planning = Seconds(now_seconds() - start);
   if (!planned) {
     candidate.refusal = planned.error().to_text();

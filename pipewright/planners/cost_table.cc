@@ -70,6 +70,18 @@ Bytes CostTable::kept(int first, int end) const {
   return sum;
 }
 
+std::vector<Bytes> CostTable::kept_until(int end, Bytes limit) const {
+  std::set<int> counted;
+  std::vector<Bytes> sums(1, Bytes(0));
+  for (int l = end - 1; l >= 0 && sums.back() <= limit; --l) {
+    Bytes sum = sums.back();
+    for (const auto& [storage, bytes] : keeps_[at(l)])
+      if (storage < 0 || counted.insert(storage).second) sum += bytes;
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
 std::vector<Bytes> CostTable::kept_from(int first) const {
   std::set<int> counted;
   std::vector<Bytes> sums(1, Bytes(0));

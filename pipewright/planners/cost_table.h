@@ -51,6 +51,8 @@ class CostTable {
   Bytes kept(int first, int end) const;
   // kept(first, end) for every end from `first` on, in one pass.
   std::vector<Bytes> kept_from(int first) const;
+  // kept(end - n, end) for n = 0, 1, ... until it exceeds the limit.
+  std::vector<Bytes> kept_until(int end, Bytes limit) const;
   // What crosses the position before layer `position`: activations in one
   // direction, gradients of the same size in the other.
   Bytes crossing(int position) const { return crossing_[at(position)]; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "pipewright/base/index.h"
 #include "pipewright/planners/cost_table.h"
 
 namespace pipewright {
@@ -34,8 +35,9 @@ struct StageMemory {
   const CostTable& costs;
   bool recompute;
 
-  // Of the layers first..end-1 as a stage with `stages_after` stages after it.
-  Bytes need(int first, int end, int stages_after) const {
+  // Of the layers first..end-1, which keep `kept`, as a stage with
+  // `stages_after` stages after it.
+  Bytes need(int first, int end, Bytes kept, int stages_after) const {
     const std::int64_t microbatches =
         problem.minibatch / std::max(1, costs.microbatch());
     const std::int64_t in_flight =
@@ -43,7 +45,6 @@ struct StageMemory {
     const std::int64_t versions = weight_versions(problem.method, in_flight);
     const Bytes weights =
         costs.parameters(first, end) * (versions + 1 + problem.optimizer_words);
-    const Bytes kept = costs.kept(first, end);
     // One microbatch received and one sent at each end.
     const Bytes buffers = (costs.crossing(first) + costs.crossing(end)) * 2;
     return weights + buffers +
@@ -67,8 +68,12 @@ int devices_needed(const Problem& problem, bool recompute) {
   // of stages after it, so filling each stage completely gives the fewest.
   int stages = 0;
   for (int end = problem.profile->num_layers(); end > 0; ++stages) {
+    const std::vector<Bytes> kept = costs->kept_until(end, limit);
     int first = end;
-    while (first > 0 && memory.need(first - 1, end, stages) <= limit) --first;
+    while (first > 0 && at(end - first + 1) < kept.size() &&
+           memory.need(first - 1, end, kept[at(end - first + 1)], stages) <=
+               limit)
+      --first;
     if (first == end) return 0;
     end = first;
   }

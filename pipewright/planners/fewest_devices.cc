@@ -5,6 +5,7 @@
 
 #include "pipewright/base/text.h"
 #include "pipewright/planners/devices_needed.h"
+#include "pipewright/planners/plan_in_time.h"
 
 namespace pipewright {
 namespace {
@@ -36,7 +37,7 @@ class Search {
       : problem_(problem), planner_(planner), text_(std::move(text)) {}
 
   std::optional<FewestDevices> run() {
-    if (has_giant_layer()) return {};
+    if (is_over() || has_giant_layer()) return {};
     int low = text_.count, high = std::max(low + 1, first_guess());
     const int max_count = low * kMaxFactor;
     while (!fits(high)) {
@@ -99,7 +100,8 @@ class Search {
     larger.estimate_copies = nullptr;
     larger.estimator_for = nullptr;  // a failure must not start this search
     larger.is_over_ = [this] { return is_over(); };
-    return bool(planner_.plan(larger));
+    larger.wants_bound = false;
+    return bool(plan_in_time(planner_, larger));
   }
 
   const Problem& problem_;

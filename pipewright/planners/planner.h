@@ -62,12 +62,15 @@ struct Problem {
   Bytes memory_limit;               // per device; 0: the device's own memory
 
   // Time limit. Planners that may take long call is_over() now and then, and
-  // return the best plan found so far. The plan does not depend on the number
-  // of threads unless the time limit ends the search.
+  // return the best plan found so far; plan_in_time() stops their estimates.
+  // The plan does not depend on the number of threads unless the time limit
+  // ends the search.
   Seconds budget;                  // for planners that divide it; 0: none
   std::function<bool()> is_over_;  // empty: never
   int threads = 0;                 // 0: one per core
   bool is_over() const { return is_over_ && is_over_(); }
+  // False where the caller computes the lower bound itself.
+  bool wants_bound = true;
   bool has_required_stages(const Plan& plan) const {
     return stages == 0 || plan.num_stages() == stages;
   }

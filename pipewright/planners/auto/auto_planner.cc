@@ -14,9 +14,10 @@
 // the number of threads unless the budget runs out.
 //
 // Where hosts are equal, a plan for one group of hosts is copied to the others
-// (copies.h). Beyond 64 devices nothing else is tried, so that a thousand
-// devices take no longer than a few. A planner that looks at all devices may
-// then find a better plan.
+// (copies.h). Beyond 64 devices also pipelines with many stages per worker are
+// tried, and pipelines over groups of whole hosts (host_stages.h), but nothing
+// for all devices together, so that a thousand devices take no longer than a
+// few. A planner that looks at all devices may then find a better plan.
 
 #include "pipewright/planners/auto/auto_planner.h"
 
@@ -28,6 +29,7 @@
 #include "pipewright/planners/auto/auto_search.h"
 #include "pipewright/planners/auto/auto_shapes.h"
 #include "pipewright/planners/auto/auto_starts.h"
+#include "pipewright/planners/auto/host_stages.h"
 #include "pipewright/planners/bounds/bounds.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/copies.h"
@@ -46,10 +48,17 @@ struct SearchLimits {
   double actions;           // simulated, in all
   std::size_t rescheduled;  // pipelines tried with all schedules
   std::size_t improved;
+  bool looped = false;  // whether looped shapes are tried
 };
 // One to two seconds on one core, and some tenths of a second.
 constexpr SearchLimits kWhole{2e6, 4, 4};
 constexpr SearchLimits kGroup{5e4, 1, 2};
+
+// Pipelines with stages on whole hosts are simulated for at most two of their
+// copies, so with fewer groups nothing would be gained.
+constexpr int kMinHostCopies = 3;
+constexpr std::size_t kMaxHostPipelines = 4;
+constexpr double kHostActions = 3e4;  // simulated, in all
 
 // If there are at most this many pipelines, all of them are tried.
 constexpr std::size_t kMaxPipelines = 3000;
@@ -69,7 +78,7 @@ SearchLimits within_budget(SearchLimits limits, const Problem& problem,
 }
 
 Error error_of(AutoRefusal refusal, const Problem& problem) {
-  if (refusal.planner == kLeastMemoryPlanner)
+  if (refusal.planner == kLeastMemoryPlanner && !problem.is_over())
     refusal.error.hint = more_devices_hint(problem, "auto");
   return refusal.error;
 }
@@ -157,6 +166,7 @@ Result<Planned> search_from(const Problem& problem,
   search.add(plain, "auto");
   search.add(with_recompute(plain), "auto");
   search.add(uneven_pairs(costs), "auto");
+  if (limits.looped) search.add(looped_shapes(costs), "auto");
   const std::vector<Pipeline> every = every_pipeline(costs, kMaxPipelines);
   const bool all = !every.empty() && search.search_all(every, "auto");
   search.reschedule(limits.rescheduled);
@@ -235,6 +245,24 @@ std::vector<Bytes> copied_memory(const Planned& planned, std::size_t copies) {
   return memory;
 }
 
+// The plan for all copies of a group of `size` devices.
+std::optional<Planned> copied(Planned best, int copies, int size) {
+  Result<Plan> plan = copies_of(best.plan, copies, size);
+  if (!plan) return {};
+  best.estimate.memory = copied_memory(best, at(copies));
+  best.plan = *std::move(plan);
+  best.why += " It is copied to " + std::to_string(copies) +
+              " equal groups of " + std::to_string(size) + " devices.";
+  return best;
+}
+
+std::vector<int> group_sizes(const Problem& problem) {
+  if (!problem.estimate_copies ||
+      problem.cluster->num_devices() <= kMaxGroupDevices)
+    return {};
+  return equal_groups(*problem.cluster, kMaxGroupDevices);
+}
+
 std::optional<Planned> plan_in_copies(const Problem& whole, int size,
                                       bool few_microbatches, int turns,
                                       std::optional<AutoRefusal>& refusal) {
@@ -246,30 +274,119 @@ std::optional<Planned> plan_in_copies(const Problem& whole, int size,
   const AutoStarts starts =
       ask(is_large ? quick_planners(whole) : other_planners(), group->problem,
           turns);
+  SearchLimits limits = within_budget(kGroup, whole, turns);
+  limits.looped = is_large && size == group_sizes(whole).front();
   Result<Planned> best =
-      search_from(group->problem, starts.plans, starts.stopped,
-                  within_budget(kGroup, whole, turns));
+      search_from(group->problem, starts.plans, starts.stopped, limits);
   if (!best) {
     refusal = whole.is_over() ? AutoRefusal{"auto", best.error()}
                               : refusal_of(group->problem, best.error());
     return {};
   }
-  const int copies = whole.cluster->num_devices() / size;
-  Result<Plan> plan = copies_of(best->plan, copies, size);
-  if (!plan) return {};
-  best->estimate.memory = copied_memory(*best, at(copies));
-  best->plan = *std::move(plan);
-  best->why += " It is copied to " + std::to_string(copies) +
-               " equal groups of " + std::to_string(size) + " devices.";
-  return *std::move(best);
+  return copied(*std::move(best), whole.cluster->num_devices() / size, size);
 }
 
-std::vector<int> group_sizes(const Problem& problem) {
-  if (!problem.estimate_copies ||
-      problem.cluster->num_devices() <= kMaxGroupDevices)
-    return {};
-  return equal_groups(*problem.cluster, kMaxGroupDevices);
+// A group of hosts, and pipelines for it.
+struct HostGroup {
+  GroupProblem group;
+  int size = 0, copies = 0, hosts = 0;
+  std::vector<HostPipeline> pipelines;
+};
+
+std::unique_ptr<HostGroup> host_group(const Problem& whole, int size) {
+  const int devices = whole.cluster->num_devices();
+  if (devices % size != 0 || devices / size < kMinHostCopies ||
+      !has_equal_groups(*whole.cluster, size))
+    return nullptr;
+  std::optional<GroupProblem> group = group_problem(whole, size, true);
+  if (!group) return nullptr;
+  auto made = std::make_unique<HostGroup>(
+      HostGroup{*std::move(group), size, devices / size, 0, {}});
+  made->hosts = made->group.cluster.num_hosts();
+  made->group.problem.cluster = &made->group.cluster;
+  made->pipelines = host_pipelines(made->group.problem, made->copies);
+  return made;
 }
+
+// The best plan with stages on whole hosts, copied to all groups of hosts.
+class HostPlans {
+ public:
+  // Only pipelines that promise a step below `known` are simulated.
+  HostPlans(const Problem& whole, Seconds known) : whole_(whole), step_(known) {
+    const int hosts = std::max(1, whole.cluster->num_hosts());
+    for (int count : {8, 16, 32})
+      if (auto group =
+              host_group(whole, count * whole.cluster->num_devices() / hosts))
+        groups_.push_back(std::move(group));
+  }
+
+  std::optional<Planned> best() {
+    std::vector<std::pair<const HostGroup*, const HostPipeline*>> found;
+    for (const auto& group : groups_)
+      for (const HostPipeline& each : group->pipelines)
+        if (each.predicted < step_) found.emplace_back(group.get(), &each);
+    std::stable_sort(found.begin(), found.end(),
+                     [](const auto& a, const auto& b) {
+                       return a.second->predicted < b.second->predicted;
+                     });
+    if (found.size() > kMaxHostPipelines) found.resize(kMaxHostPipelines);
+    for (const auto& [group, each] : found) {
+      improve(*group, each->pipeline);
+      if (!best_) break;  // the others promise less
+    }
+    if (!best_) return {};
+    change_microbatch();
+    move_hosts();
+    best_->why = "It is auto's own, with stages on whole hosts.";
+    return copied(*best_, group_->copies, group_->size);
+  }
+
+ private:
+  // Takes the pipeline if it is faster than the best so far.
+  bool improve(const HostGroup& group, const Pipeline& pipeline) {
+    const Problem& problem = group.group.problem;
+    actions_left_ -= 2.0 * problem.cluster->num_devices() *
+                     (problem.minibatch / pipeline.microbatch);
+    if (actions_left_ < 0 || whole_.is_over()) return false;
+    Result<Planned> tried = planned(pipeline, problem, "auto");
+    if (!tried || !tried->estimate.fits || tried->estimate.step >= step_ ||
+        !whole_.has_required_stages(tried->plan))
+      return false;
+    best_ = *std::move(tried);
+    step_ = best_->estimate.step;
+    group_ = &group;
+    pipeline_ = pipeline;
+    return true;
+  }
+
+  void change_microbatch() {
+    const Pipeline start = pipeline_;
+    for (int microbatch : group_->group.problem.microbatches) {
+      Pipeline other = start;
+      other.microbatch = microbatch;
+      if (microbatch == 2 * start.microbatch ||
+          2 * microbatch == start.microbatch)
+        improve(*group_, other);
+    }
+  }
+
+  void move_hosts() {
+    const int per_host = group_->size / group_->hosts;
+    for (bool is_better = true; is_better;) {
+      is_better = false;
+      for (const Pipeline& moved : with_moved_host(pipeline_, per_host))
+        if (!is_better) is_better = improve(*group_, moved);
+    }
+  }
+
+  const Problem& whole_;
+  Seconds step_;
+  std::vector<std::unique_ptr<HostGroup>> groups_;
+  std::optional<Planned> best_;
+  const HostGroup* group_ = nullptr;
+  Pipeline pipeline_;
+  double actions_left_ = kHostActions;
+};
 
 // How many searches share the budget: one per group size, and one of the whole
 // cluster.
@@ -292,6 +409,12 @@ Result<Planned> best_of_starts(const Problem& problem,
               plan_in_copies(problem, size, few_microbatches, turns, refusal))
         all.push_back(*std::move(copied));
     }
+  if (devices > kMaxWholeDevices && !sizes.empty()) {
+    const Seconds known =
+        all.empty() ? Seconds::max() : fastest_of(all).estimate.step;
+    if (auto by_hosts = HostPlans(problem, known).best())
+      all.push_back(*std::move(by_hosts));
+  }
   if (devices <= kMaxWholeDevices || (all.empty() && !refusal)) {
     if (Result<Planned> found =
             search_from(problem, starts.plans, starts.stopped,

@@ -108,6 +108,23 @@ Pipeline shape_of(const Problem& problem, int stages, bool across,
   return pipeline;
 }
 
+// Stages per worker of looped shapes: with more, sums of gradients overlap with
+// more of the computation; with fewer, stages are more equal.
+constexpr int kLoopedMicrobatches = 8;
+const std::vector<int> kRounds = {6, 10};
+const std::vector<int> kRoundsAlone = {24};
+
+// The largest size with at least so many microbatches, or else the smallest.
+int microbatch_of(const Problem& problem, int count) {
+  int best = 0, smallest = problem.minibatch;
+  for (int microbatch : problem.microbatches) {
+    smallest = std::min(smallest, microbatch);
+    if (problem.minibatch / microbatch >= count)
+      best = std::max(best, microbatch);
+  }
+  return best > 0 ? best : smallest;
+}
+
 // C(n, k), or some number above 1e18 if it is larger.
 double choose(int n, int k) {
   double ways = k > n ? 0 : 1;
@@ -185,6 +202,25 @@ std::vector<Pipeline> uneven_pairs(const AutoCosts& costs) {
                      return costs.busiest(a) < costs.busiest(b);
                    });
   return pairs;
+}
+
+std::vector<Pipeline> looped_shapes(const AutoCosts& costs) {
+  const Problem& problem = costs.problem();
+  const int devices = problem.cluster->num_devices();
+  std::vector<Pipeline> shapes;
+  if (is_asynchronous(problem.method)) return shapes;
+  for (int workers = 1; workers <= devices; ++workers) {
+    if (devices % workers != 0) continue;
+    const int microbatch =
+        microbatch_of(problem, workers == 1 ? 1 : kLoopedMicrobatches);
+    if (devices / workers > microbatch) continue;
+    const Pipeline plain = shape_of(problem, workers, false, microbatch);
+    for (int rounds : workers == 1 ? kRoundsAlone : kRounds) {
+      Pipeline looped = folded(plain, {"looped-bfs", rounds, Fold::Loop});
+      if (costs.set_ends(looped)) shapes.push_back(std::move(looped));
+    }
+  }
+  return shapes;
 }
 
 std::vector<Pipeline> with_recompute(std::vector<Pipeline> pipelines) {

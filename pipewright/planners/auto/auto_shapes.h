@@ -18,6 +18,11 @@ std::vector<Pipeline> plain_shapes(const AutoCosts& costs);
 // most of the weights and need few replicas. The least busy pipeline first.
 std::vector<Pipeline> uneven_pairs(const AutoCosts& costs);
 
+// Few workers with many stages each, in breadth-first order, with few
+// microbatches: the gradients of the last layers are summed while the first
+// layers compute. One worker is data parallelism with such sums.
+std::vector<Pipeline> looped_shapes(const AutoCosts& costs);
+
 // The pipelines with recompute in all stages.
 std::vector<Pipeline> with_recompute(std::vector<Pipeline> pipelines);
 

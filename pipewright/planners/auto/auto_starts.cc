@@ -5,12 +5,17 @@
 
 #include "pipewright/base/index.h"
 #include "pipewright/planners/parallel.h"
+#include "pipewright/planners/plan_in_time.h"
 
 namespace pipewright {
 namespace {
 
 // Models of more layers are too large for tables over pairs of layers.
 constexpr int kMaxQuadraticLayers = 100;
+
+// A planner of a few passes over this many layers takes some hundredths of a
+// second.
+constexpr int kMaxCheapLayers = 2000;
 
 // Of the budget, for each planner that searches. There are six of them.
 constexpr double kSearchShare = 0.06;
@@ -25,6 +30,14 @@ constexpr double kSearchStepSeconds = 5e-5;
 bool is_cheap(const Planner& planner) {
   return planner.effort() == PlanningEffort::FixedShape ||
          planner.effort() == PlanningEffort::Linear;
+}
+
+// Beyond the budget too: where that takes little time, so that the plan is not
+// worse than theirs; and one planner always, so that there is an answer.
+bool is_always_asked(const Planner& planner, const Problem& problem) {
+  return (is_cheap(planner) &&
+          problem.profile->num_layers() <= kMaxCheapLayers) ||
+         planner.name() == kLeastMemoryPlanner;
 }
 
 double actions_in(const Plan& plan) {
@@ -69,14 +82,18 @@ struct Asked {
 
 Asked ask_one(const Planner& planner, const Problem& problem, int turns) {
   Asked asked;
+  if (problem.is_over() && !is_always_asked(planner, problem)) {
+    asked.was_stopped = true;
+    return asked;
+  }
   if (is_cheap(planner) || problem.budget <= Seconds(0)) {
-    asked.result = planner.plan(problem);
+    asked.result = plan_in_time(planner, problem);
     return asked;
   }
   const auto left =
       std::make_shared<double>(kSearchShare / turns * problem.budget.value());
-  asked.result =
-      planner.plan(limited(problem, step_seconds(planner, problem), left));
+  asked.result = plan_in_time(
+      planner, limited(problem, step_seconds(planner, problem), left));
   asked.was_stopped = *left < 0;
   return asked;
 }
@@ -114,22 +131,23 @@ AutoStarts ask(const PlannerList& list, const Problem& problem, int turns) {
   Problem single = problem;
   single.estimator_for = nullptr;  // the hint is computed once, by auto
   single.any_planner = true;
-  std::vector<std::size_t> order(list.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) {
-                     return list[a]->effort() < list[b]->effort();
-                   });
+  single.wants_bound = false;
   std::vector<Asked> asked(list.size());
-  in_parallel(order.size(), problem.threads, [&](std::size_t i) {
-    const std::size_t p = order[i];
-    asked[p] = ask_one(*list[p], single, turns);
-  });
+  for (const bool cheap : {true, false}) {
+    std::vector<std::size_t> some;
+    for (std::size_t i = 0; i < list.size(); ++i)
+      if (is_cheap(*list[i]) == cheap) some.push_back(i);
+    in_parallel(some.size(), problem.threads, [&](std::size_t i) {
+      const std::size_t p = some[i];
+      asked[p] = ask_one(*list[p], single, turns);
+    });
+  }
   AutoStarts starts;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const Result<Planned>& result = *asked[i].result;
     const std::string name = list[i]->name();
     if (asked[i].was_stopped) starts.stopped.push_back(name);
+    if (!asked[i].result) continue;
+    const Result<Planned>& result = *asked[i].result;
     if (result && result->estimate.fits) {
       if (problem.has_required_stages(result->plan))
         starts.plans.push_back(*result);

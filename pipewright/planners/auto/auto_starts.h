@@ -36,8 +36,9 @@ struct AutoStarts {
   std::vector<std::string> stopped;  // planners that could have searched longer
 };
 
-// Asks the planners: cheap ones first, without a limit but the problem's own,
-// then those that search, each with at most its share of the problem's budget.
+// Asks the planners: cheap ones first, also beyond the problem's time limit
+// where that takes little time, then those that search, each with at most its
+// share of the budget and not beyond the limit.
 // `turns` says how many such calls share the budget.
 AutoStarts ask(const PlannerList& list, const Problem& problem, int turns);
 

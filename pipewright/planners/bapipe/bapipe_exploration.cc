@@ -50,6 +50,7 @@ std::optional<Ordered> best_order(
   std::optional<Ordered> best;
   Seconds best_step;
   for (const auto& order : orders) {
+    if (best && problem.is_over()) break;
     StageCosts costs(blocks, problem, schedule, order);
     costs.set_missed(missed);
     const auto ends = balanced_ends(costs, rules);
@@ -75,7 +76,7 @@ Result<void> BaPipeExploration::explore(int microbatch) {
        {streams ? BaPipeSchedule::OneAs : BaPipeSchedule::Sno,
         streams ? BaPipeSchedule::FbpAs : BaPipeSchedule::So}) {
     explore_schedule(*blocks, schedule, orders);
-    if (!parts_.second_schedule) break;
+    if (!parts_.second_schedule || problem_.is_over()) break;
   }
   return {};
 }
@@ -108,7 +109,7 @@ void BaPipeExploration::try_coarser(const StageCosts& costs,
                                     const StageEnds& start) {
   StageEnds ends = start;
   std::size_t last = try_ends(costs, ends, "inter-layer");
-  for (;;) {
+  while (!problem_.is_over()) {
     PartitionRules rules;
     rules.largest_crossing = largest_crossing(costs, ends) - Bytes(1);
     const auto coarser = balanced_ends(costs, rules);

@@ -166,6 +166,7 @@ Bounds bounds_of(const Problem& problem) {
 }
 
 Seconds lower_bound(const Problem& problem) {
+  if (!problem.wants_bound) return Seconds(0);
   // Allows for rounding: the simulator adds in another order.
   return bounds_of(problem).largest() * (1 - 1e-9);
 }

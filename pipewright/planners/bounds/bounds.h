@@ -36,7 +36,7 @@ struct Bounds {
 // estimated either.
 Bounds bounds_of(const Problem& problem);
 
-// The largest of them.
+// The largest of them; 0 if the problem does not want it.
 Seconds lower_bound(const Problem& problem);
 
 }  // namespace pipewright

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "pipewright/base/index.h"
+#include "pipewright/base/infinity.h"
 
 namespace pipewright {
 namespace {
@@ -33,6 +34,13 @@ class Border {
       if (counts_[i] > 0)
         fastest = std::max(fastest, rate_of(cluster.links()[i], cluster));
     return fastest;
+  }
+  double latency(const Cluster& cluster) const {
+    double least = kInfinity;
+    for (std::size_t i = 0; i < counts_.size(); ++i)
+      if (counts_[i] > 0)
+        least = std::min(least, cluster.links()[i].latency.value());
+    return least;
   }
   // Of all links together: at most that of a resource that all of them share.
   double rate(const Cluster& cluster) const {
@@ -67,6 +75,7 @@ Islands islands_by(const Cluster& cluster, const std::vector<int>& island_of,
   for (int island : island_of)
     islands.max_devices = std::max(islands.max_devices, ++devices[at(island)]);
   const int num_devices = cluster.num_devices();
+  double latency = kInfinity;
   for (int island = 0; island < count; ++island) {
     Border out(cluster.links().size()), in(cluster.links().size());
     for (int a = 0; a < num_devices; ++a) {
@@ -80,9 +89,11 @@ Islands islands_by(const Cluster& cluster, const std::vector<int>& island_of,
       }
     }
     islands.fastest = std::max(islands.fastest, out.fastest(cluster));
+    latency = std::min(latency, out.latency(cluster));
     islands.outside =
         std::max({islands.outside, out.rate(cluster), in.rate(cluster)});
   }
+  islands.latency = latency == kInfinity ? 0 : latency;
   return islands;
 }
 

@@ -14,6 +14,7 @@ struct Islands {
   int count = 0;
   int max_devices = 0;  // per island
   double fastest = 0;   // bytes per second of one link between two islands
+  double latency = 0;   // seconds, the smallest of a link between two islands
   double outside = 0;   // bytes per second of one island with all others, in
                         // one direction
 };

@@ -61,6 +61,8 @@ KindTimes least_times(const Problem& problem, int kind) {
         layer.forward = std::min(layer.forward, times.forward.value() / size);
         layer.backward =
             std::min(layer.backward, times.backward().value() / size);
+        layer.input =
+            std::min(layer.input, times.backward_input.value() / size);
         layer.update = std::min(layer.update, times.update.value());
       });
   return least;

@@ -14,6 +14,7 @@ namespace pipewright {
 struct LeastTimes {
   double forward = kInfinity;   // per sample
   double backward = kInfinity;  // per sample
+  double input = kInfinity;     // of it, what the layers before wait for
   double update = kInfinity;    // per step
 };
 using KindTimes = std::vector<LeastTimes>;  // by layer

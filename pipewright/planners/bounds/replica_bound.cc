@@ -1,6 +1,7 @@
 #include "pipewright/planners/bounds/replica_bound.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "pipewright/base/infinity.h"
 #include "pipewright/planners/bounds/islands.h"
@@ -32,70 +33,111 @@ std::vector<double> widths_to(std::size_t pivot, const Profile& profile,
   return up;
 }
 
-struct Work {
-  std::vector<double> backward;  // seconds per sample, on the fastest kind
-  std::vector<double> update;
-};
-
-Work least_work(const std::vector<KindTimes>& kinds) {
-  Work work;
-  for (std::size_t l = 0; l < kinds[0].size(); ++l) {
-    double backward = kInfinity, update = kInfinity;
-    for (const KindTimes& kind : kinds) {
-      backward = std::min(backward, kind[l].backward);
-      update = std::min(update, kind[l].update);
+// The least of each layer's times, over all kinds of devices.
+KindTimes least_work(const std::vector<KindTimes>& kinds) {
+  KindTimes work = kinds[0];
+  for (const KindTimes& kind : kinds)
+    for (std::size_t l = 0; l < work.size(); ++l) {
+      work[l].forward = std::min(work[l].forward, kind[l].forward);
+      work[l].backward = std::min(work[l].backward, kind[l].backward);
+      work[l].input = std::min(work[l].input, kind[l].input);
+      work[l].update = std::min(work[l].update, kind[l].update);
     }
-    work.backward.push_back(backward);
-    work.update.push_back(update);
-  }
   return work;
+}
+
+// Seconds per sample of all that precedes the end of the backward of a layer:
+// its own backward, the input gradients of the layers that depend on it, and
+// the forwards of these and of all that they depend on.
+double work_before_ring(std::size_t layer, const Profile& profile,
+                        const KindTimes& work) {
+  std::vector<bool> depends(profile.layers.size(), false), needed = depends;
+  depends[layer] = true;
+  for (std::size_t l = layer + 1; l < depends.size(); ++l)
+    for (LayerId input : profile.layers[l].inputs)
+      depends[l] = depends[l] || depends[input.index()];
+  double seconds = work[layer].backward - work[layer].input;
+  for (std::size_t l = depends.size(); l-- > 0;) {
+    if (depends[l]) seconds += work[l].input;
+    needed[l] = needed[l] || depends[l];
+    if (!needed[l]) continue;
+    seconds += work[l].forward;
+    for (LayerId input : profile.layers[l].inputs) needed[input.index()] = true;
+  }
+  return seconds;
+}
+
+// Bytes per sample of the largest output that the backward of each layer reads:
+// a kept input, or its own output.
+std::vector<double> kept_bytes(const Profile& profile,
+                               const std::vector<double>& outputs) {
+  std::vector<double> kept(profile.layers.size(), 0);
+  for (std::size_t l = 0; l < kept.size(); ++l) {
+    const ProfileLayer& layer = profile.layers[l];
+    if (layer.keeps_output) kept[l] = outputs[l];
+    for (std::size_t i = 0; i < layer.inputs.size(); ++i)
+      if (layer.keeps_input[i])
+        kept[l] = std::max(kept[l], outputs[layer.inputs[i].index()]);
+  }
+  return kept;
 }
 
 // The layer l of the header.
 struct Pivot {
   const Problem& problem;
-  const Work& work;
+  const KindTimes& work;
   const Islands& islands;
   std::size_t layer;
   double bytes;
+  double before;  // seconds of all devices together before the ring
   std::vector<double> widths;
+  const std::vector<double>& kept;
 
   // Whether a step of T seconds is possible with the layer on a to b islands.
   bool allows(double T, int a, int b) const {
     const double ring = 2.0 * (a - 1) / a * bytes;  // per link
     const double samples = problem.minibatch;
-    double before_ring = 0;
+    double around_ring = 0;  // before and after it
     if (!is_asynchronous(problem.method))
-      before_ring = work.backward[layer] * samples / (b * islands.max_devices) +
-                    work.update[layer];
-    if (ring / islands.fastest + before_ring > T) return false;
+      around_ring =
+          std::max(work[layer].backward * samples / (b * islands.max_devices),
+                   before / problem.cluster->num_devices()) +
+          work[layer].update;
+    const double latency = 2.0 * (a - 1) * islands.latency;
+    if (ring / islands.fastest + latency + around_ring > T) return false;
     const double traffic = b * (T * islands.outside - ring);  // X
     if (traffic < 0) return false;
     double load = 0;
     for (std::size_t m = 0; m < widths.size(); ++m) {
       const double left = widths[m] > 0 ? samples - traffic / widths[m] : 0;
-      load += std::max(0.0, left) * work.backward[m];
+      load += std::max(0.0, left) * work[m].backward;
+      const double apart = kept[m] > 0 ? 2 * traffic / kept[m] : samples;
+      load += std::max(0.0, left - apart) * work[m].forward;
     }
     return load <= T * b * islands.max_devices;
   }
 
-  // With any number of islands; numbers from a power of two to the next are
-  // checked together.
+  // With any number of islands; large numbers that differ by less than a
+  // quarter are checked together.
   bool allows(double T) const {
-    for (int a = 1; a <= islands.count; a *= 2)
-      if (allows(T, a, std::min(islands.count, 2 * a - 1))) return true;
+    for (int a = 1, next = 2; a <= islands.count; a = next) {
+      next = std::max(a + 1, a * 5 / 4);
+      if (allows(T, a, std::min(islands.count, next - 1))) return true;
+    }
     return false;
   }
 
   double bound(double known) const {
     if (allows(known)) return known;
-    double low = known, high = std::max(known, 1e-9);
+    // Between powers of two, so that rounding does not depend on `known`.
+    double high = std::exp2(std::ceil(std::log2(std::max(known, 1e-9))));
     while (!allows(high) && high < 1e12) high *= 2;
+    double low = high / 2;
     for (int i = 0; i < kBisections; ++i) {
       const double middle = (low + high) / 2;
       (allows(middle) ? high : low) = middle;
     }
-    return low;
+    return std::max(known, low);
   }
 };
 
@@ -117,15 +159,24 @@ std::vector<std::size_t> largest_layers(const Profile& profile) {
 double replica_bound(const Problem& problem,
                      const std::vector<KindTimes>& kinds, double known) {
   const Profile& profile = *problem.profile;
-  const Work work = least_work(kinds);
+  const KindTimes work = least_work(kinds);
   const std::vector<double> gradients = least_output_bytes(problem);
+  const std::vector<double> kept = kept_bytes(profile, gradients);
   double bound = known;
   for (const Islands& islands : islands_of(*problem.cluster))
     for (std::size_t layer : largest_layers(profile)) {
       const auto bytes =
           static_cast<double>(profile.parameter_bytes(LayerId(layer)).value());
-      const Pivot pivot{problem, work,  islands,
-                        layer,   bytes, widths_to(layer, profile, gradients)};
+      const double before =
+          work_before_ring(layer, profile, work) * problem.minibatch;
+      const Pivot pivot{problem,
+                        work,
+                        islands,
+                        layer,
+                        bytes,
+                        before,
+                        widths_to(layer, profile, gradients),
+                        kept};
       bound = std::max(bound, pivot.bound(bound));
     }
   return bound;

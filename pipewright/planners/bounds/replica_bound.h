@@ -7,9 +7,13 @@
 //   k > 1   Gradients are summed in a ring of r >= k devices. At least one link
 //           of the ring leaves each island. It carries 2 (r-1)/r >= 2 (k-1)/k
 //           of the layer's parameter bytes p, and the fastest link between
-//           islands has bandwidth b: T >= 2 (k-1)/k p/b. A synchronous step
-//           does this after the last backward of l, which takes at least 1/k of
-//           its time on one island, divided by its devices.
+//           islands has bandwidth b: the ring takes 2 (k-1)/k p/b, and 2 (k-1)
+//           times the shortest latency. A synchronous step does this after the
+//           last backward of l, which takes at least 1/k of its time on one
+//           island, divided by its devices. Before it, all devices together
+//           have done, for all samples, the backward of l, the input gradients
+//           of all layers that depend on l, and the forwards that those need:
+//           that takes at least their work, shared without loss.
 //   any k   In time T at most X = k T c - 2 (k-1) p bytes of gradients pass
 //           between these islands and others, in each direction, where c is the
 //           rate at which data can leave or enter an island, and the ring uses
@@ -20,11 +24,14 @@
 //           backwards of m for all other samples are on the k islands, whose
 //           k d devices have T seconds each:
 //           sum over m of (N - X/w) time(m) <= T k d.
+//           The forward of m may be elsewhere, but then what its backward keeps
+//           of it, q bytes, crosses the border in one direction or the other,
+//           unless the forward is computed again. So for N - X/w - 2 X/q
+//           samples its time counts too.
 //
 // The smallest T that satisfies this for some k is a bound for every plan, with
-// any method, schedule, replicas and cuts. Only backwards count, because the
-// forwards may be elsewhere. Both conditions become weaker as T grows, so
-// bisection finds it.
+// any method, schedule, replicas and cuts. The conditions become weaker as T
+// grows, so bisection finds it.
 
 #pragma once
 

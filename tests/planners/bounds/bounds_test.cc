@@ -99,6 +99,40 @@ TEST_CASE("layers with large weights keep the work on their devices") {
         doctest::Approx(5).epsilon(1e-6));
 }
 
+TEST_CASE("gradients are summed after the work that they depend on") {
+  RandomProblems random(76);
+  RandomProblem made = random.next();
+  Profile& profile = *made.profile;
+  keep_two_layers(profile, Bytes(5'000'000));
+  std::swap(profile.layers[0].parameters, profile.layers[1].parameters);
+  profile.layers[0].keeps_output = false;
+  profile.layers[1].keeps_input = {true};
+  profile.layers[1].keeps_output = false;
+  // What passes between the layers takes 100 s per sample to send.
+  profile.sizes = {{1,
+                    {{Bytes(100'000'000), Bytes(0), Bytes(0)},
+                     {Bytes(4), Bytes(0), Bytes(0)}}}};
+  const Seconds zero(0), one(1);
+  profile.times = {
+      {"V100", {{1, {{zero, zero, zero, zero}, {one, one, zero, zero}}}}}};
+  *made.cluster = load_cluster("2xV100@1MB/s").value();
+  Problem& problem = made.problem;
+  problem.minibatch = 8;
+  problem.microbatches = {1};
+  problem.memory_limit = Bytes(0);
+  const Bounds bounds = bounds_of(problem);
+  CHECK(bounds.work.value() == doctest::Approx(8));
+  // Two devices compute for 8 s, then sum 5 MB. On one device: 16 s.
+  CHECK(bounds.replicas.value() == doctest::Approx(13).epsilon(1e-4));
+  profile.parameters[0].bytes = Bytes(50'000'000);
+  // Now one device is faster: nearly no sample can be elsewhere.
+  CHECK(bounds_of(problem).replicas.value() ==
+        doctest::Approx(16).epsilon(0.05));
+  problem.method = Method::Stash;
+  profile.parameters[0].bytes = Bytes(5'000'000);
+  CHECK(bounds_of(problem).replicas.value() == doctest::Approx(8));
+}
+
 TEST_CASE("what does not fit one device is sent") {
   RandomProblems random(72);
   RandomProblem made = random.next();

@@ -1,0 +1,63 @@
+#include "pipewright/planners/plan_in_time.h"
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "pipewright/base/text.h"
+
+namespace pipewright {
+namespace {
+
+constexpr int kMaxLateEstimates = 2;
+
+// What a planner did so far. It may estimate on several threads.
+struct Progress {
+  std::atomic<bool> has_plan = false;
+  std::atomic<int> num_late = 0;  // estimates after the time limit
+  std::atomic<bool> was_stopped = false;
+
+  bool may_estimate(bool is_over) {
+    if (!is_over) return true;
+    if (!has_plan && num_late++ < kMaxLateEstimates) return true;
+    was_stopped = true;
+    return false;
+  }
+};
+
+Error ended(const Problem& problem) {
+  return bad_configuration(
+      "the budget ended before a plan that fits was found",
+      "give more than --budget " + to_text(problem.budget.value()));
+}
+
+template <typename... Arguments>
+auto until_over(
+    std::function<Result<Estimate>(const Plan&, Arguments...)> estimate,
+    const Problem& problem, const std::shared_ptr<Progress>& progress) {
+  return [estimate = std::move(estimate), is_over = problem.is_over_, progress,
+          error = ended(problem)](const Plan& plan,
+                                  Arguments... rest) -> Result<Estimate> {
+    if (!progress->may_estimate(is_over())) return error;
+    Result<Estimate> result = estimate(plan, rest...);
+    if (result && result->fits) progress->has_plan = true;
+    return result;
+  };
+}
+
+}  // namespace
+
+Result<Planned> plan_in_time(const Planner& planner, const Problem& problem) {
+  if (!problem.is_over_) return planner.plan(problem);
+  const auto progress = std::make_shared<Progress>();
+  Problem timed = problem;
+  timed.estimate = until_over(problem.estimate, problem, progress);
+  if (problem.estimate_copies)
+    timed.estimate_copies =
+        until_over(problem.estimate_copies, problem, progress);
+  Result<Planned> planned = planner.plan(timed);
+  if (!planned && progress->was_stopped) return ended(problem);
+  return planned;
+}
+
+}  // namespace pipewright
