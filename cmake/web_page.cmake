@@ -8,7 +8,8 @@
 set(web ${CMAKE_SOURCE_DIR}/web)
 set(modules elements.js units.js palette.js panel.js summary.js timeline_data.js
     timeline_canvas.js timeline.js memory.js model.js cluster.js curves.js
-    run.js compare.js plans.js ask.js problem.js serve.js main.js)
+    run.js compare.js plans.js ask.js problem.js serve.js
+    runs.js main.js)
 list(TRANSFORM modules PREPEND ${web}/)
 set(page_text ${CMAKE_CURRENT_BINARY_DIR}/page_text.cc)
 set(join_modules ${CMAKE_SOURCE_DIR}/cmake/join_modules.cmake)

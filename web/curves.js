@@ -4,7 +4,7 @@ import {drawn, make} from './elements.js';
 import {hideTooltip, showTooltip} from './panel.js';
 import {countText, niceTicks, numberText} from './units.js';
 
-const CURVE_LEFT = 46, CURVE_WIDTH = 420, CURVE_HIGH = 150, CURVE_FOOT = 20;
+const CURVE_LEFT = 54, CURVE_WIDTH = 420, CURVE_HIGH = 150, CURVE_FOOT = 20;
 
 function rangeOf(values) {
   const finite = values.filter((value) => value !== null && Number.isFinite(value));

@@ -4,6 +4,7 @@ import {comparePanel} from './compare.js';
 import {make} from './elements.js';
 import {planPanels, sideBySide, subtitle} from './plans.js';
 import {runPanels} from './run.js';
+import {runsView} from './runs.js';
 import {planningView} from './serve.js';
 
 function themeButton() {
@@ -13,6 +14,23 @@ function themeButton() {
     root.dataset.theme = dark ? 'light' : 'dark';
     document.dispatchEvent(new Event('themechange'));
   }}, '\u25d0');
+}
+
+// The form, and the runs if there are any. A search takes cores that a run may
+// need: with runs it starts when the form is asked for.
+function liveViews(data, plan, line) {
+  if (data.runs.length === 0) return planningView(data.serve, plan, line);
+  const runs = make('div', {class: 'plan'}, runsView(data.runs)), planning = make('div', {class: 'plan', hidden: true});
+  const choose = (isPlanning) => {
+    if (isPlanning && !planning.firstChild) planning.append(...planningView(data.serve, plan, line));
+    runs.hidden = isPlanning;
+    planning.hidden = plan.hidden = line.hidden = !isPlanning;
+    buttons.forEach((button, i) => button.setAttribute('aria-pressed', String((i === 1) === isPlanning)));
+  };
+  const buttons = [['Runs', false], ['Plan', true]].map(([name, isPlanning]) => make(
+    'button', {type: 'button', id: `show-${name.toLowerCase()}`, onclick: () => choose(isPlanning)}, name));
+  choose(false);
+  return [make('nav', {class: 'toolbar'}, buttons), runs, planning];
 }
 
 function show(data) {
@@ -30,7 +48,7 @@ function show(data) {
   };
   document.body.append(make('header', {}, make('div', {}, make('h1', {}, data.title), line), themeButton()), main,
                        make('footer', {}, `pipewright report, version ${data.version} of its data`));
-  if (data.serve) main.append(...planningView(data.serve, plan, line));
+  if (data.serve) main.append(...liveViews(data, plan, line));
   if (data.run) main.append(...runPanels(data.run).filter(Boolean));
   if (data.comparison) main.append(comparePanel(data, state, update));
   main.append(plan);

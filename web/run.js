@@ -3,11 +3,11 @@
 
 import {curveChart} from './curves.js';
 import {make, tableOf} from './elements.js';
-import {ACTIONS} from './palette.js';
+import {ACTIONS, stageColour} from './palette.js';
 import {panel} from './panel.js';
 import {figure, sentencesOf} from './summary.js';
 import {TimelineView, timelineLegend, timelineToolbar} from './timeline.js';
-import {numberText, percentText, secondsText} from './units.js';
+import {bytesText, numberText, percentText, secondsText} from './units.js';
 
 const BLUE = '#3d8fc9', ORANGE = '#e69f00', GREEN = '#009e73';
 
@@ -25,6 +25,42 @@ function runCurves({curves}) {
               curveChart('bubble', 'Bubble', [line('bubble', GREEN, 'bubble')], percentText),
               curveChart('rate', 'Learning rate', [line('learning rate', BLUE, 'rate')]));
   return make('div', {class: 'curve-grid'}, charts);
+}
+
+// Over the pieces of training: one line per worker or stage.
+function pieceChart(id, title, {steps}, lines, text) {
+  return curveChart(id, title, lines.map(({name, values}, i) => ({name, values, steps, colour: stageColour(i)})), text);
+}
+
+function shareBar(share) {
+  return make('span', {class: 'share'}, make('i', {style: `width: ${Math.min(100, 100 * (share ?? 0))}%`}));
+}
+
+function workersPanel({workers, stages, pieces}) {
+  if (workers.length === 0) return null;
+  const stale = stages.some((stage) => stage.staleness > 0);
+  const charts = [pieceChart('busy', 'Busy', pieces, pieces.busy, percentText),
+                  pieceChart('memory', 'Memory of the tensors, peak', pieces, pieces.memory, bytesText)];
+  if (stale) charts.push(pieceChart('rates', 'Learning rate of each stage', pieces, pieces.rates));
+  const table = tableOf([
+    {title: 'worker', text: (row) => `${row.worker}`, value: (row) => row.worker},
+    {title: '', left: true, text: (row) => shareBar(row.busy)},
+    {title: 'busy', text: (row) => (row.busy === null ? '' : percentText(row.busy)), value: (row) => row.busy},
+    {title: 'memory', text: (row) => (row.memory_bytes === null ? '' : bytesText(row.memory_bytes)), value: (row) => row.memory_bytes},
+  ], workers, {attributes: (row) => ({'data-worker': row.worker})});
+  const stagesTable = stale ? tableOf([
+    {title: 'stage', text: (row) => `${row.stage}`, value: (row) => row.stage},
+    {title: 'staleness', text: (row) => `${numberText(row.staleness)} steps`, value: (row) => row.staleness},
+    {title: 'learning rate', text: (row) => numberText(row.rate), value: (row) => row.rate},
+  ], stages, {attributes: (row) => ({'data-stage': row.stage})}) : null;
+  return panel('run-workers', stale ? 'Workers and stages' : 'Workers', 'in the last piece of training',
+               make('div', {class: 'curve-grid'}, make('div', {class: 'tall-table'}, table), stagesTable, charts));
+}
+
+function warningsPanel({warnings}) {
+  if (warnings.length === 0) return null;
+  return panel('warnings', 'Warnings and faults', 'the newest first', make('ul', {class: 'warnings'}, [...warnings].reverse().map((each) => make(
+    'li', {}, make('b', {}, `step ${numberText(each.step)}`), ` ${each.text}`))));
 }
 
 function differencesTable(differences) {
@@ -59,7 +95,8 @@ function runFigures(run) {
   const last = (list) => list[list.length - 1];
   const loss = last(curves.loss), evaluation = last(curves.evaluations);
   const list = [
-    figure('steps', 'Steps', numberText(last(curves.steps) ?? 0), `${run.minibatch} samples each`),
+    figure('steps', 'Steps', numberText(last(curves.steps) ?? 0),
+           run.steps ? `of ${numberText(run.steps)}, ${run.minibatch} samples each` : `${run.minibatch} samples each`),
     figure('loss', 'Loss', loss === null || loss === undefined ? 'none' : numberText(loss, 4), 'of the last step'),
     figure('measured', 'Step', run.step_seconds > 0 ? secondsText(run.step_seconds) : 'none', 'measured, median')];
   if (run.predicted_seconds) list.push(
@@ -76,6 +113,6 @@ export function runPanels(run) {
     ? make('p', {class: 'thinned'}, `Thinned out: ${curves.steps.length} of ${curves.num_steps} steps are drawn.`) : null;
   return [
     panel('run', 'The run', run.folder, runFigures(run), sentencesOf(run.summary)),
-    curves.steps.length > 0 ? panel('curves', 'Over the steps', '', thinned, runCurves(run)) : null,
-    run.measured ? timelines(run) : null];
+    warningsPanel(run), curves.steps.length > 0 ? panel('curves', 'Over the steps', '', thinned, runCurves(run)) : null,
+    workersPanel(run), run.measured ? timelines(run) : null];
 }

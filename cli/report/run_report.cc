@@ -2,17 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
-#include <optional>
 #include <tuple>
 
 #include "cli/command.h"
-#include "cli/report/trace_file.h"
+#include "cli/report/run_curves.h"
 #include "pipewright/base/files.h"
-#include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
-#include "pipewright/plan/plan.h"
 #include "pipewright/report/plan_report.h"
 #include "pipewright/report/report_parts.h"
 
@@ -21,121 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxShownSteps = 4000;
 constexpr std::size_t kMaxDifferences = 8;
-
-struct MetricsLine {
-  std::int64_t step = 0;
-  double loss = 0, rate = 0, seconds = 0, samples = 0, bubble = 0;
-};
-
-struct EvaluationLine {
-  std::int64_t step = 0;
-  double loss = 0;
-  std::optional<double> accuracy;
-};
-
-struct Metrics {
-  std::vector<MetricsLine> steps;
-  std::vector<EvaluationLine> evaluations;
-};
-
-// NaN for null: a loss that is not finite.
-double real_or_nan(JsonCursor value) {
-  return value.exists() && value.is_number()
-             ? value.real()
-             : std::numeric_limits<double>::quiet_NaN();
-}
-
-Json number_or_null(double number) {
-  return std::isfinite(number) ? Json(number) : Json();
-}
-
-void read_line(JsonCursor& root, Metrics& metrics) {
-  const std::int64_t step = root.at("step").integer(0);
-  if (JsonCursor evaluation = root.find("evaluation"); evaluation.exists()) {
-    EvaluationLine line{step, real_or_nan(evaluation.at("loss")), {}};
-    if (JsonCursor accuracy = evaluation.find("accuracy"); accuracy.exists())
-      line.accuracy = real_or_nan(accuracy);
-    metrics.evaluations.push_back(line);
-    return;
-  }
-  metrics.steps.push_back({step, real_or_nan(root.find("loss")),
-                           real_or_nan(root.find("rate")),
-                           real_or_nan(root.find("step_seconds")),
-                           real_or_nan(root.find("samples_per_second")),
-                           real_or_nan(root.find("bubble"))});
-}
-
-Result<Metrics> parse_metrics(const std::string& text,
-                              const std::string& file) {
-  Metrics metrics;
-  int number = 0;
-  for (std::string_view line : split(text, '\n')) {
-    ++number;
-    if (trim(line).empty()) continue;
-    const auto read = read_json(line, file + ":" + std::to_string(number),
-                                [&](JsonCursor& root) {
-                                  read_line(root, metrics);
-                                  return true;
-                                });
-    if (!read) return read.error();
-  }
-  return metrics;
-}
-
-Json series(const Metrics& metrics, double MetricsLine::*value) {
-  Json json = Json::array();
-  for (std::size_t i : spread_indices(metrics.steps.size(), kMaxShownSteps))
-    json.push(number_or_null(metrics.steps[i].*value));
-  return json;
-}
-
-Json curves_json(const Metrics& metrics) {
-  Json steps = Json::array(), evaluations = Json::array();
-  for (std::size_t i : spread_indices(metrics.steps.size(), kMaxShownSteps))
-    steps.push(metrics.steps[i].step);
-  for (std::size_t i :
-       spread_indices(metrics.evaluations.size(), kMaxShownSteps)) {
-    const EvaluationLine& line = metrics.evaluations[i];
-    Json json = Json::object()
-                    .set("step", line.step)
-                    .set("loss", number_or_null(line.loss));
-    if (line.accuracy) json.set("accuracy", *line.accuracy);
-    evaluations.push(std::move(json));
-  }
-  Json json = Json::object();
-  json.set("num_steps", metrics.steps.size());
-  json.set("steps", std::move(steps));
-  json.set("loss", series(metrics, &MetricsLine::loss));
-  json.set("rate", series(metrics, &MetricsLine::rate));
-  json.set("samples_per_second", series(metrics, &MetricsLine::samples));
-  json.set("bubble", series(metrics, &MetricsLine::bubble));
-  json.set("evaluations", std::move(evaluations));
-  return json;
-}
-
-Seconds median_step(const Metrics& metrics) {
-  std::vector<double> seconds;
-  for (const MetricsLine& line : metrics.steps)
-    if (line.seconds > 0) seconds.push_back(line.seconds);
-  if (seconds.empty()) return {};
-  std::sort(seconds.begin(), seconds.end());
-  return Seconds(seconds[seconds.size() / 2]);
-}
-
-std::optional<TracedStep> traced_step(const fs::path& file, const Plan& plan) {
-  if (!fs::exists(file)) return {};
-  const auto text = read_file(file);
-  if (!text) return {};
-  const auto trace = parse_trace(*text, file.string());
-  if (!trace) {
-    say("pipewright: not shown: " + trace.error().to_text());
-    return {};
-  }
-  if (trace->num_workers > plan.num_workers()) return {};
-  return last_step(*trace, plan.num_microbatches());
-}
 
 struct Difference {
   TraceSpan predicted, measured;
@@ -182,7 +64,7 @@ Json differences_json(const std::vector<Difference>& list) {
   return json;
 }
 
-std::string training_sentence(const Metrics& metrics) {
+std::string training_sentence(const RunMetrics& metrics) {
   if (metrics.steps.empty()) return "No step is done yet.";
   const auto& first = metrics.steps.front();
   const auto& last = metrics.steps.back();
@@ -190,7 +72,7 @@ std::string training_sentence(const Metrics& metrics) {
                      with_thousands(last.step) + ": the loss went from " +
                      to_text(first.loss, 4) + " to " + to_text(last.loss, 4);
   if (!metrics.evaluations.empty()) {
-    const EvaluationLine& held_out = metrics.evaluations.back();
+    const EvaluationMetrics& held_out = metrics.evaluations.back();
     text += "; held out: loss " + to_text(held_out.loss, 4);
     if (held_out.accuracy)
       text += ", accuracy " + share_text(*held_out.accuracy);
@@ -220,6 +102,12 @@ std::string plan_text(const Plan& plan) {
          std::to_string(plan.microbatch) + " samples.";
 }
 
+fs::file_time_type written_at(const fs::path& file) {
+  std::error_code failed;
+  const auto time = fs::last_write_time(file, failed);
+  return failed ? fs::file_time_type{} : time;
+}
+
 }  // namespace
 
 bool is_run_folder(const fs::path& path) {
@@ -227,32 +115,72 @@ bool is_run_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-Result<Json> run_report(const fs::path& folder) {
-  const fs::path plan_file = folder / "plan.json",
-                 metrics_file = folder / "metrics.jsonl";
-  PIPEWRIGHT_TRY(const std::string plan_json, read_file(plan_file));
-  PIPEWRIGHT_TRY(const Plan plan, parse_plan(plan_json, plan_file.string()));
-  PIPEWRIGHT_TRY(const std::string lines, read_file(metrics_file));
-  PIPEWRIGHT_TRY(const Metrics metrics,
-                 parse_metrics(lines, metrics_file.string()));
-  const auto measured = traced_step(folder / "trace.json", plan);
-  const auto predicted = traced_step(folder / "predicted.json", plan);
-  const Seconds median = median_step(metrics);
-  const int workers = plan.num_workers(),
-            microbatches = plan.num_microbatches();
+RunReader::RunReader(fs::path folder)
+    : folder_(std::move(folder)), metrics_(folder_) {}
+
+// A trace that cannot be read is not shown.
+bool RunReader::read_trace(const char* file, ReadTrace& trace) {
+  const fs::path path = folder_ / file;
+  const auto written = written_at(path);
+  if (written == trace.written) return false;
+  trace = {written, {}};
+  const auto text = read_file(path);
+  if (!text) return true;
+  const auto parsed = parse_trace(*text, path.string());
+  if (!parsed)
+    say("pipewright: not shown: " + parsed.error().to_text());
+  else if (parsed->num_workers <= plan_->num_workers())
+    trace.step = last_step(*parsed, plan_->num_microbatches());
+  return true;
+}
+
+Result<std::int64_t> RunReader::read() {
+  const fs::path plan_file = folder_ / "plan.json";
+  bool is_new = false;
+  if (const auto written = written_at(plan_file);
+      !plan_ || written != plan_written_) {
+    PIPEWRIGHT_TRY(const std::string text, read_file(plan_file));
+    PIPEWRIGHT_TRY(plan_, parse_plan(text, plan_file.string()));
+    plan_written_ = written;
+    is_new = true;
+  }
+  PIPEWRIGHT_TRY(const bool has_lines, metrics_.read());
+  is_new |= has_lines;
+  is_new |= read_trace("trace.json", measured_);
+  is_new |= read_trace("predicted.json", predicted_);
+  const auto& steps = metrics().steps;
+  RunState state = run_state(folder_, steps.empty() ? 0 : steps.back().step);
+  is_new |= state != state_;
+  state_ = std::move(state);
+  return version_ += is_new ? 1 : 0;
+}
+
+Json RunReader::run() const {
+  const Seconds median = median_step(metrics());
+  const int workers = plan_->num_workers(),
+            microbatches = plan_->num_microbatches();
+  const auto& [measured, predicted] = std::tie(measured_.step, predicted_.step);
   Json summary = Json::array();
-  summary.push(sentence_json("plan", "The plan", plan_text(plan)));
+  summary.push(sentence_json("state", "State", state_.text));
+  summary.push(sentence_json("plan", "The plan", plan_text(*plan_)));
   summary.push(
-      sentence_json("training", "Training", training_sentence(metrics)));
+      sentence_json("training", "Training", training_sentence(metrics())));
   summary.push(sentence_json("prediction", "As predicted?",
                              prediction_sentence(predicted, median)));
   Json run = Json::object();
-  run.set("folder", folder.string());
-  run.set("minibatch", plan.minibatch);
+  run.set("folder", folder_.string());
+  run.set("state", phase_name(state_.phase));
+  run.set("minibatch", plan_->minibatch);
+  if (!metrics().pieces.empty())
+    run.set("steps", metrics().pieces.back().steps);
   run.set("step_seconds", median.value());
   if (predicted) run.set("predicted_seconds", predicted->step.value());
   run.set("summary", std::move(summary));
-  run.set("curves", curves_json(metrics));
+  run.set("curves", curves_json(metrics()));
+  run.set("pieces", pieces_json(metrics()));
+  run.set("workers", workers_json(metrics()));
+  run.set("stages", stages_json(metrics()));
+  run.set("warnings", warnings_json(metrics()));
   if (measured)
     run.set("measured", timeline_json(*measured, workers, microbatches));
   if (predicted)
@@ -260,8 +188,14 @@ Result<Json> run_report(const fs::path& folder) {
   if (measured && predicted)
     run.set("differences",
             differences_json(differences(*predicted, *measured)));
-  Json json = report_of("Run of " + plan.model, {});
-  json.set("run", std::move(run));
+  return run;
+}
+
+Result<Json> run_report(const fs::path& folder) {
+  RunReader reader(folder);
+  if (auto read = reader.read(); !read) return read.error();
+  Json json = report_of("Run of " + reader.plan().model, {});
+  json.set("run", reader.run());
   return json;
 }
 

@@ -1,17 +1,58 @@
-// The data of `report RUN_FOLDER`: metrics over steps, and the measured
-// timeline of the last step beside the predicted one.
+// The data of `report RUN_FOLDER` and of `serve RUN_FOLDER`: metrics over
+// steps, and the measured timeline of the last step beside the predicted one.
 
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 
+#include "cli/report/run_metrics.h"
+#include "cli/report/run_state.h"
+#include "cli/report/trace_file.h"
 #include "pipewright/base/json.h"
 #include "pipewright/base/result.h"
+#include "pipewright/plan/plan.h"
 
 namespace pipewright::cli {
 
 // Whether this is a folder that `train` made.
 bool is_run_folder(const std::filesystem::path& path);
+
+// A run folder that is read again and again while the run goes on; each time
+// only what is new.
+class RunReader {
+ public:
+  explicit RunReader(std::filesystem::path folder);
+
+  // Reads what is new, and returns a number that is another one if there was
+  // anything. Fails with MissingInput or MalformedInput.
+  Result<std::int64_t> read();
+
+  // What was read: "run" of a report, and its figures. Not before read() was
+  // successful.
+  Json run() const;
+  const Plan& plan() const { return *plan_; }
+  const RunMetrics& metrics() const { return metrics_.metrics(); }
+  const RunState& state() const { return state_; }
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  // The last step of a trace file, read when the file has changed.
+  struct ReadTrace {
+    std::filesystem::file_time_type written{};
+    std::optional<TracedStep> step;
+  };
+  bool read_trace(const char* file, ReadTrace& trace);
+
+  std::filesystem::path folder_;
+  std::optional<Plan> plan_;
+  std::filesystem::file_time_type plan_written_{};
+  RunMetricsReader metrics_;
+  ReadTrace measured_, predicted_;
+  RunState state_;
+  std::int64_t version_ = 0;
+};
 
 // Fails with MissingInput or MalformedInput. Of a run in progress or one that
 // failed, what is there is reported.

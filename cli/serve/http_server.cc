@@ -77,10 +77,23 @@ void send_search(httplib::Response& response,
       });
 }
 
-void add_routes(BoundedServer& server, PlanningService& service) {
+Json start_json(const PlanningService& service, const WatchedRuns& runs) {
+  Json json = service.start();
+  json.set("runs", runs.names());
+  return json;
+}
+
+// A number in the address, or what it is without one.
+std::int64_t number_in(const std::string& text, std::int64_t without) {
+  return parse_integer(text).value_or(without);
+}
+
+void add_routes(BoundedServer& server, PlanningService& service,
+                WatchedRuns& runs) {
   server.Get("/", [&](const auto&, auto& response) {
-    response.set_content(page("Pipewright", service.start(), PageUse::Live),
-                         "text/html; charset=utf-8");
+    response.set_content(
+        page("Pipewright", start_json(service, runs), PageUse::Live),
+        "text/html; charset=utf-8");
   });
   server.Post("/compare", [&](const auto& request, auto& response) {
     auto search = service.search(request.body);
@@ -88,6 +101,15 @@ void add_routes(BoundedServer& server, PlanningService& service) {
     send_search(response,
                 std::make_shared<const ServedSearch>(*std::move(search)),
                 server.viewer_is_gone(), service);
+  });
+  server.Get(R"(/run/(\d{1,4}))", [&](const auto& request, auto& response) {
+    const auto number = number_in(request.matches[1].str(), 0);
+    send_json(response,
+              runs.run(static_cast<std::size_t>(number),
+                       number_in(request.get_param_value("seen"), -1)));
+  });
+  server.Get("/metrics", [&](const auto&, auto& response) {
+    response.set_content(runs.metrics(), "text/plain; version=0.0.4");
   });
   server.Post("/report", [&](const auto& request, auto& response) {
     send_json(response, service.report(request.body, server.viewer_is_gone()));
@@ -142,7 +164,8 @@ class StopSignals {
 
 }  // namespace
 
-Result<void> serve_http(PlanningService& service, const HttpOptions& options,
+Result<void> serve_http(PlanningService& service, WatchedRuns& runs,
+                        const HttpOptions& options,
                         const std::function<void(int)>& started) {
   BoundedServer server;
   set_limits(server);
@@ -162,7 +185,7 @@ Result<void> serve_http(PlanningService& service, const HttpOptions& options,
     send_error(response, refusal.status, refusal.reason);
     return httplib::Server::HandlerResponse::Handled;
   });
-  add_routes(server, service);
+  add_routes(server, service, runs);
   started(port);
   server.listen_after_bind();
   return {};

@@ -1,4 +1,4 @@
-// Serves a PlanningService and the page over HTTP. Without the library
+// Serves plans, runs and the page over HTTP. Without the library
 // cpp-httplib, no_http_server.cc says so.
 
 #pragma once
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/serve/planning_service.h"
+#include "cli/serve/watched_runs.h"
 #include "pipewright/base/result.h"
 
 namespace pipewright::cli {
@@ -20,7 +21,8 @@ struct HttpOptions {
 // Until Ctrl-C or SIGTERM; a second one ends the program at once. Calls
 // `started` with the port once requests are accepted. Fails with InUse if the
 // address and port cannot be used.
-Result<void> serve_http(PlanningService& service, const HttpOptions& options,
+Result<void> serve_http(PlanningService& service, WatchedRuns& runs,
+                        const HttpOptions& options,
                         const std::function<void(int port)>& started);
 
 }  // namespace pipewright::cli

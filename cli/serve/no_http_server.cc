@@ -4,7 +4,7 @@
 
 namespace pipewright::cli {
 
-Result<void> serve_http(PlanningService&, const HttpOptions&,
+Result<void> serve_http(PlanningService&, WatchedRuns&, const HttpOptions&,
                         const std::function<void(int)>&) {
   return bad_configuration(
       "this program has no HTTP server",

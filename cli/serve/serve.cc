@@ -1,4 +1,9 @@
-// pipewright serve: the page, live: plans a problem as it is typed.
+// pipewright serve: the page, live: plans a problem as it is typed, and shows
+// runs while they go on.
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
@@ -14,6 +19,8 @@ namespace {
 constexpr std::size_t kMinTokenLength = 16;
 
 struct ServeOptions {
+  bool ends_with_parent = false;
+  std::vector<std::string> runs;
   ServedFiles files;
   HttpOptions http;
 };
@@ -40,7 +47,15 @@ std::string refuse_token(const std::string& token) {
          "\"";
 }
 
-Result<void> check_files(const ServedFiles& files) {
+Result<void> check_files(const ServeOptions& options) {
+  const ServedFiles& files = options.files;
+  for (const std::string& run : options.runs)
+    if (!is_run_folder(run) && !options.ends_with_parent)
+      return Error{ErrorCode::MissingInput,
+                   "there is no folder " + run,
+                   {},
+                   "give folders that `train --run` made",
+                   {}};
   for (const auto* names : {&files.models, &files.profiles, &files.clusters})
     for (const std::string& name : *names)
       if (auto text = read_file(name); !text) return text.error();
@@ -54,17 +69,27 @@ std::string address_of(const HttpOptions& options, int port) {
          (options.token.empty() ? "" : "?token=" + options.token);
 }
 
+// For a training (cli/train/watching.h): ends when it does, and leaves the
+// cores to it.
+void follow_parent() {
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() == 1) ::_exit(0);
+  static_cast<void>(!::nice(10));
+}
+
 void run_serve(ServeOptions options, Exit& exit) {
-  if (auto fine = check_files(options.files); !fine)
+  if (options.ends_with_parent) follow_parent();
+  if (auto fine = check_files(options); !fine)
     return report(fine.error(), exit);
   if (!is_local_host(options.http.host) && options.http.token.empty())
     options.http.token = random_token();
   PlanningService service(options.files);
+  WatchedRuns runs(options.runs);
   const auto started = [&](int port) {
     std::cout << address_of(options.http, port) << " (Ctrl-C ends it)"
               << std::endl;
   };
-  if (auto served = serve_http(service, options.http, started); !served)
+  if (auto served = serve_http(service, runs, options.http, started); !served)
     report(served.error(), exit);
 }
 
@@ -72,8 +97,9 @@ void run_serve(ServeOptions options, Exit& exit) {
 
 void add_serve(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand(
-      "serve", "Serve a page that plans as you type, on this machine");
+      "serve", "Serve a page that plans as you type and watches runs");
   auto options = std::make_shared<ServeOptions>();
+  command->add_option("RUN", options->runs, "Folders of runs to show");
   command->add_option("--model", options->files.models,
                       "Model files that the page may use, beside the zoo");
   command->add_option("--profile", options->files.profiles,
@@ -94,6 +120,7 @@ void add_serve(CLI::App& app, Exit& exit) {
                    "Answers only requests with this token; default with "
                    "--host: a random one, which is printed")
       ->check(refuse_token, "", "");
+  command->add_flag("--ends-with-parent", options->ends_with_parent)->group("");
   command->callback([options, &exit] { run_serve(*options, exit); });
 }
 

@@ -14,6 +14,7 @@
 #include "cli/train/train_method.h"
 #include "cli/train/train_progress.h"
 #include "cli/train/train_ranks.h"
+#include "cli/train/watching.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/this_machine.h"
@@ -26,6 +27,8 @@ namespace {
 
 struct TrainOptions {
   std::string plan, device, profile, weights, schedule = "constant";
+  std::string tensorboard;               // folder; "": none
+  std::int64_t watch = 0;                // port of the page; 0: none
   std::optional<Profile> given_profile;  // the file of that name
   double rate = 0.05;
   std::int64_t warm_up = 0;
@@ -174,7 +177,12 @@ Result<TrainReport> trained(const TrainOptions& options, const Model& model,
   warn_of_cores(options.request.plan);
   const TrainHooks hooks{show_step, show_evaluation, show_warning,
                          [&launch] { return launch.signal(); }};
-  return run_training(model, options.request, hooks);
+  if (options.watch > 0)
+    start_page(options.request.run, static_cast<int>(options.watch));
+  if (options.tensorboard.empty())
+    return run_training(model, options.request, hooks);
+  return run_training(model, options.request,
+                      with_events(hooks, options.tensorboard));
 }
 
 Result<Timeline> predicted(const TrainOptions& options, const Model& model) {
@@ -308,6 +316,14 @@ void add_train(CLI::App& app, Exit& exit) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
   command->add_flag("--resume", request.resume,
                     "Continues from the run's newest checkpoint");
+  command
+      ->add_flag("--watch{8765}", options->watch,
+                 "Serves a page that shows the run, on 127.0.0.1; "
+                 "--watch=PORT: at this port")
+      ->check(CLI::Range(1, 65535));
+  command->add_option("--tensorboard", options->tensorboard,
+                      "Writes loss, speed and accuracy for TensorBoard into "
+                      "this folder");
   add_optimizer_options(*command, *options);
   add_method_options(*command, options->method, plan);
   add_rank_options(*command, options->ranks);

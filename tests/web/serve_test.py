@@ -13,12 +13,14 @@ import http.client
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from random import Random
 
 sys.dont_write_bytecode = True
 from server import Server, has_server
@@ -247,6 +249,42 @@ def check_end(binary, number):
             assert again.get("/")[0] == 200
 
 
+def check_growing(binary, folder):
+    """A run folder whose files grow, are cut off and written anew, in random order: what was read
+    bit by bit equals what is read at once."""
+    run = pathlib.Path(folder) / "growing"
+    shutil.copytree(pathlib.Path(__file__).parent / "recorded-run", run)
+    random = Random(7)
+    numbers = {}
+
+    def lines_of(name, step):
+        # The same step trained again takes another time.
+        if name == "metrics.jsonl":
+            return json.dumps({"step": step, "loss": random.random(), "rate": 0.1, "step_seconds": random.random()})
+        return json.dumps({"step": step, "steps": 99, "busy": [random.random()], "memory_bytes": [step],
+                           "rates": [0.1], "staleness": [0]})
+    with Server(binary, "growing", folder=folder) as server:
+        for turn in range(30):
+            for name in "metrics.jsonl", "pieces.jsonl":
+                lines = numbers.setdefault(name, [])
+                del lines[random.randrange(len(lines) + 1) if random.random() < 0.4 else len(lines):]
+                lines += [lines_of(name, len(lines) + i + 1) for i in range(random.randrange(4))]
+                rest = '{"step": 1' if random.random() < 0.3 else ""  # being written
+                (run / name).write_text("".join(line + "\n" for line in lines) + rest)
+            status, text = server.get("/run/0")
+            assert status == 200, text
+            served = json.loads(text)
+            done = subprocess.run([binary, "report", "growing", "--json"], cwd=folder, text=True,
+                                  capture_output=True, check=True)
+            assert served["run"] == json.loads(done.stdout)["run"], turn
+            again = json.loads(server.get(f"/run/0?seen={served['version']}")[1])
+            assert again == {"version": served["version"]}, again
+        (run / "metrics.jsonl").write_text('{"step": "x"}\n')
+        assert server.get("/run/0")[0] == 400
+        (run / "metrics.jsonl").write_text("")
+        assert server.get("/run/0")[0] == 200
+
+
 def check_token(binary):
     token = "a-token-of-16-or-more"
     with Server(binary, "--token", token) as server:
@@ -296,6 +334,7 @@ def main():
             text = server.get("/")[1]
             assert "connect-src 'self'" in text and "default-src 'none'" in text
         assert server.process.returncode == 0 and not server.errors(), server.errors()
+        check_growing(binary, folder)
         check_token(binary)
         check_start(binary, folder)
         check_end(binary, signal.SIGINT)

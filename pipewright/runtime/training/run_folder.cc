@@ -14,12 +14,33 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// A trace is written again after this many times the time that it took.
+constexpr int kTracePause = 200;
+
 Json to_json(const Evaluation& evaluation) {
   Json json = Json::object();
   json.set("loss", evaluation.loss);
   if (evaluation.accuracy) json.set("accuracy", *evaluation.accuracy);
   json.set("samples", evaluation.samples);
   json.set("seconds", evaluation.seconds.value());
+  return json;
+}
+
+Json numbers(const std::vector<double>& list) {
+  Json json = Json::array();
+  for (double number : list) json.push(number);
+  return json;
+}
+
+Json to_json(const PieceReport& piece) {
+  Json memory = Json::array();
+  for (Bytes bytes : piece.memory) memory.push(bytes.value());
+  Json json = Json::object();
+  json.set("step", piece.step).set("steps", piece.steps);
+  json.set("busy", numbers(piece.busy));
+  json.set("memory_bytes", std::move(memory));
+  json.set("rates", numbers(piece.rates));
+  json.set("staleness", numbers(piece.staleness));
   return json;
 }
 
@@ -43,8 +64,6 @@ Result<void> check_space(const fs::path& run, Bytes checkpoint) {
 
 Result<RunFolder> RunFolder::open(const TrainRequest& request, Bytes checkpoint,
                                   LeaseOptions lease) {
-  RunFolder folder;
-  folder.path_ = request.run;
   std::error_code failed;
   fs::create_directories(request.run, failed);
   if (failed)
@@ -55,7 +74,8 @@ Result<RunFolder> RunFolder::open(const TrainRequest& request, Bytes checkpoint,
                  {}};
   if (auto fits = check_space(request.run, checkpoint); !fits)
     return fits.error();
-  PIPEWRIGHT_TRY(folder.lease_, RunLease::take(request.run, std::move(lease)));
+  PIPEWRIGHT_TRY(std::unique_ptr<RunLease> taken,
+                 RunLease::take(request.run, std::move(lease)));
   if (!request.resume && has_checkpoint(request.run))
     return bad_configuration(request.run.string() + " already has a run",
                              "continue with --resume, or choose another --run");
@@ -63,38 +83,19 @@ Result<RunFolder> RunFolder::open(const TrainRequest& request, Bytes checkpoint,
                                 pipewright::to_json(request.plan).to_text());
       !written)
     return written.error();
-  const fs::path metrics = request.run / "metrics.jsonl";
-  folder.metrics_.open(metrics,
-                       request.resume ? std::ios::app : std::ios::trunc);
-  if (!folder.metrics_)
-    return Error{
-        ErrorCode::CannotCreate, "cannot be opened", metrics.string(), "", {}};
-  folder.metrics_size_ = fs::file_size(metrics, failed);
+  PIPEWRIGHT_TRY(LineFile metrics,
+                 LineFile::open(request.run / "metrics.jsonl", request.resume));
+  PIPEWRIGHT_TRY(LineFile pieces,
+                 LineFile::open(request.run / "pieces.jsonl", request.resume));
+  RunFolder folder(std::move(metrics), std::move(pieces));
+  folder.path_ = request.run;
+  folder.lease_ = std::move(taken);
   return folder;
 }
 
-// Lines are in the order of their steps. One that cannot be read was cut off
-// when a process died.
 Result<void> RunFolder::go_back_to(std::int64_t step) {
-  const fs::path file = path_ / "metrics.jsonl";
-  std::ifstream lines(file, std::ios::binary);
-  std::uintmax_t end = 0;
-  for (std::string line; std::getline(lines, line);) {
-    const Result<Json> json = parse_json(line, file.string());
-    const Json* found = json ? json->find("step") : nullptr;
-    const auto* at =
-        found ? std::get_if<std::int64_t>(&found->value()) : nullptr;
-    if (lines.eof() || at == nullptr || *at > step) break;
-    end += line.size() + 1;
-  }
-  if (end == metrics_size_) return {};
-  std::error_code failed;
-  fs::resize_file(file, end, failed);
-  if (failed)
-    return Error{
-        ErrorCode::CannotWrite, failed.message(), file.string(), "", {}};
-  metrics_size_ = end;
-  return {};
+  static_cast<void>(pieces_.go_back_to(step));
+  return metrics_.go_back_to(step);
 }
 
 Result<void> RunFolder::add(const StepReport& step) {
@@ -103,35 +104,29 @@ Result<void> RunFolder::add(const StepReport& step) {
   line.set("step_seconds", step.seconds.value());
   line.set("samples_per_second", step.samples_per_second);
   if (step.bubble) line.set("bubble", *step.bubble);
-  return add_line(line);
+  return metrics_.add(line);
 }
 
 Result<void> RunFolder::add(const Evaluation& evaluation) {
   Json line = Json::object();
   line.set("step", evaluation.step).set("evaluation", to_json(evaluation));
-  return add_line(line);
+  return metrics_.add(line);
 }
 
-Result<void> RunFolder::add_line(const Json& line) {
-  std::string text = line.to_line();
-  if (text.empty() || text.back() != '\n') text += '\n';
-  metrics_ << text << std::flush;
-  if (metrics_) {
-    metrics_size_ += text.size();
-    return {};
-  }
-  // Removes the part of the line that was written: the next line may succeed.
-  const fs::path file = path_ / "metrics.jsonl";
-  std::error_code ignored;
-  metrics_.close();
-  fs::resize_file(file, metrics_size_, ignored);
-  metrics_.clear();
-  metrics_.open(file, std::ios::app);
-  return Error{ErrorCode::CannotWrite,
-               "cannot be written",
-               (path_ / "metrics.jsonl").string(),
-               "is the disk full?",
-               {}};
+void RunFolder::add(const PieceReport& piece, const Program& program,
+                    const Timeline& timeline) {
+  static_cast<void>(pieces_.add(to_json(piece)));
+  const Clock::time_point start = Clock::now();
+  if (start < next_trace_) return;
+  static_cast<void>(
+      write_file(path_ / "trace.json", chrome_trace(program, timeline)));
+  const Clock::time_point end = Clock::now();
+  next_trace_ = end + kTracePause * (end - start);
+}
+
+void RunFolder::add_warning(std::int64_t step, const std::string& text) {
+  static_cast<void>(pieces_.add(
+      Json::object().set("step", step).set("warning", printable(text))));
 }
 
 Result<void> RunFolder::finish(const Program& program,

@@ -2,13 +2,14 @@
 
 #pragma once
 
+#include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <memory>
+#include <string>
 
-#include "pipewright/base/json.h"
 #include "pipewright/base/result.h"
 #include "pipewright/runtime/checkpoint/run_lease.h"
+#include "pipewright/runtime/training/line_file.h"
 #include "pipewright/runtime/training/train_report.h"
 #include "pipewright/runtime/training/train_request.h"
 
@@ -27,24 +28,32 @@ class RunFolder {
   // Fails with WorkerLost if another process has taken the folder over.
   Result<void> check_lease() const { return lease_->check(); }
 
-  // Drops the lines of metrics.jsonl after this step: they are trained again.
+  // Drops what was written about later steps: they are trained again.
   Result<void> go_back_to(std::int64_t step);
 
   // Adds a line to metrics.jsonl: the whole line or, with CannotWrite, nothing.
   Result<void> add(const StepReport& step);
   Result<void> add(const Evaluation& evaluation);
+  // For those who watch the run: a line of pieces.jsonl, and trace.json if
+  // writing it takes less than half a percent of the run's time. What cannot be
+  // written is left out.
+  void add(const PieceReport& piece, const Program& program,
+           const Timeline& timeline);
+  void add_warning(std::int64_t step, const std::string& text);
   // trace.json and summary.json.
   Result<void> finish(const Program& program, const TrainReport& report) const;
 
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  Result<void> add_line(const Json& line);
+  using Clock = std::chrono::steady_clock;
+  RunFolder(LineFile metrics, LineFile pieces)
+      : metrics_(std::move(metrics)), pieces_(std::move(pieces)) {}
 
   std::filesystem::path path_;
   std::unique_ptr<RunLease> lease_;
-  std::ofstream metrics_;
-  std::uintmax_t metrics_size_ = 0;  // of whole lines
+  LineFile metrics_, pieces_;
+  Clock::time_point next_trace_;  // no sooner
 };
 
 }  // namespace pipewright

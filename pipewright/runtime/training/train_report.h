@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "pipewright/base/units.h"
 #include "pipewright/runtime/training/evaluation.h"
@@ -20,6 +21,15 @@ struct StepReport {
   double samples_per_second = 0;
   std::optional<double> bubble;  // of the last piece, once there is one
   Seconds left;
+};
+
+// Of the steps between two pauses (milestones.h).
+struct PieceReport {
+  std::int64_t step = 0, steps = 0;  // done at its end, of
+  std::vector<double> busy;          // per worker: share of the time, computing
+  std::vector<Bytes> memory;         // per worker: peak
+  std::vector<double> rates;      // per stage: learning rate of the next step
+  std::vector<double> staleness;  // per stage: steps, of a forward's weights
 };
 
 struct TrainReport {

@@ -130,6 +130,13 @@ class Trainer {
   }
 
   Result<TrainReport> run() {
+    Result<TrainReport> report = run_all();
+    if (!report) folder_.add_warning(done_, report.error().to_text());
+    return report;
+  }
+
+ private:
+  Result<TrainReport> run_all() {
     if (auto ready = start(); !ready) return ready.error();
     report_.steps = done_;
     if (done_ >= milestones_.total) return report_;  // nothing is left to do
@@ -162,7 +169,6 @@ class Trainer {
     return finish();
   }
 
- private:
   RunHooks run_hooks() {
     RunHooks hooks;
     hooks.is_to_end = [this] { return hooks_.signal && hooks_.signal() != 0; };
@@ -255,6 +261,7 @@ class Trainer {
       times_.push_back(done->timeline.step_seconds);
       report_.timeline = std::move(done->timeline);
       report_rest(done->losses, before);
+      folder_.add(piece_report(), *program_, report_.timeline);
       return {};
     }
     if (done.error().code == ErrorCode::LossNotFinite) {
@@ -270,6 +277,21 @@ class Trainer {
         if (auto saved = save(); !saved) warn(not_saved(saved.error()));
     }
     return done.error();
+  }
+
+  PieceReport piece_report() const {
+    PieceReport piece;
+    piece.step = done_;
+    piece.steps = milestones_.total;
+    for (const WorkerSummary& worker : report_.timeline.workers) {
+      piece.busy.push_back(worker.busy / report_.timeline.duration);
+      piece.memory.push_back(worker.peak.total());
+    }
+    for (const StageDelay& delay : program_->delays) {
+      piece.rates.push_back(delayed_rate(settings_, done_, delay.forward));
+      piece.staleness.push_back(delay.forward);
+    }
+    return piece;
   }
 
   std::int64_t num_steps(std::span<const double> losses) const {
@@ -346,7 +368,8 @@ class Trainer {
     return {};
   }
 
-  void warn(const std::string& text) const {
+  void warn(const std::string& text) {
+    folder_.add_warning(done_, text);
     if (hooks_.on_warning) hooks_.on_warning(text);
   }
   // A line of metrics that cannot be written does not end training. Warns once.

@@ -1,6 +1,6 @@
 // Trains a planned model on data, piece by piece, and leaves a run folder:
 //
-//   plan.json  metrics.jsonl  trace.json  summary.json  checkpoints/
+//   plan.json metrics.jsonl pieces.jsonl trace.json summary.json checkpoints/
 //
 // Nothing here chooses a plan or knows what was predicted. No LibTorch type is
 // seen from outside.

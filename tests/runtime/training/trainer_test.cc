@@ -43,7 +43,43 @@ std::string checkpoint_bytes(const fs::path& run, int step) {
   return all;
 }
 
-TEST_CASE("a run leaves plan, metrics, trace, summary and checkpoint") {
+std::vector<double> numbers_in(const Json& line, const char* key) {
+  std::vector<double> numbers;
+  for (const Json& each : *line.find(key)->if_array()) {
+    const auto* whole = std::get_if<std::int64_t>(&each.value());
+    numbers.push_back(whole ? static_cast<double>(*whole)
+                            : std::get<double>(each.value()));
+  }
+  return numbers;
+}
+
+// A line per piece, the last with what the report says of the last piece.
+void check_pieces(const TrainRequest& request, const TrainReport& report) {
+  std::istringstream lines(read_file(request.run / "pieces.jsonl").value());
+  std::int64_t before = 0;
+  Json last;
+  for (std::string line; std::getline(lines, line);) {
+    last = parse_json(line, "line").value();
+    const auto step = std::get<std::int64_t>(last.find("step")->value());
+    CHECK(step > before);
+    before = step;
+  }
+  REQUIRE(before == 12);
+  const auto& workers = report.timeline.workers;
+  const std::vector<double> busy = numbers_in(last, "busy"),
+                            memory = numbers_in(last, "memory_bytes");
+  REQUIRE(busy.size() == workers.size());
+  REQUIRE(memory.size() == workers.size());
+  for (std::size_t w = 0; w < workers.size(); ++w) {
+    CHECK(busy[w] == workers[w].busy / report.timeline.duration);
+    CHECK(memory[w] == static_cast<double>(workers[w].peak.total().value()));
+  }
+  const std::vector<double> rates = numbers_in(last, "rates");
+  REQUIRE(rates.size() == request.plan.stages.size());
+  for (double rate : rates) CHECK(rate == request.rate.at(12, 12));
+}
+
+TEST_CASE("a run leaves plan, metrics, pieces, trace, summary and checkpoint") {
   const TemporaryFolder folder("train");
   const Model model = small_mlp();
   const TrainRequest request =
@@ -71,6 +107,7 @@ TEST_CASE("a run leaves plan, metrics, trace, summary and checkpoint") {
   }
   CHECK(count == 12);
   CHECK(fs::exists(request.run / "checkpoints/step-12/manifest.json"));
+  check_pieces(request, report);
 }
 
 TEST_CASE("resuming under another plan changes no bit") {

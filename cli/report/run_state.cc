@@ -1,0 +1,108 @@
+#include "cli/report/run_state.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <optional>
+
+#include "pipewright/base/files.h"
+#include "pipewright/base/json_cursor.h"
+#include "pipewright/base/text.h"
+
+namespace pipewright::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Longer than a lease lasts without renewal (run_lease.h).
+constexpr std::chrono::seconds kLeaseLasts{60};
+
+std::string this_host() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+template <typename Read>
+auto read_state_file(const fs::path& file, Read read)
+    -> std::optional<decltype(read(std::declval<JsonCursor&>()))> {
+  const auto text = read_file(file);
+  if (!text) return {};
+  auto value = read_json(*text, file.string(), read);
+  if (!value) return {};
+  return *std::move(value);
+}
+
+struct Holder {
+  std::string host;
+  std::int64_t process = 0;
+};
+
+// The process that trains into the folder now.
+std::optional<Holder> holder_of(const fs::path& folder) {
+  const fs::path file = folder / "lease.json";
+  std::error_code failed;
+  const auto renewed = fs::last_write_time(file, failed);
+  if (failed || fs::file_time_type::clock::now() - renewed > kLeaseLasts)
+    return {};
+  const auto holder = read_state_file(file, [](JsonCursor& root) {
+    return Holder{root.at("host").text(), root.at("process").integer()};
+  });
+  if (!holder) return {};
+  const bool is_gone = holder->host == this_host() &&
+                       ::kill(static_cast<pid_t>(holder->process), 0) != 0 &&
+                       errno == ESRCH;
+  if (is_gone) return {};
+  return holder;
+}
+
+std::optional<std::string> failure_in(const fs::path& folder) {
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(folder, failed)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("failure_") || !name.ends_with(".json")) continue;
+    const auto error = read_state_file(
+        entry.path(), [](JsonCursor& root) { return root.at("error").text(); });
+    if (error) return *error;
+  }
+  return {};
+}
+
+struct Ending {
+  std::int64_t steps = 0, signal = 0;
+};
+
+}  // namespace
+
+const char* phase_name(RunPhase phase) {
+  constexpr const char* kTexts[] = {"running", "ended", "stopped", "failed",
+                                    "broken"};
+  return kTexts[static_cast<std::size_t>(phase)];
+}
+
+RunState run_state(const fs::path& folder, std::int64_t last_step) {
+  if (const auto holder = holder_of(folder))
+    return {RunPhase::Running, "Training, by process " +
+                                   std::to_string(holder->process) + " on " +
+                                   holder->host + "."};
+  if (const auto failure = failure_in(folder))
+    return {RunPhase::Failed, "It failed: " + *failure};
+  const auto ending =
+      read_state_file(folder / "summary.json", [](JsonCursor& root) {
+        return Ending{root.at("steps").integer(), root.at("signal").integer()};
+      });
+  const std::string steps = with_thousands(last_step) + " steps";
+  if (!ending || ending->steps != last_step)
+    return {RunPhase::Broken, "Its process is gone after " + steps +
+                                  "; `train --resume` continues from its last "
+                                  "checkpoint, if there is one."};
+  if (ending->signal != 0)
+    return {RunPhase::Stopped, "Stopped by signal " +
+                                   std::to_string(ending->signal) + " after " +
+                                   steps + "; `train --resume` continues."};
+  return {RunPhase::Ended, "Ended after " + steps + "."};
+}
+
+}  // namespace pipewright::cli
