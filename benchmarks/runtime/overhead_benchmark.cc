@@ -91,7 +91,7 @@ LayerTimes kernel_times(const Network& network, LayerId id, int samples) {
     inputs.push_back(random_samples(network.model, source, samples, stream));
   for (const ParameterId parameter : layer.parameters)
     weights.push_back(initial_parameter(network.model, parameter, 1));
-  const ForwardContext context{1, 0, 0, samples, true, nullptr};
+  const ForwardContext context{1, 0, 0, true, nullptr};
   LayerTimes times;
   Forwarded done;
   times.forward =

@@ -172,13 +172,19 @@ Result<Model> prepared(TrainOptions& options, const Launch& launch) {
   return model;
 }
 
+// A flag without a value counts as 1.
+int page_port(std::int64_t watch) {
+  constexpr int kDefaultPort = 8765;
+  return watch == 1 ? kDefaultPort : static_cast<int>(watch);
+}
+
 Result<TrainReport> trained(const TrainOptions& options, const Model& model,
                             const Launch& launch) {
   warn_of_cores(options.request.plan);
   const TrainHooks hooks{show_step, show_evaluation, show_warning,
                          [&launch] { return launch.signal(); }};
   if (options.watch > 0)
-    start_page(options.request.run, static_cast<int>(options.watch));
+    start_page(options.request.run, page_port(options.watch));
   if (options.tensorboard.empty())
     return run_training(model, options.request, hooks);
   return run_training(model, options.request,
@@ -317,8 +323,8 @@ void add_train(CLI::App& app, Exit& exit) {
   command->add_flag("--resume", request.resume,
                     "Continues from the run's newest checkpoint");
   command
-      ->add_flag("--watch{8765}", options->watch,
-                 "Serves a page that shows the run, on 127.0.0.1; "
+      ->add_flag("--watch", options->watch,
+                 "Serves a page that shows the run, on 127.0.0.1, port 8765; "
                  "--watch=PORT: at this port")
       ->check(CLI::Range(1, 65535));
   command->add_option("--tensorboard", options->tensorboard,

@@ -87,7 +87,7 @@ TEST_CASE("docs/place.md shows what place prints") {
   const std::string instance = "examples/place/instance.json";
   for (const std::string& option : {std::string(), std::string(" --any-set")}) {
     const std::string command =
-        "$ pipewright place " + instance + option + "\n";
+        "$ build/pipewright place " + instance + option + "\n";
     const std::size_t shown = page.find(command);
     REQUIRE(shown != std::string::npos);
     const Answer answer = place(PIPEWRIGHT_SOURCE_DIR "/" + instance + option);
