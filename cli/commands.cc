@@ -97,14 +97,15 @@ int report_unexpected(const CLI::App& app) {
   return static_cast<int>(ErrorCode::Usage);
 }
 
-// A full disk or a closed pipe behind standard output.
+// A full disk or a closed pipe behind standard output; an error before it
+// counts.
 int checked(int code) {
   errno = 0;
   std::cout.flush();
   if (std::cout) return code;
   say(std::string("pipewright: standard output cannot be written") +
       (errno != 0 ? std::string(": ") + std::strerror(errno) : ""));
-  return static_cast<int>(ErrorCode::CannotWrite);
+  return code != 0 ? code : static_cast<int>(ErrorCode::CannotWrite);
 }
 
 }  // namespace

@@ -126,6 +126,8 @@ void listen_for_signals() {
   ::sigaction(SIGTERM, &action, nullptr);
   // mpirun passes on only this one of them.
   ::sigaction(SIGUSR1, &action, nullptr);
+  // A launcher that is gone reads nothing any more; a rank still has to save.
+  if (is_under_mpi) ::signal(SIGPIPE, SIG_IGN);
 }
 
 int received_signal() {
