@@ -28,6 +28,7 @@ Profile long_chain(int num_layers) {
 }
 
 std::string hosts(std::int64_t devices) {
+  if (devices <= 8) return std::to_string(devices) + "xV100@nvlink";
   return std::to_string(devices / 8) + "x8xV100@nvlink/10GbE";
 }
 
