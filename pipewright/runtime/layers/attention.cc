@@ -26,11 +26,7 @@ class Attention final : public LayerFunction {
         heads_(integer(description_.attributes(), "heads")),
         causal_(flag(description_.attributes(), "causal")),
         dropout_(real(description_.attributes(), "dropout")) {
-    if (causal_)
-      future_ = at::ones({description_.input_shapes[0][0],
-                          description_.input_shapes.back()[0]},
-                         at::kBool)
-                    .triu(1);
+    if (causal_) future_ = future_positions(description_);
   }
 
   Forwarded forward(const Tensors& inputs, const Tensors&,

@@ -24,4 +24,9 @@ Tensors packed(const AttentionTensors& gradients,
   return result;
 }
 
+at::Tensor future_positions(const LayerDescription& description) {
+  const auto& shapes = description.input_shapes;
+  return at::ones({shapes.front()[0], shapes.back()[0]}, at::kBool).triu(1);
+}
+
 }  // namespace pipewright

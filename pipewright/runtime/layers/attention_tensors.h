@@ -18,6 +18,10 @@ AttentionTensors unpacked(const Tensors& inputs);
 Tensors packed(const AttentionTensors& gradients,
                const LayerDescription& description);
 
+// Queries x keys: true where a key is later than the query, which causal
+// attention leaves out.
+at::Tensor future_positions(const LayerDescription& description);
+
 // Keeps its inputs, its output and a number for each row of the scores, from
 // which backward makes the scores again.
 LayerMaker make_flash_attention;

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "pipewright/base/check.h"
@@ -35,15 +36,16 @@ class MadeOnce {
   Tensors at(const OperatorCode& code, const Tensors& constants,
              const CallContext& context) {
     const std::lock_guard lock(mutex_);
-    const auto key = std::pair(context.batch, context.device.str());
+    const Key key(context.batch, context.device.type(), context.device.index());
     if (const auto known = known_.find(key); known != known_.end())
       return known->second;
     return known_[key] = code.run(constants, context);
   }
 
  private:
+  using Key = std::tuple<std::int64_t, at::DeviceType, at::DeviceIndex>;
   std::mutex mutex_;
-  std::map<std::pair<std::int64_t, std::string>, Tensors> known_;
+  std::map<Key, Tensors> known_;
 };
 
 // Shared by the layers that have the same functions.

@@ -24,11 +24,7 @@ class FlashAttention final : public LayerFunction {
         heads_(integer(description_.attributes(), "heads")),
         causal_(flag(description_.attributes(), "causal")),
         features_(description_.layer->output.back() / heads_) {
-    if (causal_)
-      future_ = at::ones({description_.input_shapes[0][0],
-                          description_.input_shapes.back()[0]},
-                         at::kBool)
-                    .triu(1);
+    if (causal_) future_ = future_positions(description_);
   }
 
   Forwarded forward(const Tensors& inputs, const Tensors&,
