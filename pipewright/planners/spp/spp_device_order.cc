@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 #include <string>
 #include <tuple>
 
@@ -19,20 +18,23 @@ bool is_less(double a, double b) { return a < b - 1e-9 * (a + b); }
 // the last.
 double attachment_order(const Bandwidths& weights, const std::vector<int>& left,
                         std::vector<int>& order) {
-  std::vector<double> attached(weights.size(), 0);
   std::vector<int> waiting = left;
+  std::vector<double> attached(left.size(), 0);  // by place in `waiting`
   order.clear();
   double last = 0;
-  while (!waiting.empty()) {
-    std::size_t best = 0;
-    for (std::size_t i = 1; i < waiting.size(); ++i)
-      if (is_less(attached[at(waiting[best])], attached[at(waiting[i])]))
-        best = i;
+  for (std::size_t best = 0; !waiting.empty();) {
     const int taken = waiting[best];
-    waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(best));
-    last = attached[at(taken)];
+    last = attached[best];
     order.push_back(taken);
-    for (int v : waiting) attached[at(v)] += weights[at(taken)][at(v)];
+    const auto place = static_cast<std::ptrdiff_t>(best);
+    waiting.erase(waiting.begin() + place);
+    attached.erase(attached.begin() + place);
+    const double* to = weights[at(taken)].data();
+    best = 0;
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      attached[i] += to[waiting[i]];
+      if (is_less(attached[best], attached[i])) best = i;
+    }
   }
   return last;
 }
@@ -51,14 +53,6 @@ bool are_all_equal(const Bandwidths& b) {
     for (std::size_t j = 0; j < b.size(); ++j)
       if (i != j && b[i][j] != b[0][1]) return false;
   return true;
-}
-
-Bandwidths among(const Bandwidths& b, const std::vector<int>& vertices) {
-  Bandwidths part(vertices.size(), std::vector<double>(vertices.size(), 0));
-  for (std::size_t i = 0; i < vertices.size(); ++i)
-    for (std::size_t j = 0; j < vertices.size(); ++j)
-      part[i][j] = b[at(vertices[i])][at(vertices[j])];
-  return part;
 }
 
 std::vector<int> joined(const Bandwidths& b, std::vector<int> head,
@@ -102,47 +96,89 @@ std::vector<int> ordered(const Bandwidths& all,
                 ordered(all, named(part)));
 }
 
+// How many pairs of devices use each resource.
 std::vector<double> pairs_sharing(const Cluster& cluster) {
-  std::vector<double> pairs(cluster.resources().size(), 0);
+  std::vector<double> pairs_of_link(cluster.links().size(), 0);
   for (int u = 0; u < cluster.num_devices(); ++u)
-    for (int v = u + 1; v < cluster.num_devices(); ++v)
-      if (const Link* link = cluster.link(DeviceId(u), DeviceId(v)))
-        for (const Link::Use& use : link->uses) pairs[at(use.resource)] += 1;
+    for (int v = u + 1; v < cluster.num_devices(); ++v) {
+      const int link = cluster.link_index(DeviceId(u), DeviceId(v));
+      if (link >= 0) pairs_of_link[at(link)] += 1;
+    }
+  std::vector<double> pairs(cluster.resources().size(), 0);
+  for (std::size_t l = 0; l < pairs_of_link.size(); ++l)
+    for (const Link::Use& use : cluster.links()[l].uses)
+      pairs[at(use.resource)] += pairs_of_link[l];
   return pairs;
+}
+
+// What each distinct link carries when all pairs of devices send at once.
+std::vector<double> shared_widths(const Cluster& cluster) {
+  const std::vector<double> pairs = pairs_sharing(cluster);
+  std::vector<double> widths;
+  for (const Link& link : cluster.links()) {
+    double least = std::min(link.bandwidth.value(), 1e18);
+    for (const Link::Use& use : link.uses)
+      least = std::min(least,
+                       cluster.resources()[at(use.resource)].bandwidth.value() /
+                           std::max(1.0, pairs[at(use.resource)]));
+    widths.push_back(least);
+  }
+  return widths;
+}
+
+// A symmetric number for each pair of devices: `of` the indices of its links in
+// both directions, 0 without links.
+template <typename OfLinks>
+Bandwidths by_pair(const Cluster& cluster, OfLinks of) {
+  const std::size_t n = at(cluster.num_devices());
+  Bandwidths b(n, std::vector<double>(n, 0));
+  for (std::size_t u = 0; u < n; ++u)
+    for (std::size_t v = 0; v < u; ++v) {
+      const int there = cluster.link_index(DeviceId(u), DeviceId(v));
+      const int back = cluster.link_index(DeviceId(v), DeviceId(u));
+      if (there >= 0 && back >= 0) b[u][v] = b[v][u] = of(at(there), at(back));
+    }
+  return b;
 }
 
 // Kinds by their names, which do not depend on the order of devices.
 std::vector<int> ranked_kinds(const Cluster& cluster) {
-  std::set<std::string> names;
-  for (const DeviceKind& kind : cluster.kinds()) names.insert(kind.name);
-  std::vector<int> ranks;
+  std::vector<std::string> names;
+  for (const DeviceKind& kind : cluster.kinds()) names.push_back(kind.name);
+  std::sort(names.begin(), names.end());
+  std::vector<int> rank_of_kind, ranks;
+  for (const DeviceKind& kind : cluster.kinds())
+    rank_of_kind.push_back(static_cast<int>(
+        std::lower_bound(names.begin(), names.end(), kind.name) -
+        names.begin()));
   for (const Device& device : cluster.devices())
-    ranks.push_back(static_cast<int>(std::distance(
-        names.begin(), names.find(cluster.kinds()[at(device.kind)].name))));
+    ranks.push_back(rank_of_kind[at(device.kind)]);
   return ranks;
 }
 
-// Links by all that tells them apart, the fastest with the largest rank.
-Bandwidths ranked_links(const Cluster& cluster, const Bandwidths& shared) {
+// Pairs by all that tells their links apart, the fastest with the largest
+// number.
+Bandwidths ranked_links(const Cluster& cluster) {
   using Look = std::tuple<double, double, double, bool>;
-  const auto look = [&](std::size_t u, std::size_t v) {
-    const Link* link = cluster.link(DeviceId(u), DeviceId(v));
-    return link == nullptr
-               ? Look()
-               : Look(shared[u][v], link->bandwidth.value(),
-                      -link->latency.value(), link->duplex == Duplex::Full);
-  };
-  std::set<Look> looks;
-  for (std::size_t u = 0; u < shared.size(); ++u)
-    for (std::size_t v = 0; v < u; ++v) looks.insert(look(u, v));
-  const std::vector<Look> sorted(looks.begin(), looks.end());
-  Bandwidths ranks = shared;
-  for (std::size_t u = 0; u < shared.size(); ++u)
-    for (std::size_t v = 0; v < u; ++v)
-      ranks[u][v] = ranks[v][u] = static_cast<double>(
-          std::lower_bound(sorted.begin(), sorted.end(), look(u, v)) -
-          sorted.begin());
-  return ranks;
+  const std::vector<double> widths = shared_widths(cluster);
+  std::vector<Look> looks;
+  for (std::size_t l = 0; l < widths.size(); ++l) {
+    const Link& link = cluster.links()[l];
+    looks.emplace_back(widths[l], link.bandwidth.value(), -link.latency.value(),
+                       link.duplex == Duplex::Full);
+  }
+  std::vector<Look> sorted = looks;
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<double> ranks;
+  for (const Look& look : looks)
+    ranks.push_back(static_cast<double>(
+        1 + std::lower_bound(sorted.begin(), sorted.end(), look) -
+        sorted.begin()));
+  const auto base = static_cast<double>(looks.size() + 1);
+  return by_pair(cluster, [&](std::size_t there, std::size_t back) {
+    return base * std::min(ranks[there], ranks[back]) +
+           std::max(ranks[there], ranks[back]);
+  });
 }
 
 std::vector<DeviceId> by_host(const Cluster& cluster, const Bandwidths& b) {
@@ -182,12 +218,12 @@ MinCut global_min_cut(const Bandwidths& bandwidths) {
     if (best.part.empty() || is_less(weight, best.weight) ||
         (!is_less(best.weight, weight) && balance(part) > balance(best.part)))
       best = {weight, part};
-    for (std::size_t v = 0; v < n; ++v) {
-      weights[at(kept)][v] += weights[at(last)][v];
-      weights[v][at(kept)] = weights[at(kept)][v];
+    left.erase(std::find(left.begin(), left.end(), last));
+    for (int v : left) {
+      weights[at(kept)][at(v)] += weights[at(last)][at(v)];
+      weights[at(v)][at(kept)] = weights[at(kept)][at(v)];
     }
     merged[at(kept)].insert(merged[at(kept)].end(), part.begin(), part.end());
-    left.erase(std::find(left.begin(), left.end(), last));
   }
   std::sort(best.part.begin(), best.part.end());
   if (!best.part.empty() && best.part.front() == 0)
@@ -202,32 +238,17 @@ std::vector<int> recursive_order(const Bandwidths& bandwidths) {
 }
 
 Bandwidths shared_bandwidths(const Cluster& cluster) {
-  const std::vector<double> pairs = pairs_sharing(cluster);
-  const auto width = [&](int u, int v) {
-    const Link* link = cluster.link(DeviceId(u), DeviceId(v));
-    if (link == nullptr) return 0.0;
-    double least = std::min(link->bandwidth.value(), 1e18);
-    for (const Link::Use& use : link->uses)
-      least = std::min(least,
-                       cluster.resources()[at(use.resource)].bandwidth.value() /
-                           std::max(1.0, pairs[at(use.resource)]));
-    return least;
-  };
-  const std::size_t n = at(cluster.num_devices());
-  Bandwidths b(n, std::vector<double>(n, 0));
-  for (std::size_t u = 0; u < n; ++u)
-    for (std::size_t v = 0; v < u; ++v) {
-      const int from = static_cast<int>(u), to = static_cast<int>(v);
-      b[u][v] = b[v][u] = std::min(width(from, to), width(to, from));
-    }
-  return b;
+  const std::vector<double> widths = shared_widths(cluster);
+  return by_pair(cluster, [&](std::size_t there, std::size_t back) {
+    return std::min(widths[there], widths[back]);
+  });
 }
 
 std::vector<DeviceId> recursive_device_order(const Cluster& cluster) {
   const Bandwidths b = shared_bandwidths(cluster);
   if (cluster.num_devices() > kMaxVerticesCut) return by_host(cluster, b);
   const std::vector<int> names =
-      canonical_order(ranked_links(cluster, b), ranked_kinds(cluster));
+      canonical_order(ranked_links(cluster), ranked_kinds(cluster));
   std::vector<DeviceId> order;
   for (int d : recursive_order(among(b, names)))
     order.push_back(DeviceId(names[at(d)]));
