@@ -11,8 +11,12 @@ void Channels::sent(const Transfer& transfer, const Action& send) {
 }
 
 void Channels::used(TransferId transfer, MicrobatchId microbatch, int k) {
-  auto [at, is_new] = uses_[transfer].try_emplace(microbatch, k);
-  if (!is_new) at->second = std::min(at->second, k);
+  if (uses_.size() <= transfer.index()) uses_.resize(transfer.index() + 1);
+  std::vector<int>& uses = uses_[transfer.index()];
+  if (uses.size() <= microbatch.index())
+    uses.resize(microbatch.index() + 1, kUnused);
+  int& use = uses[microbatch.index()];
+  use = use == kUnused ? k : std::min(use, k);
 }
 
 void Channels::land_after(TransferId transfer, std::int32_t version, int k) {
@@ -21,6 +25,9 @@ void Channels::land_after(TransferId transfer, std::int32_t version, int k) {
 
 std::vector<Channels::Post> Channels::posts(std::size_t window) const {
   std::vector<Post> posts;
+  std::size_t num_sends = 0;
+  for (const auto& [key, sends] : sends_) num_sends += sends.size();
+  posts.reserve(num_sends);
   for (const auto& [key, sends] : sends_) {
     const bool weights = key.kind == TransferKind::Weights;
     const std::size_t first = posts.size();
@@ -32,7 +39,8 @@ std::vector<Channels::Post> Channels::posts(std::size_t window) const {
       if (weights) {
         post.position = landings_.at(id).at(sends[n].version);
       } else {
-        use.push_back(uses_.at(id).at(sends[n].microbatch));
+        use.push_back(uses_.at(id.index()).at(sends[n].microbatch.index()));
+        PIPEWRIGHT_CHECK(use[n] != kUnused, "a message that nothing uses");
         if (n >= window) post.position = use[n - window];
         if (post.position >= use[n]) {
           post.position = use[n];

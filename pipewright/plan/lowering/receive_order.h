@@ -41,8 +41,10 @@ class Channels {
     auto operator<=>(const Key&) const = default;
   };
   std::map<Key, std::vector<Action>> sends_;
-  // By transfer: the compute action of the receiver, by microbatch or version.
-  std::map<TransferId, std::map<MicrobatchId, int>> uses_;
+  // By transfer: the compute action of the receiver, by microbatch (kUnused if
+  // there is none) or version.
+  static constexpr int kUnused = -1;
+  std::vector<std::vector<int>> uses_;
   std::map<TransferId, std::map<std::int32_t, int>> landings_;
 };
 

@@ -13,20 +13,37 @@
 namespace pipewright {
 namespace {
 
+// How far device k can take the backward from y within the given time.
+int furthest_backward(const BiPartitionCosts& costs, int k, int y,
+                      double seconds) {
+  int low = y, high = costs.num_units();  // low can be reached
+  while (low < high) {
+    const int middle = low + (high - low + 1) / 2;
+    if (costs.backward({k, 1}, y, middle) > seconds)
+      high = middle - 1;
+    else
+      low = middle;
+  }
+  return low;
+}
+
 bool is_reachable(const BiPartitionCosts& costs, double period) {
   const int units = costs.num_units();
   std::vector<int> reach(at(units + 1), -1);
   reach[0] = 0;
   for (int k = 0; k < costs.num_devices(); ++k) {
     std::vector<int> next = reach;
-    for (int x = 0; x <= units; ++x) {
-      if (reach[at(x)] < 0) continue;
+    int furthest = -1;  // of all larger x
+    for (int x = units; x >= 0; --x) {
+      const int y = reach[at(x)];
+      if (y <= furthest) continue;  // a larger x goes as far, and further
+      furthest = y;
       // The more forwards a worker takes, the fewer backwards it can take.
-      int y2 = units;
+      int y2 = furthest_backward(costs, k, y, period);
       for (int x2 = x; x2 <= units; ++x2) {
         const double left = period - costs.forward({k, 1}, x, x2);
         if (left < 0) break;
-        while (costs.backward({k, 1}, reach[at(x)], y2) > left) --y2;
+        while (costs.backward({k, 1}, y, y2) > left) --y2;
         next[at(x2)] = std::max(next[at(x2)], y2);
       }
     }
