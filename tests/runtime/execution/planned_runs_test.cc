@@ -1,0 +1,73 @@
+// Every planner's own plan of a measured profile is trained, and has the bits
+// of the interpreter of the same program. tests/runtime/channels/ has the same
+// over MPI.
+
+#include <doctest/doctest.h>
+
+#include "pipewright/runtime/execution/executor.h"
+#include "pipewright/runtime/profiling/profiler.h"
+#include "pipewright/runtime/reference/interpreter.h"
+#include "tests/runtime/planned_cases.h"
+#include "tests/runtime/test_models.h"
+
+namespace pipewright {
+namespace {
+
+using namespace testing;
+
+void check_run(const Model& model, const Profile& profile, const Plan& plan) {
+  const Program program = lower(plan, profile).value();
+  const MicrobatchSource source = random_source(model, plan.microbatch);
+  const TrainingSettings settings = settings_for_tests();
+  const int steps = program.minibatches_outside + 2;
+  Executor executor(model, program, settings);
+  const Result<Executed> run = executor.run(source, steps);
+  REQUIRE_MESSAGE(run.ok(), (run.ok() ? "" : run.error().to_text()));
+  CHECK(executor.num_values_held() == 0);
+  const Trained expected =
+      interpret(model, program, settings, source, steps).value();
+  CHECK(is_identical(executor.trained(), expected));
+}
+
+void check_all(const Profile& profile, const std::string& cluster,
+               PlannedTally& tally) {
+  const Model model = load_model(profile.model).value();
+  for (const PlannedCase& each : planned_cases(profile, cluster)) {
+    CAPTURE(profile.model);
+    CAPTURE(each.name);
+    check_run(model, profile, each.plan);
+    tally.count(each);
+  }
+}
+
+TEST_CASE("every planner's plan of stored measured profiles") {
+  PlannedTally tally;
+  for (const auto& [name, profile] : stored_profiles())
+    check_all(profile, "3xcpu", tally);
+  // Each of three networks, by at least one method.
+  for (const auto& planner : planners())
+    CHECK_MESSAGE(tally.of_planner[planner->name()] >= 3, planner->name());
+  MESSAGE(tally.plans, " plans, ", tally.pipelines, " pipelines, ",
+          tally.replicated, " with replicas, ", tally.cut_apart,
+          " with forward and backward cut apart");
+  CHECK(tally.pipelines > 20);
+  CHECK(tally.replicated > 10);
+  CHECK(tally.cut_apart >= 3);
+}
+
+TEST_CASE("every planner's plan of a profile measured now") {
+  ProfilerOptions options;
+  options.budget = Seconds(0.3);
+  PlannedTally tally;
+  for (const char* name : {"lenet", "mlp"}) {
+    const Model model = load_model(stored_profiles().at(name).model).value();
+    Profile profile = measured_profile(model, {{4, 8}}, options).value();
+    profile.model = stored_profiles().at(name).model;
+    check_all(profile, "2xcpu", tally);
+  }
+  for (const auto& planner : planners())
+    CHECK_MESSAGE(tally.of_planner[planner->name()] >= 2, planner->name());
+}
+
+}  // namespace
+}  // namespace pipewright

@@ -1,0 +1,92 @@
+// What every planner makes of measured profiles of small networks, for tests
+// that train it.
+
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pipewright/base/files.h"
+#include "pipewright/cluster/cluster.h"
+#include "pipewright/estimate/estimator.h"
+#include "pipewright/planners/planner.h"
+#include "pipewright/profile/profile.h"
+
+namespace pipewright::testing {
+
+// One plan, and those who made it.
+struct PlannedCase {
+  std::string name;  // method, cluster, planners
+  std::vector<std::string> planners;
+  Plan plan;
+};
+
+// The measured profiles of tests/runtime/profiles/, by file name. Made by
+//   pipewright profile MODEL --microbatch 2,4,8 -o FILE
+inline const std::map<std::string, Profile>& stored_profiles() {
+  static const auto kProfiles = [] {
+    std::map<std::string, Profile> all;
+    for (const std::string name : {"gpt", "lenet", "mlp"}) {
+      const std::string file = std::string(PIPEWRIGHT_SOURCE_DIR) +
+                               "/tests/runtime/profiles/" + name + ".json";
+      all[name] = parse_profile(read_file(file).value(), file).value();
+    }
+    return all;
+  }();
+  return kProfiles;
+}
+
+// Of every planner, for each method that it plans for. What a planner refuses
+// is left out.
+inline std::vector<PlannedCase> planned_cases(const Profile& profile,
+                                              const std::string& cluster_text) {
+  const Cluster cluster = load_cluster(cluster_text).value();
+  Problem problem;
+  problem.profile = &profile;
+  problem.cluster = &cluster;
+  problem.minibatch = 32;
+  problem.microbatches = {4, 8};
+  problem.wants_bound = false;
+  set_estimators(problem);
+  std::map<std::string, PlannedCase> by_plan;
+  for (const Method method :
+       {Method::Sync, Method::Stash, Method::TwoBw, Method::PipeMare})
+    for (const auto& planner : planners()) {
+      problem.method = method;
+      const Result<Planned> planned = planner->plan(problem);
+      if (!planned) continue;
+      Plan plan = planned->plan;
+      plan.planner = "";
+      PlannedCase& same = by_plan[to_json(plan).to_text()];
+      if (same.planners.empty())
+        same = {to_text(method) + " on " + cluster_text, {}, planned->plan};
+      same.planners.push_back(planner->name());
+      same.name += ", " + planner->name();
+    }
+  std::vector<PlannedCase> cases;
+  for (auto& [text, each] : by_plan) cases.push_back(std::move(each));
+  return cases;
+}
+
+// Counts of different plans, by planner and by what they have.
+struct PlannedTally {
+  std::map<std::string, int> of_planner;
+  int plans = 0, pipelines = 0, replicated = 0, cut_apart = 0;
+
+  void count(const PlannedCase& each) {
+    for (const std::string& planner : each.planners) ++of_planner[planner];
+    ++plans;
+    pipelines += each.plan.num_stages() > 1;
+    bool has_replicas = false, is_cut_apart = false;
+    for (const Stage& stage : each.plan.stages) {
+      has_replicas |= stage.workers.size() > 1;
+      is_cut_apart |= stage.forward != stage.backward;
+    }
+    replicated += has_replicas;
+    cut_apart += is_cut_apart;
+  }
+};
+
+}  // namespace pipewright::testing
