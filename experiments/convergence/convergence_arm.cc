@@ -10,6 +10,7 @@
 #include "pipewright/plan/method_switch.h"
 #include "pipewright/plan/validation/validate.h"
 #include "pipewright/planners/pipemare/pipemare_cuts.h"
+#include "pipewright/planners/pipemare/pipemare_segments.h"
 #include "pipewright/profile/analytic.h"
 #include "pipewright/runtime/execution/executor.h"
 #include "pipewright/schedules/async_deep.h"
@@ -20,7 +21,8 @@ namespace pipewright {
 namespace {
 
 // The model's layers over so many stages on so many workers.
-Result<Plan> plan_of(const Task& task, Method method, int stages, int workers) {
+Result<Plan> plan_of(const Task& task, const Arm& arm, int stages,
+                     int workers) {
   PIPEWRIGHT_TRY(const Cluster cluster,
                  load_cluster(std::to_string(workers) + "xcpu"));
   const std::array sizes = {task.recipe.microbatch};
@@ -33,7 +35,7 @@ Result<Plan> plan_of(const Task& task, Method method, int stages, int workers) {
                  deep_stages(problem, task.recipe.microbatch, stages));
   Plan plan;
   plan.model = task.model.name();
-  plan.method = method;
+  plan.method = arm.method;
   plan.minibatch = task.recipe.minibatch;
   plan.microbatch = task.recipe.microbatch;
   PIPEWRIGHT_TRY(const OptimizerMemory memory, memory_of(task.optimizer));
@@ -53,7 +55,9 @@ Result<Plan> plan_of(const Task& task, Method method, int stages, int workers) {
       plan.stages.push_back(std::move(stage));
     }
   }
-  return is_asynchronous(method) ? plan : drained(plan);
+  if (arm.recompute)
+    return recomputing(plan, static_cast<int>(std::lround(std::sqrt(stages))));
+  return is_asynchronous(arm.method) ? plan : drained(plan);
 }
 
 Profile sizes_of(const Task& task) {
@@ -78,21 +82,21 @@ double scheduled(double rate, double ramp, double done) {
 }
 
 Result<TrainingSettings> settings_of(const Task& task, const Arm& arm,
-                                     int steps, double rate,
-                                     std::uint64_t seed) {
+                                     const Training& training) {
   const Recipe& recipe = task.recipe;
   TrainingSettings settings;
-  settings.seed = seed;
+  settings.seed = training.seed;
   PIPEWRIGHT_TRY(settings.optimizer, make_optimizer(task.optimizer));
-  settings.learning_rate = [rate, steps,
-                            ramp = recipe.ramp](std::int64_t step) {
-    return scheduled(rate, ramp, (static_cast<double>(step) + 0.5) / steps);
+  settings.learning_rate = [training, ramp = recipe.ramp](std::int64_t step) {
+    return scheduled(training.rate, ramp,
+                     (static_cast<double>(step) + 0.5) / training.steps);
   };
-  settings.rescheduling_start = std::llround(arm.warm_up * steps);
+  settings.rescheduling_start = std::llround(arm.warm_up * training.steps);
+  const auto asynchronous =
+      static_cast<double>(training.steps - settings.rescheduling_start);
   if (arm.rescheduling)
     settings.rescheduling_steps =
-        std::llround(static_cast<double>(steps - settings.rescheduling_start) *
-                     recipe.annealing);
+        std::llround(asynchronous * training.annealing);
   settings.correction_decay = recipe.decay;
   return settings;
 }
@@ -111,16 +115,24 @@ void append_steps(const std::vector<double>& microbatches, int per_step,
 
 }  // namespace
 
-std::vector<Arm> arms(double warm_up) {
-  std::vector<Arm> all = {{"sync", Method::Sync},
-                          {"naive", Method::Naive},
-                          {"stash", Method::Stash},
-                          {"2bw", Method::TwoBw},
-                          {"pipemare T1", Method::PipeMare, true},
-                          {"pipemare T1+T2", Method::PipeMare, true, true}};
-  if (warm_up > 0)
-    all.push_back({"pipemare T1+T2+T3", Method::PipeMare, true, true, warm_up});
-  return all;
+std::vector<Arm> arms(const Recipe& recipe) {
+  const std::string both = "pipemare T1+T2";
+  const auto pipemare = Method::PipeMare;
+  const std::vector<Arm> all = {
+      {"sync", Method::Sync},
+      {"naive", Method::Naive},
+      {"stash", Method::Stash},
+      {"2bw", Method::TwoBw},
+      {"pipemare T1", pipemare, true},
+      {both, pipemare, true, true},
+      {both + "+T3", pipemare, true, true, recipe.warm_up, false, both},
+      {both + "+recompute", pipemare, true, true, 0, true, both}};
+  std::vector<Arm> wanted;
+  for (const Arm& arm : all)
+    if (std::find(recipe.arms.begin(), recipe.arms.end(), arm.name) !=
+        recipe.arms.end())
+      wanted.push_back(arm);
+  return wanted;
 }
 
 double Outcome::final_loss() const {
@@ -132,14 +144,14 @@ double Outcome::final_loss() const {
          static_cast<double>(tail);
 }
 
-Result<Outcome> outcome_of(const Task& task, const Arm& arm, int stages,
-                           int steps, double rate, std::uint64_t seed) {
-  PIPEWRIGHT_TRY(const Plan plan, plan_of(task, arm.method, stages, 1));
+Result<Outcome> outcome_of(const Task& task, const Arm& arm,
+                           const Training& training) {
+  PIPEWRIGHT_TRY(const Plan plan, plan_of(task, arm, training.stages, 1));
   PIPEWRIGHT_TRY(const Program program, program_of(task, arm, plan));
   PIPEWRIGHT_TRY(const TrainingSettings settings,
-                 settings_of(task, arm, steps, rate, seed));
+                 settings_of(task, arm, training));
   const MicrobatchSource source =
-      microbatches_of(task.train, {seed, task.recipe.microbatch});
+      microbatches_of(task.train, {training.seed, task.recipe.microbatch});
   const int warm_up = static_cast<int>(settings.rescheduling_start);
   Outcome outcome;
   // Whether it went on; a loss that is no number ends it.
@@ -160,19 +172,21 @@ Result<Outcome> outcome_of(const Task& task, const Arm& arm, int stages,
     if (!goes_on) return outcome;
     executor.resume(synchronous.state());
   }
-  PIPEWRIGHT_TRY(const bool ended, ran(executor, steps - warm_up));
+  PIPEWRIGHT_TRY(const bool ended, ran(executor, training.steps - warm_up));
   if (!ended) return outcome;
-  outcome.diverged = !(outcome.final_loss() < 0.8 * outcome.losses.front());
-  outcome.result = tested(task, executor.trained());
+  const double result = tested(task, executor.trained());
+  outcome.diverged = !(outcome.final_loss() < 0.8 * outcome.losses.front() &&
+                       std::isfinite(result));
+  if (std::isfinite(result)) outcome.result = result;
   return outcome;
 }
 
 Result<ArmFacts> facts_of(const Task& task, const Arm& arm, int stages) {
   // Without the correction no velocity is kept.
-  const bool plain = arm.method == Method::PipeMare && !arm.correction;
-  PIPEWRIGHT_TRY(
-      const Plan plan,
-      plan_of(task, plain ? Method::Naive : arm.method, stages, stages));
+  Arm kept = arm;
+  if (arm.method == Method::PipeMare && !arm.correction)
+    kept.method = Method::Naive;
+  PIPEWRIGHT_TRY(const Plan plan, plan_of(task, kept, stages, stages));
   PIPEWRIGHT_TRY(const Program program, lower(plan, sizes_of(task)));
   PIPEWRIGHT_TRY(const ProgramFacts proof, validate(program));
   SimulateOptions options;

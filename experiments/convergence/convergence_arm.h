@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,22 @@ struct Arm {
   bool rescheduling = false;  // T1
   bool correction = false;    // T2
   double warm_up = 0;         // T3: share of the steps
+  bool recompute = false;     // on one thread each stage from its own input
+  std::string tuned_as = {};  // the arm whose rate and K it takes; none: it
+                              // tries its own
 };
-// sync, naive, stash, 2bw, PipeMare T1, T1+T2; T3 with a warm-up.
-std::vector<Arm> arms(double warm_up);
+// Those that the recipe names, of: sync, naive, stash, 2bw, pipemare T1,
+// pipemare T1+T2, pipemare T1+T2+T3, pipemare T1+T2+recompute.
+std::vector<Arm> arms(const Recipe& recipe);
+
+// One run of an arm.
+struct Training {
+  int stages = 1;
+  int steps = 1;
+  double rate = 0;
+  double annealing = 0;  // K of T1, a share of the asynchronous steps
+  std::uint64_t seed = 1;
+};
 
 struct Outcome {
   std::vector<double> losses;  // of the steps; short where it diverged
@@ -32,8 +46,8 @@ struct Outcome {
 };
 
 // Fails where the method cannot have so many stages.
-Result<Outcome> outcome_of(const Task& task, const Arm& arm, int stages,
-                           int steps, double rate, std::uint64_t seed);
+Result<Outcome> outcome_of(const Task& task, const Arm& arm,
+                           const Training& training);
 
 // What the arm costs on as many devices as stages, simulated: stages take one
 // second forward and two backward, transfers none.

@@ -1,6 +1,8 @@
 #include "experiments/convergence/convergence_report.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "experiments/convergence/loss_plot.h"
 #include "pipewright/base/text.h"
@@ -11,11 +13,15 @@ namespace {
 
 constexpr int kWindow = 20;
 
+bool has_outcomes(const ArmResult& result) {
+  return result.refusal.empty() && !result.outcomes.empty();
+}
+
 const ArmResult* found(const std::vector<ArmResult>& results,
                        const std::string& name, int depth) {
   for (const ArmResult& result : results)
     if (result.arm.name == name && result.depth == depth &&
-        result.refusal.empty())
+        has_outcomes(result))
       return &result;
   return nullptr;
 }
@@ -27,7 +33,6 @@ const ArmResult& sync_at(const std::vector<ArmResult>& results, int depth) {
 }
 
 std::string result_text(const Task& task, const ArmResult& result) {
-  if (!result.refusal.empty()) return "-";
   const int diverged = result.num_diverged();
   if (diverged == static_cast<int>(result.outcomes.size())) return "diverged";
   const double unit = task.counts_right_answers ? 100 : 1;
@@ -37,14 +42,25 @@ std::string result_text(const Task& task, const ArmResult& result) {
   return text;
 }
 
-std::string loss_text(const Outcome& outcome) {
-  return outcome.diverged ? "diverged" : to_text(outcome.final_loss());
+std::string loss_text(const std::optional<Outcome>& outcome) {
+  if (!outcome) return "-";
+  return outcome->diverged ? "diverged" : to_text(outcome->final_loss());
+}
+
+std::string mean_loss_text(const ArmResult& result) {
+  const double loss = result.final_loss();
+  return std::isfinite(loss) ? to_text(loss) : "-";
+}
+
+// "12 %"; nothing where the arm has no T1.
+std::string annealing_text(const Arm& arm, double annealing) {
+  return arm.rescheduling ? to_text(annealing * 100) + " %" : "";
 }
 
 // "-0.3 points", or how many seeds diverged.
 std::string distance_text(const Task& task, const ArmResult& result,
                           const ArmResult& sync) {
-  if (!result.refusal.empty()) return "-";
+  if (!has_outcomes(result)) return "-";
   if (result.num_diverged() > 0)
     return "diverged " + std::to_string(result.num_diverged()) + " of " +
            std::to_string(result.outcomes.size());
@@ -55,7 +71,7 @@ std::string distance_text(const Task& task, const ArmResult& result,
 }
 
 std::string time_text(const ArmResult& result, const ArmResult& sync) {
-  if (!result.refusal.empty()) return "-";
+  if (!has_outcomes(sync)) return "-";
   const double target = synchronous_level(sync);
   const double steps = steps_to(result, target);
   if (steps < 0) return "never";
@@ -97,24 +113,32 @@ double synchronous_level(const ArmResult& sync) {
   return sum / static_cast<double>(sync.outcomes.size());
 }
 
-std::string rates_text(const std::vector<ArmResult>& results) {
+std::string trials_text(const std::vector<ArmResult>& results) {
   using Align = TextTable::Align;
-  std::vector<TextTable::Column> columns = {{"final training loss at"},
-                                            {"P", Align::Right}};
-  for (const Trial& trial : results.front().trials)
-    columns.push_back({"rate " + to_text(trial.rate), Align::Right});
-  TextTable table(columns);
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const ArmResult& result = results[i];
-    if (i > 0 && result.depth != results[i - 1].depth) table.add_rule();
-    if (!result.refusal.empty()) continue;
-    std::vector<std::string> row = {result.arm.name,
-                                    std::to_string(result.stages)};
+  std::vector<double> rates;
+  for (const ArmResult& result : results)
     for (const Trial& trial : result.trials)
-      row.push_back(loss_text(trial.outcome) +
-                    (trial.rate == result.rate ? " *" : "  "));
-    table.add_row(row);
-  }
+      if (std::find(rates.begin(), rates.end(), trial.rate) == rates.end())
+        rates.push_back(trial.rate);
+  std::vector<TextTable::Column> columns = {
+      {"tried: training loss"}, {"P", Align::Right}, {"K", Align::Right}};
+  for (const double rate : rates)
+    columns.push_back({"rate " + to_text(rate), Align::Right});
+  TextTable table(columns);
+  for (const ArmResult& result : results)
+    for (std::size_t i = 0; i < result.trials.size(); i += rates.size()) {
+      const double annealing = result.trials[i].annealing;
+      std::vector<std::string> row = {result.arm.name,
+                                      std::to_string(result.stages),
+                                      annealing_text(result.arm, annealing)};
+      for (std::size_t j = i; j < i + rates.size(); ++j) {
+        const Trial& trial = result.trials[j];
+        const bool is_best =
+            trial.rate == result.rate && trial.annealing == result.annealing;
+        row.push_back(loss_text(trial.outcome) + (is_best ? " *" : "  "));
+      }
+      table.add_row(row);
+    }
   return table.to_text(120);
 }
 
@@ -126,6 +150,9 @@ std::string report_text(const Task& task,
        {"P", Align::Right},
        {"delay", Align::Right},
        {"rate", Align::Right},
+       {"K", Align::Right},
+       {"seeds", Align::Right},
+       {"train loss", Align::Right},
        {task.counts_right_answers ? "accuracy %" : "test loss", Align::Right},
        {"used", Align::Right},
        {"weights", Align::Right},
@@ -134,14 +161,16 @@ std::string report_text(const Task& task,
   for (std::size_t i = 0; i < results.size(); ++i) {
     const ArmResult& result = results[i];
     if (i > 0 && result.depth != results[i - 1].depth) table.add_rule();
-    if (!result.refusal.empty()) {
-      table.add_row(
-          {result.arm.name, std::to_string(result.stages), "", "", "-"});
+    if (!has_outcomes(result)) {
+      table.add_row({result.arm.name, std::to_string(result.stages), "", "", "",
+                     "0", "-"});
       continue;
     }
     table.add_row({result.arm.name, std::to_string(result.stages),
                    to_text(result.facts.delay), to_text(result.rate),
-                   result_text(task, result),
+                   annealing_text(result.arm, result.annealing),
+                   std::to_string(result.outcomes.size()),
+                   mean_loss_text(result), result_text(task, result),
                    to_text(result.facts.utilisation * 100) + " %",
                    to_text(result.facts.weights),
                    to_text(result.facts.activations),
@@ -152,9 +181,8 @@ std::string report_text(const Task& task,
          " layers, " + std::to_string(task.num_weighted()) + " with weights, " +
          std::to_string(task.microbatches()) + " microbatches of " +
          std::to_string(recipe.microbatch) + ", " +
-         std::to_string(recipe.steps) + " steps, " + task.optimizer.name +
-         ", " + std::to_string(results.front().outcomes.size()) + " seeds\n\n" +
-         table.to_text(120);
+         std::to_string(recipe.steps) + " steps, " + to_text(task.optimizer) +
+         "\n\n" + table.to_text(140);
 }
 
 std::string verdict_text(const Task& task,
@@ -164,7 +192,7 @@ std::string verdict_text(const Task& task,
     const ArmResult& sync = sync_at(results, depth);
     const ArmResult* both = found(results, "pipemare T1+T2", depth);
     const ArmResult* stash = found(results, "stash", depth);
-    if (!both || !stash) continue;
+    if (!both || !stash || !has_outcomes(sync)) continue;
     text += "P = " + std::to_string(depth) + ", from sync:";
     for (const ArmResult& result : results)
       if (result.depth == depth && result.arm.method != Method::Sync)
@@ -176,8 +204,10 @@ std::string verdict_text(const Task& task,
       if (result.depth == depth && result.arm.method != Method::Sync)
         for (const Trial& trial : result.trials)
           if (trial.rate == sync.rate)
-            text +=
-                " " + result.arm.name + " " + loss_text(trial.outcome) + ",";
+            text += " " + result.arm.name + " " +
+                    annealing_text(result.arm, trial.annealing) +
+                    (result.arm.rescheduling ? " " : "") +
+                    loss_text(trial.outcome) + ",";
     text.back() = '\n';
     text += "utilisation " +
             to_text(both->facts.utilisation / sync.facts.utilisation) +
@@ -192,7 +222,7 @@ std::string plot_text(const Task& task, const std::vector<ArmResult>& results,
                       int depth) {
   std::vector<LossLine> lines;
   for (const ArmResult& result : results)
-    if (result.depth == depth && result.refusal.empty())
+    if (result.depth == depth && has_outcomes(result))
       lines.push_back(
           {result.arm.name, result.outcomes.front().losses,
            result.facts.step.value() * result.depth / result.stages});

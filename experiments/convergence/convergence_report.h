@@ -18,8 +18,8 @@ double steps_to(const ArmResult& result, double target);
 // begins with: noise is below that.
 double synchronous_level(const ArmResult& sync);
 
-// What each arm's rates came to.
-std::string rates_text(const std::vector<ArmResult>& results);
+// What each arm's rates and K came to.
+std::string trials_text(const std::vector<ArmResult>& results);
 // The table, and a sentence for each claim of the paper: what holds here.
 std::string report_text(const Task& task,
                         const std::vector<ArmResult>& results);

@@ -49,23 +49,26 @@ Result<Model> residual_chain(int blocks, int features) {
   return std::move(sketch).build();
 }
 
-Result<Model> model_of(const Recipe& recipe) {
-  if (recipe.task == "digits")
-    return residual_net(8, square(3, 1, 1), recipe.blocks, recipe.width);
-  if (recipe.task == "fashion-mnist")
-    return residual_net(28, square(4, 4), recipe.blocks, recipe.width);
-  if (recipe.task.starts_with("deep-"))
-    return residual_chain(recipe.blocks, recipe.width);
-  if (recipe.task == "translation")
-    return load_model("transformer:layers=" + std::to_string(recipe.blocks) +
-                      ",hidden=" + std::to_string(recipe.width) +
-                      ",heads=4,vocab=128,seq=12,dropout=0,tied=false");
-  return bad_configuration("there is no task \"" + recipe.task + "\"");
+std::string transformer_text(const std::string& name, const Recipe& recipe,
+                             int sequence) {
+  return name + ":layers=" + std::to_string(recipe.blocks) +
+         ",hidden=" + std::to_string(recipe.width) +
+         ",heads=4,vocab=128,seq=" + std::to_string(sequence) +
+         ",dropout=0,tied=false";
 }
 
-std::string data_of(const std::string& task) {
-  if (task.starts_with("deep-")) return "digits";
-  return task == "translation" ? "trans-de-en" : task;
+Result<Model> model_of(const Recipe& recipe) {
+  if (recipe.net == "cnn")
+    return residual_net(
+        recipe.data == "digits" ? 8 : 28,
+        recipe.patch > 1 ? square(recipe.patch, recipe.patch) : square(3, 1, 1),
+        recipe.blocks, recipe.width);
+  if (recipe.net == "chain") return residual_chain(recipe.blocks, recipe.width);
+  if (recipe.net == "transformer")
+    return load_model(transformer_text("transformer", recipe, 12));
+  if (recipe.net == "gpt")
+    return load_model(transformer_text("gpt", recipe, 16));
+  return bad_configuration("there is no net \"" + recipe.net + "\"");
 }
 
 at::Tensor output(const Model& model, const Trained& trained, LayerId last,
@@ -102,16 +105,15 @@ int Task::num_weighted() const {
 
 Result<Task> make_task(const Recipe& recipe) {
   PIPEWRIGHT_TRY(Model model, model_of(recipe));
-  PIPEWRIGHT_TRY(const Dataset all, open_dataset(data_of(recipe.task), model));
+  PIPEWRIGHT_TRY(const Dataset all, open_dataset(recipe.data, model));
   // A fifth is for the test, the same for every seed.
   Split parts = split(all, 0.2, 1);
   Task task{recipe, std::move(model), std::move(parts.rest),
             std::move(parts.held_out)};
+  task.optimizer.name = recipe.optimizer;
   task.optimizer.momentum = task.optimizer.beta1 = recipe.momentum;
-  if (recipe.task == "translation") {
-    task.optimizer.name = "adam";
-    task.counts_right_answers = false;
-  }
+  task.counts_right_answers =
+      recipe.net != "transformer" && recipe.net != "gpt";
   return task;
 }
 

@@ -13,25 +13,35 @@
 
 namespace pipewright {
 
-// A task in numbers, as the study's list has it and --set changes it.
-//   digits         a CNN with skips on images of 8x8 that come with us
-//   fashion-mnist  the same on images of 28x28, in patches of 4x4
-//   deep-P         on digits, P layers with weights and quick to train: blocks
-//                  of a norm and two linear layers, with skips
-//   translation    an encoder-decoder transformer, German words to English
+inline const std::vector<std::string> kBaseArms = {
+    "sync", "naive", "stash", "pipemare T1", "pipemare T1+T2"};
+
+// A task in numbers, as the study's list has it and --set changes it. Its net:
+//   cnn          convolutions with batch-norm and skips, on images in patches
+//   chain        quick to train at any depth: blocks of a layer-norm and two
+//                linear layers, with skips
+//   transformer  encoder and decoder
+//   gpt          decoder alone
 struct Recipe {
   std::string task;
+  std::string net = "cnn";
+  std::string data = "digits";  // as `train --data` takes it
   int blocks = 1, width = 8;
+  int patch = 1;  // side of the squares that the first convolution takes
   int minibatch = 64, microbatch = 16;
   int steps = 100;
-  std::vector<double> rates = {};  // tried for each arm; the best one is kept
-  double trial = 1;                // share of the steps that a rate is tried
-  std::vector<int> depths = {};    // none: one layer with weights a stage
-  double momentum = 0.9;           // adam's first beta
-  double ramp = 0;           // share of the steps until the rate is all there
-  double annealing = 0.25;   // share of the asynchronous steps until T1 ends
-  double decay = 0.135;      // D of T2
-  double warm_up = 0;        // T3, where it is an arm: share of the steps
+  std::vector<double> rates = {};  // tried for each arm
+  // Tried for each arm with T1: K, as a share of the asynchronous steps.
+  std::vector<double> annealings = {0.25};
+  double trial = 1;              // share of the steps that each is tried for
+  std::vector<int> depths = {};  // none: one layer with weights per stage
+  std::string optimizer = "sgd";
+  double momentum = 0.9;  // adam's first beta
+  double ramp = 0;        // share of the steps until the rate is all there
+  double decay = 0.135;   // D of T2
+  double warm_up = 0.2;   // T3: share of the steps
+  std::vector<std::string> arms = kBaseArms;
+  int seeds = 3;
   int tested_samples = 400;  // at most
 };
 
