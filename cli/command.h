@@ -50,6 +50,7 @@ void add_plan(CLI::App& app, Exit& exit);
 void add_compare(CLI::App& app, Exit& exit);
 void add_simulate(CLI::App& app, Exit& exit);
 void add_report(CLI::App& app, Exit& exit);
+void add_export(CLI::App& app, Exit& exit);
 void add_serve(CLI::App& app, Exit& exit);
 void add_calibrate(CLI::App& app, Exit& exit);
 void add_train(CLI::App& app, Exit& exit);

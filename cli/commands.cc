@@ -27,6 +27,7 @@ void add_commands(CLI::App& app, Exit& exit) {
   add_compare(app, exit);
   add_simulate(app, exit);
   add_report(app, exit);
+  add_export(app, exit);
   add_serve(app, exit);
   add_calibrate(app, exit);
   add_train(app, exit);

@@ -11,10 +11,11 @@ which every command of it takes as MODEL.
 """
 
 from ._exporter import ExportedModel, export
+from ._exporting import to_deepspeed, to_megatron, to_torch, to_torchtitan
 from ._planning import Plan, Profile, compare, plan, profile, simulate
 from ._program import PipewrightError
 from ._training import Run, train
 from ._values import ExportError
 
 __all__ = ["ExportError", "ExportedModel", "PipewrightError", "Plan", "Profile", "Run", "compare", "export", "plan",
-           "profile", "simulate", "train"]
+           "profile", "simulate", "to_deepspeed", "to_megatron", "to_torch", "to_torchtitan", "train"]

@@ -58,13 +58,13 @@ class Profile:
 class Plan:
     """Stages, devices, a schedule and a method, with what the simulator expects of them.
 
-    `facts` has the figures ("step_seconds", "bubble", "memory_bytes", "stages", ...); save() writes the plan file. In a
-    notebook it is drawn.
+    `facts` has the figures ("step_seconds", "bubble", "memory_bytes", "stages", ...), `source` the model or profile that
+    it is for; save() writes the plan file. In a notebook it is drawn.
     """
 
     def __init__(self, file, facts, cluster, source):
-        self.file, self.facts = file, facts
-        self._cluster, self._source = cluster, source
+        self.file, self.facts, self.source = file, facts, source
+        self._cluster = cluster
 
     @property
     def step_seconds(self):
@@ -82,7 +82,7 @@ class Plan:
 
     def simulate(self, **options):
         """The timeline's figures, as `pipewright simulate --json` prints them."""
-        return call("simulate", self.file, cluster=self._cluster, **self._source, **options)
+        return call("simulate", self.file, cluster=self._cluster, **self.source, **options)
 
     def svg(self):
         """The simulated timeline as a picture."""
