@@ -7,6 +7,7 @@ import traceback
 import torch
 from torch import nn
 
+from ._tokens import TOKEN_SHARE, has_ignored, weighted
 from ._values import STORED_TYPES, ExportError, aten
 
 PREFIX = "module."
@@ -46,6 +47,19 @@ class Objective(nn.Module):
         if isinstance(output, dict):
             output = output.get("loss", output)
         return getattr(output, "loss", output)
+
+
+class WeightedObjective(nn.Module):
+    """The same for a mean over tokens; the last tensor is what each sample's are multiplied with."""
+
+    def __init__(self, objective):
+        super().__init__()
+        self.module, self.loss = objective.module, objective.loss
+        self._objective = [objective]  # a list: its parameters have names already
+        self.train(objective.training)
+
+    def forward(self, *tensors):
+        return weighted(self._objective[0], tensors)
 
 
 class Arguments:
@@ -112,12 +126,16 @@ def user_place(error):
     return places[-1] if places else ""
 
 
-def capture(module, sample, loss):
+def capture(module, sample, loss, weigh_tokens=None):
     """The exported program of module and loss, and the names of its inputs."""
     if isinstance(loss, str):
         loss = named_loss(loss)
     arguments = Arguments(module, sample, loss is not None)
     objective = Objective(module, loss, arguments.filled)
+    if has_ignored(arguments.tensors) if weigh_tokens is None else weigh_tokens:
+        objective = WeightedObjective(objective)
+        arguments.names.append(TOKEN_SHARE)
+        arguments.tensors += (torch.ones(len(arguments.tensors[0])),)
     batch = torch.export.Dim("batch", min=2, max=1 << 20)
     shapes = ({0: batch},) * len(arguments.tensors)
     try:

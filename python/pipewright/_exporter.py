@@ -10,6 +10,7 @@ from ._capture import PREFIX, capture
 from ._costs import flops_per_sample, traffic
 from ._functions import Functions
 from ._layers import Graph, Grouping
+from ._tokens import TOKEN_SHARE, token_counter
 from ._values import NUMBER_TYPES, STORED_TYPES, ExportError, bytes_at, sized, value
 
 FORMAT, VERSION = "pipewright/exported", 1
@@ -23,6 +24,7 @@ class ExportedModel:
 
     def __init__(self, description, tensors):
         self.description, self.tensors = description, tensors
+        self.count_tokens = None  # of a mean over tokens: how many of a batch's targets count, by sample
         self.file = None  # where it was saved
 
     @property
@@ -98,8 +100,10 @@ def contiguous(tensor):
 
 
 class Exporter:
-    def __init__(self, module, sample, loss, block):
-        program, self.arguments = capture(module, sample, loss)
+    def __init__(self, module, sample, loss, block, weigh_tokens):
+        program, self.arguments = capture(module, sample, loss, weigh_tokens)
+        names = self.arguments.names
+        self.count_tokens = token_counter(program, names) if names[-1] == TOKEN_SHARE else None
         self.graph = Graph(program)
         self.layers = Grouping(self.graph, block).layers()
         self.name = type(module).__name__
@@ -115,7 +119,9 @@ class Exporter:
             "format": FORMAT, "version": VERSION, "name": self.name, "torch": torch.__version__.split("+")[0],
             "weights": "", "inputs": self.inputs(), "parameters": self.parameters(), "buffers": self.buffers(),
             "functions": self.functions, "layers": layers}
-        return ExportedModel(description, self.tensors())
+        model = ExportedModel(description, self.tensors())
+        model.count_tokens = self.count_tokens
+        return model
 
     def inputs(self):
         rows = []
@@ -227,7 +233,7 @@ class Exporter:
         return stored
 
 
-def export(module, sample_inputs, loss=None, blocks=None):
+def export(module, sample_inputs, loss=None, blocks=None, weigh_tokens=None):
     """Captures a module and its loss for Pipewright.
 
     module         an nn.Module; its weights, frozen parameters and buffers are stored too
@@ -238,7 +244,9 @@ def export(module, sample_inputs, loss=None, blocks=None):
                    inputs, or those of the dictionary that forward does not take.
     blocks         a function from a module's path to the name of its layer ("" joins the previous one). Default: the
                    path up to its first number, or a module with parameters of its own.
+    weigh_tokens   True: a cross entropy is a mean over the targets of a whole minibatch that are not ignored (-100),
+                   however many of them each microbatch has. Default: where a sample input has ignored targets.
 
     Raises ExportError, which names the line of the model and what to change.
     """
-    return Exporter(module, sample_inputs, loss, blocks).model()
+    return Exporter(module, sample_inputs, loss, blocks, weigh_tokens).model()

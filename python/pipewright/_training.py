@@ -12,6 +12,7 @@ import torch
 from ._exporter import ExportedModel
 from ._planning import Plan, model_name, new_file
 from ._program import PipewrightError, call
+from ._tokens import TOKEN_SHARE, token_shares
 
 
 class Run:
@@ -60,11 +61,11 @@ def as_batches(data, minibatch):
     return torch.utils.data.DataLoader(data, batch_size=minibatch) if is_dataset else data
 
 
-def stored_samples(model, data, num_samples):
+def stored_samples(model, data, num_samples, minibatch):
     """Writes the batches of an iterable, as many as are needed, as one tensor per input of the model."""
     from safetensors.torch import save_file
 
-    names = [row["name"] for row in model.description["inputs"]]
+    names = [row["name"] for row in model.description["inputs"] if row["name"] != TOKEN_SHARE]
     parts, count = [], 0
     while count < num_samples:
         before = count
@@ -77,6 +78,8 @@ def stored_samples(model, data, num_samples):
             raise PipewrightError(f"the data ends after {count} samples, training needs {num_samples}; "
                                   "give something that can be read again, such as a DataLoader, or fewer steps")
     joined = {name: torch.cat([part[i] for part in parts])[:num_samples].contiguous() for i, name in enumerate(names)}
+    if model.count_tokens is not None:
+        joined[TOKEN_SHARE] = token_shares(model.count_tokens(*(joined[name] for name in names)), minibatch)
     file = new_file(".safetensors")
     save_file(joined, file)
     return file
@@ -133,7 +136,7 @@ def train(model, plan=None, data=None, steps=100, minibatch=None, run=None, prog
     if not isinstance(data, str):
         if not isinstance(model, ExportedModel):
             raise PipewrightError("data from Python needs the model that export() returned; or give data as a text")
-        data = "batches:" + stored_samples(model, as_batches(data, minibatch), steps * minibatch)
+        data = "batches:" + stored_samples(model, as_batches(data, minibatch), steps * minibatch, minibatch)
     folder = os.fspath(run) if run is not None else tempfile.mkdtemp(prefix="pipewright-run-")
     show = Progress(steps) if progress is True else None
     try:

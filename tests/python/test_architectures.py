@@ -102,6 +102,25 @@ def own_resnet():
     return ResNet(), pictures
 
 
+def t5():
+    config = transformers.T5Config(vocab_size=WORDS, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2,
+                                   dropout_rate=0, decoder_start_token_id=0, tie_word_embeddings=True)
+    return transformers.T5ForConditionalGeneration(config), text
+
+
+def mixtral():
+    config = transformers.MixtralConfig(**SMALL, num_key_value_heads=1, vocab_size=WORDS, max_position_embeddings=16,
+                                        num_local_experts=4, num_experts_per_tok=2)
+    config._experts_implementation = "batched_mm"
+    return transformers.MixtralForCausalLM(config), text
+
+
+def mamba():
+    config = transformers.MambaConfig(vocab_size=WORDS, hidden_size=16, state_size=4, num_hidden_layers=2,
+                                      conv_kernel=4, use_cache=False)
+    return transformers.MambaForCausalLM(config), text
+
+
 def gpt2():
     config = transformers.GPT2Config(n_layer=2, n_embd=16, n_head=2, vocab_size=WORDS, n_positions=16, resid_pdrop=0,
                                      embd_pdrop=0, attn_pdrop=0, bos_token_id=0, eos_token_id=0)
@@ -147,7 +166,7 @@ def pytorch(module, samples, fixed):
     return module.state_dict()
 
 
-OWN, THEIRS = [decoder, own_resnet], [gpt2, llama, bert, vit]
+OWN, THEIRS = [decoder, own_resnet], [gpt2, llama, bert, vit, t5, mixtral, mamba]
 
 
 @pytest.mark.parametrize("make", OWN + THEIRS, ids=lambda make: make.__name__)

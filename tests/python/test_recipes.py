@@ -1,0 +1,161 @@
+"""What a training script of today asks for: means over tokens, bfloat16 with float32 masters, AdamW with weight decay,
+warm-up, a learning-rate schedule and clipping. Each is compared with the same steps in PyTorch."""
+
+import math
+import os
+import pathlib
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+import pipewright as pw
+
+torch.set_num_threads(1)
+torch.backends.mkldnn.set_flags(False)
+WORDS, LENGTH, WIDTH = 11, 6, 8
+
+
+class Words(nn.Module):
+    """Predicts the next word, as Hugging Face's models shift their labels."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(WORDS, WIDTH)
+        self.blocks = nn.ModuleList([nn.Linear(WIDTH, WIDTH) for _ in range(2)])
+        self.head = nn.Linear(WIDTH, WORDS)
+
+    def forward(self, tokens, labels):
+        x = self.embed(tokens)
+        for block in self.blocks:
+            x = x + torch.tanh(block(x))
+        labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]
+        return nn.functional.cross_entropy(self.head(x).view(-1, WORDS), labels.reshape(-1))
+
+
+def sentences(size):
+    """The first samples count in full, the last have one word left that counts."""
+    labels = torch.randint(0, WORDS, (size, LENGTH))
+    for i in range(size):
+        labels[i, max(2, LENGTH - i):] = -100
+    return {"tokens": torch.randint(0, WORDS, (size, LENGTH)), "labels": labels}
+
+
+def one_step(module, batch, rate):
+    module.zero_grad()
+    module(**batch).backward()
+    return {name: p.detach() - rate * p.grad for name, p in module.named_parameters()}
+
+
+def worst(ours, theirs):
+    return max((ours[name] - tensor).abs().max().item() for name, tensor in theirs.items())
+
+
+def test_a_mean_over_tokens_is_that_of_the_whole_minibatch():
+    torch.manual_seed(1)
+    module, batch = Words(), sentences(16)
+    expected = one_step(module, batch, 0.5)
+    loss = module(**batch).item()
+    options = dict(data=[batch], steps=1, minibatch=16, optimizer="sgd", lr=0.5, momentum=0, progress=False)
+    model = pw.export(module, sentences(4))
+    assert model.description["inputs"][-1]["name"] == "token_share"
+    assert model.count_tokens(*batch.values()).tolist() == (batch["labels"][:, 1:] != -100).sum(1).tolist()
+    for workers, microbatch in (1, 16), (2, 4), (2, 2):
+        run = pw.train(model, workers=workers, microbatch=microbatch, **options)
+        assert run.losses[0] == pytest.approx(loss, rel=1e-6)
+        assert worst(run.state_dict(), expected) < 1e-6
+    plain = pw.export(module, sentences(4), weigh_tokens=False)
+    assert plain.count_tokens is None
+    assert worst(pw.train(plain, workers=2, microbatch=4, **options).state_dict(), expected) > 1e-4
+
+
+def test_token_weights_of_hugging_face():
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed: pip install transformers")
+    torch.manual_seed(1)
+    config = transformers.GPT2Config(n_layer=1, n_embd=8, n_head=2, vocab_size=WORDS, n_positions=LENGTH, resid_pdrop=0,
+                                     embd_pdrop=0, attn_pdrop=0, bos_token_id=0, eos_token_id=0)
+    module, batch = transformers.GPT2LMHeadModel(config), sentences(8)
+    batch = {"input_ids": batch["tokens"], "labels": batch["labels"]}
+    model = pw.export(module, {**{name: tensor[-3:] for name, tensor in batch.items()}, "use_cache": False})
+    run = pw.train(model, data=[batch], steps=1, minibatch=8, microbatch=2, workers=2, lr=0.1, progress=False)
+    assert run.losses[0] == pytest.approx(module(**batch).loss.item(), rel=1e-6)
+
+
+def test_what_cannot_be_weighted_is_refused():
+    class Weighted(Words):
+        def forward(self, tokens, labels):
+            return nn.functional.cross_entropy(self.head(self.embed(tokens)).view(-1, WORDS), labels.reshape(-1),
+                                               weight=torch.ones(WORDS))
+
+    class Twice(Words):
+        def forward(self, tokens, labels):
+            return super().forward(tokens, labels) + super().forward(tokens, labels)
+
+    with pytest.raises(pw.ExportError, match="weights of classes or smoothed labels"):
+        pw.export(Weighted(), sentences(4))
+    with pytest.raises(pw.ExportError, match="has 2 cross entropies with a mean, token weights need one"):
+        pw.export(Twice(), sentences(4))
+    ignored = sentences(4)
+    ignored["labels"][:] = -100
+    with pytest.raises(pw.ExportError, match="no target that counts"):
+        pw.train(pw.export(Words(), sentences(4)), data=[ignored], steps=1, minibatch=4, workers=1, progress=False)
+
+
+class Classes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(6, 16), nn.LayerNorm(16), nn.Linear(16, 3)
+
+    def forward(self, x):
+        return self.last(torch.relu(self.norm(self.first(x))))
+
+
+def rate_at(step, steps, warm_up, rate):
+    """Linear warm-up, then half a cosine down to zero."""
+    if step < warm_up:
+        return rate * (step + 1) / warm_up
+    return rate * 0.5 * (1 + math.cos(math.pi * (step - warm_up) / (steps - warm_up)))
+
+
+def test_adamw_with_warm_up_cosine_and_clipping():
+    torch.manual_seed(1)
+    module = Classes()
+    steps, warm_up, rate = 6, 2, 0.02
+    features, target = torch.randn(steps * 8, 6), torch.randint(0, 3, (steps * 8,))
+    model = pw.export(module, (features[:4], target[:4]), loss="cross_entropy")
+    run = pw.train(model, data=[(features, target)], steps=steps, minibatch=8, microbatch=2, workers=2, optimizer="adamw",
+                   lr=rate, weight_decay=0.1, clip=0.5, warm_up=warm_up, lr_schedule="cosine", progress=False)
+    optimizer = torch.optim.AdamW(module.parameters(), weight_decay=0.1)
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = rate_at(step, steps, warm_up, rate)
+        optimizer.zero_grad()
+        part = slice(step * 8, step * 8 + 8)
+        nn.functional.cross_entropy(module(features[part]), target[part]).backward()
+        torch.nn.utils.clip_grad_norm_(module.parameters(), 0.5)
+        optimizer.step()
+    assert worst(run.state_dict(), module.state_dict()) < 1e-5
+
+
+def test_bfloat16_weights_have_float32_masters():
+    torch.manual_seed(1)
+    module = Classes().to(torch.bfloat16)
+    steps, rate = 40, 1e-3
+    features, target = torch.randn(steps * 8, 6).to(torch.bfloat16), torch.randint(0, 3, (steps * 8,))
+    model = pw.export(module, (features[:4], target[:4]), loss="cross_entropy")
+    run = pw.train(model, data=[(features, target)], steps=steps, minibatch=8, microbatch=8, workers=2, optimizer="sgd",
+                   lr=rate, momentum=0, progress=False)
+    masters = [p.detach().float() for p in module.parameters()]
+    for step in range(steps):
+        module.zero_grad()
+        part = slice(step * 8, step * 8 + 8)
+        nn.functional.cross_entropy(module(features[part]), target[part]).backward()
+        for master, p in zip(masters, module.parameters()):
+            master -= rate * p.grad.float()
+            p.data.copy_(master)
+    ours = run.state_dict()
+    assert all(tensor.dtype is torch.bfloat16 for tensor in ours.values())
+    equal = sum(torch.equal(ours[name], tensor) for name, tensor in module.state_dict().items())
+    assert equal == len(ours)
