@@ -98,6 +98,13 @@ TEST_CASE("Megatron gets counts of layers where they suffice, else a layout") {
   CHECK(has(looped, "layout 'Et|t|t*2|t*2L'\n"));
 }
 
+TEST_CASE("export prints what the example shows") {
+  const std::string folder = PIPEWRIGHT_SOURCE_DIR "/examples/export/";
+  const Answer answer =
+      run_pipewright("export " + folder + "plan.json --to deepspeed");
+  CHECK(answer.text == read_file(folder + "expected.txt").value());
+}
+
 TEST_CASE(
     "replicas become data parallelism where all stages have equally many") {
   const ExportFolder folder;
