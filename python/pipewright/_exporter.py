@@ -10,8 +10,9 @@ from ._capture import PREFIX, capture
 from ._costs import flops_per_sample, traffic
 from ._functions import Functions
 from ._layers import Graph, Grouping
+from ._pictures import table
 from ._tokens import TOKEN_SHARE, token_counter
-from ._values import NUMBER_TYPES, STORED_TYPES, ExportError, bytes_at, sized, value
+from ._values import NUMBER_TYPES, STORED_TYPES, ExportError, refuse, sized
 
 FORMAT, VERSION = "pipewright/exported", 1
 
@@ -35,6 +36,13 @@ class ExportedModel:
     def layers(self):
         """The names of the layers, in order."""
         return [layer["name"] for layer in self.description["layers"]]
+
+    def _repr_html_(self):
+        sizes = {row["name"]: self.tensors[row["name"]].numel() for row in self.description["parameters"]}
+        rows = [{"layer": layer["name"], "output": "x".join(map(str, layer["output"]["shape"])) or "1",
+                 "parameters": sum(sizes[name] for name in layer.get("parameters", []))}
+                for layer in self.description["layers"]]
+        return f"<p>{self!r}</p>" + table(rows)
 
     def __repr__(self):
         count = sum(self.tensors[row["name"]].numel() for row in self.description["parameters"])
@@ -179,7 +187,9 @@ class Exporter:
             raise
         except Exception as error:
             first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise ExportError(f"the backward of layer {layer.name} cannot be traced: {first}") from error
+            refuse(layer.root, f"the backward of layer {layer.name} cannot be traced: {first}",
+                   "use operators that PyTorch can differentiate for any batch size, and give export() a sample batch of "
+                   "another size")
         tensor, is_fixed = functions.output_value, self.borders[layer.root].is_fixed
         shape = [int(size) for size in (tensor.shape if is_fixed else tensor.shape[1:])]
         row = {"name": layer.name.replace(" ", "_"), "function": self.function(functions), "from": self.sources(layer)}

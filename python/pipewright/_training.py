@@ -10,6 +10,7 @@ import tempfile
 import torch
 
 from ._exporter import ExportedModel
+from ._pictures import curve, table
 from ._planning import Plan, model_name, new_file
 from ._program import PipewrightError, call
 from ._tokens import TOKEN_SHARE, token_shares
@@ -37,6 +38,12 @@ class Run:
         from safetensors.torch import load_file
 
         return load_file(self.folder / "weights.safetensors")
+
+    def _repr_html_(self):
+        losses = self.losses
+        rows = [{"": name, "predicted": row.get("predicted", ""), "measured": row.get("measured", "")}
+                for name, row in self.comparison.items()]
+        return f"<p>{self!r}</p>" + (curve(losses, "loss") if losses else "") + table(rows)
 
     def __repr__(self):
         return f"Run({self.folder}: {self.report['steps']} steps, loss {self.report['loss']:.4g})"

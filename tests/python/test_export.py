@@ -82,6 +82,21 @@ def test_sizes_that_depend_on_data_are_refused():
     assert "data" in refusal(Selected(), torch.randn(3, 4))
 
 
+class NotDifferentiable(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.special.gammainc(self.first(x).exp(), torch.ones(4)).sum()  # PyTorch has no derivative of this
+
+
+def test_a_backward_that_does_not_exist_is_refused_with_its_line():
+    said = refusal(NotDifferentiable(), torch.randn(2, 4))
+    assert "test_export.py:" in said and "the backward of layer " in said and "not implemented" in said
+    assert "use operators that PyTorch can differentiate" in said
+
+
 def test_a_model_without_a_loss_is_refused():
     text = refusal(nn.Linear(4, 2), torch.randn(3, 4))
     assert "not one loss" in text and "give a loss" in text
