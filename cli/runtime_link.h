@@ -45,6 +45,8 @@ Result<void> find_devices(const std::vector<std::string>& kinds);
 // Also fails with MissingInput or MalformedInput unless an exported model's
 // weights are there.
 Result<void> check_model(const Model& model);
+// A hash of the weights that an exported model starts with, else "".
+Result<std::string> hash_of_weights(const Model& model);
 Result<LearningRate> learning_rate(const std::string& text, double rate,
                                    std::int64_t warm_up);
 Result<TrainReport> run_training(const Model& model,

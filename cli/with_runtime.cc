@@ -58,6 +58,10 @@ Result<InProcessChannelCosts> measure_channel() {
 
 Result<void> check_model(const Model& model) { return check_exported(model); }
 
+Result<std::string> hash_of_weights(const Model& model) {
+  return weights_hash(model);
+}
+
 Result<LearningRate> learning_rate(const std::string& text, double rate,
                                    std::int64_t warm_up) {
   return parse_learning_rate(text, rate, warm_up);

@@ -36,13 +36,18 @@ void leave(const Launch& launch, int code) {
   if (launch.size() > 1) ::_exit(code);
 }
 
-Result<Intentions> intentions(const Result<Model>& model,
+Result<Intentions> intentions(const Launch& launch, const Result<Model>& model,
                               const RankOptions& options,
                               const TrainRequest& request) {
   if (!model) return model.error();
+  std::string weights;  // nobody to compare with: not worth reading them
+  if (launch.size() > 1) {
+    PIPEWRIGHT_TRY(weights, hash_of_weights(*model));
+  }
   return Intentions{{"version", PIPEWRIGHT_VERSION},
                     {"plan", to_json(request.plan).to_text()},
                     {"model", to_text(*model)},
+                    {"set of weights", weights},
                     {"seed", std::to_string(request.seed)},
                     {"set of options", options.compared}};
 }
@@ -123,7 +128,7 @@ std::unique_ptr<Launch> joined_launch(const RankOptions& options,
 
 bool is_to_lead(Launch& launch, const RankOptions& options,
                 const Result<Model>& model, TrainRequest& request, Exit& exit) {
-  Result<Intentions> mine = intentions(model, options, request);
+  Result<Intentions> mine = intentions(launch, model, options, request);
   std::optional<Cluster> cluster;
   if (mine && !options.cluster.empty()) {
     Result<Cluster> loaded = load_cluster(options.cluster);

@@ -1,5 +1,7 @@
 #include "pipewright/runtime/layers/exported_weights.h"
 
+#include <algorithm>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <stdexcept>
@@ -47,6 +49,24 @@ T or_throw(Result<T> result) {
   return *std::move(result);
 }
 
+// FNV-1a over words of eight bytes: a gigabyte takes a fraction of a second.
+constexpr std::uint64_t kHashStart = 14695981039346656037ULL;
+
+std::uint64_t hash_onward(std::uint64_t hash, const at::Tensor& tensor) {
+  const at::Tensor plain = tensor.contiguous();
+  const auto* bytes = static_cast<const unsigned char*>(plain.const_data_ptr());
+  std::size_t left = plain.nbytes();
+  while (left > 0) {
+    std::uint64_t word = 0;
+    const std::size_t size = std::min(left, sizeof word);
+    std::memcpy(&word, bytes, size);
+    hash = (hash ^ word) * 1099511628211ULL;
+    bytes += size;
+    left -= size;
+  }
+  return hash;
+}
+
 Result<void> check_operators(const ExportedModel& exported) {
   for (const LayerFunctions& functions : exported.functions)
     for (const ExportedFunction* one :
@@ -80,6 +100,25 @@ Result<void> check_exported(const Model& model) {
         !there)
       return there;
   return {};
+}
+
+Result<std::string> weights_hash(const Model& model) {
+  const ExportedModel* const exported = model.exported();
+  if (!exported) return std::string();
+  PIPEWRIGHT_TRY(const OpenTensorFile file, shared_file(exported->weights));
+  std::uint64_t hash = kHashStart;
+  for (const Parameter& one : model.parameters()) {
+    PIPEWRIGHT_TRY(
+        const at::Tensor tensor,
+        file->tensor(names_of(model, one), one.shape, scalar_type(one.type)));
+    hash = hash_onward(hash, tensor);
+  }
+  for (const Parameter& one : exported->buffers) {
+    PIPEWRIGHT_TRY(const at::Tensor tensor,
+                   file->tensor({one.name}, one.shape, scalar_type(one.type)));
+    hash = hash_onward(hash, tensor);
+  }
+  return std::to_string(hash);
 }
 
 std::shared_ptr<const TensorFile> open_weights(const Model& model) {

@@ -20,6 +20,11 @@ class TensorFile;
 // Any other model is good.
 Result<void> check_exported(const Model& model);
 
+// A hash of the numbers that training starts with, for ranks to compare: names
+// of files may differ from host to host. "" for a model that is not exported.
+// Fails with MalformedInput if the file is cut off.
+Result<std::string> weights_hash(const Model& model);
+
 // Keeps the file open as long as it is held, so that what follows is fast. Null
 // for a model that is not exported.
 std::shared_ptr<const TensorFile> open_weights(const Model& model);

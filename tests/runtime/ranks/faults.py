@@ -164,9 +164,9 @@ def start(folder):
     require('"microbatch": 3' in text, "no microbatch in the plan")
     plan(folder, 3, "other.json", minibatch=15)
 
-    def differing(name, changed, part, code=76, **options):
+    def differing(name, changed, part, code=76, file=None, data="digits"):
         run_folder = folder / name
-        base = ["train", plan(folder, 3), "--data", "digits", "--run",
+        base = ["train", file or plan(folder, 3), "--data", data, "--run",
                 run_folder, "--steps", 2]
         commands = [list(base) for _ in range(3)]
         changed(commands[1])
@@ -186,6 +186,18 @@ def start(folder):
     differing("rates", lambda c: c.extend(["--lr", 0.5]), "set of options")
     differing("nofile", lambda c: c.__setitem__(1, folder / "none.json"),
               "none.json", code=66)
+
+    exported = (pathlib.Path(__file__).resolve().parents[1] / "layers" /
+                "exported" / "recurrent.json")
+    of_exported, weights = folder / "exported.json", folder / "w.safetensors"
+    pipewright("plan", "--model", exported, "--cluster", "3xcpu", "--minibatch",
+               6, "--microbatch", 2, "--planner", "uniform", "-o", of_exported)
+    content = bytearray(exported.with_suffix(".safetensors").read_bytes())
+    content[-1] ^= 1  # one bit of one number
+    weights.write_bytes(content)
+    differing("weights", lambda c: c.extend(["--weights", weights]),
+              "a different set of weights", file=of_exported,
+              data=f"tensors:{exported.parent / 'recurrent-samples.safetensors'}")
 
     few = train(folder, plan(folder, 3), folder / "few", workers=2).wait()
     require(set(few.codes().values()) == {78}, "2 ranks for 3 workers", few)
