@@ -74,6 +74,8 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
     }
     if (has_trained) json.set("checkpoint", report.checkpoint);
     if (!report.weights.empty()) json.set("weights", report.weights);
+    if (!report.why_not_recorded.empty())
+      json.set("no_graphs", report.why_not_recorded);
     if (predicted) json.set("comparison", comparison_json(*predicted, report));
     std::cout << json.to_text();
     return;
@@ -90,6 +92,9 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
             << options.request.run.string() << "\n";
   if (!report.weights.empty())
     std::cout << "weights in " << report.weights << "\n";
+  if (!report.why_not_recorded.empty())
+    std::cout << "kernel by kernel, without CUDA graphs: "
+              << report.why_not_recorded << "\n";
   if (report.evaluation)
     std::cout << "held out: " << evaluation_text(*report.evaluation) << "\n";
   if (predicted)
@@ -310,6 +315,8 @@ void add_train(CLI::App& app, Exit& exit) {
   command->add_option("--device", options->device,
                       "Kind of device to train on, instead of the plan's own; "
                       "cpu: threads");
+  command->add_flag("!--no-graphs", request.may_record,
+                    "Gives GPUs their kernels one by one, not as CUDA graphs");
   command->add_option("--weights", options->weights,
                       "Initial weights of an exported model: a safetensors "
                       "file, or a folder with one or with shards; default: "
@@ -326,7 +333,7 @@ void add_train(CLI::App& app, Exit& exit) {
       ->add_flag("--watch", options->watch,
                  "Serves a page that shows the run, on 127.0.0.1, port 8765; "
                  "--watch=PORT: at this port")
-      ->check(CLI::Range(1, 65535));
+      ->check(CLI::Range(0, 65535));  // 0 is what it has without the flag
   command->add_option("--tensorboard", options->tensorboard,
                       "Writes loss, speed and accuracy for TensorBoard into "
                       "this folder");

@@ -16,7 +16,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "pipewright/base/units.h"
@@ -32,6 +34,16 @@ class Moment {
 };
 // Null: it has passed, as always on a device that computes at once.
 using MomentPointer = std::shared_ptr<const Moment>;
+
+// Work that a device was shown once and can be given as a whole, again and
+// again.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // Gives it to the device. Its stamps are written to `times`, in the order in
+  // which they were recorded.
+  virtual void replay(std::span<Seconds* const> times) = 0;
+};
 
 class WorkerDevice {
  public:
@@ -70,6 +82,18 @@ class WorkerDevice {
   // finish() returns. `time` must stay where it is until then.
   virtual void stamp(Seconds& time) = 0;
 
+  // Whether work can be recorded.
+  virtual bool records() const { return false; }
+  // What `work` would give to the device; nothing is given to it. What `work`
+  // allocates stays where it is for every replay. Throws what `work` throws,
+  // and if the device cannot record it.
+  virtual std::unique_ptr<Recording> record(const std::function<void()>&) {
+    return nullptr;
+  }
+  // Recordings from now on share memory: what one has freed the next may use,
+  // so they are replayed in the order in which they were made.
+  virtual void begin_recordings() {}
+
   // What is behind the tensor counts here from now on, where devices share
   // memory. Its holders are not using it meanwhile.
   virtual void take_over(const at::Tensor& tensor) = 0;
@@ -101,6 +125,16 @@ class PassingMemory {
 inline at::Tensor host_copy(const at::Tensor& tensor) {
   return tensor.to(at::TensorOptions(at::kCPU), /*non_blocking=*/false,
                    /*copy=*/true);
+}
+
+// Gives `target` the numbers of a tensor in memory of the host: where it is, if
+// the device's recordings may read it there, else as a new tensor.
+inline void renew(at::Tensor& target, const at::Tensor& source,
+                  WorkerDevice& device) {
+  if (device.records() && target.defined() && target.device() == device.place())
+    target.copy_(device.copy(source));
+  else
+    target = device.copy(source);
 }
 
 }  // namespace pipewright

@@ -16,6 +16,7 @@
 #include "pipewright/base/check.h"
 #include "pipewright/runtime/channels/transport.h"
 #include "pipewright/runtime/devices/cpu_device.h"
+#include "pipewright/runtime/error_text.h"
 #include "pipewright/runtime/execution/cores.h"
 #include "pipewright/runtime/execution/message_copies.h"
 #include "pipewright/runtime/execution/message_memory.h"
@@ -51,11 +52,6 @@ class FirstFailure {
   std::mutex mutex_;
   std::optional<Error> error_;
 };
-
-// LibTorch appends its own stack to what went wrong.
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
 
 // Of a process that has all workers. One alone has all cores, and gains nothing
 // by staying on one.
@@ -225,7 +221,7 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
       if (const auto memory = out_of_memory(error))
         failure.record(*memory, workers_[w]->activity());
       else
-        failure.record(ErrorCode::WorkerLost, first_line(error.what()),
+        failure.record(ErrorCode::WorkerLost, first_line(error),
                        workers_[w]->activity());
       channels[w]->cancel();
     }
@@ -359,6 +355,19 @@ void Executor::keep_last_step(std::int32_t last,
 
 void Executor::time_layers(LayerStopwatch* stopwatch) {
   for (const auto& worker : workers_) worker->time_layers(stopwatch);
+}
+
+bool Executor::is_settled() const {
+  return std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
+    return worker->recorded().is_settled();
+  });
+}
+
+std::string Executor::why_not_recorded() const {
+  for (std::size_t w = 0; w < workers_.size(); ++w)
+    if (devices_[w]->records() && !workers_[w]->recorded().why_not().empty())
+      return workers_[w]->recorded().why_not();
+  return {};
 }
 
 Bytes Executor::reserved() const {

@@ -86,6 +86,13 @@ class Executor {
   // Times every layer from now on; see Worker. Null: none.
   void time_layers(LayerStopwatch* stopwatch);
 
+  // Whether the next run will be as fast as the last: devices that record have
+  // done so.
+  bool is_settled() const;
+  // Why a worker's actions are given to its device kernel by kernel, though the
+  // device can record; empty otherwise.
+  std::string why_not_recorded() const;
+
   // Memory asked of the system for tensors of the workers, so far.
   Bytes reserved() const;
 

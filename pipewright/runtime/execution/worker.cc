@@ -52,6 +52,7 @@ Worker::Worker(const Network& network, const Program& program, WorkerId id,
       weights_(network, program, id, settings, device),
       values_(network.model.num_layers()),
       gradients_(network.model.num_layers()),
+      recorded_(network, program, id, settings, device),
       reduced_(network.model.parameters().size()),
       complete_(network.model.parameters().size()) {
   for (const Operation& operation : program.operations) {
@@ -73,12 +74,14 @@ void Worker::prepare(int minibatches, std::int64_t done,
   weights_.restart(before.parameters);
   for (auto& [layer, tensors] : statistics_)
     for (std::size_t i = 0; i < tensors.size(); ++i)
-      tensors[i] = device_.copy(before.statistics[layer.index()][i]);
+      renew(tensors[i], before.statistics[layer.index()][i], device_);
   statistics_minibatch_ = -1;
   values_.clear();
   gradients_.clear();
   forget(reduced_);
   forget(complete_);
+  recorded_.begin_run(addresses());
+  loss_ = at::Tensor();
   late_losses_.clear();
   losses_.clear();
   losses_.reserve(std::size_t{1} * minibatches * program_.num_microbatches);
@@ -106,6 +109,7 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
       cursor = at_epilogue(cursor, repetitions);
       if (cursor.at_end()) break;
     }
+    if (begun >= 0 && begun < repetitions) recorded_.begin_step();
     const Action action = cursor.action();
     const ActionCode& code = code_.at(cursor.position());
     current_ = action;
@@ -116,7 +120,7 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
     if (is_joined) wait_for_next(cursor);
     wait_for_reductions(action, code);
     if (action.stage.is_none()) {
-      execute(action, code);
+      execute(action, code, cursor.position());
       continue;
     }
     // The list has memory for all of them: a span stays where it is.
@@ -124,11 +128,44 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
                                           action.microbatch, action.version,
                                           TransferId(), Seconds(), Seconds()});
     device_.stamp(span.start);
-    execute(action, code);
+    execute(action, code, cursor.position());
     device_.stamp(span.end);
   }
   device_.finish();
   read_late_losses();
+}
+
+std::vector<const void*> Worker::addresses() const {
+  std::vector<const void*> result = weights_.addresses();
+  for (const auto& [layer, tensors] : statistics_)
+    for (const at::Tensor& tensor : tensors)
+      result.push_back(tensor.const_data_ptr());
+  return result;
+}
+
+// Where the stamps of its layers go, in their order.
+std::vector<Seconds*> Worker::layer_times(const Action& action,
+                                          const ActionCode& code) {
+  using Part = LayerStopwatch::Part;
+  std::vector<Seconds*> times;
+  if (!stopwatch_ || !recorded_.is_in_use()) return times;
+  const auto add = [&](Part part, LayerId layer) {
+    LayerStopwatch::Interval& interval = stopwatch_->add(part, layer);
+    times.push_back(&interval.start);
+    times.push_back(&interval.end);
+  };
+  for (const LayerCode& layer : code.layers) {
+    if (action.kind == ActionKind::Forward ||
+        action.kind == ActionKind::Recompute) {
+      add(Part::Forward, layer.id);
+      continue;
+    }
+    if (action.kind != ActionKind::BackwardWeight)
+      add(Part::BackwardInput, layer.id);
+    if (action.kind != ActionKind::BackwardInput && layer.has_parameters)
+      add(Part::BackwardWeight, layer.id);
+  }
+  return times;
 }
 
 ActionCursor Worker::at_epilogue(const ActionCursor& cursor,
@@ -152,17 +189,10 @@ std::string Worker::activity() const {
   return text;
 }
 
-void Worker::execute(const Action& action, const ActionCode& code) {
+void Worker::execute(const Action& action, const ActionCode& code,
+                     std::int64_t position) {
+  if (is_compute(action.kind)) return run_compute(action, code, position);
   switch (action.kind) {
-    case ActionKind::Forward:
-    case ActionKind::Recompute:
-      forward(action, code);
-      break;
-    case ActionKind::Backward:
-    case ActionKind::BackwardInput:
-    case ActionKind::BackwardWeight:
-      backward(action, code);
-      break;
     case ActionKind::Send:
       send(action, code);
       break;
@@ -172,10 +202,43 @@ void Worker::execute(const Action& action, const ActionCode& code) {
     case ActionKind::Reduce:
       reduce(action);
       break;
-    case ActionKind::Step:
+    default:
       step(action);
       break;
   }
+  for (const Value& value : code.frees) values_.drop(value, action.microbatch);
+}
+
+// As recorded, where it is.
+void Worker::run_compute(const Action& action, const ActionCode& code,
+                         std::int64_t position) {
+  if (action.kind == ActionKind::Forward)
+    keep_statistics(program_.minibatch_of(action.microbatch));
+  load_samples(action, code);
+  if (recorded_.is_off()) {
+    compute(action, code);
+  } else {
+    const WorkerProgram& program = program_.workers[id_.index()];
+    recorded_.run(
+        {static_cast<std::size_t>(position) % program.body.size(), action, code,
+         [&] { compute(action, code); }, layer_times(action, code)},
+        {values_, gradients_, samples_, loss_});
+    if (draws_) recorded_.give_up("a layer draws random numbers");
+  }
+  samples_.clear();
+  if (!loss_.defined()) return;
+  late_losses_.push_back(loss_.clone());
+  losses_.push_back({absolute(action.microbatch), code.samples, 0, {}});
+  loss_ = at::Tensor();
+}
+
+void Worker::compute(const Action& action, const ActionCode& code) {
+  next_sample_ = 0;
+  if (action.kind == ActionKind::Forward ||
+      action.kind == ActionKind::Recompute)
+    forward(action, code);
+  else
+    backward(action, code);
   for (const Value& value : code.frees) values_.drop(value, action.microbatch);
 }
 
@@ -237,6 +300,10 @@ void Worker::send(const Action& action, const ActionCode& code) {
               : values_.read(value, action.microbatch,
                              {transfer.first_sample, transfer.end_sample}));
   }
+  if (recorded_.is_in_use())
+    for (Tensors& tensors : message_)
+      for (at::Tensor& tensor : tensors)
+        if (tensor.defined()) tensor = tensor.clone();
   for (const Value& value : code.frees) values_.drop(value, action.microbatch);
   channel_->send(id, program_.key(action), std::move(message_));
 }
@@ -315,20 +382,32 @@ at::Tensor Worker::output_of(LayerId layer, MicrobatchId microbatch,
   return storage == layer ? output : output_in(network_, layer, output);
 }
 
+// Of the data, for all layers of an action.
+void Worker::load_samples(const Action& action, const ActionCode& code) {
+  samples_.clear();  // a failure may have left some
+  if (action.kind != ActionKind::Forward &&
+      action.kind != ActionKind::Recompute)
+    return;
+  for (const LayerCode& layer : code.layers)
+    for (const Source& source : layer.layer->inputs) {
+      if (!source.is_model_input()) continue;
+      current_layer_ = layer.id;
+      const at::Tensor whole =
+          (*source_)(source.input, absolute(action.microbatch));
+      const std::int64_t count = code.samples.end - code.samples.first;
+      samples_.push_back(device_.bring(
+          whole.size(0) == count ? whole
+                                 : whole.narrow(0, code.samples.first, count)));
+    }
+}
+
 void Worker::load_inputs(const LayerCode& layer, MicrobatchId microbatch,
                          Samples samples) {
   inputs_.clear();
-  for (const Source& source : layer.layer->inputs) {
-    if (!source.is_model_input()) {
-      inputs_.push_back(output_of(source.layer, microbatch, samples));
-      continue;
-    }
-    const at::Tensor whole = (*source_)(source.input, absolute(microbatch));
-    const std::int64_t count = samples.end - samples.first;
-    inputs_.push_back(device_.bring(
-        whole.size(0) == count ? whole
-                               : whole.narrow(0, samples.first, count)));
-  }
+  for (const Source& source : layer.layer->inputs)
+    inputs_.push_back(source.is_model_input()
+                          ? samples_[next_sample_++]
+                          : output_of(source.layer, microbatch, samples));
 }
 
 // kept_value() without its copies.
@@ -377,9 +456,9 @@ void Worker::keep_statistics(std::int32_t minibatch) {
 void Worker::forward(const Action& action, const ActionCode& code) {
   const bool again = action.kind == ActionKind::Recompute;
   const MicrobatchId m = action.microbatch;
-  if (!again) keep_statistics(program_.minibatch_of(m));
-  ForwardContext context{settings_.seed, absolute(m), code.samples.first,
-                         settings_.is_training(), nullptr};
+  ForwardContext context{
+      settings_.seed,          absolute(m), code.samples.first,
+      settings_.is_training(), nullptr,     &draws_};
   for (const LayerCode& layer : code.layers) {
     const LayerTimer timer(stopwatch_, LayerStopwatch::Part::Forward, layer.id,
                            device_);
@@ -415,8 +494,7 @@ void Worker::record_loss(const LayerCode& layer, MicrobatchId microbatch,
                          const Tensors& weights, Tensors* statistics) {
   PartialLoss part{absolute(microbatch), samples, 0, {}};
   if (settings_.is_training() && !device_.computes_at_once()) {
-    late_losses_.push_back(loss);
-    losses_.push_back(part);
+    loss_ = loss;
     return;
   }
   part.mean = loss.item<double>();

@@ -20,6 +20,7 @@
 #include "pipewright/runtime/execution/gradients.h"
 #include "pipewright/runtime/execution/layer_stopwatch.h"
 #include "pipewright/runtime/execution/network.h"
+#include "pipewright/runtime/execution/recorded_actions.h"
 #include "pipewright/runtime/execution/run_gate.h"
 #include "pipewright/runtime/execution/value_store.h"
 #include "pipewright/runtime/execution/worker_code.h"
@@ -70,6 +71,9 @@ class Worker {
   // microbatch 3, layer fc1".
   std::string activity() const;
 
+  // Its actions as recordings: whether there are any, and why not.
+  const RecordedActions& recorded() const { return recorded_; }
+
   WorkerId id() const { return id_; }
   std::vector<PartialLoss> take_losses() { return std::move(losses_); }
   std::vector<Span> take_spans() { return std::move(spans_); }
@@ -88,7 +92,14 @@ class Worker {
  private:
   // Where a repetition begins: goes on with the epilogue of a run with as many.
   ActionCursor at_epilogue(const ActionCursor& cursor, int repetitions) const;
-  void execute(const Action& action, const ActionCode& code);
+  void execute(const Action& action, const ActionCode& code,
+               std::int64_t position);
+  void run_compute(const Action& action, const ActionCode& code,
+                   std::int64_t position);
+  void compute(const Action& action, const ActionCode& code);
+  std::vector<Seconds*> layer_times(const Action& action,
+                                    const ActionCode& code);
+  std::vector<const void*> addresses() const;
   void wait_for_reads(const Action& action, const ActionCode& code);
   void wait_for_next(ActionCursor cursor);
   void wait_for_reductions(const Action& action, const ActionCode& code);
@@ -115,6 +126,7 @@ class Worker {
   void check_gradients() const;
   void step(const Action& action);
 
+  void load_samples(const Action& action, const ActionCode& code);
   void load_inputs(const LayerCode& layer, MicrobatchId microbatch,
                    Samples samples);
   void load_kept(const LayerCode& layer, MicrobatchId microbatch,
@@ -139,6 +151,7 @@ class Worker {
   WeightStore weights_;
   ValueStore values_;
   GradientSums gradients_;
+  RecordedActions recorded_;
   std::map<LayerId, Tensors> statistics_;
   std::map<LayerId, Tensors> statistics_before_;  // the minibatch in progress
   std::int32_t statistics_minibatch_ = -1;
@@ -162,6 +175,10 @@ class Worker {
 
   // Of the layer or action in progress; kept for their memory.
   Tensors inputs_, carried_, sums_;
+  Tensors samples_;  // of the model's inputs, in the order of their use
+  std::size_t next_sample_ = 0;
+  at::Tensor loss_;  // to be read after the last action
+  bool draws_ = false;
   KeptTensors kept_;
   Values message_;
   Gradients complete_;

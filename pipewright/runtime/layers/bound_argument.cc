@@ -219,6 +219,7 @@ c10::IValue BoundArgument::value(std::span<const at::Tensor> held,
       if (!context.device.is_cpu())
         throw std::runtime_error(
             "random operators other than dropout run on cores only");
+      if (context.draws) *context.draws = true;
       return at::detail::createCPUGenerator(
           RandomStream(context.seed, context.microbatch, context.layer)
               .bits(call));

@@ -24,6 +24,7 @@ struct CallContext {
   // Of dropout and other random operators.
   std::uint64_t seed = 0, microbatch = 0, layer = 0;
   std::int64_t first_sample = 0;
+  bool* draws = nullptr;  // set where they are; may be null
 };
 
 class BoundArgument {

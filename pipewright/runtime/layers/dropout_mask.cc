@@ -52,6 +52,7 @@ at::Tensor dropout_mask(const at::Tensor& like, const RandomStream& stream,
 
 at::Tensor dropout_mask(const at::Tensor& like, LayerId layer, double rate,
                         const ForwardContext& context) {
+  if (context.draws) *context.draws = true;
   const RandomStream stream(context.seed,
                             static_cast<std::uint64_t>(context.microbatch),
                             static_cast<std::uint64_t>(layer.value));

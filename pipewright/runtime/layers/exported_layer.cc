@@ -114,6 +114,7 @@ class ExportedLayerFunction final : public LayerFunction {
     call.microbatch = static_cast<std::uint64_t>(context.microbatch);
     call.layer = static_cast<std::uint64_t>(id_.value);
     call.first_sample = context.first_sample;
+    call.draws = context.draws;
     Tensors arguments = inputs;
     append_all(arguments, weights);
     append_all(arguments, context.statistics

@@ -32,6 +32,8 @@ struct ForwardContext {
   bool training = true;
   // A layer's running statistics, updated in place; null in a recomputation.
   Tensors* statistics = nullptr;
+  // Set where random numbers are drawn; may be null.
+  bool* draws = nullptr;
 };
 
 struct Forwarded {

@@ -3,14 +3,11 @@
 #include <stdexcept>
 
 #include "pipewright/base/check.h"
+#include "pipewright/runtime/error_text.h"
 #include "pipewright/runtime/layers/dropout_mask.h"
 
 namespace pipewright {
 namespace {
-
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
 
 at::Tensor& numbered_tensor(std::vector<at::Tensor>& held, int number) {
   return held[static_cast<std::size_t>(number)];
@@ -92,7 +89,7 @@ void OperatorCode::run_call(const Call& call, const CallContext& context,
   } catch (const std::exception& error) {
     stack.clear();
     throw std::runtime_error(toString(call.op.schema().operator_name()) + ": " +
-                             first_line(error.what()));
+                             first_line(error));
   }
   if (call.returns_list) {
     const auto list = stack.at(0).toTensorVector();
@@ -115,6 +112,7 @@ void OperatorCode::drop(const Call& call, const CallContext& context,
   const at::Tensor input =
       numbered_tensor(held, call.arguments[0].tensors()[0]);
   const double rate = call.arguments[1].constant().toScalar().toDouble();
+  if (context.draws) *context.draws = true;
   const RandomStream of_layer(context.seed, context.microbatch, context.layer);
   const RandomStream stream(of_layer.bits(call.index), 0, 0);
   const std::int64_t first =

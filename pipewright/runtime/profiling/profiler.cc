@@ -105,11 +105,14 @@ class Profiler {
   }
 
  private:
-  // The first run warms up allocators, caches and pages. If it takes most of
-  // the budget it is the only one.
+  // The first run warms up allocators, caches and pages, some more where the
+  // device records. If that takes most of the budget it is all.
   Result<void> measure(ProfilingPipeline& pipeline) {
     const Clock::time_point start = Clock::now();
-    if (auto warmed = pipeline.run(); !warmed) return warmed;
+    do {
+      pipeline.clear();
+      if (auto warmed = pipeline.run(); !warmed) return warmed;
+    } while (!pipeline.is_settled());
     if (since(start) * 2.0 < budget_) {
       pipeline.clear();
       do {

@@ -24,6 +24,8 @@ class ProfilingPipeline {
   // Runs a training step; adds its times to the samples.
   Result<void> run();
   void clear();  // the samples
+  // Whether later steps will take as long as the last.
+  bool is_settled() const { return executor_->is_settled(); }
 
   // Samples of each layer's forward.
   std::size_t num_samples() const;

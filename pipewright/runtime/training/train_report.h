@@ -41,7 +41,10 @@ struct TrainReport {
   Bytes memory;            // by how much the process grew, at its peak
   std::string checkpoint;  // the last one written
   std::string weights;     // the file with them, of an exported model
-  int signal = 0;          // that ended it early
+  // Why a device that can record was given actions kernel by kernel; empty: it
+  // was not, or there was none.
+  std::string why_not_recorded;
+  int signal = 0;  // that ended it early
 };
 
 }  // namespace pipewright

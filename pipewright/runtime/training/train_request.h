@@ -49,6 +49,9 @@ struct TrainRequest {
   std::uint64_t seed = 1;
   std::int64_t checkpoint_every = 0;  // steps; 0: only at the end
   bool resume = false;
+  // Whether devices that can may be given a step's actions as recordings (CUDA
+  // graphs) instead of kernel by kernel.
+  bool may_record = true;
   // Above 0: at this step a fault is injected, so training must come to it.
   std::int64_t injected_step = 0;
   Transport* transport = nullptr;  // to other ranks; null: all workers here

@@ -86,6 +86,7 @@ TrainingSettings settings_of(const TrainRequest& request,
   result.seed = request.seed;
   result.optimizer = std::move(optimizer);
   result.max_norm = request.max_norm;
+  result.may_record = request.may_record;
   result.learning_rate = [rate = request.rate, total](std::int64_t step) {
     return rate.at(step, total);
   };
@@ -421,6 +422,7 @@ class Trainer {
 
   Result<TrainReport> finish() {
     report_.steps = done_;
+    report_.why_not_recorded = executor_->why_not_recorded();
     // The first piece also warms up allocators and caches.
     if (times_.size() > 2) times_.erase(times_.begin());
     std::sort(times_.begin(), times_.end());

@@ -36,6 +36,9 @@ struct TrainingSettings {
   std::int64_t evaluated_samples = 0;
   bool is_training() const { return evaluated_samples == 0; }
 
+  // Whether devices that can may be given a step's actions as recordings.
+  bool may_record = true;
+
   // PipeMare's T1: steps until a delayed stage has its full rate; 0 is off.
   std::int64_t rescheduling_steps = 0;
   // The step they are counted from: a synchronous warm-up ends there.

@@ -97,9 +97,9 @@ void WeightStore::restart(const Tensors& parameters) {
     held.forget_moved();
     held.newest = 0;
     Slot& first = held.ring[0];
-    first.tensors.clear();
-    for (const ParameterId id : held.parameters)
-      first.tensors.push_back(device_.copy(parameters[id.index()]));
+    first.tensors.resize(held.parameters.size());
+    for (std::size_t i = 0; i < held.parameters.size(); ++i)
+      renew(first.tensors[i], parameters[held.parameters[i].index()], device_);
     held.arrange(first);
     first.version = 0;
   }
@@ -214,6 +214,15 @@ void WeightStore::step_parameter(Held& held, std::size_t place,
   at::Tensor& velocity = held.velocity[place];
   if (!velocity.defined()) velocity = at::zeros_like(before);
   velocity.mul_(gamma).add_(to.sub(before), 1 - gamma);
+}
+
+std::vector<const void*> WeightStore::addresses() const {
+  std::vector<const void*> result;
+  for (const Held& held : held_)
+    for (const Slot& slot : held.ring)
+      for (const at::Tensor& tensor : slot.tensors)
+        result.push_back(tensor.const_data_ptr());
+  return result;
 }
 
 std::map<ParameterId, at::Tensor> WeightStore::newest() const {

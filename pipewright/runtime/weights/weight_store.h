@@ -48,6 +48,9 @@ class WeightStore {
   void step(StageId stage, std::int32_t version, std::int64_t step,
             const Gradients& gradients);
 
+  // Where weights are, in an order of its own.
+  std::vector<const void*> addresses() const;
+
   // The newest version of what this worker owns.
   std::map<ParameterId, at::Tensor> newest() const;
 

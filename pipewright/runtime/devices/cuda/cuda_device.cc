@@ -1,11 +1,16 @@
 #include "pipewright/runtime/devices/cuda/cuda_device.h"
 
 #include <ATen/ATen.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <c10/util/Exception.h>
 
+#include <mutex>
 #include <utility>
+#include <vector>
 
 namespace pipewright {
 namespace {
@@ -37,7 +42,76 @@ class CudaMoment final : public Moment {
   const CudaEvent event_;
 };
 
+class SilentWarnings final : public c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
+// LibTorch's allocator and generators are shared by all threads: one of them
+// records at a time.
+std::mutex& recording_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 }  // namespace
+
+// A CUDA graph. Its stamps are nodes of it.
+class CudaDevice::CudaRecording final : public Recording {
+ public:
+  explicit CudaRecording(CudaDevice& device)
+      : device_(device),
+        pool_(device.pool_.value_or(at::cuda::graph_pool_handle())) {}
+
+  void capture(const std::function<void()>& work) {
+    const std::lock_guard lock(recording_mutex());
+    device_.in_progress_ = this;
+    graph_.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+    try {
+      work();
+    } catch (...) {
+      device_.in_progress_ = nullptr;
+      abandon();
+      throw;
+    }
+    device_.in_progress_ = nullptr;
+    // An action of views alone has no kernels, of which LibTorch would warn.
+    SilentWarnings silent;
+    const c10::WarningUtils::WarningHandlerGuard guard(&silent);
+    graph_.capture_end();
+  }
+
+  void stamp(cudaStream_t stream) {
+    events_.push_back(device_.clock_events_.made());
+    C10_CUDA_CHECK(cudaEventRecordWithFlags(events_.back().get(), stream,
+                                            cudaEventRecordExternal));
+  }
+
+  void replay(std::span<Seconds* const> times) override {
+    graph_.replay();
+    for (std::size_t i = 0; i < times.size(); ++i)
+      device_.stamps_.push_back({CudaEvent(), events_.at(i).get(), times[i]});
+  }
+
+ private:
+  // What failed may have ended the capture, too. LibTorch then throws before it
+  // lets go of the memory.
+  void abandon() {
+    using namespace c10::cuda;
+    try {
+      graph_.capture_end();
+    } catch (const std::exception&) {
+      static_cast<void>(cudaGetLastError());
+      const c10::DeviceIndex gpu = device_.stream_.device_index();
+      CUDACachingAllocator::endAllocateToPool(gpu, pool_);
+      CUDACachingAllocator::releasePool(gpu, pool_);
+    }
+  }
+
+  CudaDevice& device_;
+  const c10::MempoolId_t pool_;
+  at::cuda::CUDAGraph graph_;
+  std::vector<CudaEvent> events_;
+};
 
 CudaDevice::CudaDevice(std::string kind, c10::cuda::CUDAStream stream)
     : kind_(std::move(kind)),
@@ -45,6 +119,8 @@ CudaDevice::CudaDevice(std::string kind, c10::cuda::CUDAStream stream)
       memory_(StreamMemory::of(stream.stream())),
       events_(std::make_shared<CudaEvents>(false)),
       clock_events_(true) {}
+
+CudaDevice::~CudaDevice() { memory_.forget_kept_peak(); }
 
 void CudaDevice::serve_this_thread() {
   c10::cuda::set_device(stream_.device_index());
@@ -89,7 +165,10 @@ void CudaDevice::start_clock(Clock::time_point start) {
 }
 
 void CudaDevice::stamp(Seconds& time) {
-  stamps_.push_back({clock_events_.recorded(stream_.stream()), &time});
+  if (in_progress_) return in_progress_->stamp(stream_.stream());
+  CudaEvent own = clock_events_.recorded(stream_.stream());
+  const cudaEvent_t event = own.get();
+  stamps_.push_back({std::move(own), event, &time});
   if (stamps_.size() > kMaxPendingStamps) write_stamps(kMaxPendingStamps / 2);
 }
 
@@ -97,11 +176,27 @@ void CudaDevice::stamp(Seconds& time) {
 void CudaDevice::write_stamps(std::size_t num_left) {
   for (; stamps_.size() > num_left; stamps_.pop_front()) {
     float milliseconds = 0;
-    const cudaEvent_t event = stamps_.front().event.get();
+    const cudaEvent_t event = stamps_.front().event;
     C10_CUDA_CHECK(cudaEventSynchronize(event));
     C10_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, origin_.get(), event));
     *stamps_.front().time = origin_time_ + Seconds(milliseconds / 1e3);
   }
+}
+
+std::unique_ptr<Recording> CudaDevice::record(
+    const std::function<void()>& work) {
+  auto recording = std::make_unique<CudaRecording>(*this);
+  recording->capture(work);
+  if (pool_) memory_.keep_peak();
+  return recording;
+}
+
+// What steps before the first recording have freed would stay reserved beside
+// the memory of the recordings.
+void CudaDevice::begin_recordings() {
+  const std::lock_guard lock(recording_mutex());
+  c10::cuda::CUDACachingAllocator::emptyCache();
+  pool_ = at::cuda::graph_pool_handle();
 }
 
 }  // namespace pipewright

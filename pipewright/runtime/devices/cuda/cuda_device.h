@@ -3,9 +3,12 @@
 
 #pragma once
 
+#include <c10/core/Allocator.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <deque>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "pipewright/runtime/devices/cuda/cuda_events.h"
@@ -17,6 +20,7 @@ namespace pipewright {
 class CudaDevice final : public WorkerDevice {
  public:
   CudaDevice(std::string kind, c10::cuda::CUDAStream stream);
+  ~CudaDevice() override;
 
   const std::string& kind() const override { return kind_; }
   at::Device place() const override { return stream_.device(); }
@@ -35,6 +39,10 @@ class CudaDevice final : public WorkerDevice {
   void start_clock(Clock::time_point start) override;
   void stamp(Seconds& time) override;
 
+  bool records() const override { return true; }
+  std::unique_ptr<Recording> record(const std::function<void()>& work) override;
+  void begin_recordings() override;
+
   // Messages are copied, so that each side counts its own.
   void take_over(const at::Tensor&) override {}
   Bytes held() const override { return memory_.held(); }
@@ -43,10 +51,14 @@ class CudaDevice final : public WorkerDevice {
   void restart_peak() override { memory_.restart_peak(); }
 
  private:
+  // The events belong to clock_events_ or to a recording.
   struct Stamp {
-    CudaEvent event;
+    CudaEvent own;
+    cudaEvent_t event = nullptr;
     Seconds* time = nullptr;
   };
+  class CudaRecording;
+
   void write_stamps(std::size_t num_left);
 
   const std::string kind_;
@@ -57,6 +69,8 @@ class CudaDevice final : public WorkerDevice {
   CudaEvent origin_;
   Seconds origin_time_;
   std::deque<Stamp> stamps_;  // to be written, oldest first
+  CudaRecording* in_progress_ = nullptr;
+  std::optional<c10::MempoolId_t> pool_;  // of recordings that share one
 };
 
 }  // namespace pipewright

@@ -16,7 +16,7 @@ CudaEvents::~CudaEvents() {
     static_cast<void>(cudaEventDestroy(event));
 }
 
-CudaEvent CudaEvents::recorded(cudaStream_t stream) {
+CudaEvent CudaEvents::made() {
   cudaEvent_t event = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -26,9 +26,13 @@ CudaEvent CudaEvents::recorded(cudaStream_t stream) {
     }
   }
   if (!event) C10_CUDA_CHECK(cudaEventCreateWithFlags(&event, flags_));
-  CudaEvent result(this, event);
-  C10_CUDA_CHECK(cudaEventRecord(event, stream));
-  return result;
+  return CudaEvent(this, event);
+}
+
+CudaEvent CudaEvents::recorded(cudaStream_t stream) {
+  CudaEvent event = made();
+  C10_CUDA_CHECK(cudaEventRecord(event.get(), stream));
+  return event;
 }
 
 void CudaEvents::put_back(cudaEvent_t event) {

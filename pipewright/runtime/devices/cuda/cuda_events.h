@@ -43,6 +43,8 @@ class CudaEvents {
   CudaEvents(const CudaEvents&) = delete;
   CudaEvents& operator=(const CudaEvents&) = delete;
 
+  // Not recorded yet.
+  CudaEvent made();
   // Recorded in that stream, on the thread's current GPU.
   CudaEvent recorded(cudaStream_t stream);
 

@@ -85,7 +85,15 @@ Bytes StreamMemory::reserved() const {
 }
 void StreamMemory::restart_peak() {
   const std::lock_guard lock(mutex_);
-  peak_ = held_;
+  peak_ = std::max(held_, kept_peak_);
+}
+void StreamMemory::keep_peak() {
+  const std::lock_guard lock(mutex_);
+  kept_peak_ = std::max(kept_peak_, peak_);
+}
+void StreamMemory::forget_kept_peak() {
+  const std::lock_guard lock(mutex_);
+  kept_peak_ = 0;
 }
 
 }  // namespace pipewright

@@ -20,13 +20,17 @@ class StreamMemory {
   Bytes peak() const;
   Bytes reserved() const;
   void restart_peak();
+  // The peak so far is that of recorded work, and of each of its replays,
+  // which allocate nothing.
+  void keep_peak();
+  void forget_kept_peak();
 
   void allocated(std::int64_t bytes);  // below 0: freed
   void segment_allocated(std::int64_t bytes);
 
  private:
   mutable std::mutex mutex_;
-  std::int64_t held_ = 0, peak_ = 0, reserved_ = 0;
+  std::int64_t held_ = 0, peak_ = 0, reserved_ = 0, kept_peak_ = 0;
 };
 
 }  // namespace pipewright

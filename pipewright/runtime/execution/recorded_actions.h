@@ -1,0 +1,128 @@
+// A worker's compute actions as its device has recorded them: after some steps
+// each action is given to the device as a whole instead of kernel by kernel.
+//
+// A recording reads and writes the memory of the step that it was made in. So
+// all compute actions of one step are recorded, and every later step replays
+// them in the same order: what was in use at the same time then is in
+// different places now. What comes from outside, messages and samples, is
+// copied to where that step had it. What an action leaves, values, sums of
+// gradients and a loss, is known from that step.
+//
+// Before it counts, every action is rehearsed: if the device cannot record it,
+// nothing has been lost, and all goes on kernel by kernel.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pipewright/plan/program/program.h"
+#include "pipewright/runtime/devices/worker_device.h"
+#include "pipewright/runtime/execution/gradient_sums.h"
+#include "pipewright/runtime/execution/network.h"
+#include "pipewright/runtime/execution/value_store.h"
+#include "pipewright/runtime/execution/worker_code.h"
+#include "pipewright/runtime/training/training.h"
+
+namespace pipewright {
+
+// What a worker's compute action reads and changes beside weights.
+struct ActionState {
+  ValueStore& values;
+  GradientSums& gradients;
+  Tensors& samples;  // of the model's inputs that it reads
+  at::Tensor& loss;  // that it makes; undefined: none
+};
+
+// An action in progress.
+struct RunningAction {
+  std::size_t place = 0;  // in the body of the worker's program
+  const Action& action;
+  const ActionCode& code;
+  std::function<void()> compute;  // kernel by kernel
+  std::vector<Seconds*> times;    // of its stamps; none without
+};
+
+class RecordedActions {
+ public:
+  // The arguments outlive this object.
+  RecordedActions(const Network& network, const Program& program,
+                  WorkerId worker, const TrainingSettings& settings,
+                  WorkerDevice& device);
+
+  // Why actions are given kernel by kernel for good; empty otherwise.
+  const std::string& why_not() const { return why_not_; }
+  void give_up(const std::string& why);
+  bool is_off() const { return phase_ == Phase::Off; }
+  // Whether the next steps will be given as the last one was.
+  bool is_settled() const {
+    return phase_ == Phase::Off || phase_ == Phase::Replay;
+  }
+  // Whether values of this step are in memory of recordings: others get copies
+  // of them.
+  bool is_in_use() const {
+    return phase_ == Phase::Recording || phase_ == Phase::Replay;
+  }
+
+  // A run begins. `addresses` are those of weights and statistics; if they have
+  // changed, recordings are worthless.
+  void begin_run(std::vector<const void*> addresses);
+  // A repetition of the body begins.
+  void begin_step();
+  void run(const RunningAction& running, const ActionState& state);
+
+ private:
+  enum class Phase {
+    Off,
+    WarmUp,
+    Rehearsal,
+    Recording,
+    Replay
+  };
+  // What an action did to a value.
+  struct Change {
+    Value value;
+    bool is_dropped = false;
+    Tensors tensors;
+  };
+  struct Recorded {
+    std::unique_ptr<Recording> recording;
+    std::vector<at::Tensor> from_outside;  // where it reads messages, samples
+    std::vector<Change> changes;
+    std::vector<Tensors> sums;  // by layer of the code; empty: none
+    at::Tensor loss;
+  };
+
+  void forget();
+  void rehearse(const RunningAction& running, const ActionState& state);
+  void record(const RunningAction& running, const ActionState& state);
+  void replay(const Recorded& recorded, const RunningAction& running,
+              const ActionState& state) const;
+  std::vector<Value> touched(const ActionCode& code) const;
+  std::vector<Value> arrived(const ActionCode& code) const;
+  // Copies to be filled take the place of what came from outside.
+  void make_room(const RunningAction& running, const ActionState& state,
+                 std::vector<at::Tensor>& from_outside) const;
+  std::vector<at::Tensor> outside(const RunningAction& running,
+                                  const ActionState& state) const;
+  void give(const Recorded& recorded, const std::vector<at::Tensor>& from,
+            std::span<Seconds* const> times) const;
+
+  const Network& network_;
+  const Program& program_;
+  WorkerDevice& device_;
+  std::string why_not_;
+  Phase phase_ = Phase::WarmUp;
+  int num_steps_ = 0;  // of the warm-up
+  std::map<const ActionCode*, int> num_rehearsed_;
+  std::vector<Recorded> recorded_;  // by place
+  std::size_t num_compute_ = 0, num_recorded_ = 0;
+  std::vector<const void*> addresses_;
+};
+
+}  // namespace pipewright

@@ -1,0 +1,130 @@
+// Recorded actions, on a device of the host that logs operators: bits are those
+// of kernels one by one, for schedules, workers and runs; and where recording
+// is impossible training goes on without it.
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pipewright/runtime/execution/executor.h"
+#include "pipewright/runtime/execution/worker.h"
+#include "tests/runtime/devices/logging_device.h"
+#include "tests/runtime/test_models.h"
+
+namespace pipewright {
+namespace {
+
+using namespace testing;
+
+constexpr int kMicrobatch = 4;
+constexpr int kMicrobatches = 4;
+
+// Of operators that the dispatcher sees, with statistics and a skip over cuts.
+Model recordable() {
+  Sketch sketch("recordable");
+  Source x = sketch.input("image", {3, 4, 4});
+  const Source target = sketch.indices("target", {});
+  for (int block = 0; block < 3; ++block) {
+    Source y = sketch.add(LayerKind::Conv2d, {x},
+                          {{"out_channels", std::int64_t{3}},
+                           {"kernel", Shape{3, 3}},
+                           {"padding", Shape{1, 1}},
+                           {"bias", false}});
+    y = sketch.add(LayerKind::Relu, {sketch.add(LayerKind::BatchNorm, {y})});
+    x = sketch.add(LayerKind::Add, {y, x});
+  }
+  x = sketch.linear(sketch.add(LayerKind::Flatten, {x}), 5);
+  sketch.add(LayerKind::CrossEntropy, {x, target});
+  return sketch.build();
+}
+
+struct RecordedRun {
+  Trained trained;
+  std::string why_not;
+  int num_recordings = 0, num_replays = 0;
+};
+
+RecordedRun trained_on_logs(const Model& model, const Program& program,
+                            std::vector<int> runs,
+                            int first_failure = 1 << 30) {
+  Executor::Devices devices;
+  std::vector<const LoggingDevice*> logs;
+  for (int w = 0; w < program.num_workers(); ++w) {
+    auto device = std::make_unique<LoggingDevice>(first_failure);
+    logs.push_back(device.get());
+    devices.push_back(std::move(device));
+  }
+  Executor executor(model, program, settings_for_tests(), nullptr,
+                    std::move(devices));
+  for (const int steps : runs) {
+    const Result<Executed> run =
+        executor.run(random_source(model, kMicrobatch), steps);
+    REQUIRE_MESSAGE(run.ok(), (run.ok() ? "" : run.error().to_text()));
+  }
+  CHECK(executor.num_values_held() == 0);
+  RecordedRun result{executor.trained(), executor.why_not_recorded()};
+  for (const LoggingDevice* log : logs) {
+    result.num_recordings += log->num_recordings();
+    result.num_replays += log->num_replays();
+  }
+  return result;
+}
+
+Trained trained_on_cores(const Model& model, const Program& program,
+                         const std::vector<int>& runs) {
+  Executor executor(model, program, settings_for_tests());
+  for (const int steps : runs)
+    REQUIRE(executor.run(random_source(model, kMicrobatch), steps).ok());
+  return executor.trained();
+}
+
+Program program_of(const Model& model, const std::string& schedule,
+                   int workers) {
+  return lower(plan_of(model, generated(schedule, workers, kMicrobatches),
+                       kMicrobatch),
+               profile_of(model, kMicrobatch))
+      .value();
+}
+
+TEST_CASE("recorded steps have the bits of kernels one by one") {
+  const Model model = recordable();
+  for (const std::string schedule : {"gpipe", "1f1b", "zb-h1"})
+    for (const int workers : {1, 2, 3})
+      for (const std::vector<int>& runs :
+           {std::vector<int>{9}, {2, 4, 3}, {1, 1, 1, 1, 1, 1}}) {
+        CAPTURE(schedule);
+        CAPTURE(workers);
+        CAPTURE(runs.size());
+        const Program program = program_of(model, schedule, workers);
+        const RecordedRun recorded = trained_on_logs(model, program, runs);
+        CHECK(recorded.why_not == "");
+        CHECK(recorded.num_replays > recorded.num_recordings / 2);
+        CHECK(is_identical(recorded.trained,
+                           trained_on_cores(model, program, runs)));
+      }
+}
+
+TEST_CASE("what a device cannot record it is given kernel by kernel") {
+  const Model model = recordable();
+  const Program program = program_of(model, "1f1b", 2);
+  const RecordedRun recorded = trained_on_logs(model, program, {9}, 1);
+  CHECK(recorded.why_not == "the device cannot record an action: not recorded");
+  CHECK(recorded.num_replays == 0);
+  CHECK(is_identical(recorded.trained, trained_on_cores(model, program, {9})));
+}
+
+TEST_CASE("random numbers, replicas and tied weights are not recorded") {
+  const RecordedRun drawn =
+      trained_on_logs(small_cnn(), program_of(small_cnn(), "1f1b", 1), {6});
+  CHECK(drawn.why_not == "a layer draws random numbers");
+  CHECK(drawn.num_recordings == 0);
+  const RecordedRun tied =
+      trained_on_logs(small_gpt(), program_of(small_gpt(), "1f1b", 2), {6});
+  CHECK(tied.why_not == "a stage has replicas or tied weights");
+  CHECK(tied.num_recordings == 0);
+}
+
+}  // namespace
+}  // namespace pipewright
