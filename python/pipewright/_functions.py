@@ -89,7 +89,24 @@ def simplify(graph):
             graph.erase_node(node)
         elif node.target is aten._assert_tensor_metadata.default:
             graph.erase_node(node)
+    make_pure(graph)
     graph.eliminate_dead_code()
+
+
+def make_pure(graph):
+    """Operators that change a tensor of the graph's own in place, as PyTorch's RMS norm does inside, become those that
+    make a new one. Others, such as changes of a view, stay and are refused."""
+    place = {node: i for i, node in enumerate(graph.nodes)}
+    for node in list(graph.nodes):
+        if not (is_operator(node) and node.target._schema.is_mutable):
+            continue
+        name, changed = node.target._schema.name.removeprefix("aten::"), node.args[0]
+        pure = getattr(getattr(aten, name.removesuffix("_"), None), node.target._overloadname, None)
+        is_own = changed.op == "call_function" and not is_view(changed) and not any(map(is_view, changed.users))
+        if not name.endswith("_") or pure is None or pure._schema.is_mutable or not is_own:
+            continue
+        node.target = pure
+        changed.replace_all_uses_with(node, delete_user_cb=lambda user: place[user] > place[node])
 
 
 def halve_convolutions(graph):

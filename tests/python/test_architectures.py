@@ -98,6 +98,24 @@ class ResNet(nn.Module):
         return nn.functional.cross_entropy(self.head(x.mean((2, 3))), labels)
 
 
+class Gated(nn.Module):
+    """PyTorch's RMS norm changes a tensor in place inside, a gated unit splits one, and a module is used twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.Sequential(nn.RMSNorm(8), nn.Linear(8, 16), nn.GLU()) for _ in range(2)])
+        self.mix, self.head = nn.Linear(8, 8), nn.Linear(8, 5)
+
+    def forward(self, features, labels):
+        for block in self.blocks:
+            features = features + self.mix(block(features))
+        return nn.functional.cross_entropy(self.head(features), labels)
+
+
+def gated():
+    return Gated(), lambda size: {"features": torch.randn(size, 8), "labels": torch.randint(0, 5, (size,))}
+
+
 def own_resnet():
     return ResNet(), pictures
 
@@ -166,7 +184,7 @@ def pytorch(module, samples, fixed):
     return module.state_dict()
 
 
-OWN, THEIRS = [decoder, own_resnet], [gpt2, llama, bert, vit, t5, mixtral, mamba]
+OWN, THEIRS = [decoder, own_resnet, gated], [gpt2, llama, bert, vit, t5, mixtral, mamba]
 
 
 @pytest.mark.parametrize("make", OWN + THEIRS, ids=lambda make: make.__name__)
