@@ -9,7 +9,7 @@
 #   make install  install program and library into PREFIX (/usr/local)
 #   make check    test, then formatting, the core under sanitizers, fuzzing
 #   make long     the tests that `make test` leaves out for their length
-#   make bench    run the benchmarks
+#   make bench [QUICK=1]  run the benchmarks
 #   make bench-peers  our runtime against torch.distributed.pipelining
 #   make convergence [QUICK=1]  train with every method, and compare
 #   make results  print the papers' tables again, beside what the papers say
@@ -67,7 +67,7 @@ check: test format-check asan fuzz
 
 bench: build
 	@cmake --build build --parallel $(JOBS) --target benchmarks
-	@tools/bench build
+	@tools/bench build $(if $(QUICK),--quick)
 
 bench-peers: build
 	@cmake --build build --parallel $(JOBS) --target pipewright_peer
