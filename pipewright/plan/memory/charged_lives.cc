@@ -13,11 +13,16 @@ bool is_shared(const Transfer& transfer) {
   return transfer.kind != TransferKind::Gradient && !transfer.again;
 }
 
+bool frees(const ChargedLives& lives, std::size_t i, const Value& value) {
+  const auto& frees = lives.sets[i].frees;
+  return std::any_of(frees.begin(), frees.end(),
+                     [&](const Free& free) { return free.value == value; });
+}
+
 // The first action that frees it.
 std::size_t end_of(const ChargedLives& lives, const Value& value) {
   for (std::size_t i = 0; i < lives.sets.size(); ++i)
-    for (const Free& free : lives.sets[i].frees)
-      if (free.value == value) return i;
+    if (frees(lives, i, value)) return i;
   return kNowhere;
 }
 
@@ -109,7 +114,10 @@ class Charging {
       return;
     const std::size_t late = find(maker, maker.passage->actions[end].stage,
                                   ActionKind::BackwardWeight);
-    if (late != kNowhere) move(maker, value, end, late);
+    // A W that already frees what R made anew has one effect in all passages,
+    // also in those in which F's tensor is gone by then.
+    if (late != kNowhere && !frees(maker, late, value))
+      move(maker, value, end, late);
   }
 
   const Program& program_;

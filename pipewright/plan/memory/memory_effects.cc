@@ -28,6 +28,7 @@ class MemoryEffects {
         inputs_(inputs),
         walk_(inputs.profile, inputs.homes, inputs.traffic),
         own_(kNumValueKinds * inputs.profile.layers.size()),
+        earlier_(own_.size()),
         buffered_(own_.size()),
         waiting_(inputs.plan.stages.size()),
         reader_(program.transfers.size()),
@@ -118,6 +119,7 @@ class MemoryEffects {
   template <typename Life>
   void follow(const Passage& passage, Life life) {
     std::fill(own_.begin(), own_.end(), Bytes(0));
+    std::fill(earlier_.begin(), earlier_.end(), Bytes(0));
     std::fill(buffered_.begin(), buffered_.end(), Bytes(0));
     find_last_reads(passage);
     for (std::size_t i = 0; i < passage.actions.size(); ++i)
@@ -157,16 +159,29 @@ class MemoryEffects {
       }
     }
     for (const Free& free : life.frees) {
-      Bytes& own = own_[index(free.value)];
+      const std::size_t v = index(free.value);
+      const Bytes own = ended(v);
       if (transfer.kind != TransferKind::Gradient && own > Bytes(0))
-        free_with_sends(passage, i, free.value);
-      own = Bytes(0);
+        free_with_sends(passage, i, free.value, own);
+      // What is in the buffer of a transfer that is read again ends with it.
+      buffered_[v] = Bytes(0);
     }
   }
 
-  // A value that goes to several stages is freed with its way to the last one.
+  // Takes what ends of a value: all of it, or what F made if that is held for
+  // other workers while R has made it anew.
+  Bytes ended(std::size_t value) {
+    const Bytes own =
+        earlier_[value] > Bytes(0) ? earlier_[value] : own_[value];
+    earlier_[value] = Bytes(0);
+    own_[value] -= own;
+    return own;
+  }
+
+  // A value that goes to several stages is freed with its way to the last one:
+  // the slices that go there, but no more than the worker has of it itself.
   void free_with_sends(const Passage& passage, std::size_t last,
-                       const Value& value) {
+                       const Value& value, Bytes own) {
     const Transfer& freeing = program_.transfer(passage.actions[last].transfer);
     const auto carries = [&](const Action& action) {
       if (action.kind != ActionKind::Send) return false;
@@ -182,9 +197,10 @@ class MemoryEffects {
     for (std::size_t i = 0; i <= last; ++i) {
       if (!carries(passage.actions[i])) continue;
       const std::size_t t = passage.actions[i].transfer.index();
-      if (reader_[t] == to && !is_sent_[t])
-        program_.transfers[t].freed_by_sender +=
-            slice(value, program_.transfers[t]);
+      if (reader_[t] != to) continue;
+      const Bytes freed = std::min(own, slice(value, program_.transfers[t]));
+      own -= freed;
+      if (!is_sent_[t]) program_.transfers[t].freed_by_sender += freed;
     }
   }
 
@@ -198,7 +214,7 @@ class MemoryEffects {
       make_outputs(operation, action.kind);
     else
       make_gradients(operation, action.kind);
-    end_values(life, operation, action.kind);
+    end_values(life);
     end_transfers(action, i);
     set_effect(operation, action);
   }
@@ -239,7 +255,10 @@ class MemoryEffects {
 
   void make_outputs(const Operation& operation, ActionKind kind) {
     const auto make = [&](const Value& value) {
-      own_[index(value)] += bytes(value, operation);
+      Bytes& own = own_[index(value)];
+      if (kind == ActionKind::Recompute && at_maker_)
+        earlier_[index(value)] = own;
+      own += bytes(value, operation);
       net_ += bytes(value, operation);
     };
     for (LayerId layer :
@@ -287,21 +306,14 @@ class MemoryEffects {
     net_ += own_[i];
   }
 
-  void end_values(const LifeSet& life, const Operation& operation,
-                  ActionKind kind) {
+  void end_values(const LifeSet& life) {
     for (const Free& free : life.frees) {
       const std::size_t i = index(free.value);
-      Bytes own = own_[i];
-      // F's tensor may be held for other workers when R makes it anew.
-      if (kind == ActionKind::Recompute && at_maker_ &&
-          std::binary_search(operation.backward.begin(),
-                             operation.backward.end(), free.value.layer))
-        own = std::min(own, bytes(free.value, operation));
+      const Bytes own = ended(i);
       const Bytes held = own + buffered_[i];
       if (held == Bytes(0)) continue;
       if (free.value.kind != ValueKind::Gradient) walk_.ends(free.after, held);
       net_ -= own;
-      own_[i] -= own;
       buffered_[i] = Bytes(0);
     }
   }
@@ -339,8 +351,9 @@ class MemoryEffects {
   LayerWalk walk_;
   const std::set<std::pair<TransferId, Value>>* at_maker_ = nullptr;
 
-  // Of the current passage, by value; of I's gradients, by stage.
-  std::vector<Bytes> own_, buffered_, waiting_;
+  // Of the current passage, by value: its own bytes, those of them from before
+  // R made more, and those in buffers. Of I's gradients, by stage.
+  std::vector<Bytes> own_, earlier_, buffered_, waiting_;
   Bytes net_;  // of the current action: what stays more than it found
   std::vector<StageId> reader_;         // by transfer: the first stage
   std::vector<std::size_t> last_read_;  // by transfer: the action
