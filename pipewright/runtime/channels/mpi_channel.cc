@@ -6,7 +6,7 @@ namespace pipewright {
 namespace {
 
 Priority priority_of(const Transfer& transfer) {
-  if (transfer.kind == TransferKind::Saved) return Priority::Saved;
+  if (transfer.kind == TransferKind::Saved) return Priority::Kept;
   if (transfer.kind == TransferKind::Weights) return Priority::Weights;
   return Priority::High;
 }

@@ -181,7 +181,7 @@ void MpiEngine::send(const Envelope& to, const Values& values,
 }
 
 MpiEngine::Queue& MpiEngine::queue_of(Peer& peer, Priority priority) {
-  return peer.queues[priority == Priority::Saved ? 0 : 1];
+  return peer.queues[priority == Priority::Kept ? 0 : 1];
 }
 
 void MpiEngine::start_low(Peer& peer, Queue& queue) {

@@ -27,7 +27,7 @@ namespace pipewright {
 // priority, when no message of high priority is on its way to the same rank.
 enum class Priority {
   High,
-  Saved,
+  Kept,
   Weights
 };
 

@@ -17,13 +17,12 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 
-from runs import (ENVIRONMENT, MPIRUN, PIPEWRIGHT, STALL, Failed, as_root,
+from runs import (ENVIRONMENT, MPIRUN, PIPEWRIGHT, STALL, as_root,
                   check_report, checkpoint, losses, nothing_left, one_line,
-                  others_stop, pids_of, pipewright, plan, require, train,
-                  unbroken, until)
+                  others_stop, pids_of, pipewright, plan, require, run_cases,
+                  train, unbroken, until)
 
 
 def same_bits(folder):
@@ -641,19 +640,5 @@ def checkpoint_of_steps(folder, steps):
     return checkpoint(run, steps)
 
 
-def main():
-    for name in sys.argv[3:]:
-        begin = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="pipewright-faults-") as folder:
-            try:
-                globals()[name](pathlib.Path(folder))
-            except Failed as failed:
-                print(f"{name}: FAILED: {failed}")
-                return 1
-        print(f"{name}: as promised, {time.monotonic() - begin:.0f} s",
-              flush=True)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_cases(globals(), sys.argv[3:]))

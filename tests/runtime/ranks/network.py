@@ -16,7 +16,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -28,7 +27,7 @@ from ranks_in_box import launcher, place  # noqa: E402
 from topology import BadTopology, read_topology  # noqa: E402
 from runs import (PIPEWRIGHT, STOPS_WITHIN, Failed, check_report,  # noqa: E402
                   checkpoint, losses, nothing_left, one_line, pipewright, plan,
-                  require, train, until)
+                  require, run_cases, train, until)
 
 HOSTS = ("red", "green", "blue")
 TOPOLOGY = {"switches": {"core": None},
@@ -380,17 +379,7 @@ def main():
     except boxes.NoBox as reason:
         print(f"skipped: no cluster in a box here: {reason}")
         return 0
-    for name in sys.argv[3:]:
-        begin = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="pipewright-network-") as folder:
-            try:
-                globals()[name](pathlib.Path(folder))
-            except Failed as failed:
-                print(f"{name}: FAILED: {failed}")
-                return 1
-        print(f"{name}: as promised, {time.monotonic() - begin:.0f} s",
-              flush=True)
-    return 0
+    return run_cases(globals(), sys.argv[3:])
 
 
 if __name__ == "__main__":

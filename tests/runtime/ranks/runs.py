@@ -10,6 +10,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 PIPEWRIGHT, MPIRUN = sys.argv[1:3]
@@ -203,3 +204,18 @@ def until(holds, what, run, seconds=60, pause=0.1):
     while not holds():
         require(time.monotonic() < deadline, what, run)
         time.sleep(pause)
+
+
+def run_cases(cases, names):
+    """Each named function of `cases` in a folder of its own; the exit code."""
+    for name in names:
+        begin = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="pipewright-ranks-") as folder:
+            try:
+                cases[name](pathlib.Path(folder))
+            except Failed as failed:
+                print(f"{name}: FAILED: {failed}")
+                return 1
+        print(f"{name}: as promised, {time.monotonic() - begin:.0f} s",
+              flush=True)
+    return 0
