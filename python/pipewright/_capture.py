@@ -7,6 +7,7 @@ import traceback
 import torch
 from torch import nn
 
+from ._draws import Draws
 from ._tokens import TOKEN_SHARE, has_ignored, weighted
 from ._values import STORED_TYPES, ExportError, aten
 
@@ -41,7 +42,8 @@ class Objective(nn.Module):
 
     def forward(self, *tensors):
         args, kwargs, targets = self._make_arguments(tensors)
-        output = self.module(*args, **kwargs)
+        with Draws():
+            output = self.module(*args, **kwargs)
         if self.loss is not None:
             return self.loss(output, *targets)
         if isinstance(output, dict):
@@ -141,8 +143,9 @@ def capture(module, sample, loss, weigh_tokens=None):
     try:
         program = torch.export.export(objective, arguments.tensors, dynamic_shapes=(shapes,), strict=False)
         program = program.run_decompositions({})
-    except ExportError:
-        raise
+    except ExportError as error:
+        where = user_place(error)
+        raise ExportError((f"{where}: " if where else "") + str(error)) from error
     except Exception as error:
         where = user_place(error)
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -204,10 +204,13 @@ class Functions:
             if not is_operator(node):
                 continue
             if node.target._schema.is_mutable:
-                raise ExportError(f"layer {self.layer.name}: {node.target} changes a tensor in place in its backward")
+                refuse(self.layer.root, f"layer {self.layer.name}: {node.target} changes a tensor in place in its backward",
+                       "use operators that make a new tensor there")
             takes_generator = any(a.name == "generator" for a in node.target._schema.arguments)
             if is_random(node) and node.target is not aten.native_dropout.default and not takes_generator:
-                refuse(node, f"layer {self.layer.name} draws random numbers with {node.target}", "use nn.Dropout")
+                drawn = next((n for n in self.layer.nodes if n.target is node.target), node)  # it knows its line
+                refuse(drawn, f"layer {self.layer.name} draws random numbers with {node.target}",
+                       "use nn.Dropout; of stochastic depth (drop path), set the rate to 0")
 
     def _classify(self):
         """What depends on the batch size and constants alone, on weights alone, and on the gradient."""

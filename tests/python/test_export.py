@@ -74,12 +74,33 @@ def test_a_branch_on_data_is_refused_with_its_line():
 
 def test_noise_is_refused_with_its_line():
     text = refusal(Noise(), torch.randn(3, 4))
-    assert line_of("draws noise") in text or "randn_like" in text
-    assert "nn.Dropout" in text
+    assert line_of("draws noise") in text and "randn_like" in text
+    assert "nn.Dropout" in text and "drop path" in text
 
 
 def test_sizes_that_depend_on_data_are_refused():
     assert "data" in refusal(Selected(), torch.randn(3, 4))
+
+
+class LayerDrop(nn.Module):
+    """As Bart, OPT and Whisper have it."""
+
+    def __init__(self, rate):
+        super().__init__()
+        self.rate, self.layers = rate, nn.ModuleList([nn.Linear(4, 4) for _ in range(2)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            if self.training and torch.rand([]) < self.rate:  # drops a layer
+                continue
+            x = layer(x)
+        return x.sum()
+
+
+def test_layer_drop_is_taken_with_a_rate_of_zero_and_refused_with_another():
+    assert pw.export(LayerDrop(0.0), torch.randn(3, 4)).layers == pw.export(LayerDrop(0.0).eval(), torch.randn(3, 4)).layers
+    said = refusal(LayerDrop(0.1), torch.randn(3, 4))
+    assert line_of("drops a layer") in said and "set the rate of layer drop to 0" in said
 
 
 class NotDifferentiable(nn.Module):

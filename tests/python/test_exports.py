@@ -120,4 +120,7 @@ def test_what_torch_cannot_run_is_named(tmp_path):
     plan = pw.plan(model, cluster="2xcpu", minibatch=MINIBATCH, microbatch=4, planner="balanced")
     assert pw.to_deepspeed(plan)["bounds"][-1] == BLOCKS + 2
     assert sum(pw.to_torchtitan(plan)["module_fqns_per_model_part"], []) == model.layers[:-1]
+    of_profile = pw.plan(pw.profile(model, [4], device="V100"), cluster="2xV100", minibatch=MINIBATCH, microbatch=4,
+                         planner="balanced")
+    assert pw.to_torch(of_profile)["split_points"][0] in model.layers
     assert any("--num-layers 4" == argument for argument in pw.to_megatron(plan)["arguments"])
