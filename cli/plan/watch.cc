@@ -6,6 +6,7 @@
 #include <csignal>
 #include <iostream>
 
+#include "pipewright/base/interruption.h"
 #include "pipewright/base/text.h"
 
 namespace pipewright::cli {
@@ -14,7 +15,15 @@ namespace {
 constexpr double kQuietSeconds = 1;    // before the first line
 constexpr double kBetweenLines = 0.1;  // seconds
 
+// An estimate that began in time is ended after the limit only if it takes
+// longer than this: it may be the only plan.
+constexpr double kGraceSeconds = 1;
+
 volatile std::sig_atomic_t interrupted = 0;
+
+Error interrupted_early() {
+  return bad_configuration("interrupted before a plan was found");
+}
 
 void on_interrupt(int) {
   interrupted = 1;
@@ -53,30 +62,44 @@ void Watch::set_prefix(std::string prefix) {
 
 Problem Watch::watched(const Problem& problem) {
   Problem watched = problem;
-  watched.estimate = [this, estimate = problem.estimate](
-                         const Plan& plan) -> Result<Estimate> {
-    if (auto counted = count(); !counted) return counted.error();
-    return estimate(plan);
-  };
-  if (problem.estimate_copies)
-    watched.estimate_copies = [this, estimate = problem.estimate_copies](
-                                  const Plan& plan,
-                                  int copies) -> Result<Estimate> {
-      if (auto counted = count(); !counted) return counted.error();
-      return estimate(plan, copies);
-    };
   const double end = now_seconds() + problem.budget.value();
   const bool has_budget = problem.budget > Seconds(0);
-  watched.is_over_ = [this, end, has_budget] {
-    show();
-    return was_interrupted() || (has_budget && now_seconds() > end);
+  const auto is_over = [end, has_budget](double grace) {
+    return was_interrupted() || (has_budget && now_seconds() > end + grace);
   };
+  watched.is_over_ = [this, is_over] {
+    show();
+    return is_over(0);
+  };
+  const std::function<bool()> is_too_late = [is_over] {
+    return is_over(kGraceSeconds);
+  };
+  watched.estimate = [this, is_too_late,
+                      estimate = problem.estimate](const Plan& plan) {
+    return counted([&] { return estimate(plan); }, is_too_late);
+  };
+  if (problem.estimate_copies)
+    watched.estimate_copies = [this, is_too_late,
+                               estimate = problem.estimate_copies](
+                                  const Plan& plan, int copies) {
+      return counted([&] { return estimate(plan, copies); }, is_too_late);
+    };
   return watched;
 }
 
+Result<Estimate> Watch::counted(
+    const std::function<Result<Estimate>()>& estimate,
+    const std::function<bool()>& is_over) {
+  if (auto counted = count(); !counted) return counted.error();
+  return interruptible(is_over, estimate, []() -> Result<Estimate> {
+    if (was_interrupted()) return interrupted_early();
+    return bad_configuration("the budget ended before a plan was found",
+                             "give more with --budget");
+  });
+}
+
 Result<void> Watch::count() {
-  if (was_interrupted())
-    return bad_configuration("interrupted before a plan was found");
+  if (was_interrupted()) return interrupted_early();
   ++estimates_;
   show();
   return {};

@@ -35,6 +35,9 @@ class Watch {
 
  private:
   Result<void> count();
+  // What `estimate` answers, or an error if it has to end before that.
+  Result<Estimate> counted(const std::function<Result<Estimate>()>& estimate,
+                           const std::function<bool()>& is_over);
   void show();
 
   std::mutex mutex_;  // for what_ and the terminal

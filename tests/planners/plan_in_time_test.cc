@@ -6,7 +6,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "pipewright/base/interruption.h"
 #include "tests/answer.h"
 #include "tests/planners/random_problems.h"
 
@@ -109,6 +111,30 @@ TEST_CASE("auto asks only cheap planners after the time limit") {
     CHECK(clock.before == 0);
   }
   CHECK(planned_late > 5);
+}
+
+// A plan's estimate may take seconds. It looks at the clock at least once per
+// worker, and ends wherever the time is over.
+TEST_CASE("the estimate of a plan can be ended in the middle") {
+  RandomProblems random(95);
+  for (int i = 0; i < 20; ++i) {
+    RandomProblem made = random.next();
+    const auto planned = find_planner("uniform").value()->plan(made.problem);
+    if (!planned) continue;
+    const auto ends_at_look = [&](int last) {
+      int looks = 0;
+      const bool is_done = interruptible(
+          [&] { return ++looks == last; },
+          [&] { return made.problem.estimate(planned->plan).ok(); },
+          [] { return false; });
+      return std::pair(is_done, looks);
+    };
+    const auto [is_done, looks] = ends_at_look(-1);
+    CHECK(is_done);
+    CHECK(looks >= planned->plan.num_workers());
+    for (const int last : {1, (looks + 1) / 2, looks})
+      CHECK(ends_at_look(last) == std::pair(false, last));
+  }
 }
 
 TEST_CASE("of a model with thousands of layers auto asks one planner then") {

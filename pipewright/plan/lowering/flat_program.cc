@@ -5,6 +5,7 @@
 #include <set>
 
 #include "pipewright/base/check.h"
+#include "pipewright/base/interruption.h"
 #include "pipewright/plan/lowering/lifetimes.h"
 #include "pipewright/plan/lowering/operations.h"
 #include "pipewright/plan/lowering/receive_order.h"
@@ -136,6 +137,7 @@ void Lowering::add_compute() {
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     WorkerOrder& worker = workers_[w];
     for (int k = 0; k < worker.size(); ++k) {
+      interruption_point();
       const ComputeAction& action = worker.compute(k);
       const auto& groups = groups_read(action.kind, action.stage);
       // A stage's own weights come first in the list of its groups.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "pipewright/base/interruption.h"
 #include "pipewright/plan/lowering/homes.h"
 
 namespace pipewright {
@@ -153,7 +154,10 @@ class Writing {
 
   Passages run() {
     program_.life_sets.clear();
-    for (std::size_t w = 0; w < actions_.size(); ++w) write(WorkerId(w));
+    for (std::size_t w = 0; w < actions_.size(); ++w) {
+      interruption_point();
+      write(WorkerId(w));
+    }
     return std::move(result_);
   }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "pipewright/base/interruption.h"
 #include "pipewright/plan/lowering/traffic.h"
 
 namespace pipewright {
@@ -25,6 +26,7 @@ void set_operations(Program& program, const Plan& plan) {
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
     for (std::size_t j = 0; j < stage.workers.size(); ++j) {
+      interruption_point();
       Operation operation;
       operation.stage = StageId(s);
       operation.worker = stage.workers[j];

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "pipewright/base/index.h"
+#include "pipewright/base/interruption.h"
 
 namespace pipewright {
 
@@ -155,6 +156,7 @@ void Traffic::move(Building& b, TransferKind kind, Value value, StageId from,
 
 void Traffic::add_activations(Building& b) {
   for (std::size_t l = 0; l < profile_.layers.size(); ++l) {
+    if (l % 64 == 0) interruption_point();
     if (homes_.storage[l] != LayerId(l)) continue;  // a view makes nothing
     const StageId home = homes_.forward[l];
     for (WorkerId worker : b.placement[home.index()])

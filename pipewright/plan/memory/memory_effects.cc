@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "pipewright/base/interruption.h"
 #include "pipewright/plan/memory/charged_lives.h"
 #include "pipewright/plan/memory/layer_walk.h"
 
@@ -48,7 +49,10 @@ class MemoryEffects {
           follow(passage, [&](std::size_t i) -> const LifeSet& {
             return program_.life(passage.actions[i]);
           });
-    for (Operation& operation : program_.operations) set_weights(operation);
+    for (Operation& operation : program_.operations) {
+      interruption_point();
+      set_weights(operation);
+    }
   }
 
  private:
@@ -118,6 +122,7 @@ class MemoryEffects {
 
   template <typename Life>
   void follow(const Passage& passage, Life life) {
+    interruption_point();
     std::fill(own_.begin(), own_.end(), Bytes(0));
     std::fill(earlier_.begin(), earlier_.end(), Bytes(0));
     std::fill(buffered_.begin(), buffered_.end(), Bytes(0));

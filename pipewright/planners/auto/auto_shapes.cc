@@ -149,6 +149,7 @@ void extend(const Problem& problem, std::vector<PipelineStage>& stages,
   const int device =
       stages.empty() ? 0 : stages.back().devices.back().value + 1;
   if (first == layers) return all.push_back(stages);
+  if (device == problem.cluster->num_devices()) return;
   for (int end = first + 1; end <= layers; ++end) {
     PipelineStage stage;
     stage.end = end;

@@ -86,6 +86,7 @@ class BalancedPlanner : public Planner {
         [&](const CostTable& costs, Choice& choice) -> Result<void> {
           std::vector<int> seen;
           for (bool communication : {true, false}) {
+            if (choice.is_over()) break;
             const Balance balance =
                 balanced_stages(costs, *problem.cluster, stages, communication);
             if (balance.ends.empty())

@@ -41,9 +41,10 @@ std::vector<double> least_outputs(const Problem& problem) {
 }
 
 // The least that is sent if the layers first..end-1 are not all on one device:
-// 0 unless each reads one of the others, so that they are connected.
+// 0 unless each reads one of the others, so that they are connected. Ends early
+// with some number up to `known`, where it is not more than that.
 double least_between(const Problem& problem, const std::vector<double>& outputs,
-                     std::size_t first, std::size_t end) {
+                     std::size_t first, std::size_t end, double known) {
   double least = kInfinity;
   for (std::size_t l = first + 1; l < end; ++l) {
     bool is_connected = false;
@@ -53,6 +54,7 @@ double least_between(const Problem& problem, const std::vector<double>& outputs,
         least = std::min(least, outputs[input.index()]);
       }
     if (!is_connected) return 0;
+    if (least <= known) return least;
   }
   return least == kInfinity ? 0 : least;
 }
@@ -80,7 +82,7 @@ double link_bound(const Problem& problem) {
   for (std::size_t first = 0, end = 0; first < layers; ++first) {
     while (end < layers && state <= memory) state += states[end++];
     if (state <= memory) break;
-    bytes = std::max(bytes, least_between(problem, outputs, first, end));
+    bytes = std::max(bytes, least_between(problem, outputs, first, end, bytes));
     state -= states[first];
   }
   return rate > 0 ? bytes * problem.minibatch / rate : 0;
