@@ -15,6 +15,8 @@
 namespace pipewright::cli {
 namespace {
 
+constexpr Seconds kMinStep{1e-9};
+
 struct CalibrateOptions {
   std::vector<std::string> pairs;  // PLAN MEASURED ...
   std::string runs;                // file
@@ -44,7 +46,7 @@ Result<std::vector<RunRecord>> runs_of_pairs(
     std::optional<Seconds> step = parse_duration(text);
     if (const auto number = parse_real(text); !step && number)
       step = Seconds(*number);
-    if (!step || !(*step > Seconds(0)) || *step > kMaxTime)
+    if (!step || !(*step >= kMinStep) || *step > kMaxTime)
       return calibrate_usage("\"" + text + "\" is not the time of a step");
     runs.push_back({pairs[i], "", "", *step, std::nullopt});
   }

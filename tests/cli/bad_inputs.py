@@ -7,8 +7,10 @@ A case also fails if it reports a bug of ours, or leaves a temporary file. With
 --print, the messages that are printed now stand in place of the expected ones.
 """
 
+import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -58,6 +60,63 @@ def prepare(folder, pipewright, source):
         file.write(big.replace("\"memory\": 16000000000", "\"memory\": 2000000000"))
 
 
+def write_tensors(path, tensors, change=None, length=None):
+    """A safetensors file of float32 zeros; `change` alters its header, and
+    `length` is what it says of it."""
+    header, at = {}, 0
+    for name, shape in tensors.items():
+        size = 4
+        for dimension in shape:
+            size *= dimension
+        header[name] = {"dtype": "F32", "shape": shape,
+                        "data_offsets": [at, at + size]}
+        at += size
+    header = {**header, **(change or {})}
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text) if length is None else length))
+        file.write(text + bytes(at))
+
+
+def prepare_exported(folder, source):
+    """tiny.json, an exported model; its weights and data; and wrong ones."""
+    def path(name):
+        return os.path.join(folder, name)
+    with open(os.path.join(source, "fuzz", "samples", "exported", "tiny.json"),
+              encoding="utf-8") as file:
+        text = file.read()
+    weights = {"fc.weight": [2, 4], "fc.bias": [2]}
+    data = {"x": [64, 4], "target": [64, 2]}
+    write_tensors(path("tiny.safetensors"), weights)
+    write_tensors(path("data.safetensors"), data)
+    def entry(begin, end, shape):
+        return {"fc.bias": {"dtype": "F32", "shape": shape,
+                            "data_offsets": [begin, end]}}
+    write_tensors(path("w-overlap"), weights, entry(0, 8, [2]))
+    write_tensors(path("w-beyond"), weights, entry(2**40, 2**40 + 8, [2]))
+    write_tensors(path("w-reversed"), weights, entry(40, 32, [2]))
+    write_tensors(path("w-huge"), weights, entry(32, 40, [2**62, 4]))
+    write_tensors(path("w-length"), weights, length=2**63)
+    write_tensors(path("w-missing"), {"fc.weight": [2, 4]})
+    write_tensors(path("w-shape"), {"fc.weight": [4, 2], "fc.bias": [2]})
+    write_tensors(path("d-fewer"), {**data, "target": [60, 2]})
+    write_tensors(path("d-none"), {"x": [0, 4], "target": [0, 2]})
+    write_tensors(path("d-shape"), {**data, "x": [64, 5]})
+    write_tensors(path("d-name"), {"y": [64, 4], "target": [64, 2]})
+    for name, old, new in (
+            ("tiny.json", "", ""),
+            ("m-operator.json", "%3 = t(%1)", "%3 = system(%1)"),
+            ("m-arguments.json", "%3 = t(%1)", "%3 = t(%1, %1)"),
+            ("m-writes.json", "%3 = t(%1)", "%3 = t_(%1)"),
+            ("m-reads.json", "%3 = t(%1)", "%3 = t(%99)"),
+            ("m-tensors.json", '"tensors": 5', '"tensors": 1099511627776'),
+            ("m-version.json", '"version": 1', '"version": 99'),
+            ("m-shape.json", '"shape": [2, 4]', '"shape": [1e18, 4]')):
+        assert old in text, old
+        with open(path(name), "w", encoding="utf-8") as file:
+            file.write(text.replace(old, new, 1) if old else text)
+
+
 def run(folder, pipewright, command):
     shell = f'pw() {{ "{pipewright}" "$@"; }}; {command}'
     answer = subprocess.run(["bash", "-c", shell], cwd=folder, timeout=SECONDS, text=True,
@@ -91,6 +150,7 @@ def main():
     faults, done, skipped = 0, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         prepare(folder, pipewright, source)
+        prepare_exported(folder, source)
         for number, code, command, message, runtime in cases():
             if runtime and not has_runtime:
                 skipped += 1

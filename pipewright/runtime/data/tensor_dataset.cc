@@ -14,7 +14,9 @@ Result<Dataset> tensor_dataset(const std::string& file, const Model& model,
         at::Tensor values,
         tensors->samples(input.name, input.shape, scalar_type(input.type)));
     if (dataset.inputs.empty()) dataset.num_samples = values.size(0);
-    if (values.size(0) < 1 || values.size(0) != dataset.num_samples)
+    if (dataset.num_samples < 1)
+      return malformed("has no samples: \"" + input.name + "\" is empty", file);
+    if (values.size(0) != dataset.num_samples)
       return malformed("has " + std::to_string(values.size(0)) +
                            " samples of \"" + input.name + "\" and " +
                            std::to_string(dataset.num_samples) + " of \"" +

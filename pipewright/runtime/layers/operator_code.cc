@@ -21,6 +21,10 @@ Result<OperatorCode::Call> OperatorCode::bound(const OperatorCall& given) {
   const auto op =
       c10::Dispatcher::singleton().findSchema({given.name, given.overload});
   if (!op) return bad_configuration("this LibTorch has no operator " + name);
+  if (op->schema().is_mutable())
+    return bad_configuration(name +
+                             " writes into its arguments, which belong to "
+                             "other layers and workers, too");
   Call call{*op};
   call.results = given.results;
   call.returns_list = given.returns_list;

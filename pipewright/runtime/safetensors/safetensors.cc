@@ -1,7 +1,10 @@
 #include "pipewright/runtime/safetensors/safetensors.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "pipewright/base/json_cursor.h"
 
@@ -118,10 +121,12 @@ Result<StoredTensors> parse_safetensors_header(std::string_view header,
   JsonErrors errors(file);
   StoredTensors tensors;
   std::size_t covered = 0;
+  std::vector<std::pair<std::size_t, std::size_t>> places;
   for (auto& [name, entry] : JsonCursor(json, errors).members()) {
     if (name == "__metadata__") continue;
     StoredTensor stored = read_entry(entry, num_bytes);
     covered += stored.end - stored.begin;
+    places.emplace_back(stored.begin, stored.end);
     tensors[name] = std::move(stored);
   }
   if (!errors.empty()) return errors.error();
@@ -130,6 +135,12 @@ Result<StoredTensors> parse_safetensors_header(std::string_view header,
                          " bytes of numbers, its header describes " +
                          std::to_string(covered),
                      file);
+  std::sort(places.begin(), places.end());
+  for (std::size_t i = 1; i < places.size(); ++i)
+    if (places[i].first != places[i - 1].second)
+      return malformed("two of its tensors overlap at byte " +
+                           std::to_string(places[i].first) + " of its numbers",
+                       file);
   return tensors;
 }
 
