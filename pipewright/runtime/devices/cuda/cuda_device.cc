@@ -46,8 +46,8 @@ class SilentWarnings final : public c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
-// LibTorch's allocator and generators are shared by all threads: one of them
-// records at a time.
+// LibTorch's allocator and generators, which know all graphs, are shared by all
+// threads: one of them makes or destroys a graph at a time.
 std::mutex& recording_mutex() {
   static std::mutex mutex;
   return mutex;
@@ -60,12 +60,17 @@ class CudaDevice::CudaRecording final : public Recording {
  public:
   explicit CudaRecording(CudaDevice& device)
       : device_(device),
-        pool_(device.pool_.value_or(at::cuda::graph_pool_handle())) {}
+        pool_(device.pool_.value_or(at::cuda::graph_pool_handle())),
+        graph_(std::make_unique<at::cuda::CUDAGraph>()) {}
+  ~CudaRecording() override {
+    const std::lock_guard lock(recording_mutex());
+    graph_.reset();
+  }
 
   void capture(const std::function<void()>& work) {
     const std::lock_guard lock(recording_mutex());
     device_.in_progress_ = this;
-    graph_.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+    graph_->capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
     try {
       work();
     } catch (...) {
@@ -77,7 +82,7 @@ class CudaDevice::CudaRecording final : public Recording {
     // An action of views alone has no kernels, of which LibTorch would warn.
     SilentWarnings silent;
     const c10::WarningUtils::WarningHandlerGuard guard(&silent);
-    graph_.capture_end();
+    graph_->capture_end();
   }
 
   void stamp(cudaStream_t stream) {
@@ -87,7 +92,7 @@ class CudaDevice::CudaRecording final : public Recording {
   }
 
   void replay(std::span<Seconds* const> times) override {
-    graph_.replay();
+    graph_->replay();
     for (std::size_t i = 0; i < times.size(); ++i)
       device_.stamps_.push_back({CudaEvent(), events_.at(i).get(), times[i]});
   }
@@ -98,7 +103,7 @@ class CudaDevice::CudaRecording final : public Recording {
   void abandon() {
     using namespace c10::cuda;
     try {
-      graph_.capture_end();
+      graph_->capture_end();
     } catch (const std::exception&) {
       static_cast<void>(cudaGetLastError());
       const c10::DeviceIndex gpu = device_.stream_.device_index();
@@ -109,7 +114,7 @@ class CudaDevice::CudaRecording final : public Recording {
 
   CudaDevice& device_;
   const c10::MempoolId_t pool_;
-  at::cuda::CUDAGraph graph_;
+  std::unique_ptr<at::cuda::CUDAGraph> graph_;
   std::vector<CudaEvent> events_;
 };
 
