@@ -2,7 +2,7 @@
 // (towards later workers above, back below), and the links as a table.
 
 import {drawn, make, tableOf} from './elements.js';
-import {hideTooltip, panel, showTooltip} from './panel.js';
+import {hideTooltip, panel, redrawn, showTooltip} from './panel.js';
 import {bytesText, percentText, rateText, secondsText} from './units.js';
 
 const MAX_DRAWN = 64;
@@ -23,17 +23,17 @@ function tipped(element, lines) {
   return element;
 }
 
-function arcs(devices, links) {
-  const space = Math.max(34, Math.min(150, 900 / devices.length));
-  const width = space * devices.length, radius = Math.min(20, space / 2 - 5);
+function arcs(devices, links, available) {
+  const space = Math.max(18, Math.min(150, available / devices.length));
+  const width = space * devices.length, radius = Math.min(20, space / 2 - (space < 34 ? 1.5 : 5));
   const far = links.reduce((most, link) => Math.max(most, Math.abs(link.from - link.to)), 1);
   const tall = Math.min(130, 38 + 20 * far);
   const named = space >= 70;
   const middle = tall, height = 2 * tall + (named ? 18 : 4) + (hostsOf(devices).length ? 18 : 0);
   const most = links.reduce((max, link) => Math.max(max, carried(link)), 1);
   const place = new Map(devices.map((device, i) => [device.worker, space * (i + 0.5)]));
-  const svg = drawn('svg', {viewBox: `0 0 ${width} ${height}`, class: 'arcs', role: 'img',
-                            style: `max-width: ${Math.round(width * 1.15)}px`,
+  const svg = drawn('svg', {viewBox: `0 0 ${width} ${height}`, class: radius < 12 ? 'arcs many' : 'arcs', role: 'img',
+                            style: `max-width: ${Math.round(width)}px`,
                             'aria-label': 'Workers and what their links carry; the table below has the figures'});
   for (const link of links) {
     const x0 = place.get(link.from), x1 = place.get(link.to);
@@ -78,11 +78,12 @@ function node(device, x, y, radius) {
 }
 
 function linksTable(links) {
+  const reduces = links.some((link) => link.reduced_bytes_per_step > 0);
   return tableOf([
     {title: 'link', left: true, text: (link) => `${link.from} \u2192 ${link.to}`, value: (link) => link.from},
     {title: 'per step', text: (link) => bytesText(carried(link)), value: carried},
-    {title: 'all-reduce', text: (link) => (link.reduced_bytes_per_step ? bytesText(link.reduced_bytes_per_step) : ''),
-     value: (link) => link.reduced_bytes_per_step},
+    ...(reduces ? [{title: 'all-reduce', value: (link) => link.reduced_bytes_per_step,
+                    text: (link) => (link.reduced_bytes_per_step ? bytesText(link.reduced_bytes_per_step) : '')}] : []),
     {title: 'busy', text: (link) => percentText(link.busy_share), value: (link) => link.busy_share},
     {title: 'bandwidth', text: (link) => (link.bandwidth === null ? 'same device' : rateText(link.bandwidth)),
      value: (link) => link.bandwidth ?? Infinity},
@@ -94,11 +95,12 @@ export function clusterPanel(report) {
   const {cluster} = report;
   const used = cluster.devices.filter((device) => device.worker >= 0).sort((a, b) => a.worker - b.worker);
   const unused = cluster.devices.length - used.length;
-  const drawing = used.length <= MAX_DRAWN ? arcs(used, cluster.links)
-    : make('p', {class: 'thinned'}, `${used.length} workers are too many to draw; the table has the links.`);
+  const drawing = make('div', {class: 'cluster-box'});
+  if (used.length <= MAX_DRAWN) redrawn(drawing, (width) => drawing.replaceChildren(arcs(used, cluster.links, width)));
+  else drawing.append(make('p', {class: 'thinned'}, `${used.length} workers are too many to draw; the table has the links.`));
   const table = cluster.links.length > 0 ? linksTable(cluster.links) : make('p', {}, 'Nothing is sent between workers.');
   return panel('cluster', 'Cluster', `${cluster.name}; ring: share of time busy; line: bytes per step` +
                (unused > 0 ? `; ${unused} of ${cluster.devices.length} devices are not used` : ''),
-               make('div', {class: used.length > 16 ? null : 'cluster-columns'}, make('div', {class: 'cluster-box'}, drawing),
+               make('div', {class: used.length > 16 ? null : 'cluster-columns'}, drawing,
                     make('div', {class: 'tall-table'}, table)));
 }

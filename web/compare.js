@@ -3,10 +3,10 @@
 
 import {drawn, make, tableOf} from './elements.js';
 import {stageColour} from './palette.js';
-import {hideTooltip, panel, showTooltip} from './panel.js';
+import {hideTooltip, legend, panel, redrawn, showTooltip} from './panel.js';
 import {bytesText, niceTicks, numberText, percentText, secondsText} from './units.js';
 
-const W = 460, H = 290, LEFT_SPACE = 64, FOOT_SPACE = 40;
+const LEFT_SPACE = 66, RIGHT_SPACE = 14, TOP_SPACE = 8, FOOT_SPACE = 40;
 
 function rowsOf(data) {
   return data.comparison.plans.map((plan, row) => ({
@@ -17,36 +17,76 @@ const methodsOf = (rows) => [...new Set(rows.map((row) => row.method))];
 const colourOf = (rows, row) => stageColour(methodsOf(rows).indexOf(row.method));
 const stagesText = (row) => `${row.stages.length}`;
 
-function scatter(rows, all, state, choose) {
-  const most = (key) => rows.reduce((max, row) => Math.max(max, row[key]), 0) * 1.06 || 1;
-  const wide = most('step_seconds'), high = most('memory_bytes');
-  const x = (row) => LEFT_SPACE + (row.step_seconds / wide) * (W - LEFT_SPACE - 10);
-  const y = (row) => (H - FOOT_SPACE) * (1 - row.memory_bytes / high) + 6;
-  const svg = drawn('svg', {viewBox: `0 0 ${W} ${H + 6}`, class: 'scatter', role: 'img',
+// Places values between two ends: by their logarithm where they differ much.
+function scaleOf(values, from, to) {
+  const low = values.reduce((a, b) => Math.min(a, b), Infinity), high = values.reduce((a, b) => Math.max(a, b), 0) || 1;
+  const isLog = low > 0 && high / low > 4;
+  const of = isLog ? Math.log10 : (value) => value;
+  const space = 0.08 * (high - low) || 0.1 * high;
+  const least = isLog ? of(low / 1.15) : Math.max(0, low - space), most = isLog ? of(high * 1.15) : high + space;
+  const ticks = isLog ? logTicks(low / 1.15, high * 1.15) : niceTicks(least, most, 5);
+  return {isLog, ticks, at: (value) => from + ((of(value) - least) / (most - least)) * (to - from)};
+}
+
+function logTicks(low, high) {
+  const ticks = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); ++power)
+    for (const digit of [1, 2, 5]) ticks.push(digit * 10 ** power);
+  return ticks.filter((value) => value >= low && value <= high);
+}
+
+function dotOf(row, at, colour, isShown, choose) {
+  const dot = drawn('circle', {cx: at[0], cy: at[1], r: isShown ? 8 : 5.5, class: isShown ? 'dot shown' : 'dot',
+                               'data-row': row.row, style: `fill: ${colour}`});
+  dot.addEventListener('pointermove', (event) => showTooltip(event, [
+    `${row.planner}, ${row.method}`, `step ${secondsText(row.step_seconds)}, memory ${bytesText(row.memory_bytes)}`,
+    `${row.schedule}, ${row.stages.length} stages, microbatch ${row.microbatch}`,
+    ...(row.front ? ['no plan is both faster and smaller'] : [])]));
+  dot.addEventListener('pointerleave', hideTooltip);
+  dot.addEventListener('click', () => choose(row));
+  return dot;
+}
+
+// Names of the plan that is shown and of those on the front, beside their dots
+// where they cover nothing.
+function dotNames(rows, place, width, bottom, state) {
+  const taken = rows.map(place).map(([x, y]) => ({left: x - 6, right: x + 6, top: y - 6, bottom: y + 6}));
+  const isFree = (box) => box.left > LEFT_SPACE && box.right < width && box.top > 0 && box.bottom < bottom &&
+    !taken.some((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom);
+  const named = rows.filter((row) => row.front || row.row === state.shown);
+  return named.sort((a, b) => (b.row === state.shown) - (a.row === state.shown)).flatMap((row) => {
+    const [x, y] = place(row), wide = 6.4 * row.planner.length;
+    const boxes = [[x + 11, y - 7], [x - 11 - wide, y - 7], [x - wide / 2, y - 25], [x - wide / 2, y + 11]].map(
+      ([left, top]) => ({left, top, right: left + wide, bottom: top + 14}));
+    const free = boxes.find(isFree);
+    if (!free) return [];
+    taken.push(free);
+    return [drawn('text', {x: free.left, y: free.bottom - 3, class: 'dot-name'}, row.planner)];
+  });
+}
+
+function scatter(rows, all, state, choose, width) {
+  const height = Math.max(260, Math.min(420, 40 + 25 * rows.length)), bottom = height - FOOT_SPACE;
+  const x = scaleOf(rows.map((row) => row.step_seconds), LEFT_SPACE, width - RIGHT_SPACE);
+  const y = scaleOf(rows.map((row) => row.memory_bytes), bottom, TOP_SPACE);
+  const place = (row) => [x.at(row.step_seconds), y.at(row.memory_bytes)];
+  const svg = drawn('svg', {width, height, class: 'scatter', role: 'img',
                             'aria-label': 'Step time against memory; the table has the figures'});
-  for (const value of niceTicks(0, wide, 5)) svg.append(
-    drawn('line', {x1: x({step_seconds: value}), x2: x({step_seconds: value}), y1: 6, y2: H - FOOT_SPACE + 6, class: 'grid'}),
-    drawn('text', {x: x({step_seconds: value}), y: H - FOOT_SPACE + 20, class: 'tick'}, secondsText(value)));
-  for (const value of niceTicks(0, high, 4)) svg.append(
-    drawn('line', {x1: LEFT_SPACE, x2: W - 10, y1: y({memory_bytes: value}), y2: y({memory_bytes: value}), class: 'grid'}),
-    drawn('text', {x: LEFT_SPACE - 6, y: y({memory_bytes: value}) + 3.5, class: 'tick end'}, bytesText(value)));
-  svg.append(drawn('text', {x: (W + LEFT_SPACE) / 2, y: H + 2, class: 'tick'}, 'step'),
-             drawn('text', {x: 0, y: 0, class: 'tick', transform: `translate(10 ${(H - FOOT_SPACE) / 2}) rotate(-90)`},
-                   'memory of the fullest device'));
-  const front = rows.filter((row) => row.front).sort((a, b) => a.step_seconds - b.step_seconds);
-  if (front.length > 1) svg.append(drawn('path', {class: 'front', d: front.map((row, i) => (
-    i === 0 ? `M${x(row)} ${y(row)}` : `H${x(row)}V${y(row)}`)).join('')}));
-  for (const row of rows) {
-    const dot = drawn('circle', {cx: x(row), cy: y(row), r: row.row === state.shown ? 8 : 5.5, class: 'dot',
-                                 'data-row': row.row, style: `fill: ${colourOf(all, row)}`});
-    dot.addEventListener('pointermove', (event) => showTooltip(event, [
-      `${row.planner}, ${row.method}`, `step ${secondsText(row.step_seconds)}, memory ${bytesText(row.memory_bytes)}`,
-      `${row.schedule}, ${row.stages.length} stages, microbatch ${row.microbatch}`,
-      ...(row.front ? ['no plan is both faster and smaller'] : [])]));
-    dot.addEventListener('pointerleave', hideTooltip);
-    dot.addEventListener('click', () => choose(row));
-    svg.append(dot);
-  }
+  for (const value of x.ticks) svg.append(
+    drawn('line', {x1: x.at(value), x2: x.at(value), y1: TOP_SPACE, y2: bottom, class: 'grid'}),
+    drawn('text', {x: x.at(value), y: bottom + 15, class: 'tick'}, secondsText(value)));
+  for (const value of y.ticks) svg.append(
+    drawn('line', {x1: LEFT_SPACE, x2: width - RIGHT_SPACE, y1: y.at(value), y2: y.at(value), class: 'grid'}),
+    drawn('text', {x: LEFT_SPACE - 6, y: y.at(value) + 3.5, class: 'tick end'}, bytesText(value)));
+  svg.append(drawn('text', {x: (width + LEFT_SPACE) / 2, y: height - 5, class: 'tick'}, x.isLog ? 'step (logarithmic)' : 'step'),
+             drawn('text', {x: 0, y: 0, class: 'tick', transform: `translate(11 ${bottom / 2}) rotate(-90)`},
+                   `memory of the fullest device${y.isLog ? ' (logarithmic)' : ''}`));
+  const front = rows.filter((row) => row.front).sort((a, b) => a.step_seconds - b.step_seconds).map(place);
+  if (front.length > 1) svg.append(drawn('path', {class: 'front', d: front.map((at, i) => (
+    i === 0 ? `M${at[0]} ${at[1]}` : `H${at[0]}V${at[1]}`)).join('')}));
+  const last = [...rows].sort((a, b) => (a.row === state.shown) - (b.row === state.shown));
+  svg.append(...last.map((row) => dotOf(row, place(row), colourOf(all, row), row.row === state.shown, choose)),
+             ...dotNames(rows, place, width, bottom, state));
   return svg;
 }
 
@@ -89,7 +129,10 @@ export function comparePanel(data, state, show) {
   const fill = () => {
     const rows = all.filter((row) => Object.entries(filters).every(([key, value]) => value === '' || row[key] === value));
     left.replaceChildren(plansTable(rows, all, state, choose));
-    right.replaceChildren(rows.length > 0 ? scatter(rows, all, state, choose) : make('p', {}, 'No plan is left.'));
+    const drawing = make('div', {class: 'scatter-space'});
+    if (rows.length > 0) redrawn(drawing, (width) => drawing.replaceChildren(scatter(rows, all, state, choose, width)));
+    right.replaceChildren(rows.length > 0 ? drawing : make('p', {}, 'No plan is left.'),
+                          legend(methodsOf(rows).map((method) => [method, colourOf(all, {method})])));
   };
   const selects = Object.keys(filters).map((name) => choiceOf(name, [...new Set(all.map((row) => row[name]))], '', (value) => {
     filters[name] = value;
@@ -104,7 +147,8 @@ export function comparePanel(data, state, show) {
   fill();
   const refused = data.comparison.plans.filter((plan) => plan.refused);
   return panel('comparison', 'Comparison', 'click a row or a dot to see the plan below; dashed: no plan is both faster and smaller',
-               make('p', {class: 'why', 'data-about': 'why'}, data.comparison.why),
+               make('p', {class: 'why'}, data.first > 0 ? 'Of the plans without stale weights, ' : null,
+                    make('span', {id: 'why'}, data.comparison.why)),
                make('div', {class: 'bar-row'}, make('div', {class: 'toolbar'}, selects), others.length > 1 ? beside : null),
                make('div', {class: 'compare-columns'}, left, right),
                refused.length > 0 ? make('details', {}, make('summary', {}, `${refused.length} without a plan`),
@@ -112,7 +156,7 @@ export function comparePanel(data, state, show) {
 }
 
 // Two plans side by side: their figures, and the difference.
-export function besidePanel(a, b, views) {
+export function besidePanel(a, b, bar, views) {
   const rows = [
     ['planner', a.planner, b.planner], ['method', a.method, b.method], ['schedule', a.schedule, b.schedule],
     ['stages', stagesText(a), stagesText(b)], ['samples per microbatch', `${a.microbatch}`, `${b.microbatch}`],
@@ -125,6 +169,6 @@ export function besidePanel(a, b, views) {
   const table = tableOf([
     {title: '', left: true, text: (row) => row[0]}, {title: 'shown', text: (row) => row[1]},
     {title: 'beside it', text: (row) => row[2]}, {title: 'difference', text: (row) => signed(row[3])}], rows);
-  return panel('beside-plans', 'Two plans side by side', 'timelines on one scale', table,
-               views.map(([name, view]) => [make('h3', {}, name), view.box]));
+  return panel('beside-plans', 'Two plans side by side', 'timelines on one scale',
+               make('div', {class: 'short-table'}, table), bar, views.map(([name, view]) => [make('h3', {}, name), view.box]));
 }

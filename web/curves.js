@@ -1,10 +1,10 @@
 // Lines over steps: small charts with axes, one unit each.
 
 import {drawn, make} from './elements.js';
-import {hideTooltip, showTooltip} from './panel.js';
+import {hideTooltip, redrawn, showTooltip} from './panel.js';
 import {countText, niceTicks, numberText} from './units.js';
 
-const CURVE_LEFT = 54, CURVE_WIDTH = 420, CURVE_HIGH = 150, CURVE_FOOT = 20;
+const CURVE_LEFT = 56, CURVE_RIGHT = 12, CURVE_TOP = 8, CURVE_HIGH = 160, CURVE_FOOT = 20;
 
 function rangeOf(values) {
   const finite = values.filter((value) => value !== null && Number.isFinite(value));
@@ -16,21 +16,28 @@ function rangeOf(values) {
 
 // `lines`: {name, colour, steps, values, dots}; a null is a gap.
 export function curveChart(id, title, lines, text = numberText) {
+  const names = lines.length > 1 ? lines.map((line) => make('span', {style: `--colour: ${line.colour}`}, line.name)) : [];
+  const box = make('div', {class: 'curve-space'});
+  redrawn(box, (width) => box.replaceChildren(drawnCurves(title, lines, text, width)));
+  return make('figure', {class: 'curve-box', 'data-curve': id}, make('figcaption', {}, make('b', {}, title), names), box);
+}
+
+function drawnCurves(title, lines, text, width) {
   const steps = lines.flatMap((line) => line.steps);
   const from = steps.reduce((a, b) => Math.min(a, b), Infinity), to = steps.reduce((a, b) => Math.max(a, b), -Infinity);
   const [low, high] = rangeOf(lines.flatMap((line) => line.values));
-  const x = (step) => CURVE_LEFT + ((step - from) / Math.max(1, to - from)) * (CURVE_WIDTH - CURVE_LEFT - 8);
-  const y = (value) => 6 + (1 - (value - low) / (high - low)) * (CURVE_HIGH - CURVE_FOOT - 6);
-  const svg = drawn('svg', {viewBox: `0 0 ${CURVE_WIDTH} ${CURVE_HIGH}`, class: 'curve', role: 'img', 'aria-label': title});
+  const wide = width - CURVE_LEFT - CURVE_RIGHT;
+  const x = (step) => CURVE_LEFT + ((step - from) / Math.max(1, to - from)) * wide;
+  const y = (value) => CURVE_TOP + (1 - (value - low) / (high - low)) * (CURVE_HIGH - CURVE_FOOT - CURVE_TOP);
+  const svg = drawn('svg', {width, height: CURVE_HIGH, class: 'curve', role: 'img', 'aria-label': title});
   for (const value of niceTicks(low, high, 5)) svg.append(
-    drawn('line', {x1: CURVE_LEFT, x2: CURVE_WIDTH - 8, y1: y(value), y2: y(value), class: 'grid'}),
+    drawn('line', {x1: CURVE_LEFT, x2: width - CURVE_RIGHT, y1: y(value), y2: y(value), class: 'grid'}),
     drawn('text', {x: CURVE_LEFT - 6, y: y(value) + 3.5, class: 'tick end'}, text(value)));
-  for (const step of niceTicks(from, to, 4)) if (Number.isInteger(step)) svg.append(
-    drawn('text', {x: Math.min(x(step), CURVE_WIDTH - 16), y: CURVE_HIGH - 4, class: 'tick'}, countText(step)));
+  for (const step of niceTicks(from, to, Math.min(6, wide / 70))) if (Number.isInteger(step)) svg.append(
+    drawn('text', {x: Math.min(x(step), width - 16), y: CURVE_HIGH - 4, class: 'tick'}, countText(step)));
   for (const line of lines) svg.append(...shapes(line, x, y));
-  listen(svg, lines, {from, to, text, x});
-  const names = lines.length > 1 ? lines.map((line) => make('span', {style: `--colour: ${line.colour}`}, line.name)) : [];
-  return make('figure', {class: 'curve-box', 'data-curve': id}, make('figcaption', {}, make('b', {}, title), names), svg);
+  listen(svg, lines, {text, x, at: (place) => from + ((place - CURVE_LEFT) / wide) * (to - from)});
+  return svg;
 }
 
 function shapes(line, x, y) {
@@ -47,14 +54,14 @@ function shapes(line, x, y) {
   return made;
 }
 
-function listen(svg, lines, {from, to, text, x}) {
-  const cross = drawn('line', {y1: 6, y2: CURVE_HIGH - CURVE_FOOT, class: 'cross', visibility: 'hidden'});
+function listen(svg, lines, {text, x, at}) {
+  const cross = drawn('line', {y1: CURVE_TOP, y2: CURVE_HIGH - CURVE_FOOT, class: 'cross', visibility: 'hidden'});
   svg.append(cross);
   svg.addEventListener('pointermove', (event) => {
-    const box = svg.getBoundingClientRect();
-    const at = from + (((event.clientX - box.left) * CURVE_WIDTH) / box.width - CURVE_LEFT) * (to - from) / (CURVE_WIDTH - CURVE_LEFT - 8);
+    const pointed = at(event.clientX - svg.getBoundingClientRect().left);
     const told = lines.map((line) => {
-      const i = line.steps.reduce((best, step, k) => (Math.abs(step - at) < Math.abs(line.steps[best] - at) ? k : best), 0);
+      const i = line.steps.reduce((best, step, k) => (
+        Math.abs(step - pointed) < Math.abs(line.steps[best] - pointed) ? k : best), 0);
       return line.steps.length ? [line.steps[i], `${line.name} ${line.values[i] === null ? 'not finite' : text(line.values[i])}`] : null;
     }).filter(Boolean);
     if (told.length === 0) return;

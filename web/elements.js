@@ -57,6 +57,13 @@ function byColumn(column, down) {
 function tableRow(columns, row, options) {
   const cells = columns.map((column) => make('td', {class: column.left ? 'left' : null}, column.text(row)));
   const line = make('tr', options.attributes ? options.attributes(row) : {}, cells);
-  if (options.onrow) line.addEventListener('click', () => options.onrow(row));
+  if (options.onrow) {
+    line.addEventListener('click', () => options.onrow(row));
+    line.addEventListener('keydown', (event) => {
+      if (event.target !== line || (event.key !== 'Enter' && event.key !== ' ')) return;
+      event.preventDefault();
+      options.onrow(row);
+    });
+  }
   return line;
 }

@@ -44,7 +44,7 @@ function show(data) {
     line.textContent = subtitle(report.plan);
     const rows = data.comparison && state.beside !== null && state.beside !== state.shown ? [state.shown, state.beside] : [];
     const beside = rows.length > 0 ? [sideBySide(rows.map((row) => data.comparison.plans[row]), rows.map(reportOf))] : [];
-    plan.replaceChildren(...beside, ...planPanels(report));
+    plan.replaceChildren(...beside, ...planPanels(report, data.run ? 'The plan' : 'Summary'));
   };
   document.body.append(make('header', {}, make('div', {}, make('h1', {}, data.title), line), themeButton()), main,
                        make('footer', {}, `pipewright report, version ${data.version} of its data`));

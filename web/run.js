@@ -77,17 +77,22 @@ function differencesTable(differences) {
 
 // Both on the scale of the longer one; the largest differences are outlined.
 function timelines(run) {
-  const longest = Math.max(run.measured.duration_seconds, run.predicted ? run.predicted.duration_seconds : 0);
-  const marked = (run.differences || []).map((each) => ({...each}));
-  const views = [['Measured', run.measured], ['Predicted', run.predicted]].filter(([, timeline]) => timeline)
-    .map(([name, timeline]) => new TimelineView(timeline, name, {marked, run: longest / timeline.tick_seconds}));
-  const names = run.predicted ? ['Measured', 'Predicted'] : ['Measured'];
-  return panel('steps', run.predicted ? 'The last step: measured and predicted' : 'The last step, measured',
-               run.differences && run.differences.length ? 'outlined: the largest differences' : '',
-               make('div', {class: 'bar-row'}, timelineToolbar(views), timelineLegend(run.measured)),
-               views.map((view, i) => [make('h3', {}, `${names[i]}: ${secondsText(view.timeline.duration_seconds)}`), view.box]),
-               run.differences && run.differences.length ? make(
-                 'details', {}, make('summary', {}, 'The largest differences as a table'), differencesTable(run.differences)) : null);
+  const known = [['Measured', run.measured], ['Predicted', run.predicted]].filter(([, timeline]) => timeline);
+  const longest = Math.max(...known.map(([, timeline]) => timeline.duration_seconds));
+  const marked = run.differences || [];
+  const views = known.map(([name, timeline]) => new TimelineView(
+    timeline, name, {marked, links: false, run: longest / timeline.tick_seconds}));
+  const isEarlier = known.some(([, timeline]) => timeline.workers.some(({kinds, microbatches}) => (
+    microbatches.some((microbatch, i) => microbatch < 0 && kinds[i] !== 'S'))));
+  const hints = [...(marked.length > 0 ? ['outlined: the largest differences'] : []),
+                 ...(isEarlier ? ['numbers below 0: microbatches of the step before'] : [])];
+  const title = `A ${run.measured ? 'recent ' : ''}step: ${known.map(([name]) => name.toLowerCase()).join(' and ')}`;
+  return panel('steps', title, hints.join('; '),
+               make('div', {class: 'bar-row'}, timelineToolbar(views), timelineLegend(known.map(([, timeline]) => timeline))),
+               known.map(([name, timeline], i) => [
+                 make('h3', {}, `${name}: ${secondsText(timeline.duration_seconds)} from its first action to its last`), views[i].box]),
+               marked.length > 0 ? make(
+                 'details', {}, make('summary', {}, 'The largest differences as a table'), differencesTable(marked)) : null);
 }
 
 function runFigures(run) {
@@ -100,7 +105,8 @@ function runFigures(run) {
     figure('loss', 'Loss', loss === null || loss === undefined ? 'none' : numberText(loss, 4), 'of the last step'),
     figure('measured', 'Step', run.step_seconds > 0 ? secondsText(run.step_seconds) : 'none', 'measured, median')];
   if (run.predicted_seconds) list.push(
-    figure('predicted', 'Predicted', secondsText(run.predicted_seconds), 'by the simulator'),
+    figure('predicted', 'Predicted', secondsText(run.predicted_seconds), 'by the simulator'));
+  if (run.predicted_seconds && run.step_seconds > 0) list.push(
     figure('error', 'Error', percentText(run.predicted_seconds / run.step_seconds - 1), 'of the measured step'));
   if (evaluation && evaluation.accuracy !== undefined)
     list.push(figure('accuracy', 'Accuracy', percentText(evaluation.accuracy), 'held out'));
@@ -114,5 +120,5 @@ export function runPanels(run) {
   return [
     panel('run', 'The run', run.folder, runFigures(run), sentencesOf(run.summary)),
     warningsPanel(run), curves.steps.length > 0 ? panel('curves', 'Over the steps', '', thinned, runCurves(run)) : null,
-    workersPanel(run), run.measured ? timelines(run) : null];
+    workersPanel(run), run.measured || run.predicted ? timelines(run) : null];
 }

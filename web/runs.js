@@ -6,6 +6,7 @@ import {curveChart} from './curves.js';
 import {make, tableOf} from './elements.js';
 import {stageColour} from './palette.js';
 import {panel} from './panel.js';
+import {planPanels} from './plans.js';
 import {runPanels} from './run.js';
 import {numberText, percentText, secondsText} from './units.js';
 
@@ -61,9 +62,25 @@ function renew(box, run, last) {
   if (at >= 0) old.after(...panels.slice(at + 1));
 }
 
+// Shows the plan in `box` when it is asked for: to explain it takes time.
+function planButton(number, box) {
+  const button = make('button', {type: 'button', id: 'explain', onclick: async () => {
+    button.disabled = true;
+    button.textContent = 'Simulating ...';
+    try {
+      const {plans} = await ask(`run/${number}/plan`);
+      if (button.isConnected) box.replaceChildren(...planPanels(plans[0], 'The plan'));
+    } catch (error) {
+      button.textContent = error.message;
+    }
+  }}, 'Explain the plan: why, what would help, memory, model, cluster');
+  return button;
+}
+
 export function runsView(names) {
   const watched = names.map(() => ({version: -1, run: null, error: ''}));
   const overview = make('div', {class: 'plan'}), detail = make('div', {class: 'plan', id: 'watched'});
+  const plan = make('div', {class: 'plan', id: 'watched-plan'});
   let shown = 0, drawn = null;
 
   const draw = () => {
@@ -72,6 +89,8 @@ export function runsView(names) {
     const {run, error} = watched[shown];
     if (run) renew(detail, run, drawn && drawn.folder === run.folder ? drawn : null);
     else detail.replaceChildren(panel('run', 'The run', names[shown], make('p', {role: 'status'}, error || 'Reading ...')));
+    if (!drawn || !run || drawn.folder !== run.folder || drawn.has_costs !== run.has_costs)
+      plan.replaceChildren(...(run && run.has_costs ? [planButton(shown, plan)] : []));
     drawn = run;
     document.documentElement.dataset.runs = watched.map(({run: each}) => (each ? each.state : 'unknown')).join(' ');
   };
@@ -102,5 +121,5 @@ export function runsView(names) {
   const status = make('p', {class: 'thinned', role: 'status', id: 'watching'});
   draw();
   watch();
-  return [status, overview, detail];
+  return [status, overview, detail, plan];
 }

@@ -43,7 +43,7 @@ function improvements(report) {
               make('ul', {}, rows));
 }
 
-export function summaryPanel(report) {
-  return panel('summary', 'Summary', '', figures(report),
+export function summaryPanel(report, title = 'Summary') {
+  return panel('summary', title, '', figures(report),
                make('div', {class: 'columns'}, sentencesOf(report.summary), improvements(report)));
 }

@@ -6,14 +6,15 @@ import {make, tableOf} from './elements.js';
 import {ACTIONS, MESSAGES, actionColours, themeColour} from './palette.js';
 import {hideTooltip, legend, panel, redrawn, showTooltip, sizeCanvas} from './panel.js';
 import {GUTTER, drawRows} from './timeline_canvas.js';
-import {messageBytes, messagesOf, spanAt, timelineRows} from './timeline_data.js';
+import {messageBytes, messagesOf, sameBefore, spanAt, timelineRows} from './timeline_data.js';
 import {bytesText, niceTicks, percentText, secondsText} from './units.js';
 
 const AXIS = 22;
 const MANY_WORKERS = 24;
 
 // `options.run`: ticks that are shown, if more than the timeline has;
-// `options.marked`: actions that are outlined.
+// `options.marked`: actions that are outlined; `options.links`: whether links
+// are rows at first, where few workers are.
 export class TimelineView {
   constructor(timeline, name, options = {}) {
     this.timeline = timeline;
@@ -23,7 +24,7 @@ export class TimelineView {
     this.from = 0;
     this.to = this.run;
     this.chosen = null;  // {microbatch} or {worker}
-    this.showLinks = timeline.links.length > 0 && timeline.workers.length <= 16;
+    this.showLinks = options.links !== false && timeline.links.length > 0 && timeline.workers.length <= 16;
     this.showPath = false;
     this.canvas = make('canvas', {
       tabindex: 0, role: 'img', 'aria-label': `${name}: ${timeline.workers.length} workers over ` +
@@ -202,9 +203,13 @@ export class TimelineView {
     this.setRange(this.from + by, this.to + by);
   }
 
+  // In all views that move together; once more: nothing.
   choose(chosen) {
-    this.chosen = JSON.stringify(chosen) === JSON.stringify(this.chosen) ? null : chosen;
-    this.redraw();
+    const next = JSON.stringify(chosen) === JSON.stringify(this.chosen) ? null : chosen;
+    for (const view of [this, ...this.others]) {
+      view.chosen = next;
+      view.redraw();
+    }
   }
 
   later() {
@@ -261,11 +266,24 @@ export class TimelineView {
       ArrowLeft: () => this.pan(-0.2), ArrowRight: () => this.pan(0.2),
       0: () => this.setRange(0, this.run), Escape: () => this.choose(this.chosen),
       l: () => this.toggleLinks(), c: () => this.togglePath(),
+      '.': () => this.chooseNext('microbatch', 1), ',': () => this.chooseNext('microbatch', -1),
+      ArrowDown: () => this.chooseNext('worker', 1), ArrowUp: () => this.chooseNext('worker', -1),
     };
     const action = actions[event.key];
     if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     action();
+  }
+
+  // The microbatch or worker after the highlighted one, or before it.
+  chooseNext(what, by) {
+    const rows = this.rows.filter((row) => row.type === 'worker');
+    const known = what === 'worker' ? rows.map((row) => row.worker)
+      : [...new Set(rows.flatMap((row) => [...row.keys].filter((key, i) => row.kinds[i] !== 'S')))].sort((a, b) => a - b);
+    if (known.length === 0) return;
+    const now = this.chosen === null ? -1 : known.indexOf(this.chosen[what]);
+    const next = now < 0 ? (by > 0 ? 0 : known.length - 1) : (now + by + known.length) % known.length;
+    this.choose({[what]: known[next]});
   }
 
   toggleLinks() {
@@ -304,6 +322,8 @@ export class TimelineView {
     if (row.type !== 'worker') return this.arrow(row, span);
     const messages = messagesOf(this.timeline, row.worker, span);
     for (const {link, index} of [...messages.read, ...messages.sent]) this.arrow(link, index);
+    const before = sameBefore(row, span);
+    if (before >= 0) this.outline(row, before, 1);
   }
 
   time(row, i) {
@@ -321,7 +341,10 @@ export class TimelineView {
       `${way} ${MESSAGES[link.kinds[index]]} ${way === 'reads' ? 'from' : 'to'} worker ${other} ` +
       `(${bytesText(messageBytes(link, index))}, ` +
       `${secondsText((link.ends[index] - link.starts[index]) * this.timeline.tick_seconds)} on the link)`;
+    const before = sameBefore(row, i), unit = this.timeline.tick_seconds;
     return [title, `worker ${row.worker}: ${this.time(row, i)}`,
+            ...(before >= 0 ? [`needs its ${ACTIONS[row.kinds[before]]} of stage ${row.stages[before]} here, ` +
+              `which ended ${secondsText((row.starts[i] - row.ends[before]) * unit)} earlier`] : []),
             ...messages.read.map((each) => told(each, 'reads', each.link.from)),
             ...messages.sent.map((each) => told(each, 'sends', each.link.to))];
   }
@@ -385,25 +408,25 @@ function toggle(view, text, title, act, state) {
 // For one view, or for several that move together.
 export function timelineToolbar(views) {
   for (const view of views) view.others = views.filter((other) => other !== view);
-  const [first] = views;
+  const [first] = views, linked = views.find(({timeline}) => timeline.links.length > 0);
   const all = (act) => () => views.forEach(act);
   return make(
     'div', {class: 'toolbar'},
     button('\u2212', 'Zoom out (-)', () => first.zoom(1 / 1.6)), button('+', 'Zoom in (+)', () => first.zoom(1.6)),
     button('Fit', 'The whole run (0)', () => first.setRange(0, first.run)),
-    first.timeline.links.length > 0
-      ? toggle(first, 'Links', 'Links as rows (L)', all((view) => view.toggleLinks()), () => first.showLinks) : null,
+    linked ? toggle(linked, 'Links', 'Links as rows (L)', all((view) => view.toggleLinks()), () => linked.showLinks) : null,
     first.timeline.critical_path.kinds.length > 0
       ? toggle(first, 'Critical path', 'The chain that decides the step (C)', all((view) => view.togglePath()), () => first.showPath) : null);
 }
 
-export function timelineLegend(timeline) {
-  const used = new Set(timeline.workers.flatMap((worker) => [...new Set(worker.kinds)]));
-  const carried = new Set(timeline.links.flatMap((link) => [...new Set(link.kinds)]));
+export function timelineLegend(timelines) {
+  const workers = timelines.flatMap((timeline) => timeline.workers);
+  const used = new Set(workers.flatMap((worker) => [...new Set(worker.kinds)]));
+  const carried = new Set(timelines.flatMap(({links}) => links.flatMap((link) => [...new Set(link.kinds)])));
   const kinds = Object.keys(ACTIONS).filter((kind) => used.has(kind)).map((kind) => [
     kind === '+' ? ACTIONS[kind] : `${kind} ${ACTIONS[kind]}`, `var(--action-${kind === '+' ? 'more' : kind})`]);
   for (const kind of 'AGK') if (carried.has(kind)) kinds.push([MESSAGES[kind], `var(--action-${kind})`, 'thin']);
-  const reduces = timeline.workers.some((worker) => worker.reductions.starts.length > 0);
+  const reduces = workers.some((worker) => worker.reductions.starts.length > 0);
   if (carried.has('V') || reduces)
     kinds.push([carried.has('V') && reduces ? 'weights, all-reduce' : reduces ? 'all-reduce' : 'weights', 'var(--action-V)', 'thin']);
   return legend(kinds);
@@ -432,7 +455,7 @@ export function timelinePanel(report) {
   const view = new TimelineView(timeline, 'Timeline');
   const section = panel(
     'timeline', 'Timeline', 'click: highlight a microbatch or a worker; drag: move; Ctrl+wheel or double click: zoom',
-    make('div', {class: 'bar-row'}, timelineToolbar([view]), timelineLegend(timeline)),
+    make('div', {class: 'bar-row'}, timelineToolbar([view]), timelineLegend([timeline])),
     timeline.thinned ? make('p', {class: 'thinned'}, `Thinned out: ${timeline.thinned}.`) : null,
     view.box, make('details', {class: 'workers'}, make('summary', {}, 'Workers as a table'), workersTable(report)));
   section.view = view;

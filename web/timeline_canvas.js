@@ -6,7 +6,9 @@ import {actionColours, inkOn, rgb, themeColour} from './palette.js';
 import {firstAfter} from './timeline_data.js';
 
 export const GUTTER = 96;  // left of the rows, for their names
-const DENSE_PIXELS = 5;    // per span; below that, pixels instead of boxes
+// Per span; below that, pixels instead of boxes. Without labels there is less
+// to see of a box.
+const DENSE_PIXELS = 6, DENSE_PIXELS_UNLABELLED = 14;
 const DIMMED = 0.16;
 
 function dimmed(row, i, chosen) {
@@ -16,9 +18,11 @@ function dimmed(row, i, chosen) {
                                : row.from !== chosen.worker && row.to !== chosen.worker;
 }
 
+const hasLabels = (row) => row.type === 'worker' && row.height >= 13;
+
 function drawBoxes(context, row, view, first, last) {
   const scale = view.width / (view.to - view.from);
-  const labels = row.type === 'worker' && row.height >= 13;
+  const labels = hasLabels(row);
   context.font = `${Math.min(11, row.height - 4)}px system-ui, sans-serif`;
   context.textAlign = 'center';
   context.textBaseline = 'middle';
@@ -95,8 +99,8 @@ export function drawRows(context, rows, view) {
   context.fillStyle = themeColour('track');
   for (const row of rows) context.fillRect(GUTTER, row.top, view.width, row.height);
   const dense = [];
-  const most = view.width / DENSE_PIXELS;
   for (const row of rows) {
+    const most = view.width / (hasLabels(row) ? DENSE_PIXELS : DENSE_PIXELS_UNLABELLED);
     const first = firstAfter(row, view.from);
     let last = first;
     while (last < row.starts.length && row.starts[last] < view.to && last - first <= most) ++last;

@@ -51,6 +51,15 @@ export function spanAt(row, time, slack) {
 
 export const messageBytes = (row, i) => row.bytes[row.bytes.length === 1 ? 0 : i];
 
+// What the same worker did before with the same microbatch of the same stage,
+// and which a span needs; -1 if none.
+export function sameBefore(row, span) {
+  if ('FS+'.includes(row.kinds[span])) return -1;
+  for (let i = span - 1; i >= 0; --i)
+    if (row.keys[i] === row.keys[span] && row.stages[i] === row.stages[span] && row.kinds[i] !== 'S') return i;
+  return -1;
+}
+
 // Messages that a worker's span reads and sends, as {link, index}.
 export function messagesOf(timeline, worker, span) {
   const found = {read: [], sent: []};

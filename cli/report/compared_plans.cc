@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "cli/plan/comparison.h"
+#include "pipewright/base/text.h"
 #include "pipewright/report/plan_report.h"
+#include "pipewright/report/report_parts.h"
 
 namespace pipewright::cli {
 namespace {
@@ -42,6 +44,18 @@ std::vector<std::size_t> reporting_order(const std::vector<Candidate>& ranked) {
   return rows;
 }
 
+// Of a plan that is not the first.
+std::string why_not_first(const Candidate& first, const Candidate& other) {
+  const std::string& name = first.planned->plan.planner;
+  const Seconds best = first.planned->estimate.step,
+                step = other.planned->estimate.step;
+  if (step < best)
+    return "It takes " + share_text(1 - step / best) + " less than " + name +
+           ", the fastest synchronous plan, because its weights may be stale.";
+  return name + " is first with " + to_text(best) + "; this one takes " +
+         share_text(step / best - 1) + " longer.";
+}
+
 }  // namespace
 
 Json comparison_json(const std::vector<Candidate>& ranked,
@@ -64,13 +78,19 @@ Result<Json> compared_plans(const ProblemOptions& options,
   if (!ranked.front().planned)
     return bad_configuration("no planner found a plan: " +
                              ranked.front().refusal);
+  const Json comparison = comparison_json(ranked, loaded);
+  const std::string& why =
+      *comparison.find("comparison")->find("why")->if_string();
+  const std::size_t first = first_plan(ranked);
   Json::Array plans, reported(ranked.size(), Json(-1));
   std::size_t bytes = 0;
   for (std::size_t row : reporting_order(ranked)) {
     if (bytes > kMaxReportedBytes) break;
     Problem problem = loaded.problem;
     problem.method = ranked[row].method;
-    auto plan = plan_report(ranked[row].planned->plan, problem);
+    auto plan = plan_report(
+        ranked[row].planned->plan, problem,
+        row == first ? why : why_not_first(ranked[first], ranked[row]));
     if (!plan) continue;
     bytes += plan->to_line().size();
     reported[row] = Json(plans.size());
@@ -78,7 +98,6 @@ Result<Json> compared_plans(const ProblemOptions& options,
   }
   Json json = report_of(loaded.profile->model + " on " + loaded.cluster->name(),
                         std::move(plans));
-  const Json comparison = comparison_json(ranked, loaded);
   for (const auto& [key, value] : *comparison.if_object()) json.set(key, value);
   json.set("reported", std::move(reported));
   return json;

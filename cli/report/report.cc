@@ -6,13 +6,11 @@
 #include "cli/command.h"
 #include "cli/plan/problem.h"
 #include "cli/report/compared_plans.h"
+#include "cli/report/reported_plan.h"
 #include "cli/report/run_report.h"
-#include "cli/simulate/lowered_plan.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
-#include "pipewright/estimate/estimator.h"
 #include "pipewright/report/page.h"
-#include "pipewright/report/plan_report.h"
 
 namespace pipewright::cli {
 namespace {
@@ -25,33 +23,9 @@ struct ReportOptions {
   Output output;
 };
 
-// The problem that the plan answers, as `plan` would have stated it.
-Problem problem_of(const LoweredPlan& lowered) {
-  Problem problem;
-  problem.profile = &lowered.profile;
-  problem.cluster = &lowered.cluster;
-  problem.minibatch = lowered.plan.minibatch;
-  problem.method = lowered.plan.method;
-  problem.optimizer_words = lowered.plan.optimizer_words;
-  const int minibatch = lowered.plan.minibatch, own = lowered.plan.microbatch;
-  problem.microbatches_for = [minibatch, own](const Cluster& cluster) {
-    std::vector<int> sizes = default_microbatches(minibatch, cluster);
-    if (std::find(sizes.begin(), sizes.end(), own) == sizes.end())
-      sizes.push_back(own);
-    return sizes;
-  };
-  problem.microbatches = problem.microbatches_for(lowered.cluster);
-  set_estimators(problem);
-  return problem;
-}
-
-Result<Json> report_of_plan(const ReportOptions& options) {
-  const PlanInputs inputs{options.problem.profile, options.problem.model,
-                          options.problem.cluster};
-  PIPEWRIGHT_TRY(const LoweredPlan lowered, load_lowered(options.plan, inputs));
-  PIPEWRIGHT_TRY(Json plan, plan_report(lowered.plan, problem_of(lowered)));
-  return report_of(lowered.profile.model + " on " + lowered.cluster.name(),
-                   {std::move(plan)});
+PlanInputs inputs_of(const ReportOptions& options) {
+  const ProblemOptions& problem = options.problem;
+  return {problem.profile, problem.model, problem.cluster};
 }
 
 Error usage_error(std::string message, std::string hint) {
@@ -70,7 +44,7 @@ Result<Json> report_data(const ReportOptions& options) {
   if (options.problem.cluster.empty())
     return usage_error("no cluster given", "use --cluster CLUSTER");
   return options.compare ? compared_plans(options.problem, options.methods)
-                         : report_of_plan(options);
+                         : reported_plan(options.plan, inputs_of(options));
 }
 
 Result<void> write_page(const std::string& file, const Json& data) {

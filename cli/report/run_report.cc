@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "cli/command.h"
+#include "cli/report/reported_plan.h"
 #include "cli/report/run_curves.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
@@ -18,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxDifferences = 8;
+constexpr double kClose = 0.05, kNearly = 0.15;  // errors of a prediction
 
 struct Difference {
   TraceSpan predicted, measured;
@@ -83,23 +85,31 @@ std::string training_sentence(const RunMetrics& metrics) {
 std::string prediction_sentence(const std::optional<TracedStep>& predicted,
                                 Seconds measured) {
   if (measured <= Seconds(0)) return "No step was measured.";
-  const std::string took =
-      "A step took " + to_text(measured) + " in the median";
+  const std::string took = " step took " + to_text(measured) + " in the median";
   if (!predicted)
-    return took + ". The folder has no prediction to compare with.";
-  const double error = predicted->step / measured - 1;
-  return took + "; " + to_text(predicted->step) +
-         " were predicted: " + share_text(std::abs(error)) +
-         (error < 0 ? " too little." : " too much.");
+    return "A" + took + ". The folder has no prediction to compare with.";
+  const double error = predicted->step / measured - 1, size = std::abs(error);
+  const std::string verdict = size <= kClose    ? "Yes: a"
+                              : size <= kNearly ? "Nearly: a"
+                                                : "No: a";
+  return verdict + took + "; " + to_text(predicted->step) +
+         " were predicted, " + share_text(size) +
+         (error < 0 ? " too low." : " too high.");
 }
 
 std::string plan_text(const Plan& plan) {
   return plan.model + " in " + std::to_string(plan.num_stages()) +
          " stages on " + std::to_string(plan.num_workers()) +
          " workers: method " + to_text(plan.method) + ", schedule " +
-         (plan.schedule_name.empty() ? "written by hand" : plan.schedule_name) +
-         ", " + std::to_string(plan.num_microbatches()) + " x " +
-         std::to_string(plan.microbatch) + " samples.";
+         schedule_text(plan) + ", " + std::to_string(plan.num_microbatches()) +
+         " x " + std::to_string(plan.microbatch) + " samples" +
+         planned_by(plan) + ".";
+}
+
+std::optional<Json> sentence_about(std::string_view about, const Json& plan) {
+  for (const Json& said : *plan.find("summary")->if_array())
+    if (*said.find("about")->if_string() == about) return said;
+  return {};
 }
 
 fs::file_time_type written_at(const fs::path& file) {
@@ -134,6 +144,31 @@ bool RunReader::read_trace(const char* file, ReadTrace& trace) {
   return true;
 }
 
+PlanInputs RunReader::inputs() const {
+  return {(folder_ / "profile.json").string(), "",
+          (folder_ / "cluster.json").string()};
+}
+
+// What bounds the plan, by the costs of its prediction. Folders of older
+// versions have none.
+bool RunReader::read_costs() {
+  const auto written =
+      std::max(written_at(inputs().profile), written_at(inputs().cluster));
+  if (written == costs_written_) return false;
+  costs_written_ = written;
+  bottleneck_.reset();
+  const auto lowered = load_lowered((folder_ / "plan.json").string(), inputs());
+  if (!lowered) return true;
+  const Problem problem = problem_of(*lowered);
+  if (const auto simulated = simulated_plan(lowered->plan, problem))
+    bottleneck_ = bottleneck_sentence(*simulated);
+  return true;
+}
+
+Result<Json> RunReader::plan_report() const {
+  return reported_plan((folder_ / "plan.json").string(), inputs());
+}
+
 Result<std::int64_t> RunReader::read() {
   const fs::path plan_file = folder_ / "plan.json";
   bool is_new = false;
@@ -148,6 +183,7 @@ Result<std::int64_t> RunReader::read() {
   is_new |= has_lines;
   is_new |= read_trace("trace.json", measured_);
   is_new |= read_trace("predicted.json", predicted_);
+  is_new |= read_costs();
   const auto& steps = metrics().steps;
   RunState state = run_state(folder_, steps.empty() ? 0 : steps.back().step);
   is_new |= state != state_;
@@ -155,7 +191,7 @@ Result<std::int64_t> RunReader::read() {
   return version_ += is_new ? 1 : 0;
 }
 
-Json RunReader::run() const {
+Json RunReader::run(const std::optional<Json>& why) const {
   const Seconds median = median_step(metrics());
   const int workers = plan_->num_workers(),
             microbatches = plan_->num_microbatches();
@@ -163,6 +199,8 @@ Json RunReader::run() const {
   Json summary = Json::array();
   summary.push(sentence_json("state", "State", state_.text));
   summary.push(sentence_json("plan", "The plan", plan_text(*plan_)));
+  if (why) summary.push(*why);
+  if (bottleneck_) summary.push(*bottleneck_);
   summary.push(
       sentence_json("training", "Training", training_sentence(metrics())));
   summary.push(sentence_json("prediction", "As predicted?",
@@ -171,6 +209,7 @@ Json RunReader::run() const {
   run.set("folder", folder_.string());
   run.set("state", phase_name(state_.phase));
   run.set("minibatch", plan_->minibatch);
+  run.set("has_costs", bottleneck_.has_value());
   if (!metrics().pieces.empty())
     run.set("steps", metrics().pieces.back().steps);
   run.set("step_seconds", median.value());
@@ -194,8 +233,13 @@ Json RunReader::run() const {
 Result<Json> run_report(const fs::path& folder) {
   RunReader reader(folder);
   if (auto read = reader.read(); !read) return read.error();
-  Json json = report_of("Run of " + reader.plan().model, {});
-  json.set("run", reader.run());
+  const auto report = reader.plan_report();
+  Json::Array plans;
+  if (report) plans = *report->find("plans")->if_array();
+  const auto why =
+      plans.empty() ? std::nullopt : sentence_about("why", plans.front());
+  Json json = report_of("Run of " + reader.plan().model, std::move(plans));
+  json.set("run", reader.run(why));
   return json;
 }
 

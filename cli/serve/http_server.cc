@@ -108,6 +108,11 @@ void add_routes(BoundedServer& server, PlanningService& service,
               runs.run(static_cast<std::size_t>(number),
                        number_in(request.get_param_value("seen"), -1)));
   });
+  server.Get(R"(/run/(\d{1,4})/plan)",
+             [&](const auto& request, auto& response) {
+               const auto number = number_in(request.matches[1].str(), 0);
+               send_json(response, runs.plan(static_cast<std::size_t>(number)));
+             });
   server.Get("/metrics", [&](const auto&, auto& response) {
     response.set_content(runs.metrics(), "text/plain; version=0.0.4");
   });

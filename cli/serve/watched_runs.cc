@@ -103,20 +103,29 @@ Json WatchedRuns::names() const {
   return names;
 }
 
+Result<WatchedRuns::Watched*> WatchedRuns::watched(std::size_t number) const {
+  if (number < runs_.size()) return runs_[number].get();
+  return Error{ErrorCode::MissingInput,
+               "there is no run " + std::to_string(number),
+               {},
+               "runs are named on the command line of serve",
+               {}};
+}
+
 Result<Json> WatchedRuns::run(std::size_t number, std::int64_t seen) {
-  if (number >= runs_.size())
-    return Error{ErrorCode::MissingInput,
-                 "there is no run " + std::to_string(number),
-                 {},
-                 "runs are named on the command line of serve",
-                 {}};
-  Watched& watched = *runs_[number];
-  const std::lock_guard lock(watched.mutex);
-  PIPEWRIGHT_TRY(const std::int64_t version, watched.reader.read());
+  PIPEWRIGHT_TRY(Watched* const run, watched(number));
+  const std::lock_guard lock(run->mutex);
+  PIPEWRIGHT_TRY(const std::int64_t version, run->reader.read());
   Json json = Json::object();
   json.set("version", version);
-  if (version != seen) json.set("run", watched.reader.run());
+  if (version != seen) json.set("run", run->reader.run());
   return json;
+}
+
+Result<Json> WatchedRuns::plan(std::size_t number) {
+  PIPEWRIGHT_TRY(Watched* const run, watched(number));
+  const std::lock_guard lock(run->plan_mutex);
+  return run->reader.plan_report();
 }
 
 std::string WatchedRuns::metrics() {

@@ -31,6 +31,10 @@ class WatchedRuns {
   // RunReader::read() does.
   Result<Json> run(std::size_t number, std::int64_t seen);
 
+  // The plan of a run as `report PLAN` shows it. Takes longer than run(), which
+  // goes on meanwhile. Fails as run() and RunReader::plan_report() do.
+  Result<Json> plan(std::size_t number);
+
   // All runs in the text format of Prometheus; those that cannot be read are
   // left out.
   std::string metrics();
@@ -38,9 +42,11 @@ class WatchedRuns {
  private:
   struct Watched {
     explicit Watched(const std::filesystem::path& folder) : reader(folder) {}
-    std::mutex mutex;
+    std::mutex mutex, plan_mutex;  // the latter: one report at a time
     RunReader reader;
   };
+  Result<Watched*> watched(std::size_t number) const;
+
   std::vector<std::unique_ptr<Watched>> runs_;
 };
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <iostream>
 #include <optional>
-#include <set>
 
 #include "cli/command.h"
 #include "cli/number_in.h"
 #include "cli/runtime_link.h"
 #include "cli/train/machine_memory.h"
+#include "cli/train/predict_run.h"
 #include "cli/train/prediction.h"
 #include "cli/train/train_devices.h"
 #include "cli/train/train_method.h"
@@ -19,8 +19,6 @@
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/this_machine.h"
 #include "pipewright/model/exported/exported_model.h"
-#include "pipewright/plan/memory/run_memory.h"
-#include "pipewright/timeline/chrome_trace.h"
 
 namespace pipewright::cli {
 namespace {
@@ -37,20 +35,6 @@ struct TrainOptions {
   RankOptions ranks;
   Output output;
 };
-
-// The profile for the prediction: given, or measured at the microbatch sizes
-// that workers compute.
-Result<Profile> profile_of_layers(const TrainOptions& options,
-                                  const Model& model) {
-  const TrainRequest& request = options.request;
-  if (options.given_profile) return *options.given_profile;
-  std::set<int> sizes = {request.plan.microbatch};
-  for (const Operation& operation : request.program.operations)
-    if (operation.num_samples() > 0) sizes.insert(operation.num_samples());
-  return measure_profile(model, std::vector<int>(sizes.begin(), sizes.end()),
-                         request.plan.num_workers(),
-                         request.plan.device_kinds.front(), [](double) {});
-}
 
 void warn_of_cores(const Plan& plan) {
   if (plan.num_workers() > num_cores())
@@ -184,10 +168,12 @@ int page_port(std::int64_t watch) {
 }
 
 Result<TrainReport> trained(const TrainOptions& options, const Model& model,
-                            const Launch& launch) {
+                            const Launch& launch, TrainHooks hooks) {
   warn_of_cores(options.request.plan);
-  const TrainHooks hooks{show_step, show_evaluation, show_warning,
-                         [&launch] { return launch.signal(); }};
+  hooks.on_step = show_step;
+  hooks.on_evaluation = show_evaluation;
+  hooks.on_warning = show_warning;
+  hooks.signal = [&launch] { return launch.signal(); };
   if (options.watch > 0)
     start_page(options.request.run, page_port(options.watch));
   if (options.tensorboard.empty())
@@ -196,26 +182,15 @@ Result<TrainReport> trained(const TrainOptions& options, const Model& model,
                       with_events(hooks, options.tensorboard));
 }
 
+// Says so where there is none.
 Result<Timeline> predicted(const TrainOptions& options, const Model& model) {
-  const TrainRequest& request = options.request;
-  PIPEWRIGHT_TRY(const std::string device, one_device_kind(request.plan));
-  PIPEWRIGHT_TRY(const Profile profile, profile_of_layers(options, model));
-  PIPEWRIGHT_TRY(const InProcessChannelCosts channel, measure_channel());
-  PIPEWRIGHT_TRY(const StepMemory step,
-                 step_memory(request.optimizer, request.max_norm > 0, model));
-  PIPEWRIGHT_TRY(
-      const Program program,
-      with_run_memory(request.program, request.plan, model, profile, step));
-  PIPEWRIGHT_TRY(Timeline timeline,
-                 predicted_timeline(program, profile, device, channel));
-  for (std::size_t w = 0; w < timeline.workers.size(); ++w)
-    timeline.workers[w].peak = peak_with_steps(program, model, WorkerId(w),
-                                               step, timeline.workers[w].peak);
-  // `report RUN` shows it beside the measured one.
-  if (auto written = write_file(request.run / "predicted.json",
-                                chrome_trace(program, timeline));
-      !written)
-    show_warning(written.error().to_text());
+  if (!options.given_profile)
+    show_activity("measuring the layers for the prediction ...");
+  Result<Timeline> timeline =
+      predict_run(options.request, model, options.given_profile);
+  end_activity();
+  if (!timeline)
+    show_warning("there is no prediction: " + timeline.error().to_text());
   return timeline;
 }
 
@@ -226,19 +201,23 @@ void run_train(TrainOptions& options, Exit& exit) {
   if (!launch) return;
   const Result<Model> model = prepared(options, *launch);
   if (!is_to_lead(*launch, options.ranks, model, options.request, exit)) return;
-  const Result<TrainReport> report = trained(options, *model, *launch);
+  // Ranks share the cores that would be measured: theirs are measured when they
+  // have ended.
+  const bool is_alone = launch->size() == 1;
+  Result<Timeline> expected = bad_configuration("no prediction");
+  TrainHooks hooks;
+  if (is_alone || options.given_profile)
+    hooks.on_start = [&] { expected = predicted(options, *model); };
+  const Result<TrainReport> report = trained(options, *model, *launch, hooks);
   end_progress();
   if (!has_ended_well(*launch, report, exit)) return;
-  Result<Timeline> expected = bad_configuration("no prediction");
-  if (report->signal == 0 && report->steps > report->first_step) {
+  const bool is_compared =
+      report->signal == 0 && report->steps > report->first_step;
+  if (is_compared && !hooks.on_start) {
     stop_listening();  // what was trained is saved
-    if (!options.given_profile)
-      show_activity("measuring the layers for the prediction ...");
     expected = predicted(options, *model);
-    end_activity();
-    if (!expected)
-      show_warning("there is no prediction: " + expected.error().to_text());
   }
+  if (!is_compared) expected = bad_configuration("nothing to compare");
   print_summary(options, *report, expected);
   if (report->signal == 0) return;
   exit.code = exit_code_of(report->signal);

@@ -34,9 +34,34 @@ std::vector<Key> largest_shares(const std::map<Key, double>& seconds) {
   return keys;
 }
 
+bool can_replan(const SimulatedPlan& simulated) {
+  return simulated.cluster().num_devices() < kMaxDevicesReplanned &&
+         simulated.profile().num_layers() <= kMaxLayersReplanned;
+}
+
+// The fastest plan of the planners that take little time.
+std::optional<Planned> replanned(const SimulatedPlan& simulated,
+                                 const Cluster& cluster) {
+  Problem problem = simulated.problem;
+  problem.cluster = &cluster;
+  if (problem.microbatches_for)
+    problem.microbatches = problem.microbatches_for(cluster);
+  set_estimators(problem);
+  std::optional<Planned> best;
+  for (const auto& planner : planners()) {
+    if (planner->effort() > PlanningEffort::Quadratic) continue;
+    auto other = planner->plan(problem);
+    if (other && other->estimate.fits &&
+        (!best || other->estimate.step < best->estimate.step))
+      best = *std::move(other);
+  }
+  return best;
+}
+
 class Trials {
  public:
-  explicit Trials(const SimulatedPlan& simulated) : simulated_(simulated) {}
+  Trials(const SimulatedPlan& simulated, const std::optional<Planned>& anew)
+      : simulated_(simulated), anew_(anew) {}
 
   std::vector<Improvement> run() {
     note_path();
@@ -45,10 +70,10 @@ class Trials {
     for (StageId stage : largest_shares(stages_)) try_stage(stage);
     try_microbatch(simulated_.plan.microbatch / 2);
     try_microbatch(simulated_.plan.microbatch * 2);
-    if (can_replan()) {
-      try_planning_anew();
-      try_one_more_device();
-    }
+    if (anew_)
+      add("planning anew with " + anew_->plan.planner + " on the same devices",
+          anew_->estimate.step);
+    if (can_replan(simulated_)) try_one_more_device();
     std::stable_sort(found_.begin(), found_.end(),
                      [](const Improvement& a, const Improvement& b) {
                        return a.saved > b.saved;
@@ -183,40 +208,11 @@ class Trials {
     return true;
   }
 
-  bool can_replan() const {
-    return simulated_.cluster().num_devices() < kMaxDevicesReplanned &&
-           simulated_.profile().num_layers() <= kMaxLayersReplanned;
-  }
-
-  // The fastest plan of the planners that take little time.
-  std::optional<Planned> replanned(const Cluster& cluster) const {
-    Problem problem = simulated_.problem;
-    problem.cluster = &cluster;
-    if (problem.microbatches_for)
-      problem.microbatches = problem.microbatches_for(cluster);
-    set_estimators(problem);
-    std::optional<Planned> best;
-    for (const auto& planner : planners()) {
-      if (planner->effort() > PlanningEffort::Quadratic) continue;
-      auto other = planner->plan(problem);
-      if (other && other->estimate.fits &&
-          (!best || other->estimate.step < best->estimate.step))
-        best = *std::move(other);
-    }
-    return best;
-  }
-
-  void try_planning_anew() {
-    if (const auto best = replanned(simulated_.cluster()))
-      add("planning anew with " + best->plan.planner + " on the same devices",
-          best->estimate.step);
-  }
-
   void try_one_more_device() {
     const Cluster& cluster = simulated_.cluster();
     const auto larger = with_one_more(cluster);
     if (!larger) return;
-    if (const auto best = replanned(*larger))
+    if (const auto best = replanned(simulated_, *larger))
       add("one " + larger->kind_of(DeviceId(cluster.num_devices())).name +
               " more (planned anew with " + best->plan.planner + ")",
           best->estimate.step);
@@ -249,6 +245,7 @@ class Trials {
   }
 
   const SimulatedPlan& simulated_;
+  const std::optional<Planned>& anew_;
   std::map<StageId, double> stages_;
   std::map<WorkerPair, double> links_;
   std::vector<Improvement> found_;
@@ -256,8 +253,14 @@ class Trials {
 
 }  // namespace
 
-std::vector<Improvement> improvements(const SimulatedPlan& simulated) {
-  return Trials(simulated).run();
+std::optional<Planned> planned_anew(const SimulatedPlan& simulated) {
+  if (!can_replan(simulated)) return {};
+  return replanned(simulated, simulated.cluster());
+}
+
+std::vector<Improvement> improvements(const SimulatedPlan& simulated,
+                                      const std::optional<Planned>& anew) {
+  return Trials(simulated, anew).run();
 }
 
 }  // namespace pipewright

@@ -56,13 +56,17 @@ Json report_of(const std::string& title, Json::Array plans) {
   return json;
 }
 
-Result<Json> plan_report(const Plan& plan, const Problem& problem) {
+Result<Json> plan_report(const Plan& plan, const Problem& problem,
+                         const std::string& why) {
   PIPEWRIGHT_TRY(const SimulatedPlan simulated, simulated_plan(plan, problem));
-  const std::vector<Improvement> found = improvements(simulated);
+  const std::optional<Planned> anew = planned_anew(simulated);
+  const std::vector<Improvement> found = improvements(simulated, anew);
   PIPEWRIGHT_TRY(Json model, model_part(simulated));
   Json json = Json::object();
   json.set("plan", plan_part(plan));
-  json.set("summary", summary_part(simulated, found));
+  json.set("summary",
+           summary_part(simulated,
+                        why.empty() ? why_text(simulated, anew) : why, found));
   json.set("simulation", simulation_part(simulated));
   json.set("bound", bound_part(simulated));
   json.set("improvements", improvements_part(found));

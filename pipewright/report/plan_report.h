@@ -18,7 +18,10 @@ namespace pipewright {
 // added to it: a comparison or a run.
 Json report_of(const std::string& title, Json::Array plans);
 
-// The problem's estimators must be set. Fails as simulated_plan() does.
-Result<Json> plan_report(const Plan& plan, const Problem& problem);
+// The problem's estimators must be set. `why` says why this plan was chosen; if
+// empty, it is compared with what quick planners find. Fails as
+// simulated_plan() does.
+Result<Json> plan_report(const Plan& plan, const Problem& problem,
+                         const std::string& why = "");
 
 }  // namespace pipewright

@@ -41,9 +41,23 @@ Json cluster_part(const SimulatedPlan& simulated);
 // The lower bounds, and the distance to the largest.
 Json bound_part(const SimulatedPlan& simulated);
 
-// What the plan is, how fast, what bounds it, in sentences.
-Json summary_part(const SimulatedPlan& simulated,
+// What the plan is, why it was chosen, how fast it is, what bounds it, in
+// sentences.
+Json summary_part(const SimulatedPlan& simulated, const std::string& why,
                   const std::vector<Improvement>& improvements);
+
+// Whether the plan made anew is faster, as a reason for this one.
+std::string why_text(const SimulatedPlan& simulated,
+                     const std::optional<Planned>& anew);
+
+// What the critical path is made of.
+Json bottleneck_sentence(const SimulatedPlan& simulated);
+
+// ", planned by bapipe"; a person's plan says "by hand".
+std::string planned_by(const Plan& plan);
+
+// The schedule's name; of one without: who wrote it.
+std::string schedule_text(const Plan& plan);
 
 // A sentence of a summary.
 Json sentence_json(const char* about, const char* title, std::string text);

@@ -10,12 +10,7 @@
 namespace pipewright {
 namespace {
 
-// ", planned by bapipe"; a person's plan says "by hand".
-std::string planned_by(const std::string& planner) {
-  if (planner.empty()) return "";
-  return planner.starts_with("by ") ? ", planned " + planner
-                                    : ", planned by " + planner;
-}
+constexpr double kNoticeable = 0.001;  // share of the step
 
 std::string plan_sentence(const SimulatedPlan& simulated) {
   const Plan& plan = simulated.plan;
@@ -23,14 +18,13 @@ std::string plan_sentence(const SimulatedPlan& simulated) {
                      counted(simulated.profile().num_layers(), "layer") +
                      ") is cut into " + counted(plan.num_stages(), "stage") +
                      " on " + counted(plan.num_workers(), "worker") + " of " +
-                     simulated.cluster().name() + planned_by(plan.planner);
+                     simulated.cluster().name() + planned_by(plan);
   if (plan.num_workers() > plan.num_stages())
     text += ", replicas per stage " + replicas_text(plan);
-  text +=
-      ". Method " + to_text(plan.method) + ", schedule " +
-      (plan.schedule_name.empty() ? "written by hand" : plan.schedule_name) +
-      ": " + counted(plan.num_microbatches(), "microbatch") + " of " +
-      counted(plan.microbatch, "sample") + ".";
+  text += ". Method " + to_text(plan.method) + ", schedule " +
+          schedule_text(plan) + ": " +
+          counted(plan.num_microbatches(), "microbatch") + " of " +
+          counted(plan.microbatch, "sample") + ".";
   return text;
 }
 
@@ -92,6 +86,19 @@ std::string improvements_sentence(const std::vector<Improvement>& list) {
 
 }  // namespace
 
+std::string planned_by(const Plan& plan) {
+  if (plan.planner.empty()) return "";
+  return plan.planner.starts_with("by ") ? ", planned " + plan.planner
+                                         : ", planned by " + plan.planner;
+}
+
+std::string schedule_text(const Plan& plan) {
+  if (!plan.schedule_name.empty()) return plan.schedule_name;
+  const bool is_by_hand =
+      plan.planner.empty() || plan.planner.starts_with("by ");
+  return is_by_hand ? "written by hand" : "of the planner's own";
+}
+
 Json sentence_json(const char* about, const char* title, std::string text) {
   Json json = Json::object();
   json.set("about", about);
@@ -121,13 +128,41 @@ Json bound_part(const SimulatedPlan& simulated) {
   return json;
 }
 
-Json summary_part(const SimulatedPlan& simulated,
+std::string why_text(const SimulatedPlan& simulated,
+                     const std::optional<Planned>& anew) {
+  if (!anew)
+    return "It was not compared with others: the problem is large. "
+           "`pipewright compare` asks all planners.";
+  const Seconds here = simulated.timeline.step_seconds,
+                other = anew->estimate.step;
+  const std::string& planner = anew->plan.planner;
+  const double more = here > Seconds(0) ? other / here - 1 : 0;
+  if (more <= -kNoticeable)
+    return "It is not the fastest: " + planner + " plans a step of " +
+           to_text(other) + " for the same devices, " + share_text(-more) +
+           " less.";
+  const std::string none =
+      "No planner that answers at once finds a faster one for these devices";
+  if (more < kNoticeable)
+    return none + (planner == simulated.plan.planner
+                       ? "."
+                       : "; " + planner + " finds one as fast.");
+  return none + "; the best of them, " + planner + ", plans a step of " +
+         to_text(other) + ", " + share_text(more) + " more.";
+}
+
+Json bottleneck_sentence(const SimulatedPlan& simulated) {
+  return sentence_json("bottleneck", "What bounds it",
+                       sentence(bottleneck_text(simulated.path)));
+}
+
+Json summary_part(const SimulatedPlan& simulated, const std::string& why,
                   const std::vector<Improvement>& improvements) {
   Json json = Json::array();
   json.push(sentence_json("plan", "The plan", plan_sentence(simulated)));
+  json.push(sentence_json("why", "Why this plan", why));
   json.push(sentence_json("speed", "Speed", speed_sentence(simulated)));
-  json.push(sentence_json("bottleneck", "What bounds it",
-                          sentence(bottleneck_text(simulated.path))));
+  json.push(bottleneck_sentence(simulated));
   json.push(sentence_json("memory", "Memory", memory_sentence(simulated)));
   json.push(sentence_json("bound", "Best possible", bound_sentence(simulated)));
   json.push(sentence_json("improvements", "What would help most",

@@ -183,7 +183,7 @@ TEST_CASE("improvements are what the simulator says of the changed cluster") {
       const Planned planned = find_planner(name).value()->plan(problem).value();
       const auto simulated = simulated_plan(planned.plan, problem);
       REQUIRE(simulated);
-      const auto found = improvements(*simulated);
+      const auto found = improvements(*simulated, planned_anew(*simulated));
       for (std::size_t i = 0; i < found.size(); ++i) {
         CHECK(found[i].saved >= 0.001);
         if (i > 0) CHECK(found[i].saved <= found[i - 1].saved);

@@ -133,6 +133,10 @@ def check_timeline(browser, data):
     assert said == f"forward of stage {row['stages'][0]}, microbatch {row['microbatches'][0]}", said
     lines = texts(browser, "#tooltip div")
     assert any(line.startswith("reads activation from worker 0") for line in lines), lines
+    back = row["kinds"].index("B")
+    browser.mouse(place_of(browser, report, 1, back))
+    lines = texts(browser, "#tooltip div")
+    assert any(line.startswith(f"needs its forward of stage {row['stages'][back]} here") for line in lines), lines
     browser.mouse(place, "down", "up")
     assert json.loads(timeline_data(browser)["highlight"]) == {"microbatch": row["microbatches"][0]}
     browser.mouse(place, "down", "up")
@@ -161,6 +165,20 @@ def check_timeline(browser, data):
         .map((each) => [each.textContent, each.getAttribute('aria-pressed')])""")
     assert pressed == [["Links", now["links"]], ["Critical path", now["path"]]], pressed
     browser.keys("cl")
+    for key, chosen in ((".", {"microbatch": 0}), (".", {"microbatch": 1}), (",", {"microbatch": 0}),
+                        ("\ue015", {"worker": 0}), ("\ue013", {"worker": 3})):  # arrows down and up
+        browser.keys(key)
+        assert json.loads(timeline_data(browser)["highlight"]) == chosen, timeline_data(browser)
+    browser.keys("\ue00c")  # Escape
+    assert timeline_data(browser)["highlight"] == ""
+
+
+def check_sorting(browser, selector, column, values):
+    """A click on a title sorts, another one turns the order around."""
+    shown = lambda: texts(browser, f"{selector} tbody td:nth-child({column})")
+    for order in sorted(values), sorted(values, reverse=True):
+        browser.script(f"document.querySelector('{selector} th:nth-child({column}) button').click()")
+        assert shown() == [seconds_text(value) for value in order], shown()
 
 
 def check_console(browser):
@@ -206,7 +224,7 @@ def check_small(reports, browser, pictures):
     browser.screenshot(pictures / "report-narrow.png")
     browser.resize(1280, 900)
     browser.pdf(pictures / "report.pdf")
-    check_print(browser)
+    check_print(browser, pictures)
     check_console(browser)
     simulated = json.loads(reports.run("simulate", plan, "--cluster", "4xV100@1GB/s",
                                        "--json").stdout)
@@ -214,13 +232,14 @@ def check_small(reports, browser, pictures):
     assert data["plans"][0]["simulation"] == simulated
 
 
-def check_print(browser):
+def check_print(browser, pictures):
     """On paper: light, no buttons, tables whole."""
     browser.protocol("Emulation.setEmulatedMedia", media="print",
                      features=[{"name": "prefers-color-scheme", "value": "dark"}])
     found = browser.script("""
         const style = (selector) => getComputedStyle(document.querySelector(selector));
         return [style('.toolbar').display, style('.tall-table .scroll').maxHeight, style('.panel').backgroundColor];""")
+    browser.screenshot(pictures / "report-print.png")
     browser.protocol("Emulation.setEmulatedMedia", media="", features=[])
     assert found == ["none", "none", "rgb(255, 255, 255)"], found
 
@@ -300,18 +319,22 @@ def check_compare(reports, browser, pictures):
                         (each["step_seconds"], each["memory_bytes"]) !=
                         (plan["step_seconds"], plan["memory_bytes"]) for each in others)
         assert data["front"][row] == front, plan
-    assert texts(browser, "[data-about=why]") == [data["comparison"]["why"]]
+    why = data["comparison"]["why"]
+    assert texts(browser, "#why") == [why] and texts(browser, "dd[data-about=why]") == [why]
     first = data["plans"][data["reported"][data["first"]]]
     assert data["reported"][data["first"]] == 0
     step = lambda: texts(browser, "[data-figure=step] .value")[0]
     assert step() == seconds_text(first["simulation"]["step_seconds"])
     other = max(row for row, report in enumerate(data["reported"]) if report > 0)
-    browser.script(f"document.querySelector(\"#comparison tr[data-row='{other}']\").click()")
+    browser.script(f"document.querySelector(\"#comparison tr[data-row='{other}']\").focus()")
+    browser.keys("\ue007")  # Enter
     assert step() == seconds_text(rows[other]["step_seconds"])
+    assert rows[data["first"]]["planner"] in texts(browser, "dd[data-about=why]")[0]
     browser.script("""const beside = document.getElementById('beside');
         beside.value = arguments[0]; beside.dispatchEvent(new Event('change'));""",
         str(data["first"]))
     assert seconds_text(rows[data["first"]]["step_seconds"]) in texts(browser, "#beside-plans td")
+    check_sorting(browser, "#comparison", 6, [plan["step_seconds"] for plan in rows if "refused" not in plan])
     browser.script("""const choice = document.querySelector('[data-filter=method]');
         choice.value = 'sync'; choice.dispatchEvent(new Event('change'));""")
     shown = texts(browser, "#comparison tbody td:nth-child(2)")
@@ -340,12 +363,24 @@ def check_run(reports, browser, pictures):
     assert figure("measured") == seconds_text(run["step_seconds"])
     assert figure("predicted") == seconds_text(run["predicted_seconds"])
     assert figure("accuracy") == percent_text(summary["evaluation"]["accuracy"])
-    for said in run["summary"]:
-        assert texts(browser, f"dd[data-about={said['about']}]") == [said["text"]]
     curves = browser.script("return [...document.querySelectorAll('[data-curve]')]"
                             ".map((each) => each.dataset.curve)")
-    assert curves == ["loss", "accuracy", "speed", "bubble", "rate"], curves
-    assert len(texts(browser, ".timeline-box")) == 2 and len(run["differences"]) == 8
+    assert curves == ["loss", "accuracy", "speed", "bubble", "rate", "busy", "memory"], curves
+    assert len(texts(browser, "#steps .timeline-box")) == 2 and len(run["differences"]) == 8
+    # The summary alone: which plan, why, what bounds it, did the run do what was predicted.
+    told = {said["about"]: said["text"] for said in run["summary"]}
+    assert list(told) == ["state", "plan", "why", "bottleneck", "training", "prediction"], told
+    assert "2 stages on 2 workers" in told["plan"] and "planned by balanced" in told["plan"]
+    assert "of the critical path" in told["bottleneck"] and "were predicted" in told["prediction"]
+    for about, text in told.items():
+        assert texts(browser, f"#run dd[data-about={about}]") == [text]
+    # The plan below has the costs of the prediction.
+    plan = data["plans"][0]
+    assert abs(plan["simulation"]["step_seconds"] / run["predicted_seconds"] - 1) < 1e-3
+    for about in "why", "bottleneck":
+        assert texts(browser, f"#summary dd[data-about={about}]") == [told[about]]
+    panels = browser.script("return [...document.querySelectorAll('#plan .panel')].map((each) => each.id)")
+    assert panels == ["summary", "timeline", "memory", "model", "cluster"], panels
     check_layout(browser)
     check_console(browser)
     browser.screenshot(pictures / "report-run.png")

@@ -67,6 +67,8 @@ def check_shown(browser, run):
     assert figure("steps") == number_text(run["curves"]["steps"][-1])
     assert figure("measured") == seconds_text(run["step_seconds"])
     for said in run["summary"]:
+        if said["about"] == "why":
+            continue  # asked for by a button: check_explained()
         assert texts(browser, f"#run dd[data-about={said['about']}]") == [said["text"]], said
     for worker in run["workers"]:
         cells = texts(browser, f"#run-workers tr[data-worker='{worker['worker']}'] td")
@@ -91,6 +93,16 @@ def check_metrics(server, folder, runs):
             assert found["pipewright_stage_staleness"][key] == stage["staleness"]
 
 
+def check_explained(browser, run):
+    """The button shows the plan: why it was chosen, and every panel."""
+    browser.script("document.getElementById('explain').click()")
+    browser.wait("document.querySelector('#watched-plan #cluster')")
+    why = [said["text"] for said in run["summary"] if said["about"] == "why"]
+    assert len(why) == 1 and texts(browser, "#watched-plan dd[data-about=why]") == why
+    panels = browser.script("return [...document.querySelectorAll('#watched-plan .panel')].map((each) => each.id)")
+    assert panels == ["summary", "timeline", "memory", "model", "cluster"], panels
+
+
 def check_one(browser, binary, folder, pictures):
     """From an empty folder to the end; steps are seen on the way."""
     (folder / "sync").mkdir()
@@ -102,10 +114,13 @@ def check_one(browser, binary, folder, pictures):
         browser.wait("document.documentElement.dataset.runs === 'running'")
         seen = int(texts(browser, "[data-figure=steps] .value")[0])
         browser.wait(f"Number(document.querySelector('[data-figure=steps] .value').textContent) > {seen}")
-        browser.screenshot(pictures / "watch-running.png")
-        assert process.wait(300) == 0, process.stderr.read()
-        browser.wait("document.documentElement.dataset.runs === 'ended'")
+        # Predicted before the first step: both timelines while it trains.
         browser.wait("document.querySelectorAll('#steps .timeline-box').length === 2")
+        assert states(browser) == ["running"] and process.poll() is None
+        assert texts(browser, "[data-figure=predicted] .value")
+        browser.screenshot(pictures / "watch-running.png")
+        assert process.wait(900) == 0, process.stderr.read()
+        browser.wait("document.documentElement.dataset.runs === 'ended'")
         run = reported(binary, folder, "sync")
         assert run["state"] == "ended" and run["steps"] == 1500
         check_shown(browser, run)
@@ -116,6 +131,8 @@ def check_one(browser, binary, folder, pictures):
         check_layout(browser)
         check_console(browser)
         browser.screenshot(pictures / "watch-ended.png")
+        check_explained(browser, run)
+        check_layout(browser)
         browser.script("document.getElementById('show-plan').click()")
         browser.wait("document.querySelector('#problem') && document.documentElement.dataset.search === 'done'")
         assert texts(browser, "#comparison tbody tr")

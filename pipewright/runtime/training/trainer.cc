@@ -37,6 +37,10 @@ Bytes process_memory(const std::string& key) {
   return Bytes(0);
 }
 
+// Its peak is counted from here on; where that cannot be set, it includes what
+// was before.
+void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
 constexpr std::size_t kRecentLosses = 32;
 constexpr double kSpike = 3;  // times their median
 
@@ -105,7 +109,8 @@ class Trainer {
  public:
   Trainer(const Model& model, const TrainRequest& request,
           const TrainHooks& hooks, SampleSets samples, RunFolder folder,
-          std::shared_ptr<const Optimizer> optimizer, std::int64_t steps)
+          std::shared_ptr<const Optimizer> optimizer, std::int64_t steps,
+          Bytes memory_before)
       : model_(model),
         request_(request),
         hooks_(hooks),
@@ -119,7 +124,7 @@ class Trainer {
                     request.plan.minibatch,
                     request.program.minibatches_outside,
                     request.method.warm_up_steps},
-        memory_before_(process_memory("VmRSS")),
+        memory_before_(memory_before),
         settings_(settings_of(request, std::move(optimizer), steps)),
         reporter_(request.program.num_microbatches, request.plan.microbatch,
                   [this](std::int64_t step, double loss, Seconds seconds) {
@@ -520,8 +525,13 @@ Result<TrainReport> train(const Model& model, const TrainRequest& request,
   PIPEWRIGHT_TRY(RunFolder folder,
                  RunFolder::open(request, checkpoint_bytes(model, *optimizer),
                                  std::move(lease)));
+  const Bytes memory_before = process_memory("VmRSS");
+  if (hooks.on_start) {
+    hooks.on_start();
+    forget_peak_memory();
+  }
   Trainer trainer(model, request, hooks, std::move(samples), std::move(folder),
-                  std::move(optimizer), steps);
+                  std::move(optimizer), steps, memory_before);
   return trainer.run();
 }
 

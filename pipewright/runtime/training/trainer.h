@@ -20,8 +20,10 @@
 namespace pipewright {
 
 struct TrainHooks {
-  // May be empty, like all. Called as steps are done, on any thread, one at a
-  // time.
+  // May be empty, like all. Called when the run folder is there and holds the
+  // plan, before anything of the model takes memory.
+  std::function<void()> on_start;
+  // Called as steps are done, on any thread, one at a time.
   std::function<void(const StepReport&)> on_step;
   std::function<void(const Evaluation&)> on_evaluation;
   // Called with one line about a problem that does not end training.
