@@ -34,9 +34,11 @@ constexpr const char* kLegend =
     "gap: above the lower bound;\n+R: with recompute\n";
 
 std::string schedule_text(const Plan& plan) {
+  std::string text =
+      plan.schedule_name.empty() ? "own order" : plan.schedule_name;
   for (const Stage& stage : plan.stages)
-    if (stage.recompute) return plan.schedule_name + "+R";
-  return plan.schedule_name;
+    if (stage.recompute) return text + "+R";
+  return text;
 }
 
 using Part = std::vector<const Candidate*>;  // those with a plan, ranked

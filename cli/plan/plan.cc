@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "cli/plan/minibatch_choice.h"
+#include "cli/plan/plan_buckets.h"
 #include "cli/plan/planning.h"
 #include "cli/validate/memory_proof.h"
 #include "pipewright/base/files.h"
@@ -21,6 +22,7 @@ namespace {
 struct PlanOptions {
   ProblemOptions problem;
   std::string planner, method = "sync", file;
+  std::string bucket;  // "25MB"; empty: gradients are summed stage by stage
   Output output;
 };
 
@@ -92,8 +94,8 @@ void print_plan(const Candidate& candidate, const LoadedProblem& loaded,
   const Plan& plan = planned.plan;
   std::cout << stages_table(planned, loaded, options.output.width) << "\n"
             << plan.planner << ", " << to_text(plan.method) << ", "
-            << plan.schedule_name << ": "
-            << counted(plan.num_microbatches(), "microbatch") << " of "
+            << (plan.schedule_name.empty() ? "own order" : plan.schedule_name)
+            << ": " << counted(plan.num_microbatches(), "microbatch") << " of "
             << counted(plan.microbatch, "sample")
             << numbers_text(plan.number_type) << "\n"
             << "step " << to_text(planned.estimate.step) << ", bubble "
@@ -141,13 +143,24 @@ Result<MinibatchChoice> minibatch_of(const PlanOptions& options) {
                           methods.front(), watch);
 }
 
+Result<Candidate> best_in_buckets(const PlanOptions& options,
+                                  LoadedProblem& loaded) {
+  if (options.bucket.empty()) return best_candidate(options, loaded);
+  PIPEWRIGHT_TRY(const Bytes bucket, parse_bucket(options.bucket));
+  const Estimator estimate = loaded.problem.estimate;
+  estimate_buckets(loaded, bucket);
+  PIPEWRIGHT_TRY(Candidate best, best_candidate(options, loaded));
+  cut_into_buckets(*best.planned, *loaded.profile, bucket, estimate);
+  return best;
+}
+
 void run_plan(PlanOptions options, Exit& exit) {
   const auto minibatch = minibatch_of(options);
   if (!minibatch) return report(minibatch.error(), exit);
   options.problem.minibatch = minibatch->minibatch;
-  const auto loaded = load_problem(options.problem);
+  auto loaded = load_problem(options.problem);
   if (!loaded) return report(loaded.error(), exit);
-  const auto best = best_candidate(options, *loaded);
+  const auto best = best_in_buckets(options, *loaded);
   if (!best) report(best.error(), exit);
   if (Watch::was_interrupted()) exit.code = kInterruptedExit;
   if (!best) return;
@@ -198,6 +211,10 @@ void add_plan(CLI::App& app, Exit& exit) {
                    "Training method: sync, stash, vertical-sync, 2bw, pipemare "
                    "or naive")
       ->capture_default_str();
+  command->add_option("--bucket", options->bucket,
+                      "Sum gradients of replicas in buckets of about this size "
+                      "while backward goes on, where that is faster, for "
+                      "example 25MB");
   command->add_option("-o,--output", options->file,
                       "Write the plan to this file");
   add_output_options(*command, options->output);

@@ -11,6 +11,7 @@
 #include "pipewright/base/files.h"
 #include "pipewright/cluster/cluster.h"
 #include "pipewright/estimate/estimator.h"
+#include "pipewright/plan/gradient_buckets.h"
 #include "pipewright/planners/planner.h"
 #include "pipewright/profile/profile.h"
 
@@ -68,6 +69,12 @@ inline std::vector<PlannedCase> planned_cases(const Profile& profile,
   std::vector<PlannedCase> cases;
   for (auto& [text, each] : by_plan) cases.push_back(std::move(each));
   return cases;
+}
+
+// The plan with a bucket per layer with weights, where it has replicas; else
+// the plan itself.
+inline Plan in_buckets(const Plan& plan, const Profile& profile) {
+  return with_buckets(plan, profile, Bytes(1)).value();
 }
 
 // Counts of different plans, by planner and by what they have.

@@ -1,6 +1,6 @@
 // Every planner's own plan of a measured profile, trained with a rank per
-// worker: the bits of the interpreter of the same program. All ranks plan for
-// themselves, from one stored profile.
+// worker: the bits of the interpreter of the same program, also with gradients
+// in buckets. All ranks plan for themselves, from one stored profile.
 
 #include <doctest/doctest.h>
 
@@ -48,6 +48,9 @@ TEST_CASE("every planner's plan of stored measured profiles") {
       CAPTURE(name);
       CAPTURE(each.name);
       check_run(*transport, model, profile, each.plan);
+      const Plan buckets = in_buckets(each.plan, profile);
+      if (buckets.num_stages() > each.plan.num_stages())
+        check_run(*transport, model, profile, buckets);
       tally.count(each);
     }
   }

@@ -15,11 +15,15 @@ namespace {
 
 using namespace testing;
 
-void check_run(const Model& model, const Profile& profile, const Plan& plan) {
+int steps_of(const Plan& plan, const Profile& profile) {
+  return lower(plan, profile)->minibatches_outside + 2;
+}
+
+Trained check_run(const Model& model, const Profile& profile, const Plan& plan,
+                  int steps) {
   const Program program = lower(plan, profile).value();
   const MicrobatchSource source = random_source(model, plan.microbatch);
   const TrainingSettings settings = settings_for_tests();
-  const int steps = program.minibatches_outside + 2;
   Executor executor(model, program, settings);
   const Result<Executed> run = executor.run(source, steps);
   REQUIRE_MESSAGE(run.ok(), (run.ok() ? "" : run.error().to_text()));
@@ -27,23 +31,34 @@ void check_run(const Model& model, const Profile& profile, const Plan& plan) {
   const Trained expected =
       interpret(model, program, settings, source, steps).value();
   CHECK(is_identical(executor.trained(), expected));
+  return executor.trained();
 }
 
+// Sums of gradients in buckets have the bits of sums stage by stage.
 void check_all(const Profile& profile, const std::string& cluster,
-               PlannedTally& tally) {
+               PlannedTally& tally, int& cut) {
   const Model model = load_model(profile.model).value();
   for (const PlannedCase& each : planned_cases(profile, cluster)) {
     CAPTURE(profile.model);
     CAPTURE(each.name);
-    check_run(model, profile, each.plan);
     tally.count(each);
+    const Plan buckets = in_buckets(each.plan, profile);
+    const int steps =
+        std::max(steps_of(each.plan, profile), steps_of(buckets, profile));
+    const Trained trained = check_run(model, profile, each.plan, steps);
+    if (buckets.num_stages() == each.plan.num_stages()) continue;
+    CHECK(is_identical(check_run(model, profile, buckets, steps), trained));
+    ++cut;
   }
 }
 
 TEST_CASE("every planner's plan of stored measured profiles") {
   PlannedTally tally;
+  int cut = 0;
   for (const auto& [name, profile] : stored_profiles())
-    check_all(profile, "3xcpu", tally);
+    check_all(profile, "3xcpu", tally, cut);
+  MESSAGE(cut, " plans in buckets, too");
+  CHECK(cut > 10);
   // Each of three networks, by at least one method.
   for (const auto& planner : planners())
     CHECK_MESSAGE(tally.of_planner[planner->name()] >= 3, planner->name());
@@ -59,11 +74,12 @@ TEST_CASE("every planner's plan of a profile measured now") {
   ProfilerOptions options;
   options.budget = Seconds(0.3);
   PlannedTally tally;
+  int cut = 0;
   for (const char* name : {"lenet", "mlp"}) {
     const Model model = load_model(stored_profiles().at(name).model).value();
     Profile profile = measured_profile(model, {{4, 8}}, options).value();
     profile.model = stored_profiles().at(name).model;
-    check_all(profile, "2xcpu", tally);
+    check_all(profile, "2xcpu", tally, cut);
   }
   for (const auto& planner : planners())
     CHECK_MESSAGE(tally.of_planner[planner->name()] >= 2, planner->name());

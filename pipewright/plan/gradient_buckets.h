@@ -1,0 +1,31 @@
+// Gradients that are summed while backward goes on.
+//
+// A replicated stage sums its gradients over its workers once its last backward
+// is done. Cut into several stages on the same workers, it has one sum per
+// stage, and each begins when the backward of its layers is done: the others
+// compute meanwhile, and the next forward waits for the sums of its own layers
+// only. Such a stage is a bucket. Lowering, simulator and runtime know only
+// stages; weights have the same bits as without buckets.
+//
+//   schedule v1 stages=1 microbatches=2     in two buckets:
+//   0: 0F0 0B0 0F1 0B1                      0: 0F0 1F0 1B0 0B0 0F1 1F1 1B1 0B1
+//   1: 0F0 0B0 0F1 0B1                      1: 0F0 1F0 1B0 0B0 0F1 1F1 1B1 0B1
+
+#pragma once
+
+#include "pipewright/base/result.h"
+#include "pipewright/base/units.h"
+#include "pipewright/plan/plan.h"
+#include "pipewright/profile/profile.h"
+
+namespace pipewright {
+
+// The plan with its replicated stages cut into buckets: from the last layer to
+// the first, a bucket ends with the layer whose weights bring it to `bucket`
+// bytes. Stages stay whole that recompute, whose forward and backward differ,
+// or that share their worker's time with another action. The schedule is no
+// generator's any more, unless no stage is cut. Fails as Schedule::create does.
+Result<Plan> with_buckets(const Plan& plan, const Profile& profile,
+                          Bytes bucket);
+
+}  // namespace pipewright
