@@ -8,9 +8,8 @@
 // Prints two tables per task: what each learning rate and K came to, and what
 // the best of each method did. With --results each training that has ended is
 // kept in a folder and not run again, with --stored none is run and the tables
-// have what the folder has. With --quick digits alone, in a minute or two;
-// fails where synchronous training does not learn them, or PipeMare stays far
-// behind.
+// have what the folder has. With --quick the task "floor" alone, in
+// seconds; fails unless PipeMare learns there what naive training does not.
 
 #include <ATen/Context.h>
 
@@ -53,16 +52,19 @@ Result<void> write_plots(const Task& task, const std::string& folder,
   return {};
 }
 
-// What continuous integration holds against: far from the figures, so that
-// other kernels pass too.
+// What continuous integration asks for: at one rate synchronous training and
+// PipeMare stay above the floor, and naive training does not, without which the
+// floor would say nothing. Far from all of them, so that other kernels pass.
 bool is_fine(const std::vector<ArmResult>& results) {
-  const auto mean = [&](const std::string& name) {
-    for (const ArmResult& result : results)
-      if (result.arm.name == name && result.num_diverged() == 0)
-        return result.mean();
-    return 0.0;
+  constexpr double kFloor = 0.85;
+  const auto passes = [&](const std::string& name) {
+    return std::any_of(
+        results.begin(), results.end(), [&](const ArmResult& result) {
+          return result.arm.name == name && !result.outcomes.empty() &&
+                 result.num_diverged() == 0 && result.mean() > kFloor;
+        });
   };
-  return mean("sync") > 0.9 && mean("pipemare T1+T2") > mean("sync") - 0.03;
+  return passes("sync") && passes("pipemare T1+T2") && !passes("naive");
 }
 
 // In the order of --only, so that what matters most can come first.

@@ -192,7 +192,7 @@ std::string verdict_text(const Task& task,
     const ArmResult& sync = sync_at(results, depth);
     const ArmResult* both = found(results, "pipemare T1+T2", depth);
     const ArmResult* stash = found(results, "stash", depth);
-    if (!both || !stash || !has_outcomes(sync)) continue;
+    if (!has_outcomes(sync)) continue;
     text += "P = " + std::to_string(depth) + ", from sync:";
     for (const ArmResult& result : results)
       if (result.depth == depth && result.arm.method != Method::Sync)
@@ -209,11 +209,14 @@ std::string verdict_text(const Task& task,
                     (result.arm.rescheduling ? " " : "") +
                     loss_text(trial.outcome) + ",";
     text.back() = '\n';
-    text += "utilisation " +
-            to_text(both->facts.utilisation / sync.facts.utilisation) +
-            " times that of sync, weights of stash " +
-            to_text(stash->facts.weights / both->facts.weights) +
-            " times those of pipemare T1+T2\n";
+    if (both)
+      text += "utilisation " +
+              to_text(both->facts.utilisation / sync.facts.utilisation) +
+              " times that of sync\n";
+    if (both && stash)
+      text += "weights of stash " +
+              to_text(stash->facts.weights / both->facts.weights) +
+              " times those of pipemare T1+T2\n";
   }
   return text;
 }
