@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <iostream>
+#include <map>
 #include <optional>
 
+#include "pipewright/base/index.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/model/model.h"
+#include "pipewright/plan/lowering/lower.h"
+#include "pipewright/plan/memory/memory_use.h"
 #include "pipewright/planners/pipeline.h"
 #include "pipewright/planners/pipemare/pipemare_cuts.h"
 #include "pipewright/planners/pipemare/pipemare_report.h"
@@ -38,14 +42,16 @@ struct Arm {
   bool recompute = false;
 };
 
+const std::string kSync = "sync (gpipe)", kAgain = " + recompute";
+
 const std::vector<Arm> kArms = {
-    {"sync (gpipe)", Method::Sync, "gpipe", false},
-    {"sync (gpipe) + recompute", Method::Sync, "gpipe", true},
+    {kSync, Method::Sync, "gpipe", false},
+    {kSync + kAgain, Method::Sync, "gpipe", true},
     {"sync (1f1b)", Method::Sync, "1f1b", false},
     {"stash", Method::Stash, "async-1f1b", false},
     {"2bw", Method::TwoBw, "async-1f1b", false},
     {"pipemare", Method::PipeMare, "async-1f1b", false},
-    {"pipemare + recompute", Method::PipeMare, "async-1f1b", true}};
+    {"pipemare" + kAgain, Method::PipeMare, "async-1f1b", true}};
 
 // A chain of equal layers, with a megabyte of weights and of activations each.
 Profile equal_layers(int layers, int samples) {
@@ -99,23 +105,20 @@ class Table {
                    CostTable::create(profile, cluster, row.samples));
     const DepthCosts depth = depth_costs(costs, stages.ends, row.microbatches,
                                          row.optimizer_words, Slots::Alternate);
-    add_rows(row, problem, stages, costs, depth);
+    add_rows(row, problem, stages, costs, depth.segment);
     return {};
   }
 
   void print() {
-    std::cout
-        << table_.to_text(140) << "\n"
-        << "speed over sync (gpipe), stages as they are: " << speed_.summary()
-        << "\n"
-        << "speed over sync (gpipe), equal stages: " << equal_.summary() << "\n"
-        << "the paper, equal stages: 14.3x in MLSys 2021, 4.3x in arXiv v2 "
-           "under another budget\n"
-        << "weights of stash over pipemare: " << weights_.summary() << "\n"
-        << "weights of stash over sync: " << over_sync_.summary()
-        << "; the paper: 2.7x\n"
-        << "memory of pipemare over sync (gpipe): " << memory_.summary() << "\n"
-        << "the same, both with recompute: " << recompute_.summary() << "\n";
+    std::cout << table_.to_text(140) << "\n"
+              << "2bw has rows where N >= P - 1: there is no such program "
+                 "elsewhere\n";
+    for (const std::string& bound : bounds_) std::cout << bound << "\n";
+    for (auto& [name, ratios] : ratios_)
+      std::cout << name << ": " << ratios.summary() << "\n";
+    std::cout << "the paper: 14.3x the utilisation with equal stages (MLSys "
+                 "2021), 4.3x in arXiv v2 under another budget; 2.7x less "
+                 "memory for weights than stashing\n";
   }
 
  private:
@@ -128,12 +131,14 @@ class Table {
 
   struct Run {
     Seconds step;
-    Bytes memory;  // of all workers
+    Bytes weights;  // versions, gradients, optimizer, velocity; all workers
+    Bytes memory;   // of all workers
   };
+  using Runs = std::map<std::string, Run>;  // by arm
 
   // The program of one arm, simulated; none if it cannot exist.
-  static std::optional<Run> run(const Arm& arm, Problem problem,
-                                const DeepStages& stages, int segment) {
+  static std::optional<Run> simulated(const Arm& arm, Problem problem,
+                                      const DeepStages& stages, int segment) {
     problem.method = arm.method;
     problem.estimate = simulating_estimator(problem);
     Pipeline pipeline;
@@ -149,70 +154,91 @@ class Table {
     }
     if (!plan) return std::nullopt;
     const auto estimate = problem.estimate(*plan);
-    if (!estimate) return std::nullopt;
-    Run result{estimate->step, Bytes(0)};
+    const auto program = lower(*plan, *problem.profile);
+    if (!estimate || !program) return std::nullopt;
+    Run result{estimate->step, Bytes(0), Bytes(0)};
     for (Bytes bytes : estimate->memory) result.memory += bytes;
+    for (int w = 0; w < program->num_workers(); ++w)
+      result.weights += constant_memory(*program, WorkerId(w)).of_program();
     return result;
   }
 
   void add_rows(const Row& row, const Problem& problem,
-                const DeepStages& stages, const CostTable& costs,
-                const DepthCosts& depth) {
+                const DeepStages& stages, const CostTable& costs, int segment) {
     const double work = costs.compute(0, 0, costs.num_layers()).value();
+    const double most =
+        work / (row.stages * slowest(row, *problem.profile, stages, costs));
+    Runs runs;
+    for (const Arm& arm : kArms) {
+      const std::optional<Run> run = simulated(arm, problem, stages, segment);
+      if (!run) continue;
+      runs[arm.name] = *run;
+      const Run& sync = runs.at(kSync);
+      const double used =
+          work * row.microbatches / (row.stages * run->step.value());
+      table_.add_row({row.model, std::to_string(row.stages),
+                      std::to_string(row.microbatches), arm.name,
+                      to_text(run->step), to_text(used), to_text(most),
+                      to_text(sync.step / run->step) + "x",
+                      to_text(run->weights), to_text(run->memory),
+                      to_text(run->memory / sync.memory) + "x"});
+    }
+    table_.add_rule();
+    remember(row, runs);
+  }
+
+  // The time of the slowest stage, a forward and a backward. Notes the layer
+  // that makes it so, if it is one.
+  double slowest(const Row& row, const Profile& profile,
+                 const DeepStages& stages, const CostTable& costs) {
     double slowest = 0;
     int first = 0;
-    for (int end : stages.ends) {
+    for (const int end : stages.ends) {
       slowest = std::max(slowest, costs.compute(0, first, end).value());
       first = end;
     }
-    std::optional<Run> sync, sync_recompute;
-    for (const Arm& arm : kArms) {
-      const std::optional<Run> result =
-          run(arm, problem, stages, depth.segment);
-      if (arm.name == "sync (gpipe)") sync = result;
-      if (arm.name == "sync (gpipe) + recompute") sync_recompute = result;
-      const auto cost = std::find_if(
-          depth.methods.begin(), depth.methods.end(), [&](const MethodCost& m) {
-            return arm.name.find(m.name) == 0 &&
-                   (m.name.find("recompute") != std::string::npos) ==
-                       (arm.recompute && is_asynchronous(arm.method));
-          });
-      if (!result) {
-        table_.add_row({row.model, std::to_string(row.stages),
-                        std::to_string(row.microbatches), arm.name,
-                        "needs N >= P - 1"});
-        continue;
-      }
-      const double used =
-          work * row.microbatches / (row.stages * result->step.value());
-      table_.add_row({row.model, std::to_string(row.stages),
-                      std::to_string(row.microbatches), arm.name,
-                      to_text(result->step), to_text(used),
-                      to_text(work / (row.stages * slowest)),
-                      to_text(sync->step / result->step) + "x",
-                      to_text(cost->weights), to_text(result->memory),
-                      to_text(result->memory / sync->memory) + "x"});
-      remember(row, arm, *result, *sync, sync_recompute, depth, *cost);
-    }
-    table_.add_rule();
+    int largest = 0;
+    for (int l = 1; l < costs.num_layers(); ++l)
+      if (costs.compute(0, l, l + 1) > costs.compute(0, largest, largest + 1))
+        largest = l;
+    const double alone = costs.compute(0, largest, largest + 1).value(),
+                 mean = costs.compute(0, 0, costs.num_layers()).value() /
+                        row.stages;
+    if (alone > 1.2 * mean)
+      bounds_.push_back(row.to_text() + ": layer \"" +
+                        profile.layers[at(largest)].name + "\" alone takes " +
+                        to_text(alone / mean) +
+                        " times the mean of the stages, whatever the method");
+    return slowest;
   }
 
-  void remember(const Row& row, const Arm& arm, const Run& run, const Run& sync,
-                const std::optional<Run>& sync_recompute,
-                const DepthCosts& depth, const MethodCost& cost) {
-    const std::string where = row.to_text();
-    if (arm.name == "stash") {
-      weights_.seen.emplace_back(cost.weights / depth.methods[4].weights,
-                                 where);
-      over_sync_.seen.emplace_back(cost.weights / depth.methods[0].weights,
-                                   where);
-    }
-    if (arm.name == "pipemare + recompute" && sync_recompute)
-      recompute_.seen.emplace_back(run.memory / sync_recompute->memory, where);
-    if (arm.name != "pipemare") return;
-    (row.model == "equal" ? equal_ : speed_)
-        .seen.emplace_back(sync.step / run.step, where);
-    memory_.seen.emplace_back(run.memory / sync.memory, where);
+  void remember(const Row& row, const Runs& runs) {
+    const auto note = [&](const std::string& name, double ratio) {
+      const auto known =
+          std::find_if(ratios_.begin(), ratios_.end(),
+                       [&](const auto& each) { return each.first == name; });
+      Ratios& ratios = known == ratios_.end()
+                           ? ratios_.emplace_back(name, Ratios{}).second
+                           : known->second;
+      ratios.seen.emplace_back(ratio, row.to_text());
+    };
+    const Run &sync = runs.at(kSync), &sync_again = runs.at(kSync + kAgain),
+              &stash = runs.at("stash"), &pipemare = runs.at("pipemare"),
+              &again = runs.at("pipemare" + kAgain);
+    note(row.model == "equal" ? "speed over sync (gpipe), equal stages"
+                              : "speed over sync (gpipe), stages as they are",
+         sync.step / pipemare.step);
+    note("weights of stash over pipemare", stash.weights / pipemare.weights);
+    note("weights of stash over sync", stash.weights / sync.weights);
+    note("weights of pipemare over sync", pipemare.weights / sync.weights);
+    note("memory of stash over pipemare", stash.memory / pipemare.memory);
+    note("memory of stash over pipemare with recompute",
+         stash.memory / again.memory);
+    note("memory of stash over sync (gpipe)", stash.memory / sync.memory);
+    note("memory of pipemare over sync (gpipe)", pipemare.memory / sync.memory);
+    note("memory of pipemare with recompute over sync (gpipe) without",
+         again.memory / sync.memory);
+    note("memory of both with recompute", again.memory / sync_again.memory);
   }
 
   TextTable table_{{{"model"},
@@ -226,7 +252,8 @@ class Table {
                     {"weights", TextTable::Align::Right},
                     {"memory", TextTable::Align::Right},
                     {"/sync", TextTable::Align::Right}}};
-  Ratios speed_, equal_, weights_, over_sync_, memory_, recompute_;
+  std::vector<std::string> bounds_;
+  std::vector<std::pair<std::string, Ratios>> ratios_;  // in order of printing
 };
 
 int print_table() {

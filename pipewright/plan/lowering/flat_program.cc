@@ -65,11 +65,11 @@ class Lowering {
     add_receives();
     assemble();
     set_operations(program, plan_);
+    set_delays();
     const Passages passages = set_lifetimes(program, profile_, flat_.actions);
     set_memory_effects(program, {plan_, profile_, homes_, traffic_, lane_of_,
                                  passages, options_.shares_memory});
     set_held_weights(program, flat_.actions);
-    set_delays();
     return std::move(flat_);
   }
 
@@ -378,11 +378,6 @@ void Lowering::set_delays() {
         owned.empty() ? StageDelay{}
                       : versions_.delay(groups_.groups[owned[0].index()],
                                         std::max(0, middle)));
-  }
-  for (Operation& operation : flat_.program.operations) {
-    const StageDelay& delay = flat_.program.delays[operation.stage.index()];
-    operation.optimizer += weights_of(operation, profile_) *
-                           std::int64_t{correction_words(operation, delay)};
   }
 }
 

@@ -45,7 +45,7 @@ Bytes LayerWalk::forward(const std::vector<LayerId>& layers,
     if (homes_.storage[layer.index()] == layer)
       held_ += bytes_of(ValueKind::Activation, layer);
     held_ += bytes_of(ValueKind::Private, layer);
-    note_peak(traffic_.workspace_of(layer, samples_));
+    note_peak(temporary(layer));
     end_layer(layer);
   }
   clear();
@@ -89,7 +89,7 @@ void LayerWalk::make_gradients(LayerId layer) {
       part = new_storage(bytes_of(ValueKind::Activation, input));
     parts_.emplace_back(input, part);
   }
-  note_peak(traffic_.workspace_of(layer, samples_));
+  note_peak(temporary(layer));
   for (const auto& [input, part] : parts_) add_gradient(input, part);
 }
 

@@ -6,6 +6,7 @@
 // Gradients are running sums: a second part is added in place where the first
 // is nobody else's, and a layer that passes its own gradient on (add, a view)
 // makes none. Weight gradients are not counted: they stay for the minibatch.
+// Weights moved back along their velocity are there for one layer at a time.
 
 #pragma once
 
@@ -31,9 +32,11 @@ class LayerWalk {
   void has_gradient(LayerId layer) {  // when the action starts
     given_.push_back(layer);
   }
+  void reads_moved_weights() { moves_weights_ = true; }
   void clear() {
     ends_.clear();
     given_.clear();
+    moves_weights_ = false;
   }
 
   // Bytes over those at the start, at least 0.
@@ -70,6 +73,12 @@ class LayerWalk {
   bool has_weights(LayerId layer) const {
     return !profile_.layers[layer.index()].parameters.empty();
   }
+  // What a layer has allocated only while it runs.
+  Bytes temporary(LayerId layer) const {
+    const Bytes workspace = traffic_.workspace_of(layer, samples_);
+    return moves_weights_ ? workspace + profile_.parameter_bytes(layer)
+                          : workspace;
+  }
   void note_peak(Bytes more) { peak_ = std::max(peak_, held_ + more); }
 
   const Profile& profile_;
@@ -79,6 +88,7 @@ class LayerWalk {
   std::vector<bool> passes_on_;             // likewise
 
   SampleRange samples_;
+  bool moves_weights_ = false;
   Bytes held_, peak_, waiting_;
   std::vector<End> ends_;
   std::size_t next_end_ = 0;

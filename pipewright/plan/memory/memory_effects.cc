@@ -20,6 +20,13 @@ bool is_forward(ActionKind kind) {
   return kind == ActionKind::Forward || kind == ActionKind::Recompute;
 }
 
+// Whether an action reads weights moved back along their velocity.
+bool moves_weights(const StageDelay& delay, ActionKind kind) {
+  if (!delay.corrected || kind == ActionKind::Forward) return false;
+  return delay.forward >
+         (kind == ActionKind::Recompute ? delay.recompute : delay.backward);
+}
+
 // Follows passages action by action. A value is in a worker's own memory, or in
 // the buffer of a transfer until the last action that reads the transfer ends.
 class MemoryEffects {
@@ -239,6 +246,8 @@ class MemoryEffects {
   }
 
   Bytes peak_of(const Operation& operation, ActionKind kind) {
+    if (moves_weights(program_.delays[operation.stage.index()], kind))
+      walk_.reads_moved_weights();
     if (kind == ActionKind::Forward)
       return walk_.forward(operation.forward, samples(operation));
     if (kind == ActionKind::Recompute)
@@ -347,8 +356,10 @@ class MemoryEffects {
   void set_weights(Operation& operation) {
     for (LayerId layer : operation.backward)
       operation.gradients += inputs_.profile.parameter_bytes(layer);
-    operation.optimizer = weights_of(operation, inputs_.profile) *
-                          std::int64_t{inputs_.plan.optimizer_words};
+    const StageDelay& delay = program_.delays[operation.stage.index()];
+    operation.optimizer =
+        weights_of(operation, inputs_.profile) *
+        std::int64_t{inputs_.plan.optimizer_words + velocity_words(delay)};
   }
 
   Program& program_;
@@ -381,13 +392,7 @@ Bytes weights_of(const Operation& operation, const Profile& profile) {
   return bytes;
 }
 
-int correction_words(const Operation& operation, const StageDelay& delay) {
-  const bool backward = delay.corrected && delay.forward > delay.backward;
-  const bool again = delay.corrected && operation.recompute &&
-                     delay.forward > delay.recompute &&
-                     delay.recompute != delay.backward;
-  return (delay.averaging > 0) + backward + again;
-}
+int velocity_words(const StageDelay& delay) { return delay.averaging > 0; }
 
 void set_memory_effects(Program& program, const MemoryInputs& inputs) {
   MemoryEffects(program, inputs).run();

@@ -18,10 +18,10 @@ namespace pipewright {
 // Of the layers whose backward it runs, each parameter once.
 Bytes weights_of(const Operation& operation, const Profile& profile);
 
-// Copies of its weights, beside their versions, that corrected reads take: the
-// velocity, and the weights moved back along it, for backward and, where those
-// are others, for the recomputation.
-int correction_words(const Operation& operation, const StageDelay& delay);
+// Copies of its weights, beside their versions, that a stage keeps to correct
+// what its backward reads: the velocity. Weights moved back along it are there
+// while one layer reads them.
+int velocity_words(const StageDelay& delay);
 
 // What lowering has found out by the time it counts memory.
 struct MemoryInputs {
@@ -35,9 +35,9 @@ struct MemoryInputs {
       false;  // what both ends of a transfer keep is one tensor
 };
 
-// Fills the effects of program.life_sets, gradients and optimizer of
-// program.operations, and freed_by_sender and retained_by_reader of
-// program.transfers.
+// Reads program.delays. Fills the effects of program.life_sets, gradients and
+// optimizer of program.operations, and freed_by_sender and retained_by_reader
+// of program.transfers.
 void set_memory_effects(Program& program, const MemoryInputs& inputs);
 
 }  // namespace pipewright

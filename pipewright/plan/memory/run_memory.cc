@@ -44,6 +44,15 @@ Bytes temporaries(const StepMemory& step, const Model& model,
   return peak;
 }
 
+// Without the correction PipeMare's weights move as those of naive.
+Plan as_run(Plan plan, const Program& program) {
+  const bool corrects =
+      std::any_of(program.delays.begin(), program.delays.end(),
+                  [](const StageDelay& delay) { return delay.corrected; });
+  if (plan.method == Method::PipeMare && !corrects) plan.method = Method::Naive;
+  return plan;
+}
+
 // What the action before a step allocates and the step itself does not, at
 // least.
 Bytes least_work(const Program& program, WorkerId worker) {
@@ -75,13 +84,14 @@ Result<Program> with_run_memory(Program program, const Plan& plan,
   LowerOptions options;
   options.global_norm = step.clips;
   options.shares_memory = true;
-  PIPEWRIGHT_TRY(Program lowered, lower(plan, profile, options));
+  PIPEWRIGHT_TRY(Program lowered,
+                 lower(as_run(plan, program), profile, options));
   program.transfers = std::move(lowered.transfers);
   program.operations = std::move(lowered.operations);
   program.life_sets = std::move(lowered.life_sets);
   for (Operation& operation : program.operations) {
     const StageDelay& delay = program.delays[operation.stage.index()];
-    const int words = step.optimizer.words + correction_words(operation, delay);
+    const int words = step.optimizer.words + velocity_words(delay);
     operation.optimizer = weights_of(operation, profile) * std::int64_t{words};
   }
   return program;

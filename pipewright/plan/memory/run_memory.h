@@ -25,7 +25,7 @@ Result<StepMemory> step_memory(const OptimizerChoice& choice, bool clips,
 
 // The plan's program with the memory of this machine: measured workspace,
 // tensors handed over and not copied, the optimizer's own words for each
-// weight, corrected weights beside the newest; not the samples, which are the
+// weight, the velocity of corrected weights; not the samples, which are the
 // loader's. Fails as lower() does.
 Result<Program> with_run_memory(Program program, const Plan& plan,
                                 const Model& model, Profile profile,

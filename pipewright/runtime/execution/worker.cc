@@ -468,8 +468,9 @@ void Worker::forward(const Action& action, const ActionCode& code) {
       if (const auto own = statistics_.find(layer.id); own != statistics_.end())
         context.statistics = &own->second;
     load_inputs(layer, m, code.samples);
-    const Tensors& weights = weights_.read_back(
-        layer.id, action.version + layer.version_offset, code.steps_back);
+    const Tensors& weights =
+        weights_.read_back(layer.id, action.version + layer.version_offset,
+                           code.steps_back, moved_weights_);
     Forwarded forwarded = [&] {
       const LayerMemory memory(stopwatch_, LayerStopwatch::Part::Forward,
                                layer.id, nullptr, device_);
@@ -478,6 +479,7 @@ void Worker::forward(const Action& action, const ActionCode& code) {
     if (layer.is_loss && !again)
       record_loss(layer, m, code.samples, forwarded.output, weights,
                   context.statistics);
+    moved_weights_.clear();
     if (layer.has_private)
       values_.replace({ValueKind::Private, layer.id}, m, code.samples,
                       private_value(network_, layer.id, inputs_, forwarded));
@@ -566,13 +568,15 @@ void Worker::backward_inputs(const LayerCode& layer, const Action& action,
   if (layer.seed.defined()) values_.replace(value, m, code.samples, layer.seed);
   const at::Tensor gradient = first_of(value, m, code.samples);
   carried_.clear();
-  const Tensors& weights = weights_.read_back(
-      layer.id, action.version + layer.version_offset, code.steps_back);
+  const Tensors& weights =
+      weights_.read_back(layer.id, action.version + layer.version_offset,
+                         code.steps_back, moved_weights_);
   Tensors of_inputs = [&] {
     const LayerMemory memory(stopwatch_, LayerStopwatch::Part::BackwardInput,
                              layer.id, &carried_, device_);
     return layer.function->backward_input(kept_, weights, gradient, &carried_);
   }();
+  moved_weights_.clear();
   // The other half reads both.
   if (!carried_.empty() || !values_.whole(value, m, code.samples)) {
     Tensors both = {gradient};

@@ -180,6 +180,7 @@ class Worker {
   at::Tensor loss_;  // to be read after the last action
   bool draws_ = false;
   KeptTensors kept_;
+  Tensors moved_weights_;
   Values message_;
   Gradients complete_;
   std::vector<Contribution> contributions_;

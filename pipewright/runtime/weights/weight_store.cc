@@ -68,20 +68,6 @@ const WeightStore::Slot& WeightStore::Held::slot(std::int32_t version) const {
   return ring[std::max(version, 0) % ring.size()];
 }
 
-WeightStore::Slot& WeightStore::Held::unused_moved() {
-  for (Slot& known : moved)
-    if (known.version == Slot::kNone) return known;
-  return moved.emplace_back();
-}
-
-void WeightStore::Held::forget_moved() {
-  for (Slot& old : moved) {
-    old.version = Slot::kNone;
-    old.tensors.clear();
-    old.by_layer.clear();
-  }
-}
-
 void WeightStore::Held::arrange(Slot& target) const {
   target.by_layer.clear();
   for (const auto& of_layer : places) {
@@ -94,7 +80,6 @@ void WeightStore::Held::arrange(Slot& target) const {
 void WeightStore::restart(const Tensors& parameters) {
   for (Held& held : held_) {
     for (Slot& old : held.ring) old.version = Slot::kNone;
-    held.forget_moved();
     held.newest = 0;
     Slot& first = held.ring[0];
     first.tensors.resize(held.parameters.size());
@@ -117,26 +102,19 @@ const Tensors& WeightStore::read(LayerId layer, std::int32_t version) const {
 }
 
 const Tensors& WeightStore::read_back(LayerId layer, std::int32_t version,
-                                      double steps) {
+                                      double steps, Tensors& moved) const {
   const Tensors& plain = read(layer, version);
   const Place& place = place_of_layer_[layer.index()];
   steps = std::min(steps, static_cast<double>(version));
   if (steps <= 0 || place.held < 0) return plain;
-  Held& held = held_[place.held];
-  const Slot& from = held.slot(version);
-  for (const Slot& known : held.moved)
-    if (known.version == from.version && known.moved_back == steps)
-      return known.by_layer[place.layer];
-  Slot& moved = held.unused_moved();
-  moved.version = from.version;
-  moved.moved_back = steps;
-  for (std::size_t i = 0; i < held.parameters.size(); ++i)
-    moved.tensors.push_back(
-        held.velocity[i].defined()
-            ? at::sub(from.tensors[i], held.velocity[i], steps)
-            : from.tensors[i]);
-  held.arrange(moved);
-  return moved.by_layer[place.layer];
+  const Held& held = held_[place.held];
+  moved.clear();
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    const at::Tensor& velocity = held.velocity[held.places[place.layer][i]];
+    moved.push_back(velocity.defined() ? at::sub(plain[i], velocity, steps)
+                                       : plain[i]);
+  }
+  return moved;
 }
 
 const WeightStore::Held& WeightStore::held_group(WeightGroupId group) const {
@@ -192,7 +170,6 @@ void WeightStore::step_group(Held& held, std::int32_t version,
                    gradients.at(held.parameters[i].index()));
   to.version = version;
   held.newest = version;
-  held.forget_moved();
 }
 
 // `from` and `to` are one tensor where the ring has one slot.
@@ -277,7 +254,6 @@ void WeightStore::restore(const std::map<ParameterId, StepState>& states) {
   for (Held& held : held_) {
     held.state.assign(held.parameters.size(), {});
     held.velocity.assign(held.parameters.size(), {});
-    held.forget_moved();
     for (std::size_t i = 0; i < held.parameters.size(); ++i) {
       const auto state = states.find(held.parameters[i]);
       if (state == states.end()) continue;

@@ -34,8 +34,10 @@ class WeightStore {
   // Bug if that version is not held.
   const Tensors& read(LayerId layer, std::int32_t version) const;
   // The same, extrapolated `steps` back along the weights' velocity, but not
-  // before the start of the run.
-  const Tensors& read_back(LayerId layer, std::int32_t version, double steps);
+  // before the start of the run. What that makes is in `moved`, for the caller
+  // to let go of: nothing here keeps it.
+  const Tensors& read_back(LayerId layer, std::int32_t version, double steps,
+                           Tensors& moved) const;
 
   bool has(WeightGroupId group, std::int32_t version) const;
   // Stores a version that its owner has sent: one list per layer of the group.
@@ -73,11 +75,10 @@ class WeightStore {
   void restore_remembered() { restore(remembered_); }
 
  private:
-  // One version of a group, or weights extrapolated back from one.
+  // One version of a group.
   struct Slot {
     static constexpr std::int32_t kNone = -1;
     std::int32_t version = kNone;
-    double moved_back = 0;
     Tensors tensors;                // by position of the parameter in the group
     std::vector<Tensors> by_layer;  // the same, by position of the layer
   };
@@ -91,12 +92,9 @@ class WeightStore {
     std::vector<Tensors> state;   // by place
     std::vector<StepRule> rules;  // by place
     Tensors velocity;             // by place; undefined where none is kept
-    std::vector<Slot> moved;      // extrapolated from the newest: few
 
     const Slot& slot(std::int32_t version) const;
     Slot& slot(std::int32_t version);
-    Slot& unused_moved();
-    void forget_moved();
     // Sets by_layer from tensors.
     void arrange(Slot& slot) const;
   };

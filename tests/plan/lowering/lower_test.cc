@@ -109,6 +109,29 @@ TEST_CASE("methods differ in the versions that are read") {
   }
 }
 
+// The layers of the chain have ten bytes of weights each, two of them per
+// stage.
+TEST_CASE("the correction keeps a velocity, and moves one layer at a time") {
+  const Result<Program> naive = lower(async_plan(Method::Naive), chain(4)),
+                        pipemare =
+                            lower(async_plan(Method::PipeMare), chain(4));
+  REQUIRE((naive && pipemare));
+  for (std::size_t s = 0; s < 2; ++s) {
+    const bool corrects = s == 0;  // the last stage has no delay
+    CHECK(pipemare->operations[s].optimizer - naive->operations[s].optimizer ==
+          Bytes(corrects ? 20 : 0));
+    const auto backward = [&](const Program& program) {
+      for (const Action& action : program.workers[s].body)
+        if (action.kind == ActionKind::Backward)
+          return program.life(action).effect;
+      return Effect{};
+    };
+    const Effect plain = backward(*naive), moved = backward(*pipemare);
+    CHECK(moved.allocates - plain.allocates == Bytes(corrects ? 10 : 0));
+    CHECK(moved.frees - plain.frees == moved.allocates - plain.allocates);
+  }
+}
+
 TEST_CASE("a program of any length is the flat lowering of that length") {
   for (Method method : {Method::Naive, Method::Stash, Method::TwoBw}) {
     const Plan plan = async_plan(method);
