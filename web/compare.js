@@ -98,11 +98,11 @@ function plansTable(rows, all, state, choose) {
     {title: 'method', left: true, value: (row) => row.method, text: (row) => row.method},
     {title: 'schedule', left: true, value: (row) => row.schedule, text: (row) => row.schedule},
     {title: 'stages', value: (row) => row.stages.length, text: stagesText},
-    column('samples', 'microbatch', String), column('step', 'step_seconds', secondsText),
+    column('microbatch', 'microbatch', String), column('step', 'step_seconds', secondsText),
     ...(rows.some((row) => row.speedup !== undefined) ? [column('speedup', 'speedup', (value) => numberText(value ?? 0))] : []),
     column('bubble', 'bubble', percentText), column('memory', 'memory_bytes', bytesText),
     column('sent', 'traffic_bytes', bytesText), column('gap', 'gap', percentText)];
-  if (rows.some((row) => row.staleness > 0)) columns.push(column('stale', 'staleness', numberText));
+  if (rows.some((row) => row.staleness > 0)) columns.push(column('stale, steps', 'staleness', numberText));
   return tableOf(columns, rows, {
     onrow: choose,
     attributes: (row) => ({'data-row': row.row, tabindex: row.report >= 0 ? 0 : null,

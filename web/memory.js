@@ -53,12 +53,15 @@ function memoryLines(worker, i, unit) {
           ...rows.reverse().map(([text, bytes]) => `${text} ${bytesText(bytes)}`)];
 }
 
-// Where far less is used than there is, the chart ends above the peak and says
-// where the limit is.
-function chart(worker, timeline) {
+// Where far less is used than there is, a chart ends above the largest peak and
+// says where the limit is.
+const isClose = (worker) => worker.peak_bytes > 0.4 * worker.limit_bytes;
+const topOf = (memory) => 1.08 * Math.max(...memory.map(
+  (worker) => (isClose(worker) ? Math.max(worker.limit_bytes, worker.peak_bytes) : worker.peak_bytes))) || 1;
+
+function chart(worker, timeline, top) {
   const run = Math.max(1, Math.round(timeline.duration_seconds / timeline.tick_seconds));
-  const close = worker.peak_bytes > 0.4 * worker.limit_bytes;
-  const top = 1.08 * (close ? Math.max(worker.limit_bytes, worker.peak_bytes) : worker.peak_bytes) || 1;
+  const close = isClose(worker);
   const columns = columnsOf(worker, run);
   const svg = drawn('svg', {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none', role: 'img',
                             'aria-label': `Memory of worker ${worker.worker}: at most ${bytesText(worker.peak_bytes)}`},
@@ -93,13 +96,15 @@ export function memoryPanel(report) {
   const {memory, timeline} = report;
   const fullest = [...memory].sort((a, b) => b.peak_bytes / b.limit_bytes - a.peak_bytes / a.limit_bytes);
   const few = fullest.slice(0, FIRST_SHOWN).sort((a, b) => a.worker - b.worker);
-  const grid = make('div', {class: 'memory-grid'}, few.map((worker) => chart(worker, timeline)));
+  const top = topOf(memory);
+  const grid = make('div', {class: 'memory-grid'}, few.map((worker) => chart(worker, timeline, top)));
   const more = memory.length > few.length ? make('button', {type: 'button', class: 'more', onclick: () => {
-    grid.replaceChildren(...memory.map((worker) => chart(worker, timeline)));
+    grid.replaceChildren(...memory.map((worker) => chart(worker, timeline, top)));
     more.remove();
   }}, `The fullest ${few.length} are shown. Show all ${memory.length}`) : null;
   const used = MEMORY.filter(([name]) => memory.some((worker) => (
     name === 'kept' || name === 'buffers' ? worker[name].some((bytes) => bytes > 0) : worker.constant[name] > 0)));
-  return panel('memory', 'Memory over time', 'dashed: the limit of the device, where the peak is near it',
+  return panel('memory', 'Memory over time', memory.some(isClose) ? 'all workers to one scale; dashed: the limit of the device'
+                                                                  : 'all workers to one scale, far below the limit',
                legend(used.map(([, text, colour]) => [text, colour])), grid, more);
 }

@@ -429,6 +429,8 @@ export function timelineLegend(timelines) {
   const reduces = workers.some((worker) => worker.reductions.starts.length > 0);
   if (carried.has('V') || reduces)
     kinds.push([carried.has('V') && reduces ? 'weights, all-reduce' : reduces ? 'all-reduce' : 'weights', 'var(--action-V)', 'thin']);
+  if (timelines.some((timeline) => timeline.critical_path.kinds.length > 0))
+    kinds.push(['critical path', 'var(--path)', 'thin']);
   return legend(kinds);
 }
 
