@@ -54,6 +54,7 @@ void add_export(CLI::App& app, Exit& exit);
 void add_serve(CLI::App& app, Exit& exit);
 void add_calibrate(CLI::App& app, Exit& exit);
 void add_train(CLI::App& app, Exit& exit);
+void add_rehearse(CLI::App& app, Exit& exit);
 void add_place(CLI::App& app, Exit& exit);
 void add_validate(CLI::App& app, Exit& exit);
 void add_completion(CLI::App& app, Exit& exit);

@@ -31,6 +31,7 @@ void add_commands(CLI::App& app, Exit& exit) {
   add_serve(app, exit);
   add_calibrate(app, exit);
   add_train(app, exit);
+  add_rehearse(app, exit);
   add_place(app, exit);
   add_validate(app, exit);
   add_completion(app, exit);

@@ -80,6 +80,8 @@ Result<LearningRate> learning_rate(const std::string&, double, std::int64_t) {
   return no_training();
 }
 
+bool has_saved(const std::filesystem::path&) { return false; }
+
 Result<TrainReport> run_training(const Model&, const TrainRequest&,
                                  const TrainHooks&) {
   return no_training();

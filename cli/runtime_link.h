@@ -53,6 +53,9 @@ Result<TrainReport> run_training(const Model& model,
                                  const TrainRequest& request,
                                  const TrainHooks& hooks);
 
+// Whether the run folder has a checkpoint.
+bool has_saved(const std::filesystem::path& run);
+
 Result<std::unique_ptr<Launch>> start_launch(const LaunchRequest& request);
 // Fails with OutOfMemory; other errors are in the outcome.
 Result<Outcome> follow_run(const Model& model, const TrainRequest& request);

@@ -2,6 +2,7 @@
 
 #include "cli/runtime_link.h"
 #include "pipewright/runtime/channels/mpi_version.h"
+#include "pipewright/runtime/checkpoint/checkpoint.h"
 #include "pipewright/runtime/layers/exported_weights.h"
 #include "pipewright/runtime/libtorch_version.h"
 #include "pipewright/runtime/out_of_memory.h"
@@ -66,6 +67,8 @@ Result<LearningRate> learning_rate(const std::string& text, double rate,
                                    std::int64_t warm_up) {
   return parse_learning_rate(text, rate, warm_up);
 }
+
+bool has_saved(const std::filesystem::path& run) { return has_checkpoint(run); }
 
 Result<TrainReport> run_training(const Model& model,
                                  const TrainRequest& request,

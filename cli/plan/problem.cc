@@ -64,7 +64,8 @@ Result<std::vector<int>> microbatches_of(const ProblemOptions& options,
 
 }  // namespace
 
-void add_problem_options(CLI::App& command, ProblemOptions& options) {
+void add_problem_options(CLI::App& command, ProblemOptions& options,
+                         const std::string& budget_text) {
   auto* model = command.add_option(
       "--model", options.model,
       "Model of the zoo with settings, such as gpt:layers=12, "
@@ -104,9 +105,7 @@ void add_problem_options(CLI::App& command, ProblemOptions& options) {
       .add_option("--stages", options.stages,
                   "Number of stages; default: the planner chooses")
       ->check(CLI::Range(1, kMaxLayers));
-  command
-      .add_option("--budget", options.budget,
-                  "Time limit in seconds for each planner and method")
+  command.add_option("--budget", options.budget, budget_text)
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
   command
@@ -139,8 +138,13 @@ std::vector<int> default_microbatches(int minibatch, const Cluster& cluster) {
 }
 
 Result<LoadedProblem> load_problem(const ProblemOptions& options) {
-  LoadedProblem loaded;
   PIPEWRIGHT_TRY(Cluster cluster, load_cluster(options.cluster));
+  return load_problem(options, std::move(cluster));
+}
+
+Result<LoadedProblem> load_problem(const ProblemOptions& options,
+                                   Cluster cluster) {
+  LoadedProblem loaded;
   PIPEWRIGHT_TRY(Profile profile, load_profile(options.profile, options.model,
                                                cluster, options.minibatch));
   PIPEWRIGHT_TRY(OptimizerMemory optimizer,

@@ -19,10 +19,14 @@ struct ProblemOptions {
   std::string optimizer = "momentum";
   std::string memory;  // "16GB"; empty: no limit but the device's
   int stages = 0;      // 0: the planner chooses
-  double budget = 5;   // seconds for each planner
+  double budget = 5;   // seconds; for what, the command says
   int threads = 0;     // 0: one per core
 };
-void add_problem_options(CLI::App& command, ProblemOptions& options);
+// `budget_text` says what the budget is for.
+void add_problem_options(CLI::App& command, ProblemOptions& options,
+                         const std::string& budget_text =
+                             "Time limit in seconds for each planner and "
+                             "method");
 
 struct LoadedProblem {
   std::unique_ptr<const Profile> profile;
@@ -31,6 +35,9 @@ struct LoadedProblem {
   std::string number_type;  // of an estimate; "": not known
 };
 Result<LoadedProblem> load_problem(const ProblemOptions& options);
+// With this cluster instead of options.cluster.
+Result<LoadedProblem> load_problem(const ProblemOptions& options,
+                                   Cluster cluster);
 
 // At most eight divisors of the minibatch, from one microbatch per minibatch to
 // many more microbatches than devices. On many hosts, only those that divide

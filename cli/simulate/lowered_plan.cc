@@ -28,10 +28,8 @@ Result<Profile> profile_for(const PlanInputs& inputs, const Plan& plan,
   }
   if (!inputs.model.empty())
     return load_profile("", inputs.model, cluster, plan.minibatch);
-  const std::string model = plan.number_type == "float32" && !plan.model.empty()
-                                ? in_float32(plan.model)
-                                : plan.model;
-  auto profile = load_profile("", model, cluster, plan.minibatch);
+  auto profile =
+      load_profile("", estimated_model(plan), cluster, plan.minibatch);
   if (profile) return profile;
   return bad_configuration(
       "the costs of the plan's model \"" + plan.model +
@@ -52,6 +50,11 @@ Error not_ours(Error error, const std::string& text, const std::string& file) {
 }
 
 }  // namespace
+
+std::string estimated_model(const Plan& plan) {
+  const bool is_float32 = plan.number_type == "float32" && !plan.model.empty();
+  return is_float32 ? in_float32(plan.model) : plan.model;
+}
 
 Error in_file(const std::string& file, Error error) {
   error.where = file + (error.where.empty() ? "" : ": " + error.where);

@@ -31,6 +31,9 @@ struct LoweredPlan {
 Result<LoweredPlan> load_lowered(const std::string& plan_file,
                                  const PlanInputs& inputs);
 
+// The plan's model in the plan's number type: its costs are estimated.
+std::string estimated_model(const Plan& plan);
+
 // The error with the file that it is about before where it is in there.
 Error in_file(const std::string& file, Error error);
 

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/number_in.h"
 #include "cli/runtime_link.h"
+#include "cli/train/elastic.h"
 #include "cli/train/machine_memory.h"
 #include "cli/train/predict_run.h"
 #include "cli/train/prediction.h"
@@ -19,6 +20,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/this_machine.h"
 #include "pipewright/model/exported/exported_model.h"
+#include "pipewright/plan/memory/run_memory.h"
 
 namespace pipewright::cli {
 namespace {
@@ -123,11 +125,21 @@ Result<void> checked_early(const TrainOptions& options) {
   return {};
 }
 
+Result<Plan> plan_of_launch(const TrainOptions& options, Launch& launch) {
+  const RankOptions& ranks = options.ranks;
+  if (!ranks.elastic || !is_one_of_ranks()) return plan_for(options);
+  ElasticOptions elastic;
+  elastic.cluster = ranks.cluster;
+  elastic.replanning.profile = options.profile;
+  return elastic_plan(
+      launch, [&options] { return plan_for(options); }, elastic);
+}
+
 // Reads or makes the plan, lowers it into the request, and checks all that can
 // be checked before step 0.
-Result<Model> prepared(TrainOptions& options, const Launch& launch) {
+Result<Model> prepared(TrainOptions& options, Launch& launch) {
   TrainRequest& request = options.request;
-  PIPEWRIGHT_TRY(request.plan, plan_for(options));
+  PIPEWRIGHT_TRY(request.plan, plan_of_launch(options, launch));
   if (auto chosen = choose_devices(options.device, launch.size(), request.plan);
       !chosen)
     return chosen.error();
@@ -201,6 +213,8 @@ void run_train(TrainOptions& options, Exit& exit) {
   if (!launch) return;
   const Result<Model> model = prepared(options, *launch);
   if (!is_to_lead(*launch, options.ranks, model, options.request, exit)) return;
+  if (options.ranks.elastic && has_saved(options.request.run))
+    options.request.resume = true;
   // Ranks share the cores that would be measured: theirs are measured when they
   // have ended.
   const bool is_alone = launch->size() == 1;

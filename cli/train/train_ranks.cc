@@ -79,6 +79,10 @@ void add_rank_options(CLI::App& command, RankOptions& options) {
                    "Moves messages only between actions, without a thread");
   command.add_option("--cluster", options.cluster,
                      "Checks that ranks are on the hosts of this cluster");
+  command.add_flag("--elastic", options.elastic,
+                   "Goes on from the newest checkpoint, if there is one, with "
+                   "however many ranks were started: plans again for them, in "
+                   "--cluster where that is given");
   command
       .add_option("--set-up-limit", options.set_up_limit,
                   "Seconds within which all ranks must have connected")
@@ -130,7 +134,7 @@ bool is_to_lead(Launch& launch, const RankOptions& options,
                 const Result<Model>& model, TrainRequest& request, Exit& exit) {
   Result<Intentions> mine = intentions(launch, model, options, request);
   std::optional<Cluster> cluster;
-  if (mine && !options.cluster.empty()) {
+  if (mine && !options.cluster.empty() && !options.elastic) {
     Result<Cluster> loaded = load_cluster(options.cluster);
     if (loaded)
       cluster = *std::move(loaded);

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "pipewright/base/index.h"
-#include "pipewright/cluster/cluster_builder.h"
+#include "pipewright/cluster/part_of_cluster.h"
 
 namespace pipewright {
 namespace {
@@ -142,17 +142,9 @@ std::vector<int> equal_groups(const Cluster& cluster, int max_size) {
 }
 
 Result<Cluster> first_devices(const Cluster& cluster, int count) {
-  ClusterBuilder builder(cluster.name());
-  for (const DeviceKind& kind : cluster.kinds()) builder.add_kind(kind);
-  for (const SharedResource& resource : cluster.resources())
-    builder.add_resource(resource);
-  for (int d = 0; d < count; ++d) builder.add_device(cluster.devices()[at(d)]);
-  for (int a = 0; a < count; ++a)
-    for (int b = 0; b < count; ++b)
-      if (const Link* link = cluster.link(DeviceId(a), DeviceId(b));
-          a != b && link != nullptr)
-        builder.connect(DeviceId(a), DeviceId(b), *link);
-  return builder.build();
+  std::vector<DeviceId> devices;
+  for (int d = 0; d < count; ++d) devices.push_back(DeviceId(d));
+  return part_of_cluster(cluster, devices);
 }
 
 Result<Plan> copies_of(const Plan& plan, int copies, int size) {

@@ -144,40 +144,4 @@ std::vector<std::string> hosts_of_ranks(Transport& transport) {
   return hosts;
 }
 
-Result<void> check_hosts(const Cluster& cluster, const Plan& plan,
-                         const std::vector<std::string>& hosts) {
-  std::map<int, std::size_t> first;  // rank on each host of the cluster
-  for (std::size_t w = 0; w < plan.devices.size() && w < hosts.size(); ++w) {
-    const DeviceId id = plan.devices[w];
-    if (id.is_none() || id.value >= cluster.num_devices())
-      return bad_configuration(
-          "the plan uses device " + std::to_string(id.value) +
-              ", but the cluster has " + std::to_string(cluster.num_devices()) +
-              " devices",
-          "give the cluster that the plan was made for");
-    const Device& device = cluster.devices()[id.index()];
-    const std::string named = device.name.substr(0, device.name.find('/'));
-    const bool is_named =
-        named != device.name && named != "host" + std::to_string(device.host);
-    const std::string short_name = hosts[w].substr(0, hosts[w].find('.'));
-    if (is_named && named != hosts[w] && named != short_name)
-      return bad_configuration(
-          "worker " + std::to_string(w) + " is planned on host " + named +
-              " (device " + device.name + "), but rank " + std::to_string(w) +
-              " runs on " + hosts[w],
-          "list the hosts for mpirun in the order of the plan");
-    first.emplace(device.host, w);
-    for (const auto& [host, other] : first)
-      if ((host == device.host) != (hosts[other] == hosts[w]))
-        return bad_configuration(
-            "workers " + std::to_string(other) + " and " + std::to_string(w) +
-                " are planned on " +
-                (host == device.host ? "one host" : "different hosts") +
-                ", but run on " + hosts[other] + " and " + hosts[w],
-            "start the ranks on the hosts of the plan, or plan for this "
-            "cluster");
-  }
-  return {};
-}
-
 }  // namespace pipewright

@@ -8,8 +8,6 @@
 #include <vector>
 
 #include "pipewright/base/result.h"
-#include "pipewright/cluster/cluster.h"
-#include "pipewright/plan/plan.h"
 #include "pipewright/runtime/channels/transport.h"
 
 namespace pipewright {
@@ -23,12 +21,6 @@ using Intentions = std::vector<std::pair<std::string, std::string>>;
 // it is about to do.
 Result<void> agree(Transport& transport, const Result<Intentions>& mine);
 
-// Checks that each rank runs on the host of its worker's device. The part of a
-// device's name before the slash is its host, as in "node7/gpu0", unless it is
-// host0, host1 and so on, which only tell hosts apart. Fails with
-// BadConfiguration.
-Result<void> check_hosts(const Cluster& cluster, const Plan& plan,
-                         const std::vector<std::string>& hosts);
 // The host of every rank, on every rank.
 std::vector<std::string> hosts_of_ranks(Transport& transport);
 std::string host_name();

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "pipewright/base/text.h"
+#include "pipewright/plan/rank_devices.h"
 #include "pipewright/runtime/channels/launcher.h"
 #include "pipewright/runtime/channels/mpi_transport.h"
 #include "pipewright/runtime/ranks/agreement.h"
@@ -89,6 +90,13 @@ class RankLaunch final : public Launch {
     return request_.signal ? request_.signal() : 0;
   }
 
+  std::vector<std::string> hosts() override {
+    return hosts_of_ranks(*transport_);
+  }
+  std::string leaders_text(std::string text) override {
+    return transport_->broadcast(std::move(text));
+  }
+
   Result<void> agree(const Result<Intentions>& mine, const Plan& plan,
                      const Cluster* cluster) override {
     if (auto same = pipewright::agree(*transport_, mine); !same) return same;
@@ -101,7 +109,7 @@ class RankLaunch final : public Launch {
               (size() == 1 ? " rank was started" : " ranks were started"),
           "use mpirun -n " + std::to_string(plan.num_workers()) +
               ", or no mpirun: all workers then run in one process");
-    const std::vector<std::string> hosts = hosts_of_ranks(*transport_);
+    const std::vector<std::string> hosts = this->hosts();
     if (cluster != nullptr)
       if (auto placed = check_hosts(*cluster, plan, hosts); !placed)
         return placed;

@@ -456,6 +456,33 @@ def replan(folder):
     require(losses(where) == losses(whole), "other losses under the new plan")
 
 
+def elastic(folder):
+    """--elastic: of 3 ranks one is killed, 2 go on, then 1, then all 3 again, to
+    the bits of an unbroken run; no step is lost beyond the last checkpoint."""
+    whole, where, file = unbroken(folder), folder / "elastic", plan(folder, 3)
+
+    def starts(workers, steps, *options):
+        return train(folder, file, where, "--elastic", *options, steps=steps,
+                     workers=workers, name=f"elastic-{workers}-{steps}").wait()
+
+    run = starts(3, 12, "--inject", "kill:rank=1,step=5,action=F0")
+    others_stop(run, where, 1)
+    require("planned again" not in run.text(), "planned for nothing", run)
+    for workers, steps in ((2, 6), (1, 8), (3, 10), (4, 12)):
+        first = max(losses(where)) + 1 if workers < 2 else None
+        run = starts(workers, steps)
+        require(set(run.codes().values()) == {0}, f"{workers} cannot go on", run)
+        changed = "planned again" in run.text()
+        require(changed == (workers != 3), f"{workers} planned: {changed}", run)
+        if changed:
+            line, = one_line(run, f"{workers} ranks?, and the plan has 3 workers")
+            require("; same bits as before" in line, line)
+            require(re.search(r"again in [\d.]+ ms:", line), f"over 1 s: {line}")
+        require(first in (None, 7), f"{workers} began at step {first}", run)
+    require(checkpoint(where, 12) == checkpoint(whole, 12), "other weights", run)
+    require(losses(where) == losses(whole), "other losses")
+
+
 def memory(folder):
     """A rank without memory ends all, with an exit code of its own."""
     where = folder / "memory"

@@ -13,6 +13,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -193,20 +194,43 @@ def host_slow(folder):
 
 
 class Supervised:
-    """tools/supervise with one rank per host."""
+    """tools/supervise with one rank per host; an elastic one starts mpirun on the
+    hosts that are switched on."""
 
-    def __init__(self, box, folder, name):
+    def __init__(self, box, folder, name, elastic=False):
+        self.box, self.folder = box, folder
         self.run, self.output = folder / name, folder / f"output-{name}"
+        for host in HOSTS:
+            self.on(host).touch()
         everywhere = ",".join(box.addresses[host] for host in HOSTS)
+        hosts = ["--hosts", everywhere, "--probe", f"test -e {folder}/on-{{}}"]
+        place = ["-n", 3, "--host", everywhere]
         with open(self.output, "w") as said:
             self.process = subprocess.Popen(
-                list(map(str, [ROOT / "tools/supervise", *launcher(box, folder),
-                               "-n", 3, "--host", everywhere, PIPEWRIGHT,
-                               *training(folder, name), "--stall-limit",
-                               STALL])), stdout=said, stderr=subprocess.STDOUT)
+                list(map(str, [ROOT / "tools/supervise", *hosts * elastic,
+                               *launcher(box, folder), *place * (not elastic),
+                               PIPEWRIGHT, *training(folder, name),
+                               *["--elastic"] * elastic, "--stall-limit", STALL,
+                               "--set-up-limit", 20])),
+                stdout=said, stderr=subprocess.STDOUT)
+
+    def on(self, host):
+        return self.folder / f"on-{self.box.addresses[host]}"
+
+    def switch_off(self, host):
+        self.on(host).unlink()
+        self.box.cut(host)
+        boxes.kill(self.box.pids(host))
+
+    def switch_on(self, host):
+        self.box.join(host)
+        self.on(host).touch()
+
+    def said(self, part):
+        return self.output.read_text().count(part)
 
     def restarts(self):
-        return self.output.read_text().count("supervise: ended with")
+        return self.said("supervise: ended with")
 
     def ends_well(self, folder):
         code = self.process.wait(100)
@@ -250,6 +274,59 @@ def random_kills(folder, kills=4, seed=3):
     found = [json.loads(line)["step"] for line in
              (folder / "killed" / "metrics.jsonl").read_text().splitlines()]
     require(found == list(range(1, STEPS + 1)), "steps are missing or twice")
+
+
+def loses_and_regains(folder, run, host, wait, slowly=False):
+    """A host is switched off after `wait` and on again once the others have gone
+    on; every step is made once, and none is lost beyond the last checkpoint."""
+    wait()
+    before, ended = newest_step(run.run), run.restarts()
+    run.switch_off(host)
+    def is_over():
+        return run.process.poll() is not None
+    until(lambda: run.restarts() > ended or is_over(),
+          f"no restart after {host} died\n{run.output.read_text()}", None)
+    until(lambda: is_over() or newest_step(run.run) > before,
+          f"nothing goes on\n{run.output.read_text()}", None)
+    run.switch_on(host)
+    if slowly:  # so that it is asked before the others have ended
+        for other in HOSTS:
+            run.box.set_share(other, 0.05)
+        until(lambda: run.said("answers again") or is_over(), "not asked", None)
+        for other in HOSTS:
+            run.box.set_share(other, 0.4)
+    run.ends_well(folder)
+    found = [json.loads(line)["step"] for line in
+             (run.run / "metrics.jsonl").read_text().splitlines()]
+    require(found == list(range(1, STEPS + 1)), "steps are missing or twice")
+
+
+def elastic(folder):
+    """A host is lost: the others plan for themselves and go on; it comes back and
+    is taken in; the bits are those of an unbroken run."""
+    with boxes.Box(TOPOLOGY) as box:
+        run = Supervised(box, folder, "elastic", elastic=True)
+        loses_and_regains(folder, run, "green",
+                          lambda: reached(folder, "elastic", None), slowly=True)
+        for part in ("no answer from 10.213.0.2", "10.213.0.2 answers again",
+                     "2 ranks, and the plan has 3 workers: planned again"):
+            require(run.said(part) == 1, f"not once: {part}\n"
+                    + run.output.read_text())
+
+
+def elastic_kills(folder, runs=50, seed=5):
+    """Of each run a random host dies at a random moment, before the first step
+    too."""
+    draw = random.Random(seed)
+    for i in range(runs):
+        with boxes.Box(TOPOLOGY) as box:
+            name, host = f"run{i}", draw.choice(HOSTS)
+            run = Supervised(box, folder, name, elastic=True)
+            seconds = draw.uniform(0, 6)
+            loses_and_regains(folder, run, host, lambda: time.sleep(seconds))
+            print(f"{i + 1} of {runs}: {host} off after {seconds:.1f} s, "
+                  f"{run.restarts()} restarts", flush=True)
+            shutil.rmtree(run.run)
 
 
 def table(folder):

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <thread>
 
-#include "pipewright/cluster/cluster.h"
 #include "pipewright/runtime/ranks/agreement.h"
 #include "pipewright/runtime/ranks/injection.h"
 #include "pipewright/runtime/ranks/packing.h"
@@ -93,33 +92,6 @@ TEST_CASE("a single rank agrees with itself, or fails with its error") {
   const Result<void> failed = agree(*alone, malformed("no plan"));
   REQUIRE(!failed.ok());
   CHECK(failed.error().code == ErrorCode::MalformedInput);
-}
-
-TEST_CASE("ranks are compared with the hosts of the cluster") {
-  Plan plan;
-  for (int i = 0; i < 3; ++i) plan.devices.push_back(DeviceId(i));
-  const Cluster two_hosts = load_cluster("2x2xV100@nvlink/10GbE").value();
-  CHECK(check_hosts(two_hosts, plan, {"a", "a", "b"}).ok());
-  const auto split = check_hosts(two_hosts, plan, {"a", "b", "c"});
-  REQUIRE(!split.ok());
-  CHECK(split.error().message ==
-        "workers 0 and 1 are planned on one host, but run on a and b");
-  CHECK(!check_hosts(two_hosts, plan, {"a", "a", "a"}).ok());
-  const Cluster named =
-      parse_cluster(R"({"format": "pipewright/cluster", "version": 1,
-        "name": "two", "kinds": [], "devices": [
-          {"kind": "V100", "host": 0, "name": "red/0"},
-          {"kind": "V100", "host": 0, "name": "red/1"},
-          {"kind": "V100", "host": 1, "name": "blue/0"}],
-        "within_hosts": {"bandwidth": "50GB/s", "latency": "3us"},
-        "between_hosts": {"bandwidth": "10Gb/s", "latency": "30us"}})",
-                    "file")
-          .value();
-  CHECK(check_hosts(named, plan, {"red", "red", "blue.example"}).ok());
-  const auto wrong = check_hosts(named, plan, {"red", "red", "green"});
-  REQUIRE(!wrong.ok());
-  CHECK(wrong.error().message.find("planned on host blue") !=
-        std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,128 @@
+#include "cli/plan/replanning.h"
+
+#include <algorithm>
+
+#include "cli/load_profile.h"
+#include "cli/plan/planning.h"
+#include "cli/simulate/lowered_plan.h"
+#include "pipewright/base/text.h"
+#include "pipewright/plan/rank_devices.h"
+#include "pipewright/planners/choice.h"
+
+namespace pipewright::cli {
+namespace {
+
+// Under such plans weights have the bits of one worker.
+bool is_unreplicated(const Plan& plan) {
+  return plan.method == Method::Sync &&
+         std::all_of(
+             plan.stages.begin(), plan.stages.end(),
+             [](const Stage& stage) { return stage.workers.size() == 1; });
+}
+
+std::string range_text(const std::vector<LayerId>& layers) {
+  if (layers.empty()) return "none";
+  return std::to_string(layers.front().value) + "-" +
+         std::to_string(layers.back().value);
+}
+
+class Replanning {
+ public:
+  // The arguments must outlive this object.
+  Replanning(const Plan& before, const Cluster& cluster,
+             const ReplanningOptions& options)
+      : before_(before),
+        cluster_(cluster),
+        end_(now_seconds() + options.budget) {
+    asked_.profile = options.profile;
+    if (options.profile.empty()) asked_.model = estimated_model(before);
+    asked_.minibatch = before.minibatch;
+    asked_.budget = options.budget / 2;  // there may be two searches
+  }
+
+  Result<Planned> run() {
+    asked_.microbatches = {before_.microbatch};
+    Result<Planned> same = best_plan_of_sizes();
+    if (same) return same;
+    asked_.microbatches = smaller_microbatches();
+    Result<Planned> other = best_plan_of_sizes();
+    return other ? other : same;
+  }
+
+ private:
+  // What does not fit may fit with fewer samples.
+  std::vector<int> smaller_microbatches() const {
+    constexpr std::size_t kMaxSmallerSizes = 8;
+    std::vector<int> sizes;
+    for (int size : divisors(before_.minibatch))
+      if (size < before_.microbatch) sizes.push_back(size);
+    if (sizes.size() > kMaxSmallerSizes)
+      sizes.erase(sizes.begin(), sizes.end() - kMaxSmallerSizes);
+    return sizes;
+  }
+
+  Result<Planned> best_plan_of_sizes() {
+    if (asked_.microbatches.empty()) return bad_configuration("no plan fits");
+    PIPEWRIGHT_TRY(LoadedProblem loaded, load_problem(asked_, cluster_));
+    loaded.problem.method = before_.method;
+    loaded.problem.optimizer_words = before_.optimizer_words;
+    loaded.problem.is_over_ = [this] { return now_seconds() > end_; };
+    Result<Planned> any = fastest(loaded);
+    if (!is_unreplicated(before_) || (any && is_unreplicated(any->plan)))
+      return any;
+    // As many stages as devices: none has replicas.
+    loaded.problem.stages =
+        std::min(cluster_.num_devices(), loaded.profile->num_layers());
+    Result<Planned> single = fastest(loaded);
+    return single && is_unreplicated(single->plan) ? single : any;
+  }
+
+  static Result<Planned> fastest(const LoadedProblem& loaded) {
+    PIPEWRIGHT_TRY(const Planner* planner, find_planner("auto"));
+    Problem problem = loaded.problem;
+    problem.wants_bound = false;
+    PIPEWRIGHT_TRY(Planned planned, planner->plan(problem));
+    if (problem.has_required_stages(planned.plan)) return planned;
+    return bad_configuration("no plan of that many stages");
+  }
+
+  const Plan& before_;
+  const Cluster& cluster_;
+  ProblemOptions asked_;
+  double end_;
+};
+
+}  // namespace
+
+Result<Replanned> replanned(const Plan& before, const Cluster& cluster,
+                            const ReplanningOptions& options) {
+  const double begin = now_seconds();
+  PIPEWRIGHT_TRY(Planned planned, Replanning(before, cluster, options).run());
+  Replanned made;
+  PIPEWRIGHT_TRY(made.plan, with_worker_per_device(planned.plan, cluster));
+  made.plan.model = before.model;  // it says how checkpoints know the model
+  made.plan.number_type = before.number_type;
+  made.step = planned.estimate.step;
+  made.planning = Seconds(now_seconds() - begin);
+  made.keeps_microbatch = made.plan.microbatch == before.microbatch;
+  made.keeps_bits = made.keeps_microbatch && is_unreplicated(before) &&
+                    is_unreplicated(made.plan);
+  return made;
+}
+
+std::string stages_text(const Plan& plan, const Cluster& cluster) {
+  constexpr int kMaxNamed = 16;
+  if (plan.num_workers() > kMaxNamed) return shape_text(plan);
+  std::vector<std::string> stages;
+  for (const Stage& stage : plan.stages) {
+    std::vector<std::string> names;
+    for (const WorkerId worker : stage.workers) {
+      const DeviceId device = plan.devices[worker.index()];
+      names.push_back(cluster.devices()[device.index()].name);
+    }
+    stages.push_back(range_text(stage.forward) + " on " + join(names, "+"));
+  }
+  return "layers " + join(stages, ", ");
+}
+
+}  // namespace pipewright::cli

@@ -1,0 +1,39 @@
+// What a training goes on with when its devices have changed: `train --elastic`
+// trains it, `rehearse` shows it.
+
+#pragma once
+
+#include <string>
+
+#include "pipewright/base/result.h"
+#include "pipewright/base/units.h"
+#include "pipewright/cluster/cluster.h"
+#include "pipewright/plan/plan.h"
+
+namespace pipewright::cli {
+
+struct ReplanningOptions {
+  std::string profile;  // file; "": costs are estimated
+  double budget = 0.5;  // seconds
+};
+
+struct Replanned {
+  Plan plan;         // worker i on device i of the cluster, idle ones too
+  Seconds step;      // as simulated
+  Seconds planning;  // what it took
+  bool keeps_microbatch = false;
+  bool keeps_bits = false;  // training goes on to the same weights
+};
+
+// A plan for the same model, minibatch and method on another cluster. The
+// microbatch stays if a plan with it fits. Where it stays and the plan before
+// is synchronous and without replicas, so is the new one if such a plan fits.
+// Fails with BadConfiguration if nothing fits.
+Result<Replanned> replanned(const Plan& before, const Cluster& cluster,
+                            const ReplanningOptions& options);
+
+// "layers 0-4 on host0/cpu.0, 5-9 on host1/cpu.0"; the plan's devices are in
+// this cluster. With many workers only numbers of stages and replicas.
+std::string stages_text(const Plan& plan, const Cluster& cluster);
+
+}  // namespace pipewright::cli
