@@ -10,6 +10,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/planners/choice.h"
+#include "pipewright/planners/shared_time.h"
 
 namespace pipewright::cli {
 namespace {
@@ -19,6 +20,9 @@ struct CompareOptions {
   std::vector<std::string> methods;  // empty: sync, and the best of the others
   Output output;
 };
+
+// Of the budget: a method with all planners, one with auto alone has 1.
+constexpr double kAllPlannersWeight = 6;
 
 const Candidate* data_parallel(const std::vector<Candidate>& ranked) {
   for (const Candidate& candidate : ranked)
@@ -32,6 +36,22 @@ constexpr const char* kLegend =
     "stages: number x replicas; samples: per microbatch; speedup: over "
     "data-parallel;\nmemory: of the device that uses the most; sent: per step; "
     "gap: above the lower bound;\n+R: with recompute\n";
+
+constexpr const char* kCutShortMark = " *";
+
+// "" if every planner had the time that it needs.
+std::string cut_short_text(const std::vector<Candidate>& ranked) {
+  std::vector<std::string> names;
+  for (const Candidate& candidate : ranked)
+    if (candidate.was_cut_short)
+      names.push_back(is_asynchronous(candidate.method)
+                          ? candidate.planner + " (" +
+                                to_text(candidate.method) + ")"
+                          : candidate.planner);
+  if (names.empty()) return "";
+  return "*: cut short by the budget, with more time the plan may be better: " +
+         join(names, ", ") + "\n";
+}
 
 std::string schedule_text(const Plan& plan) {
   std::string text =
@@ -79,7 +99,9 @@ std::vector<Cell> cells_of(const Candidate& candidate, const Part& part,
   const Estimate& estimate = planned.estimate;
   std::vector<Cell> cells;
   if (!has_one_planner(part))
-    cells.push_back({"planner", kLeft, candidate.planner});
+    cells.push_back(
+        {"planner", kLeft,
+         candidate.planner + (candidate.was_cut_short ? kCutShortMark : "")});
   if (!has_one_method(part))
     cells.push_back({"method", kLeft, to_text(candidate.method)});
   cells.push_back({"schedule", kLeft, schedule_text(planned.plan)});
@@ -198,7 +220,7 @@ void print_ranked(const std::vector<Candidate>& ranked,
   if (synchronous.empty() && stale.empty())
     std::cout << explanation({}) << "\n";
   else
-    std::cout << kLegend;
+    std::cout << kLegend << cut_short_text(ranked);
   for (const Candidate& candidate : ranked)
     if (!candidate.planned)
       std::cout << candidate.planner << " (" << to_text(candidate.method)
@@ -238,12 +260,21 @@ Result<std::vector<Candidate>> ranked_plans(
                           : std::vector<std::string>{"sync", "stash", "2bw",
                                                      "pipemare"}));
   Watch watch;
+  const auto only_best = [&](Method method) {
+    return !asked && is_asynchronous(method);
+  };
+  const auto weight = [&](Method method) {
+    return only_best(method) ? 1 : kAllPlannersWeight;
+  };
+  double total = 0;
+  for (Method method : methods) total += weight(method);
+  SharedTime time(loaded.problem.budget, total, 1, watch.clock());
   std::vector<Candidate> all;
   for (Method method : methods) {
-    const bool only_best = !asked && is_asynchronous(method);
-    if (only_best && Watch::was_interrupted()) break;
+    if (only_best(method) && Watch::was_interrupted()) break;
     PIPEWRIGHT_TRY(std::vector<Candidate> some,
-                   candidates(loaded, only_best ? "auto" : "", method, watch));
+                   candidates(loaded, only_best(method) ? "auto" : "", method,
+                              watch, time.take(weight(method))));
     for (Candidate& candidate : some) all.push_back(std::move(candidate));
   }
   sort_by_step(all);
@@ -288,7 +319,8 @@ void add_compare(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand(
       "compare", "Run every planner on one problem and rank the plans");
   auto options = std::make_shared<CompareOptions>();
-  add_problem_options(*command, options->problem);
+  options->problem.budget = kComparisonSeconds;
+  add_problem_options(*command, options->problem, kComparisonBudget);
   command
       ->add_option("--method", options->methods,
                    "Training methods, NAME[,NAME...] or all: sync, stash, "

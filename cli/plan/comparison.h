@@ -9,9 +9,14 @@
 
 namespace pipewright::cli {
 
+// Of --budget.
+inline constexpr double kComparisonSeconds = 10;
+inline constexpr const char* kComparisonBudget =
+    "Time limit in seconds for all planners and methods together";
+
 // All planners with each of the methods, the fastest plan first. Without
-// methods: sync, and the best plan of each asynchronous method. Fails with
-// BadConfiguration for an unknown method.
+// methods: sync, and the best plan of each asynchronous method. All share the
+// problem's budget. Fails with BadConfiguration for an unknown method.
 Result<std::vector<Candidate>> ranked_plans(
     const std::vector<std::string>& methods, const LoadedProblem& loaded);
 

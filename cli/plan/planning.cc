@@ -9,6 +9,7 @@
 #include "pipewright/planners/bounds/bounds.h"
 #include "pipewright/planners/parallel.h"
 #include "pipewright/planners/plan_in_time.h"
+#include "pipewright/planners/shared_time.h"
 
 namespace pipewright::cli {
 namespace {
@@ -20,8 +21,25 @@ Error wrong_number_of_stages(const Plan& plan, const Problem& problem) {
       "the planners auto and pipemare support --stages");
 }
 
-// All planners, then auto, which starts from their plans.
-std::vector<Candidate> all_candidates(const Problem& problem, Watch& watch) {
+// Of the time that all planners share, auto's; each of the others has 1.
+constexpr double kAutoWeight = 4;
+
+// The cheap ones first: a plan is there soon, and what they leave of the time
+// goes to the others.
+std::vector<std::size_t> cheap_first(const std::vector<const Planner*>& all) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < all.size(); ++i) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) {
+                     return all[a]->effort() < all[b]->effort();
+                   });
+  return order;
+}
+
+// All planners, then auto, which starts from their plans. The time limit is for
+// all of them together.
+std::vector<Candidate> all_candidates(const Problem& problem, Watch& watch,
+                                      Seconds limit) {
   std::vector<const Planner*> singles;
   const Planner* last = nullptr;
   for (const auto& planner : planners())
@@ -29,22 +47,38 @@ std::vector<Candidate> all_candidates(const Problem& problem, Watch& watch) {
       last = planner.get();
     else
       singles.push_back(planner.get());
+  const auto count = static_cast<double>(singles.size());
+  const std::vector<std::size_t> order = cheap_first(singles);
   std::vector<Candidate> all(singles.size());
-  Problem single = problem;
-  single.threads = 1;
+  Problem shared = problem;
+  shared.wants_bound = false;
+  SharedTime whole(limit, count + kAutoWeight, 1, watch.clock());
+  SharedTime time(whole.take(count), count, num_threads(problem.threads),
+                  watch.clock());
   std::atomic<std::size_t> started = 0;
-  in_parallel(singles.size(), problem.threads, [&](std::size_t i) {
+  in_parallel(singles.size(), problem.threads, [&](std::size_t turn) {
     watch.set_task(to_text(problem.method) + ", planner " +
                    std::to_string(++started) + " of " +
                    std::to_string(singles.size() + 1));
-    all[i] = candidate_of(*singles[i], watch.watched(single));
+    Problem single = shared;
+    single.threads = 1;
+    Candidate& candidate = all[order[turn]];
+    candidate = candidate_of(*singles[order[turn]],
+                             watch.watched(single, time.take(1)));
+    if (candidate.planned)
+      watch.set_found(candidate.planner, candidate.planned->estimate.step);
   });
   watch.set_task(to_text(problem.method) + ", auto");
   std::vector<Planned> starts;
   for (const Candidate& candidate : all)
     if (candidate.planned && candidate.planned->estimate.fits)
       starts.push_back(*candidate.planned);
-  all.push_back(candidate_of(*last, watch.watched(problem), &starts));
+  all.push_back(candidate_of(
+      *last, watch.watched(shared, whole.take(kAutoWeight)), &starts));
+  // The same bound for all: a planner's own bound may hold only for its plans.
+  const Seconds bound = lower_bound(problem);
+  for (Candidate& candidate : all)
+    if (candidate.planned) candidate.planned->lower_bound = bound;
   return all;
 }
 
@@ -88,11 +122,18 @@ Candidate candidate_of(const Planner& planner, const Problem& problem,
   const double start = now_seconds();
   Problem unbounded = problem;
   unbounded.wants_bound = false;
+  std::atomic<bool> was_over = false;
+  if (problem.is_over_)
+    unbounded.is_over_ = [&problem, &was_over] {
+      if (problem.is_over()) was_over = true;
+      return was_over.load();
+    };
   Result<Planned> planned = starts ? best_plan(unbounded, *starts)
                             : planner.effort() == PlanningEffort::AllPlanners
                                 ? planner.plan(unbounded)
                                 : plan_in_time(planner, unbounded);
   candidate.planning = Seconds(now_seconds() - start);
+  candidate.was_cut_short = was_over;
   if (!planned) {
     candidate.refusal = planned.error().to_text();
     return candidate;
@@ -104,24 +145,25 @@ Candidate candidate_of(const Planner& planner, const Problem& problem,
   }
   candidate.planned = *std::move(planned);
   name_device_kinds(candidate.planned->plan, *problem.cluster);
-  // The same bound for all: a planner's own bound may hold only for its plans.
   candidate.planned->lower_bound = lower_bound(problem);
   return candidate;
 }
 
 Result<std::vector<Candidate>> candidates(const LoadedProblem& loaded,
                                           const std::string& planner,
-                                          Method method, Watch& watch) {
+                                          Method method, Watch& watch,
+                                          Seconds limit) {
   keep_freed_memory();
   Problem problem = loaded.problem;
   problem.method = method;
+  if (limit == Seconds(0)) limit = problem.budget;
   std::vector<Candidate> all;
   if (planner.empty()) {
-    all = all_candidates(problem, watch);
+    all = all_candidates(problem, watch, limit);
   } else {
     PIPEWRIGHT_TRY(const Planner* found, find_planner(planner));
     watch.set_task(to_text(method) + ", " + planner);
-    all.push_back(candidate_of(*found, watch.watched(problem)));
+    all.push_back(candidate_of(*found, watch.watched(problem, limit)));
   }
   for (Candidate& candidate : all)
     if (candidate.planned)
@@ -190,6 +232,7 @@ Json to_json(const Candidate& candidate, const LoadedProblem& loaded) {
   json.set("planner", candidate.planner);
   json.set("method", to_text(candidate.method));
   json.set("planning_seconds", candidate.planning.value());
+  json.set("was_cut_short", candidate.was_cut_short);
   if (!candidate.planned) return json.set("refused", candidate.refusal);
   const Planned& planned = *candidate.planned;
   const Plan& plan = planned.plan;

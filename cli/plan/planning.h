@@ -19,6 +19,7 @@ struct Candidate {
   std::optional<Planned> planned;
   std::string refusal;  // why there is no plan
   Seconds planning;
+  bool was_cut_short = false;  // with more time the plan may differ
 };
 
 // One planner on a problem. A planner of AllPlanners begins with `starts`,
@@ -26,11 +27,13 @@ struct Candidate {
 Candidate candidate_of(const Planner& planner, const Problem& problem,
                        const std::vector<Planned>* starts = nullptr);
 
-// Runs every planner, or the one named, for a method; several run in parallel.
-// Fails with BadConfiguration for an unknown name.
+// Runs every planner, or the one named, for a method; several run in parallel
+// and share the time limit (0: the problem's budget). Fails with
+// BadConfiguration for an unknown name.
 Result<std::vector<Candidate>> candidates(const LoadedProblem& loaded,
                                           const std::string& planner,
-                                          Method method, Watch& watch);
+                                          Method method, Watch& watch,
+                                          Seconds limit = Seconds(0));
 // Candidates with a plan first, the fastest first; ties as in planners().
 void sort_by_step(std::vector<Candidate>& candidates);
 

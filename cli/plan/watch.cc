@@ -37,8 +37,10 @@ double now_seconds() {
   return std::chrono::duration<double>(now).count();
 }
 
-Watch::Watch()
-    : started_(now_seconds()), terminal_(::isatty(STDERR_FILENO) != 0) {
+Watch::Watch(Clock clock)
+    : clock_(std::move(clock)),
+      started_(now_seconds()),
+      terminal_(::isatty(STDERR_FILENO) != 0) {
   interrupted = 0;
   std::signal(SIGINT, on_interrupt);
 }
@@ -55,17 +57,25 @@ void Watch::set_task(std::string what) {
   what_ = prefix_ + std::move(what);
 }
 
+void Watch::set_found(const std::string& planner, Seconds step) {
+  const std::lock_guard lock(mutex_);
+  if (step >= best_step_) return;
+  best_step_ = step;
+  best_ = "; best so far: " + planner + ", " + to_text(step);
+}
+
 void Watch::set_prefix(std::string prefix) {
   const std::lock_guard lock(mutex_);
   prefix_ = std::move(prefix);
 }
 
-Problem Watch::watched(const Problem& problem) {
+Problem Watch::watched(const Problem& problem, Seconds limit) {
+  if (limit == Seconds(0)) limit = problem.budget;
   Problem watched = problem;
-  const double end = now_seconds() + problem.budget.value();
-  const bool has_budget = problem.budget > Seconds(0);
-  const auto is_over = [end, has_budget](double grace) {
-    return was_interrupted() || (has_budget && now_seconds() > end + grace);
+  const double end = clock_() + limit.value();
+  const bool has_budget = limit > Seconds(0);
+  const auto is_over = [this, end, has_budget](double grace) {
+    return was_interrupted() || (has_budget && clock_() > end + grace);
   };
   watched.is_over_ = [this, is_over] {
     show();
@@ -112,7 +122,7 @@ void Watch::show() {
   if (!lock || now - shown_ < kBetweenLines) return;
   shown_ = now;
   std::cerr << "\r\033[K" << what_ << ": " << with_thousands(estimates_)
-            << " plans simulated, " << to_text(Seconds(now - started_))
+            << " plans simulated, " << to_text(Seconds(now - started_)) << best_
             << "; Ctrl-C stops with the best plan so far" << std::flush;
 }
 

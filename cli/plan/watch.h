@@ -14,6 +14,7 @@
 namespace pipewright::cli {
 
 double now_seconds();
+using Clock = std::function<double()>;  // as now_seconds()
 
 // While a Watch exists, Ctrl-C does not end the program but makes every
 // estimate fail, so that planners return their best plan so far; a second
@@ -21,17 +22,22 @@ double now_seconds();
 // that is a terminal.
 class Watch {
  public:
-  Watch();
+  explicit Watch(Clock clock = now_seconds);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
   // The problem with estimators that count and can be interrupted, and with a
-  // time limit that starts now.
-  Problem watched(const Problem& problem);
+  // time limit that starts now: its budget, or less if `limit` is given. The
+  // budget stays, for planners that limit their work by it: what they find does
+  // not depend on the time that others took.
+  Problem watched(const Problem& problem, Seconds limit = Seconds(0));
   void set_task(std::string what);
+  // Shown while others are searched for, if it is faster than those before it.
+  void set_found(const std::string& planner, Seconds step);
   void set_prefix(std::string prefix);  // of the tasks that follow
   static bool was_interrupted();
+  const Clock& clock() const { return clock_; }
 
  private:
   Result<void> count();
@@ -40,8 +46,10 @@ class Watch {
                            const std::function<bool()>& is_over);
   void show();
 
-  std::mutex mutex_;  // for what_ and the terminal
-  std::string prefix_, what_;
+  const Clock clock_;
+  std::mutex mutex_;  // for what_, the best plan and the terminal
+  std::string prefix_, what_, best_;
+  Seconds best_step_ = Seconds::max();
   std::atomic<std::int64_t> estimates_ = 0;
   double started_ = 0, shown_ = 0;
   bool terminal_ = false;

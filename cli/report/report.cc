@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "cli/command.h"
+#include "cli/plan/comparison.h"
 #include "cli/plan/problem.h"
 #include "cli/report/compared_plans.h"
 #include "cli/report/reported_plan.h"
@@ -87,7 +88,8 @@ void add_report(CLI::App& app, Exit& exit) {
   CLI::Option* compare = command->add_flag(
       "--compare", options->compare,
       "Show the plans of all planners, as `compare` ranks them");
-  add_problem_options(*command, options->problem);
+  options->problem.budget = kComparisonSeconds;
+  add_problem_options(*command, options->problem, kComparisonBudget);
   command
       ->add_option("--method", options->methods,
                    "Methods to compare, as for `compare`")

@@ -8,8 +8,11 @@
 
 namespace pipewright {
 
-// Calls work(0) ... work(count - 1), at most `threads` at once (0: one per
-// core), and returns when all are done. Rethrows the exception of the call with
+// `threads`, or one per core if it is 0.
+int num_threads(int threads);
+
+// Calls work(0) ... work(count - 1), at most num_threads(threads) at once,
+// and returns when all are done. Rethrows the exception of the call with
 // the smallest index.
 void in_parallel(std::size_t count, int threads,
                  const std::function<void(std::size_t)>& work);
