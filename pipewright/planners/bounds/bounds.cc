@@ -8,6 +8,7 @@
 #include "pipewright/planners/bounds/least_times.h"
 #include "pipewright/planners/bounds/memory_bounds.h"
 #include "pipewright/planners/bounds/replica_bound.h"
+#include "pipewright/planners/bounds/slice_bound.h"
 
 namespace pipewright {
 namespace {
@@ -141,7 +142,7 @@ bool is_known(const Problem& problem) {
 }  // namespace
 
 Seconds Bounds::largest() const {
-  return std::max({work, layer, path, link, memory, replicas});
+  return std::max({work, layer, path, slices, link, memory, replicas});
 }
 
 Bounds bounds_of(const Problem& problem) {
@@ -159,6 +160,7 @@ Bounds bounds_of(const Problem& problem) {
   if (!is_asynchronous(problem.method)) {
     bounds.layer = Seconds(layer_bound(problem, kinds));
     bounds.path = Seconds(path_bound(problem));
+    bounds.slices = Seconds(slice_bound(problem));
   }
   bounds.replicas =
       Seconds(replica_bound(problem, kinds, bounds.largest().value()));

@@ -18,6 +18,10 @@ struct Bounds {
   // Synchronous only: one microbatch must pass forward and backward along the
   // longest path.
   Seconds path;
+  // Synchronous only: large slices of a microbatch take long along a path,
+  // small ones cost more per sample (slice_bound.h). At least the work without
+  // the updates, of equal devices.
+  Seconds slices;
   // Layers whose weights no single device can hold are on different devices.
   // For every sample, what passes between two of them is sent over links.
   Seconds link;

@@ -30,6 +30,7 @@ TEST_CASE("no pipeline of 2,000 small problems beats a bound") {
     CHECK(bounds.work.value() <= least);
     CHECK(bounds.layer.value() <= least);
     CHECK(bounds.path.value() <= least);
+    CHECK(bounds.slices.value() <= least);
     CHECK(bounds.link.value() <= least);
     CHECK(bounds.memory.value() <= least);
     CHECK(bounds.replicas.value() <= least);
