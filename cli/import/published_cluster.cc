@@ -155,6 +155,9 @@ class PublishedCluster {
       kind.name = kind_name(g);
       kind.memory = memory * groups_[g].degree;
       kind.overlap = plan_.blocks ? 0 : 1;
+      if (const auto base = plan_.base_memory.find(groups_[g].kind);
+          base != plan_.base_memory.end())
+        kind.base_memory = base->second * groups_[g].degree;
       kind.source = plan_.source;
       kind_of_[kind.name] = builder_.add_kind(kind);
     }

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,9 @@ struct PublishedPlan {
   bool rotates = false;          // replicas take turns, none splits samples
   bool blocks = false;           // workers wait for each send and receive
   int optimizer_words = 1;       // state per weight
+  // What its runtime takes of one GPU of each kind beside the program: context,
+  // kernels, libraries.
+  std::map<std::string, Bytes> base_memory;
   // Layers of the profile before the first and after the last that the plan
   // numbers.
   int layers_before = 0, layers_after = 0;

@@ -198,10 +198,10 @@ class SailorProfile {
     if (!checked) return checked;
     spread_updates();
     if (const int lowered = lower_outliers(); lowered > 0)
-      imported_.notes.push_back(
-          "derived: " + std::to_string(lowered) +
-          " times of a layer, longer than at a larger microbatch, are those of "
-          "the larger one");
+      imported_.notes.push_back("derived: " + std::to_string(lowered) +
+                                " times of a layer, longer than at the next "
+                                "larger microbatch, follow "
+                                "from the two larger ones");
     split_backward();
     if (Result<void> added = add_size_tables(); !added) return added;
     add_notes();
@@ -344,23 +344,39 @@ class SailorProfile {
   }
 
   // The same kernels on fewer samples do not take longer: such a time was
-  // disturbed when it was measured. How many there were.
+  // disturbed when it was measured. It is taken as missing, as a size below all
+  // that were measured: on the line through the next two sizes, at least in
+  // proportion to the next and at most the next (profile.cc). How many there
+  // were.
   int lower_outliers() {
     int lowered = 0;
-    for (auto& [kind, tables] : profile_.times) {
-      const Rows* larger = nullptr;
-      for (auto table = tables.rbegin(); table != tables.rend(); ++table) {
-        Rows& rows = table->second;
-        for (std::size_t i = 0; larger && i < rows.size(); ++i)
+    for (auto& [kind, tables] : profile_.times)
+      for (auto table = tables.rbegin(); table != tables.rend(); ++table)
+        for (std::size_t i = 0; i < table->second.size(); ++i)
           for (Seconds LayerTimes::*time :
-               {&LayerTimes::forward, &LayerTimes::backward_input}) {
-            lowered += rows[i].*time > (*larger)[i].*time;
-            rows[i].*time = std::min(rows[i].*time, (*larger)[i].*time);
-          }
-        larger = &rows;
-      }
-    }
+               {&LayerTimes::forward, &LayerTimes::backward_input})
+            lowered += lower_outlier(tables, table->first, i, time);
     return lowered;
+  }
+
+  // Larger sizes are done.
+  static bool lower_outlier(std::map<int, Rows>& tables, int size,
+                            std::size_t layer, Seconds LayerTimes::*time) {
+    const auto next = tables.upper_bound(size);
+    if (next == tables.end()) return false;
+    Seconds& mine = tables.at(size)[layer].*time;
+    const Seconds larger = next->second[layer].*time;
+    if (mine <= larger) return false;
+    mine = larger;
+    const auto second = std::next(next);
+    if (second == tables.end()) return true;
+    const double below = static_cast<double>(next->first - size) /
+                         static_cast<double>(second->first - next->first);
+    const Seconds line =
+        larger - (second->second[layer].*time - larger) * below;
+    mine = std::clamp(line, larger * (static_cast<double>(size) / next->first),
+                      larger);
+    return true;
   }
 
   // Once it is known which layers have weights.

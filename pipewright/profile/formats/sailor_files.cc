@@ -150,6 +150,24 @@ int microbatches_of(const PublishedPlan& plan) {
   return static_cast<int>(plan.minibatch / samples);
 }
 
+// The driver's count less PyTorch's, as Sailor's authors measured and wrote it
+// into their simulator (sailor/Planner/simulations/simulator.py,
+// "megatron_mem"): 4.76 GB of loaded kernels and 0.3 GB on the GH200 machines,
+// elsewhere 2 GB, or 3 GB in tensor-parallel groups.
+Bytes runtime_memory(const std::string& kind, int degree) {
+  if (kind == "GH-96") return Bytes(5'060'000'000);
+  return Bytes(degree == 1 ? 2'000'000'000 : 3'000'000'000);
+}
+
+void set_base_memory(PublishedPlan& plan) {
+  for (const PublishedStage& stage : plan.stages)
+    for (std::size_t r = 0; r < stage.devices.size(); ++r) {
+      const std::string& kind = stage.devices[r];
+      Bytes& base = plan.base_memory[kind];
+      base = std::max(base, runtime_memory(kind, stage.tensor_parallel[r]));
+    }
+}
+
 }  // namespace
 
 std::vector<JsonCursor> numbered_members(const JsonCursor& object) {
@@ -243,8 +261,10 @@ Result<PublishedPlan> parse_sailor_plan(std::string_view text,
     plan.minibatch =
         static_cast<int>(root.at("gbs").integer(1, kMaxImportedCount));
     plan.microbatches = microbatches_of(plan);
-    plan.blocks = true;        // DeepSpeed's pipeline engine sends and waits
-    plan.optimizer_words = 2;  // Adam
+    plan.blocks = true;  // DeepSpeed's pipeline engine sends and waits
+    // Adam's moments, and the flat copy in which DeepSpeed sums gradients.
+    plan.optimizer_words = 3;
+    set_base_memory(plan);
     plan.measured_step = Seconds(root.at("real").real(0, 1e9));
     plan.measured_reduce = Seconds(root.at("red_grads").real(0, 1e9));
     plan.measured_memory = Bytes(root.at("max_mem").integer(0, kMaxBytes));

@@ -111,6 +111,21 @@ TEST_CASE(
   CHECK(tables.at(1)[1].update.value() == doctest::Approx(0.2));
 }
 
+TEST_CASE("sailor: a disturbed time is on the line through the next two") {
+  SourceFile times = sample_named("OPT/V100-16/profile.json");
+  times.text =
+      "{\"1\": {\"1\": {\"0\": [9, 9, 0], \"1\": [2, 9, 0]}},\n"
+      " \"2\": {\"1\": {\"0\": [4, 4, 0], \"1\": [4, 4, 0]}},\n"
+      " \"4\": {\"1\": {\"0\": [6, 4, 0], \"1\": [6, 40, 0]}}}";
+  const Imported imported =
+      imported_from({times, sample_named("llm_info.json")});
+  const auto& small = imported.profile->times.at("V100-16").at(1);
+  CHECK(small[0].forward.value() == doctest::Approx(3));
+  CHECK(small[0].backward().value() == doctest::Approx(4));
+  CHECK(small[1].forward.value() == doctest::Approx(2));     // not disturbed
+  CHECK(small[1].backward().value() == doctest::Approx(2));  // in proportion
+}
+
 TEST_CASE("sailor: different numbers of layers name both files") {
   SourceFile times = sample_named("OPT/V100-16/profile.json");
   times.text = "{\"4\": {\"1\": {\"0\": [0.1, 0.2, 0.0]}}}";
