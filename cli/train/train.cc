@@ -308,8 +308,9 @@ void add_train(CLI::App& app, Exit& exit) {
   command->add_option("--device", options->device,
                       "Kind of device to train on, instead of the plan's own; "
                       "cpu: threads");
-  command->add_flag("!--no-graphs", request.may_record,
-                    "Gives GPUs their kernels one by one, not as CUDA graphs");
+  command->add_flag_callback(
+      "--no-graphs", [options] { options->request.may_record = false; },
+      "Gives GPUs their kernels one by one, not as CUDA graphs");
   command->add_option("--weights", options->weights,
                       "Initial weights of an exported model: a safetensors "
                       "file, or a folder with one or with shards; default: "
