@@ -1,6 +1,7 @@
 // The runtime's answers; see runtime_link.h.
 
 #include "cli/runtime_link.h"
+#include "pipewright/runtime/channels/message_checksum.h"
 #include "pipewright/runtime/channels/mpi_version.h"
 #include "pipewright/runtime/checkpoint/checkpoint.h"
 #include "pipewright/runtime/layers/exported_weights.h"
@@ -12,11 +13,13 @@
 namespace pipewright::cli {
 namespace {
 
-// What `work` returns, or OutOfMemory.
+// What `work` returns, or OutOfMemory, or WorkersDisagree.
 template <class Work>
 auto guarded(Work work) -> decltype(work()) {
   try {
     return work();
+  } catch (const CorruptedMessage& message) {
+    return error_of(message);
   } catch (const std::exception& exception) {
     if (const auto error = out_of_memory(exception)) return *error;
     throw;

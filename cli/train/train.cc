@@ -186,6 +186,7 @@ Result<TrainReport> trained(const TrainOptions& options, const Model& model,
   hooks.on_evaluation = show_evaluation;
   hooks.on_warning = show_warning;
   hooks.signal = [&launch] { return launch.signal(); };
+  hooks.on_stop = show_stop;
   if (options.watch > 0)
     start_page(options.request.run, page_port(options.watch));
   if (options.tensorboard.empty())

@@ -25,22 +25,34 @@ bool is_line_open = false;  // on a terminal: the last line may still change
 
 bool is_quiet = false;  // rank 0 says it for all
 pid_t launcher = 0;
-bool is_under_mpi = false;  // mpirun kills ranks a second after Ctrl-C
+bool is_under_mpi = false;  // mpirun kills ranks two seconds after Ctrl-C
 
 void write_line(const char* text) {
   static_cast<void>(!::write(STDERR_FILENO, text, std::strlen(text)));
 }
 
+// Under a launcher a second signal changes nothing: mpirun sends SIGTERM a
+// second after SIGCONT, and kills by itself.
 void on_signal(int signal) {
-  if (received.exchange(signal) != 0) ::_exit(exit_code_of(signal));
+  int none = 0;
+  if (!received.compare_exchange_strong(none, signal)) {
+    if (!is_under_mpi) ::_exit(exit_code_of(signal));
+    return;
+  }
   if (is_quiet) return;
   write_line(
-      "\npipewright: asked to end: finishes the steps in progress, then saves; "
-      "a second signal ends it at once\n");
+      "\npipewright: asked to end: finishes the steps in progress, then saves");
+  write_line(is_under_mpi ? "\n" : "; a second signal ends it at once\n");
   if (is_under_mpi && signal != SIGUSR1)
     write_line(
-        "pipewright: mpirun gives its ranks one second for that; "
+        "pipewright: mpirun gives its ranks two seconds for that; "
         "kill -USR1 $(pgrep -x mpirun) gives them the time they need\n");
+}
+
+// With SIGCONT mpirun begins to end its ranks; from others it means no more
+// than its name.
+void on_continue(int, siginfo_t* sender, void*) {
+  if (sender->si_pid == launcher) on_signal(SIGTERM);
 }
 
 bool is_terminal() { return ::isatty(STDERR_FILENO) != 0; }
@@ -93,6 +105,11 @@ void show_warning(const std::string& text) {
   say("pipewright: warning: " + text);
 }
 
+void show_stop(std::int64_t step) {
+  end_progress();
+  say("pipewright: stops after step " + std::to_string(step) + ", saving");
+}
+
 void end_progress() {
   if (is_line_open) std::cerr << "\n";
   is_line_open = false;
@@ -110,7 +127,8 @@ void end_activity() {
 }
 
 void stop_listening() {
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) ::signal(signal, SIG_DFL);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGCONT})
+    ::signal(signal, SIG_DFL);
 }
 
 void listen_for_signals() {
@@ -126,6 +144,12 @@ void listen_for_signals() {
   ::sigaction(SIGTERM, &action, nullptr);
   // mpirun passes on only this one of them.
   ::sigaction(SIGUSR1, &action, nullptr);
+  if (is_under_mpi) {
+    struct sigaction ends {};
+    ends.sa_sigaction = on_continue;
+    ends.sa_flags = SA_RESTART | SA_SIGINFO;
+    ::sigaction(SIGCONT, &ends, nullptr);
+  }
   // A launcher that is gone reads nothing any more; a rank still has to save.
   if (is_under_mpi) ::signal(SIGPIPE, SIG_IGN);
 }

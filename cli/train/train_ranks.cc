@@ -75,6 +75,11 @@ void add_rank_options(CLI::App& command, RankOptions& options) {
   command.add_flag(
       "--fast-reduce", options.fast_reduce,
       "Sums gradients of replicas in MPI's order, not in the fixed one");
+  command
+      .add_flag("--checksum", options.checksum,
+                "Between ranks every message of tensors carries a checksum; "
+                "one that was corrupted on its way ends training with 76")
+      ->excludes("--fast-reduce");
   command.add_flag("--poll", options.poll,
                    "Moves messages only between actions, without a thread");
   command.add_option("--cluster", options.cluster,
@@ -118,6 +123,7 @@ std::unique_ptr<Launch> joined_launch(const RankOptions& options,
   LaunchRequest request;
   request.fast_reduce = options.fast_reduce;
   request.progress_thread = !options.poll;
+  request.checksum = options.checksum;
   request.set_up_limit = Seconds(options.set_up_limit);
   request.least_limit = Seconds(options.stall_limit);
   request.inject = options.inject;

@@ -12,7 +12,7 @@
 namespace pipewright::cli {
 
 struct RankOptions {
-  bool fast_reduce = false, poll = false, elastic = false;
+  bool fast_reduce = false, poll = false, checksum = false, elastic = false;
   double set_up_limit = 120, stall_limit = 10;
   std::string inject, cluster;
   std::string compared;  // the other options, which must be equal on all ranks

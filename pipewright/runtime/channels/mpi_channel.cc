@@ -11,6 +11,13 @@ Priority priority_of(const Transfer& transfer) {
   return Priority::High;
 }
 
+std::string name_of(const Transfer& transfer, TransferId id) {
+  static const char* const kNames[] = {"gradients", "activations",
+                                       "saved tensors", "weights"};
+  return std::string(kNames[static_cast<int>(transfer.kind)]) + " (transfer " +
+         std::to_string(id.value) + ")";
+}
+
 }  // namespace
 
 MpiChannel::MpiChannel(MpiEngine& engine, const Program& program,
@@ -37,13 +44,14 @@ MpiChannel::TransferEnd MpiChannel::end_of(TransferId transfer) {
   if (description.from == worker_) {
     end.sender = std::make_unique<MessageSender>(
         engine_, std::vector<MessageAddress>{address(description.to)}, priority,
-        "transfer " + std::to_string(transfer.value));
+        name_of(description, transfer));
     if (!description.is_keyed_by_version())
       end.unreceived = std::make_shared<int>(0);
   }
   if (description.to == worker_)
     end.receiver = std::make_unique<MessageReceiver>(
-        engine_, address(description.from), priority);
+        engine_, address(description.from), priority,
+        name_of(description, transfer));
   return end;
 }
 
@@ -97,6 +105,7 @@ void MpiChannel::take(TransferId transfer, std::int32_t key, Values& values) {
     receive = &receiver.post(key);
   }
   engine_.wait_until([&] { return receive->outstanding == 0; });
+  receiver.check(key, *receive);
   values.resize(receive->buffers.size());
   for (std::size_t v = 0; v < values.size(); ++v) {
     values[v].clear();

@@ -6,9 +6,11 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "pipewright/runtime/channels/backoff.h"
 #include "pipewright/runtime/channels/channel.h"
+#include "pipewright/runtime/channels/message_checksum.h"
 
 namespace pipewright {
 namespace {
@@ -59,6 +61,21 @@ std::size_t num_pieces(const MessageLayout& layout, Priority priority) {
   return count;
 }
 
+// Removes it from the end of the text.
+void take_checksum(std::string& text, int from, int to) {
+  std::uint64_t checksum = 0;
+  if (text.size() >= sizeof(checksum)) {
+    const std::size_t end = text.size() - sizeof(checksum);
+    std::memcpy(&checksum, text.data() + end, sizeof(checksum));
+    text.resize(end);
+    if (checksum == checksum_of(text)) return;
+  }
+  throw CorruptedMessage("the layout of messages from rank " +
+                         std::to_string(from) + " to rank " +
+                         std::to_string(to) +
+                         " has arrived with other bits than it was sent with");
+}
+
 void sleep_for_ns(long ns) {
   const timespec time{0, ns};
   ::nanosleep(&time, nullptr);
@@ -71,7 +88,9 @@ at::Tensor MpiEngine::Receive::take(std::size_t value, std::size_t place) {
                      (*layout)[value][place].device);
 }
 
-MpiEngine::MpiEngine(MPI_Comm world) : sends_directly_(takes_device_memory()) {
+MpiEngine::MpiEngine(MPI_Comm world, bool has_checksums)
+    : has_checksums_(has_checksums),
+      sends_directly_(takes_device_memory() && !has_checksums) {
   for (MPI_Comm* comm : {&everyone_.comm, &control_}) {
     check_mpi(MPI_Comm_dup(world, comm), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
@@ -196,6 +215,8 @@ void MpiEngine::start_low(Peer& peer, Queue& queue) {
 }
 
 void MpiEngine::send_text(const Envelope& to, std::string text) {
+  const std::uint64_t checksum = checksum_of(text);
+  text.append(reinterpret_cast<const char*>(&checksum), sizeof(checksum));
   auto kept = std::make_shared<const std::string>(std::move(text));
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Isend(kept->data(), static_cast<int>(kept->size()), MPI_BYTE,
@@ -287,6 +308,7 @@ void MpiEngine::probe_texts() {
     std::string text(size, '\0');
     check_mpi(MPI_Mrecv(text.data(), size, MPI_BYTE, &message, &status),
               "MPI_Mrecv");
+    take_checksum(text, from.rank, rank_);
     const Expected expected = std::move(texts_[i]);
     texts_.erase(texts_.begin() + static_cast<std::ptrdiff_t>(i));
     expected.arrived(text);
@@ -316,7 +338,7 @@ void MpiEngine::cancel_all() {
 void MpiEngine::wait_until(c10::function_ref<bool()> done) {
   for (Backoff backoff;; backoff.pause()) {
     const std::lock_guard lock(mutex_);
-    if (!failure_.empty()) throw std::runtime_error(failure_);
+    if (failure_) std::rethrow_exception(failure_);
     if (cancelled_) throw Cancelled();
     if (done()) return;
     make_progress();
@@ -337,8 +359,8 @@ void MpiEngine::start_thread() {
         continue;
       try {
         if (!active_.empty() || !texts_.empty()) make_progress();
-      } catch (const std::exception& error) {
-        failure_ = error.what();  // thrown by the next wait
+      } catch (const std::exception&) {
+        failure_ = std::current_exception();  // thrown by the next wait
         return;
       }
     }

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -50,11 +51,15 @@ class MpiEngine {
   };
 
   // Duplicates the communicator: every rank constructs one at the same time.
-  explicit MpiEngine(MPI_Comm world);
+  // With checksums tensors are sent from memory of the host.
+  MpiEngine(MPI_Comm world, bool has_checksums);
   ~MpiEngine();
 
   std::mutex& mutex() { return mutex_; }
 
+  int rank() const { return rank_; }
+  // Whether messages carry checksums.
+  bool has_checksums() const { return has_checksums_; }
   // Whether MPI sends from and receives into memory of devices.
   bool sends_directly() const { return sends_directly_; }
 
@@ -63,6 +68,7 @@ class MpiEngine {
   // has not been posted.
   void send(const Envelope& to, const Values& values, Priority priority,
             const std::shared_ptr<int>& unreceived = nullptr);
+  // Texts always carry a checksum.
   void send_text(const Envelope& to, std::string text);
   // The layout must live until the tensors are taken.
   void receive(const Envelope& from, const MessageLayout& layout,
@@ -151,9 +157,9 @@ class MpiEngine {
   MPI_Request cancel_request_ = MPI_REQUEST_NULL;
   int cancel_word_ = 0;
   bool cancelled_ = false;
-  const bool sends_directly_;
+  const bool has_checksums_, sends_directly_;
   std::chrono::steady_clock::time_point last_progress_;
-  std::string failure_;  // of the thread
+  std::exception_ptr failure_;  // of the thread
   std::atomic<bool> ends_{false};
   std::thread thread_;
 };

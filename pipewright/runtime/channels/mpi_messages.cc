@@ -7,12 +7,36 @@
 
 #include "pipewright/base/check.h"
 #include "pipewright/plan/program/send_capacity.h"
+#include "pipewright/runtime/channels/message_checksum.h"
 #include "pipewright/runtime/ranks/packing.h"
 
 namespace pipewright {
 namespace {
 
 constexpr std::int32_t kKeyOfLayout = 0;
+
+// With checksums a message has one more value: a tensor of one number.
+MessageLayout with_checksum(MessageLayout layout) {
+  TensorLayout number{true,    at::kLong, {1}, {1}, sizeof(std::int64_t),
+                      at::kCPU};
+  layout.push_back({std::move(number)});
+  return layout;
+}
+
+// The checksum of a message with these tensors, which also says which message
+// it is.
+at::Tensor checksum_tensor(std::uint64_t of_tensors, std::int32_t index,
+                           std::int32_t key, int from, int to) {
+  MessageChecksum checksum;
+  for (const std::int64_t number : {std::int64_t{index}, std::int64_t{key},
+                                    std::int64_t{from}, std::int64_t{to}})
+    checksum.add(static_cast<std::uint64_t>(number));
+  checksum.add(of_tensors);
+  const at::Tensor tensor = at::empty({1}, at::kLong);
+  *tensor.mutable_data_ptr<std::int64_t>() =
+      static_cast<std::int64_t>(checksum.value());
+  return tensor;
+}
 
 std::string packed_layout(const MessageLayout& layout,
                           const ParameterUses& uses) {
@@ -47,6 +71,7 @@ MessageSender::MessageSender(MpiEngine& engine, std::vector<MessageAddress> to,
 
 void MessageSender::prepare(const Values& values) {
   as_sent(values, engine_.sends_directly(), sent_);
+  if (engine_.has_checksums()) checksum_ = checksum_of(sent_);
 }
 
 void MessageSender::send(const Values& values, std::int32_t key,
@@ -55,23 +80,32 @@ void MessageSender::send(const Values& values, std::int32_t key,
   if (!layout_) {
     layout_ = layout_of(values, sent_);
     uses_ = uses;
+    const MessageLayout whole =
+        engine_.has_checksums() ? with_checksum(*layout_) : *layout_;
     for (const MessageAddress& to : to_) {
-      engine_.send_text(to.envelope(kKeyOfLayout),
-                        packed_layout(*layout_, uses_));
-      engine_.expect_sends(to.rank, *layout_, priority_, to.expected);
+      engine_.send_text(to.envelope(kKeyOfLayout), packed_layout(whole, uses_));
+      engine_.expect_sends(to.rank, whole, priority_, to.expected);
     }
   } else if (!has_layout(values, sent_, *layout_) || uses != uses_) {
     throw std::runtime_error(name_ +
                              ": the shape differs from the first message's");
   }
-  for (const MessageAddress& to : to_)
+  for (const MessageAddress& to : to_) {
+    if (engine_.has_checksums())
+      sent_.push_back(
+          {checksum_tensor(checksum_, to.index, key, engine_.rank(), to.rank)});
     engine_.send(to.envelope(key), sent_, priority_, unreceived);
+    if (engine_.has_checksums()) sent_.pop_back();
+  }
   for (Tensors& tensors : sent_) tensors.clear();
 }
 
 MessageReceiver::MessageReceiver(MpiEngine& engine, const MessageAddress& from,
-                                 Priority priority)
-    : engine_(engine), from_(from), priority_(priority) {}
+                                 Priority priority, std::string name)
+    : engine_(engine),
+      from_(from),
+      priority_(priority),
+      name_(std::move(name)) {}
 
 MessageReceiver::Slot& MessageReceiver::free_slot() {
   for (Slot& slot : slots_)
@@ -110,6 +144,20 @@ void MessageReceiver::set_layout(const std::string& text) {
     engine_.receive(from_.envelope(slot.key), *layout_, priority_,
                     slot.receive);
   }
+}
+
+void MessageReceiver::check(std::int32_t key, Receive& arrived) const {
+  if (!engine_.has_checksums()) return;
+  const at::Tensor sent = arrived.buffers.back().front();
+  arrived.buffers.pop_back();
+  const at::Tensor here =
+      checksum_tensor(checksum_of(arrived.buffers), from_.index, key,
+                      from_.rank, engine_.rank());
+  if (here.equal(sent)) return;
+  throw CorruptedMessage(
+      name_ + " from rank " + std::to_string(from_.rank) + " to rank " +
+      std::to_string(engine_.rank()) + ", with key " + std::to_string(key) +
+      " of the run, have arrived with other bits than they were sent with");
 }
 
 void MessageReceiver::end(std::int32_t key) {

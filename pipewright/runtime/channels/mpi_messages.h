@@ -50,7 +50,8 @@ MessageAddress message_address(const MpiEngine& engine, const Program& program,
 
 class MessageSender {
  public:
-  // The engine must outlive it; `name` is for error messages.
+  // The engine must outlive it; `name` ("activations of transfer 3") is for
+  // error messages.
   MessageSender(MpiEngine& engine, std::vector<MessageAddress> to,
                 Priority priority, std::string name);
 
@@ -67,7 +68,8 @@ class MessageSender {
   const std::string name_;
   std::optional<MessageLayout> layout_;
   ParameterUses uses_;
-  Values sent_;  // only while it is sent
+  Values sent_;                 // only while it is sent
+  std::uint64_t checksum_ = 0;  // of it
 };
 
 // All calls with the engine's mutex held.
@@ -76,12 +78,15 @@ class MessageReceiver {
   using Receive = MpiEngine::Receive;
 
   MessageReceiver(MpiEngine& engine, const MessageAddress& from,
-                  Priority priority);
+                  Priority priority, std::string name);
   MessageReceiver(const MessageReceiver&) = delete;
   MessageReceiver& operator=(const MessageReceiver&) = delete;
 
   // The receive of the message with that key; posts it if nobody has.
   Receive& post(std::int32_t key);
+  // The message has arrived; without the mutex, before its tensors are taken.
+  // Throws CorruptedMessage if its checksum is another.
+  void check(std::int32_t key, Receive& arrived) const;
   // The message has arrived and its tensors were taken.
   void end(std::int32_t key);
   const ParameterUses& uses() const { return uses_; }  // once one has arrived
@@ -99,6 +104,7 @@ class MessageReceiver {
   MpiEngine& engine_;
   const MessageAddress from_;
   const Priority priority_;
+  const std::string name_;
   bool is_layout_expected_ = false;
   std::optional<MessageLayout> layout_;
   ParameterUses uses_;

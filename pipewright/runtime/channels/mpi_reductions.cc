@@ -12,6 +12,11 @@ MPI_Datatype mpi_type(at::ScalarType type) {
   return type == at::kDouble ? MPI_DOUBLE : MPI_FLOAT;
 }
 
+std::string name_of(ReductionId reduction) {
+  return "gradients of replicas (reduction " + std::to_string(reduction.value) +
+         ")";
+}
+
 // As a message; reuses the lists.
 void arrange(const std::vector<Contribution>& contributions, Values& gradients,
              ParameterUses& uses) {
@@ -97,14 +102,14 @@ MpiReductions::State MpiReductions::state_of(ReductionId reduction) {
     if (reader != worker_.value) others.push_back(address(reader));
   if (!others.empty() && ranks.contributors.count(worker_.value) > 0)
     state.sender = std::make_unique<MessageSender>(
-        engine_, std::move(others), Priority::High,
-        "reduction " + std::to_string(reduction.value));
+        engine_, std::move(others), Priority::High, name_of(reduction));
   if (ranks.num_readers_here == 0) return state;
   for (const int contributor : ranks.contributors)
     if (contributor != worker_.value)
       state.receivers.emplace_back(
           contributor, std::make_unique<MessageReceiver>(
-                           engine_, address(contributor), Priority::High));
+                           engine_, address(contributor), Priority::High,
+                           name_of(reduction)));
   return state;
 }
 
@@ -199,6 +204,7 @@ void MpiReductions::add_up(Running& running, ReductionId reduction) {
   for (std::size_t o = 0; o < receivers.size(); ++o) {
     WorkerContributions& part = running.parts[1 + o];
     part.worker = WorkerId(receivers[o].first);
+    receivers[o].second->check(running.microbatch.value, *running.arriving[o]);
     const ParameterUses& uses = receivers[o].second->uses();
     for (std::size_t i = 0; i < uses.size(); ++i)
       part.contributions.push_back(

@@ -7,8 +7,10 @@
 #include <algorithm>
 
 #include "pipewright/runtime/channels/backoff.h"
+#include "pipewright/runtime/channels/message_checksum.h"
 #include "pipewright/runtime/channels/mpi_channel.h"
 #include "pipewright/runtime/channels/mpi_engine.h"
+#include "pipewright/runtime/channels/mpi_gate.h"
 #include "pipewright/runtime/channels/mpi_version.h"
 #include "pipewright/runtime/execution/cores.h"
 
@@ -27,12 +29,25 @@ void wait_for(MPI_Request& request) {
   }
 }
 
+struct TextHeader {
+  std::uint64_t size = 0, checksum = 0;
+  std::uint64_t own = 0;  // of the two before
+
+  std::uint64_t own_checksum() const {
+    MessageChecksum sum;
+    sum.add(size);
+    sum.add(checksum);
+    return sum.value();
+  }
+};
+
 void send_bytes(const std::string& bytes, int to, MPI_Comm comm) {
-  const std::uint64_t size = bytes.size();
+  TextHeader header{bytes.size(), checksum_of(bytes), 0};
+  header.own = header.own_checksum();
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(
-      MPI_Isend(&size, sizeof(size), MPI_BYTE, to, kTextTag, comm, &request),
-      "MPI_Isend");
+  check_mpi(MPI_Isend(&header, sizeof(header), MPI_BYTE, to, kTextTag, comm,
+                      &request),
+            "MPI_Isend");
   wait_for(request);
   for (std::size_t at = 0; at < bytes.size(); at += kMaxPiece) {
     const auto piece = static_cast<int>(std::min(kMaxPiece, bytes.size() - at));
@@ -43,15 +58,23 @@ void send_bytes(const std::string& bytes, int to, MPI_Comm comm) {
   }
 }
 
+void check_text(bool is_same, int from) {
+  if (!is_same)
+    throw CorruptedMessage("what rank " + std::to_string(from) +
+                           " has told this one between two runs has arrived "
+                           "with other bits than it was sent with");
+}
+
 std::string received_bytes(int from, MPI_Comm comm) {
-  std::uint64_t size = 0;
+  TextHeader header;
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(
-      MPI_Irecv(&size, sizeof(size), MPI_BYTE, from, kTextTag, comm, &request),
-      "MPI_Irecv");
+  check_mpi(MPI_Irecv(&header, sizeof(header), MPI_BYTE, from, kTextTag, comm,
+                      &request),
+            "MPI_Irecv");
   wait_for(request);
-  std::string bytes(size, '\0');
-  for (std::size_t at = 0; at < size; at += kMaxPiece) {
+  check_text(header.own == header.own_checksum(), from);
+  std::string bytes(header.size, '\0');
+  for (std::size_t at = 0; at < bytes.size(); at += kMaxPiece) {
     const auto piece =
         static_cast<int>(std::min<std::size_t>(kMaxPiece, bytes.size() - at));
     check_mpi(MPI_Irecv(bytes.data() + at, piece, MPI_BYTE, from, kTextTag,
@@ -59,6 +82,7 @@ std::string received_bytes(int from, MPI_Comm comm) {
               "MPI_Irecv");
     wait_for(request);
   }
+  check_text(header.checksum == checksum_of(bytes), from);
   return bytes;
 }
 
@@ -88,16 +112,17 @@ class MpiTransport final : public Transport {
         size_(size),
         core_(core),
         options_(options),
-        engine_(MPI_COMM_WORLD),
+        engine_(MPI_COMM_WORLD, options.checksum),
         groups_(engine_.everyone().comm) {
-    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &texts_), "MPI_Comm_dup");
+    for (MPI_Comm* comm : {&texts_, &gates_})
+      check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup");
     if (options.progress_thread) engine_.start_thread();
   }
   ~MpiTransport() override {
     const std::lock_guard lock(engine_.mutex());
     if (engine_.is_cancelled()) return;  // messages may still be under way
     groups_.free();
-    MPI_Comm_free(&texts_);
+    for (MPI_Comm* comm : {&texts_, &gates_}) MPI_Comm_free(comm);
   }
 
   int rank() const override { return rank_; }
@@ -115,6 +140,16 @@ class MpiTransport final : public Transport {
       channels.push_back(std::make_unique<MpiChannel>(engine_, program,
                                                       WorkerId(rank_), ranks_));
     return channels;
+  }
+
+  // A run that drains after every step is short: it is not ended early.
+  std::unique_ptr<RunGate> gate(const Program& program, int repetitions,
+                                RunHooks hooks) override {
+    if (program.minibatches_outside > 0 && rank_ < program.num_workers())
+      return std::make_unique<MpiGate>(engine_, gates_, program, repetitions,
+                                       std::move(hooks));
+    hooks.is_to_end = nullptr;
+    return Transport::gate(program, repetitions, std::move(hooks));
   }
 
   std::vector<std::string> gather(std::string mine) override {
@@ -157,7 +192,7 @@ class MpiTransport final : public Transport {
 
   const int rank_, size_, core_;
   const MpiOptions options_;
-  MPI_Comm texts_ = MPI_COMM_NULL;
+  MPI_Comm texts_ = MPI_COMM_NULL, gates_ = MPI_COMM_NULL;
   std::vector<ReductionRanks> ranks_;
   MpiEngine engine_;
   MpiGroups groups_;

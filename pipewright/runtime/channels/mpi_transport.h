@@ -18,6 +18,9 @@ struct MpiOptions {
   // A thread makes messages progress while the worker computes. Without it they
   // only do so between actions.
   bool progress_thread = true;
+  // Every message of tensors carries a checksum, and one that arrives with
+  // other bits ends the run with WorkersDisagree. Not with fast_reduce.
+  bool checksum = false;
 };
 
 // MPI itself, from its start to its end: once per process.

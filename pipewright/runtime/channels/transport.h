@@ -13,6 +13,7 @@
 
 #include "pipewright/plan/program/program.h"
 #include "pipewright/runtime/channels/channel.h"
+#include "pipewright/runtime/execution/run_gate.h"
 
 namespace pipewright {
 
@@ -35,6 +36,14 @@ class Transport {
   // it.
   virtual std::vector<std::unique_ptr<Channel>> connect(
       const Program& program) = 0;
+
+  // Where the run ends; `hooks` count repetitions. Every rank calls it after
+  // connect(), with the same program and repetitions.
+  virtual std::unique_ptr<RunGate> gate(const Program& program, int repetitions,
+                                        RunHooks hooks) {
+    static_cast<void>(program);
+    return std::make_unique<InProcessGate>(repetitions, std::move(hooks));
+  }
 
   // On rank 0: the text of each rank, by rank. On the others: nothing.
   virtual std::vector<std::string> gather(std::string mine) = 0;

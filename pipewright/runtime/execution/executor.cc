@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "pipewright/base/check.h"
+#include "pipewright/runtime/channels/message_checksum.h"
 #include "pipewright/runtime/channels/transport.h"
 #include "pipewright/runtime/devices/cpu_device.h"
 #include "pipewright/runtime/error_text.h"
@@ -217,6 +218,9 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
       failure.record(ErrorCode::LossNotFinite, error.what(),
                      workers_[w]->activity());
       channels[w]->cancel();
+    } catch (const CorruptedMessage& error) {
+      failure.record(error_of(error), workers_[w]->activity());
+      channels[w]->cancel();
     } catch (const std::exception& error) {
       if (const auto memory = out_of_memory(error))
         failure.record(*memory, workers_[w]->activity());
@@ -245,18 +249,18 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
   if (report.failure) return report;
   for (const auto& worker : workers_)
     if (!worker->weights().remember()) report.is_remembered = false;
-  RunGate gate(program_.repetitions(minibatches),
-               transport_->is_alone() ? hooks.is_to_end : nullptr,
-               hooks.most_if_early - program_.minibatches_outside);
+  const std::unique_ptr<RunGate> gate =
+      transport_->gate(program_, program_.repetitions(minibatches),
+                       hooks.without(program_.minibatches_outside));
   const Clock::time_point start = Clock::now();
   threads_->run([&](std::size_t w) {
     guarded(w, [&] {
-      workers_[w]->run(minibatches, source, *channels[w], start, gate, hooks);
+      workers_[w]->run(minibatches, source, *channels[w], start, *gate);
     });
     // Also after a failure: what channels hold may be in use until then.
     guarded(w, [&] { devices_[w]->finish(); });
   });
-  minibatches = gate.repetitions() + program_.minibatches_outside;
+  minibatches = gate->repetitions() + program_.minibatches_outside;
   report.duration =
       Seconds(std::chrono::duration<double>(Clock::now() - start).count());
   report.failure = failure.error();

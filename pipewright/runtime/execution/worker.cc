@@ -91,10 +91,9 @@ void Worker::prepare(int minibatches, std::int64_t done,
 }
 
 void Worker::run(int minibatches, const MicrobatchSource& source,
-                 Channel& channel, Clock::time_point start, RunGate& gate,
-                 const RunHooks& hooks) {
+                 Channel& channel, Clock::time_point start, RunGate& gate) {
   source_ = &source;
-  hooks_ = &hooks;
+  gate_ = &gate;
   channel_ = &channel;
   device_.start_clock(start);
   const WorkerProgram& program = program_.workers[id_.index()];
@@ -133,6 +132,7 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
   }
   device_.finish();
   read_late_losses();
+  gate.finish();
 }
 
 std::vector<const void*> Worker::addresses() const {
@@ -510,8 +510,7 @@ void Worker::record_loss(const LayerCode& layer, MicrobatchId microbatch,
     throw LossIsNotFinite("the loss is " + std::to_string(part.mean));
   }
   losses_.push_back(part);
-  if (hooks_->on_loss)
-    hooks_->on_loss(part.microbatch, samples.first, samples.end, part.mean);
+  gate_->add_loss(part.microbatch, samples.first, samples.end, part.mean);
 }
 
 // All steps have been made by now, also those after a loss that is not finite.

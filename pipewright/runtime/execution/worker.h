@@ -61,7 +61,7 @@ class Worker {
   // Returns when the device has finished. Throws what a kernel throws, and
   // Cancelled.
   void run(int minibatches, const MicrobatchSource& source, Channel& channel,
-           Clock::time_point start, RunGate& gate, const RunHooks& hooks);
+           Clock::time_point start, RunGate& gate);
 
   // Times every layer from now on; null: none. Not with replicas, which would
   // write at once.
@@ -166,7 +166,7 @@ class Worker {
   // Of the run in progress.
   const MicrobatchSource* source_ = nullptr;
   Channel* channel_ = nullptr;
-  const RunHooks* hooks_ = nullptr;
+  RunGate* gate_ = nullptr;
   std::int64_t done_ = 0;
   Action current_;
   LayerId current_layer_;

@@ -10,6 +10,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/plan/rank_devices.h"
 #include "pipewright/runtime/channels/launcher.h"
+#include "pipewright/runtime/channels/message_checksum.h"
 #include "pipewright/runtime/channels/mpi_transport.h"
 #include "pipewright/runtime/ranks/agreement.h"
 #include "pipewright/runtime/ranks/commands.h"
@@ -72,11 +73,15 @@ class RankLaunch final : public Launch {
       set_up_ = std::make_unique<SetUpWatch>(
           limits_.set_up, [this] { give_up(missing(), false); });
       PIPEWRIGHT_TRY(session_, MpiSession::start());
-      transport =
-          session_->connect({request_.fast_reduce, request_.progress_thread});
+      transport = session_->connect(
+          {request_.fast_reduce, request_.progress_thread, request_.checksum});
     }
-    transport_ = watched_transport(std::move(transport), progress_,
-                                   std::move(injection));
+    // Ranks would no longer agree on what comes next: this one ends at once.
+    transport_ =
+        watched_transport(std::move(transport), progress_, std::move(injection),
+                          [this](const CorruptedMessage& message) {
+                            give_up(error_of(message), false);
+                          });
     rank_ = transport_->rank();
     size_ = transport_->num_ranks();
     return {};

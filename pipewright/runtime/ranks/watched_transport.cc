@@ -96,13 +96,40 @@ class WatchedChannel final : public Channel {
   bool is_injected_ = false, is_poisoned_ = false;
 };
 
+// A rank that waits at a gate waits for rank 0.
+class WatchedGate final : public RunGate {
+ public:
+  WatchedGate(std::unique_ptr<RunGate> inner, Progress& progress)
+      : inner_(std::move(inner)), progress_(progress) {}
+
+  bool begins(int repetition) override {
+    const Waiting waiting(progress_);
+    return inner_->begins(repetition);
+  }
+  void add_loss(std::int64_t microbatch, std::int32_t first, std::int32_t end,
+                double mean) override {
+    inner_->add_loss(microbatch, first, end, mean);
+  }
+  void finish() override {
+    const Waiting waiting(progress_);
+    inner_->finish();
+  }
+  int repetitions() const override { return inner_->repetitions(); }
+
+ private:
+  const std::unique_ptr<RunGate> inner_;
+  Progress& progress_;
+};
+
 class WatchedTransport final : public Transport {
  public:
   WatchedTransport(std::unique_ptr<Transport> inner, Progress& progress,
-                   std::optional<Injection> injection)
+                   std::optional<Injection> injection,
+                   CorruptionHook on_corrupted)
       : inner_(std::move(inner)),
         progress_(progress),
-        injection_(std::move(injection)) {}
+        injection_(std::move(injection)),
+        on_corrupted_(std::move(on_corrupted)) {}
 
   int rank() const override { return inner_->rank(); }
   int num_ranks() const override { return inner_->num_ranks(); }
@@ -129,28 +156,47 @@ class WatchedTransport final : public Transport {
     return channels;
   }
 
+  std::unique_ptr<RunGate> gate(const Program& program, int repetitions,
+                                RunHooks hooks) override {
+    return std::make_unique<WatchedGate>(
+        inner_->gate(program, repetitions, std::move(hooks)), progress_);
+  }
+
   std::vector<std::string> gather(std::string mine) override {
     progress_.enter(Phase::Between);
-    return inner_->gather(std::move(mine));
+    return checked([&] { return inner_->gather(std::move(mine)); });
   }
   std::string broadcast(std::string leaders) override {
     progress_.enter(Phase::Between);
-    return inner_->broadcast(std::move(leaders));
+    return checked([&] { return inner_->broadcast(std::move(leaders)); });
   }
 
  private:
   const std::unique_ptr<Transport> inner_;
   Progress& progress_;
+  template <typename Work>
+  auto checked(Work work) -> decltype(work()) {
+    try {
+      return work();
+    } catch (const CorruptedMessage& message) {
+      if (on_corrupted_) on_corrupted_(message);
+      throw;
+    }
+  }
+
   const std::optional<Injection> injection_;
+  const CorruptionHook on_corrupted_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> watched_transport(
-    std::unique_ptr<Transport> inner, Progress& progress,
-    std::optional<Injection> injection) {
+std::unique_ptr<Transport> watched_transport(std::unique_ptr<Transport> inner,
+                                             Progress& progress,
+                                             std::optional<Injection> injection,
+                                             CorruptionHook on_corrupted) {
   return std::make_unique<WatchedTransport>(std::move(inner), progress,
-                                            std::move(injection));
+                                            std::move(injection),
+                                            std::move(on_corrupted));
 }
 
 }  // namespace pipewright

@@ -7,6 +7,7 @@
 #include <deque>
 #include <fstream>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 
@@ -163,6 +164,7 @@ class Trainer {
       if (auto ours = folder_.check_lease(); !ours) return ours.error();
       if (hooks_.signal) report_.signal = hooks_.signal();
       const bool ends = report_.signal != 0 || done_ == milestones_.total;
+      if (report_.signal != 0) stop_after(done_);
       if (auto evaluated = evaluate_if_due(ends); !evaluated)
         return evaluated.error();
       if (ends || milestones_.passes_checkpoint(tried_, done_)) {
@@ -179,11 +181,20 @@ class Trainer {
     RunHooks hooks;
     hooks.is_to_end = [this] { return hooks_.signal && hooks_.signal() != 0; };
     hooks.most_if_early = milestones_.total - done_ - milestones_.outside;
+    hooks.on_early_end = [this, before = done_](std::int64_t minibatches) {
+      stop_after(before + minibatches);
+    };
     hooks.on_loss = [this](std::int64_t microbatch, std::int32_t first,
                            std::int32_t end, double mean) {
       reporter_.add(microbatch, first, end, mean);
     };
     return hooks;
+  }
+
+  void stop_after(std::int64_t step) {
+    if (std::exchange(has_stopped_, true) || !hooks_.on_stop) return;
+    const std::lock_guard lock(showing_);
+    hooks_.on_stop(step);
   }
 
   std::int64_t warm_up_steps() const {
@@ -337,7 +348,10 @@ class Trainer {
     if (done_ == report_.first_step + 1) report_.first_loss = loss;
     report_.last_loss = loss;
     warn_if_missed(folder_.add(step));
-    if (hooks_.on_step) hooks_.on_step(step);
+    if (hooks_.on_step) {
+      const std::lock_guard lock(showing_);
+      hooks_.on_step(step);
+    }
     warn_of_spike(loss);
   }
 
@@ -454,7 +468,8 @@ class Trainer {
   std::optional<Evaluator> evaluator_;
   MicrobatchSource source_;
   std::int64_t done_ = 0, saved_ = 0, tried_ = 0, evaluated_ = 0;
-  bool has_missed_lines_ = false;
+  bool has_missed_lines_ = false, has_stopped_ = false;
+  std::mutex showing_;          // one hook at a time
   std::vector<Seconds> times_;  // of a step, piece by piece
   Seconds around_piece_;        // what the last one took beside its steps
   Seconds mean_seconds_;        // of the last steps, for what is left

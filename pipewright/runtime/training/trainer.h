@@ -31,6 +31,8 @@ struct TrainHooks {
   // Called often and on any thread: the signal that asks for an end, or 0. The
   // steps in progress are then finished, and the state is saved.
   std::function<int()> signal;
+  // Called once, when it is known after which step that is.
+  std::function<void(std::int64_t step)> on_stop;
 };
 
 // Fails before the first step with BadConfiguration (optimizer, data that does

@@ -233,6 +233,46 @@ TEST_CASE("asynchronous methods") { check_all(asynchronous_cases(), 15); }
 TEST_CASE("two cuts") { check_all(two_cut_cases(), 9); }
 TEST_CASE("exported models") { check_all(exported_cases(), 36); }
 
+// Rank 0 is asked at its own steps; wherever the others are, all end after the
+// same one, with the bits of a run of that length, and every loss is told.
+TEST_CASE("asynchronous runs that end early") {
+  const auto transport = session().connect({});
+  int asked_for = 1;
+  for (const Case& each : asynchronous_cases()) {
+    CAPTURE(each.name);
+    const Model& model = models().at(each.model);
+    const Program program =
+        lower(each.plan, profile_of(model, kMicrobatch)).value();
+    const MicrobatchSource source = source_for(model);
+    Executor executor(model, program, settings_for_tests(), transport.get());
+    if (!transport->leads()) {
+      executor.follow(source);
+      continue;
+    }
+    int asked = 0;
+    std::int64_t told = 0, ends_after = 0;
+    const Result<Executed> run = executor.run(
+        source, 40,
+        {.is_to_end = [&] { return asked++ >= asked_for; },
+         .on_early_end = [&](std::int64_t many) { ends_after = many; },
+         .on_loss = [&](std::int64_t, std::int32_t, std::int32_t,
+                        double) { ++told; }});
+    REQUIRE(run.ok());
+    const int done = run->timeline.minibatches;
+    CHECK(done < 40);
+    CHECK(done == ends_after);
+    CHECK(told == std::int64_t{done} * kMicrobatches);
+    const TrainingState state = executor.state();
+    shut_down(*transport, {});
+    Executor alone(model, program, settings_for_tests());
+    const Result<Executed> shorter = alone.run(source, done);
+    REQUIRE(shorter.ok());
+    CHECK(run->losses == shorter->losses);
+    CHECK(same_bits(state.parameters, alone.state().parameters));
+    asked_for = asked_for % 5 + 1;
+  }
+}
+
 // MPI's own sums come in another order: close, and the same on every rank.
 TEST_CASE("fast reductions are close") {
   const auto transport = session().connect({.fast_reduce = true});

@@ -6,15 +6,24 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <functional>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace pipewright {
 namespace {
 
+RunHooks hooks(std::function<bool()> is_to_end, std::int64_t most = 1 << 30) {
+  RunHooks result;
+  result.is_to_end = std::move(is_to_end);
+  result.most_if_early = most;
+  return result;
+}
+
 TEST_CASE("without a request all repetitions are done") {
-  RunGate gate(3, nullptr);
+  InProcessGate gate(3, {});
   for (int r = 0; r < 3; ++r) CHECK(gate.begins(r));
   CHECK(!gate.begins(3));
   CHECK(gate.repetitions() == 3);
@@ -22,7 +31,7 @@ TEST_CASE("without a request all repetitions are done") {
 
 TEST_CASE("what one worker has begun the others finish") {
   bool ends = false;
-  RunGate gate(100, [&ends] { return ends; });
+  InProcessGate gate(100, hooks([&ends] { return ends; }));
   for (int r = 0; r < 7; ++r) CHECK(gate.begins(r));
   ends = true;
   CHECK(!gate.begins(7));
@@ -34,20 +43,18 @@ TEST_CASE("what one worker has begun the others finish") {
 }
 
 TEST_CASE("the first repetition is always done") {
-  RunGate gate(5, [] { return true; });
+  InProcessGate gate(5, hooks([] { return true; }));
   CHECK(gate.begins(0));
   CHECK(!gate.begins(1));
   CHECK(gate.repetitions() == 1);
 }
 
 TEST_CASE("too near to the end it is not ended early") {
-  RunGate gate(
-      10, [] { return true; }, 4);
+  InProcessGate gate(10, hooks([] { return true; }, 4));
   CHECK(gate.begins(0));
   CHECK(!gate.begins(1));
   bool ends = false;
-  RunGate late(
-      10, [&ends] { return ends; }, 4);
+  InProcessGate late(10, hooks([&ends] { return ends; }, 4));
   for (int r = 0; r < 5; ++r) CHECK(late.begins(r));
   ends = true;
   for (int r = 5; r < 10; ++r) CHECK(late.begins(r));
@@ -58,7 +65,7 @@ TEST_CASE("threads that end at a random moment do the same") {
   std::mt19937 random(7);
   for (int run = 0; run < 300; ++run) {
     std::atomic<bool> ends = false;
-    RunGate gate(2000, [&ends] { return ends.load(); });
+    InProcessGate gate(2000, hooks([&ends] { return ends.load(); }));
     std::vector<int> done(4, 0);
     std::vector<std::thread> threads;
     for (int& count : done)

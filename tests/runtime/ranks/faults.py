@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-from runs import (ENVIRONMENT, MPIRUN, PIPEWRIGHT, STALL, as_root,
+from runs import (ENVIRONMENT, MODEL, MPIRUN, PIPEWRIGHT, STALL, Run, as_root,
                   check_report, checkpoint, losses, nothing_left, one_line,
                   others_stop, pids_of, pipewright, plan, require, run_cases,
                   train, unbroken, until)
@@ -439,6 +439,46 @@ def terminate(folder):
         nothing_left(where, run)
 
 
+def asynchronous(folder):
+    """Steps are shown while ranks train asynchronously: rank 1 is stopped in a
+    piece that is far from its end. Then Ctrl-C to mpirun, once and twice: it
+    says after which step it stops, and saves that. After the second one mpirun
+    is gone, and prints nothing more."""
+    for times in (1, 2):
+        where = folder / f"asynchronous{times}"
+        command = ["train", "--model", MODEL, "--method", "pipemare",
+                   "--workers", 2, "--minibatch", 8, "--data", "digits",
+                   "--run", where, "--steps", 10**9, "--stall-limit", 100,
+                   "--inject", "stop:rank=1,step=40,action=F0"]
+        # More time than mpirun's two seconds: others use this machine, too.
+        run = Run(folder, [command] * 2, where.name, wrapper=None,
+                  launcher=[MPIRUN, "--mca", "odls_base_sigkill_timeout", "30"])
+        metrics = where / "metrics.jsonl"
+        until(lambda: metrics.exists() and len(losses(where)) >= 30,
+              "no steps are shown", run)
+        require(max(losses(where)) <= 40, "rank 1 was not stopped", run)
+        require("step 1/" in run.text(), "no line says so", run)
+
+        def goes_on():
+            for pid in run.pids(str(where)):  # it may not have stopped yet
+                os.kill(pid, signal.SIGCONT)
+            return max(losses(where)) > 40
+
+        until(goes_on, "it does not go on", run)
+        for _ in range(times):
+            run.process.send_signal(signal.SIGINT)
+            time.sleep(0.1)
+        run.wait()
+        until(lambda: not run.pids(str(where)), "processes are left", run)
+        step = max(losses(where))
+        checkpoint(where, step)
+        if times == 1:
+            one_line(run, f"stops after step {step}, saving")
+            one_line(run, f"ended by SIGTERM after step {step}, which is saved")
+        for rank in range(2):
+            check_report(where, rank, 75)
+
+
 def replan(folder):
     """A device is lost: a plan for those that remain goes on with the weights."""
     whole = unbroken(folder)
@@ -527,6 +567,29 @@ def clock(folder):
     require(run.seconds > 2, "it ended before the clocks jumped", run)
     require(checkpoint(where, 12) == checkpoint(unbroken(folder), 12),
             "other weights", run)
+
+
+def corrupted(folder):
+    """A bit flips in one of the messages: with --checksum all end, whoever
+    received it with 76, and no checkpoint has other weights."""
+    library = pathlib.Path(PIPEWRIGHT).parent / "libbit_flip.so"
+    draw = random.Random(3)
+    for i in range(6):
+        sender, message = i % 3, draw.randrange(15, 90)
+        where = folder / f"corrupted{i}"
+        prefix = ["env", f"LD_PRELOAD={library}", f"BIT_FLIP_RANK={sender}",
+                  f"BIT_FLIP={message}"]
+        run = train(folder, plan(folder, 3), where, "--checksum",
+                    prefixes=[prefix] * 3).wait()
+        codes = set(run.codes().values())
+        require(76 in codes and codes <= {75, 76}, f"message {message}", run)
+        one_line(run, f"rank {sender} .*other bits than")
+        for saved in sorted((where / "checkpoints").glob("step-*")):
+            step = int(saved.name.split("-")[1])
+            require(checkpoint(where, step) ==
+                    checkpoint_of_steps(folder, step),
+                    f"message {message}: other weights at {step}", run)
+        nothing_left(where, run)
 
 
 def listening_ports(pids):
@@ -661,9 +724,10 @@ def check_orphans(where, process):
 
 def checkpoint_of_steps(folder, steps):
     run = folder / f"alone{steps}"
-    pipewright("train", plan(folder, 3), "--data", "digits", "--run", run,
-               "--steps", steps, "--seed", 7, "--profile",
-               folder / "profile.json")
+    if not run.exists():
+        pipewright("train", plan(folder, 3), "--data", "digits", "--run", run,
+                   "--steps", steps, "--seed", 7, "--profile",
+                   folder / "profile.json")
     return checkpoint(run, steps)
 
 

@@ -75,9 +75,9 @@ class Run:
     """Ranks under mpirun, from start to end."""
 
     def __init__(self, folder, commands, name, prefixes=None, launcher=None,
-                 places=None):
+                 places=None, wrapper=WRAPPER):
         """`launcher` is mpirun with its options, `places` those that say on
-        which host each rank is."""
+        which host each rank is. Without `wrapper` no codes are noted."""
         self.codes_folder = folder / f"codes-{name}"
         self.codes_folder.mkdir()
         self.ranks = len(commands)
@@ -85,9 +85,9 @@ class Run:
         for i, command in enumerate(commands):
             prefix = prefixes[i] if prefixes else []
             place = places[i] if places else []
-            line += [":"] * (i > 0) + ["-n", "1", *place, "sh", "-c", WRAPPER,
-                                       "sh", *prefix, PIPEWRIGHT,
-                                       *map(str, command)]
+            shell = ["sh", "-c", wrapper, "sh"] if wrapper else []
+            line += [":"] * (i > 0) + ["-n", "1", *place, *shell, *prefix,
+                                       PIPEWRIGHT, *map(str, command)]
         self.output = open(folder / f"output-{name}", "w+")
         self.begin = time.monotonic()
         self.process = subprocess.Popen(
