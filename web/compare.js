@@ -142,7 +142,7 @@ export function comparePanel(data, state, show) {
   const beside = make('select', {id: 'beside', onchange: () => {
     state.beside = beside.value === '' ? null : Number(beside.value);
     show();
-  }}, make('option', {value: ''}, 'nothing beside it'), others.map((row) => make(
+  }}, make('option', {value: ''}, 'no other plan beside it'), others.map((row) => make(
     'option', {value: row.row}, `beside it: ${row.planner}, ${row.method}, ${secondsText(row.step_seconds)}`)));
   fill();
   const refused = data.comparison.plans.filter((plan) => plan.refused);

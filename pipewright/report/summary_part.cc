@@ -142,7 +142,7 @@ std::string why_text(const SimulatedPlan& simulated,
            to_text(other) + " for the same devices, " + share_text(-more) +
            " less.";
   const std::string none =
-      "No planner that answers at once finds a faster one for these devices";
+      "No quick planner finds a faster one for these devices";
   if (more < kNoticeable)
     return none + (planner == simulated.plan.planner
                        ? "."
