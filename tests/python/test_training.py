@@ -114,7 +114,8 @@ def test_ctrl_c_saves_the_run(tmp_path):
     environment = dict(os.environ, PYTHONPATH=str(pathlib.Path(pw.__file__).parents[1]))
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment,
                           start_new_session=True) as running:
-        assert running.stdout.readline().startswith("step 1/")
+        while not (line := running.stdout.readline()).startswith("step 1/"):
+            assert line.startswith("measuring")
         os.killpg(running.pid, signal.SIGINT)
         said = running.stdout.read()
     assert "interrupted" in said and running.returncode == 0

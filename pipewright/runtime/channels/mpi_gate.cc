@@ -45,23 +45,26 @@ std::uint64_t MpiGate::Word::own_checksum() const {
 }
 
 void MpiGate::send(int to, const Word& word) {
-  has_sent_all();  // forgets those that have left
-  Sent& sent = sent_.emplace_back(Sent{word, MPI_REQUEST_NULL});
+  const auto unused =
+      std::find_if(sent_.begin(), sent_.end(),
+                   [this](Sent& sent) { return has_left(sent); });
+  Sent& sent = unused == sent_.end() ? sent_.emplace_back() : *unused;
+  sent.word = word;
   sent.word.checksum = word.own_checksum();
   check_mpi(MPI_Isend(&sent.word, sizeof(Word), MPI_BYTE, to, kGateTag, comm_,
                       &sent.request),
             "MPI_Isend");
 }
 
+bool MpiGate::has_left(Sent& sent) {
+  int done = 0;
+  check_mpi(MPI_Test(&sent.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+  return done != 0;
+}
+
 bool MpiGate::has_sent_all() {
-  while (!sent_.empty()) {
-    int done = 0;
-    check_mpi(MPI_Test(&sent_.front().request, &done, MPI_STATUS_IGNORE),
-              "MPI_Test");
-    if (!done) return false;
-    sent_.pop_front();
-  }
-  return true;
+  return std::all_of(sent_.begin(), sent_.end(),
+                     [this](Sent& sent) { return has_left(sent); });
 }
 
 void MpiGate::hear(int from) {

@@ -50,6 +50,7 @@ class MpiGate final : public RunGate {
   bool leads() const { return rank_ == 0; }
   void allow(int repetitions, bool is_last);
   void send(int to, const Word& word);
+  bool has_left(Sent& sent);
   bool has_sent_all();
   // Reads the words that have come from a rank.
   void hear(int from);
@@ -63,7 +64,7 @@ class MpiGate final : public RunGate {
   int allowed_ = 0;
   bool is_decided_ = false;  // no more will be allowed
   int num_silent_ = 0;       // ranks that will send no more losses
-  std::deque<Sent> sent_;    // until MPI has sent it
+  std::deque<Sent> sent_;    // those that have left are used again
 };
 
 }  // namespace pipewright
