@@ -12,4 +12,4 @@ os.environ["PIPEWRIGHT"] = sys.argv[1]
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 
-sys.exit(pytest.main(["-q", "-rs", "-p", "no:cacheprovider", os.path.join(sys.argv[2], "tests", "python"), *sys.argv[3:]]))
+sys.exit(pytest.main(["-q", "-rs", "-p", "no:cacheprovider", "-p", "no:logging", os.path.join(sys.argv[2], "tests", "python"), *sys.argv[3:]]))
