@@ -60,7 +60,7 @@ function workersPanel({workers, stages, pieces}) {
 function warningsPanel({warnings}) {
   if (warnings.length === 0) return null;
   return panel('warnings', 'Warnings and faults', 'the newest first', make('ul', {class: 'warnings'}, [...warnings].reverse().map((each) => make(
-    'li', {}, make('b', {}, `step ${numberText(each.step)}`), ` ${each.text}`))));
+    'li', {}, each.text.includes(`step ${each.step}`) ? each.text : [make('b', {}, `step ${numberText(each.step)}`), ` ${each.text}`]))));
 }
 
 function differencesTable(differences) {

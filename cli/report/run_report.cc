@@ -97,6 +97,20 @@ std::string prediction_sentence(const std::optional<TracedStep>& predicted,
          (error < 0 ? " too low." : " too high.");
 }
 
+// Of the worker that held most. Empty where either is not known.
+std::string memory_sentence(const std::vector<Bytes>& predicted,
+                            const RunMetrics& metrics) {
+  if (metrics.pieces.empty()) return "";
+  const std::vector<double>& measured = metrics.pieces.back().memory;
+  const auto fullest = std::max_element(measured.begin(), measured.end());
+  const auto w = static_cast<std::size_t>(fullest - measured.begin());
+  if (w >= std::min(measured.size(), predicted.size()) || !(*fullest > 0))
+    return "";
+  return " The fullest worker, " + std::to_string(w) + ", held " +
+         to_text(Bytes(static_cast<std::int64_t>(*fullest))) + "; " +
+         to_text(predicted[w]) + " were predicted.";
+}
+
 std::string plan_text(const Plan& plan) {
   return plan.model + " in " + std::to_string(plan.num_stages()) +
          " stages on " + std::to_string(plan.num_workers()) +
@@ -133,14 +147,15 @@ bool RunReader::read_trace(const char* file, ReadTrace& trace) {
   const fs::path path = folder_ / file;
   const auto written = written_at(path);
   if (written == trace.written) return false;
-  trace = {written, {}};
+  trace = {written, {}, {}};
   const auto text = read_file(path);
   if (!text) return true;
   const auto parsed = parse_trace(*text, path.string());
   if (!parsed)
     say("pipewright: not shown: " + parsed.error().to_text());
   else if (parsed->num_workers <= plan_->num_workers())
-    trace.step = last_step(*parsed, plan_->num_microbatches());
+    trace = {written, last_step(*parsed, plan_->num_microbatches()),
+             parsed->memory_peaks};
   return true;
 }
 
@@ -203,8 +218,10 @@ Json RunReader::run(const std::optional<Json>& why) const {
   if (bottleneck_) summary.push(*bottleneck_);
   summary.push(
       sentence_json("training", "Training", training_sentence(metrics())));
-  summary.push(sentence_json("prediction", "As predicted?",
-                             prediction_sentence(predicted, median)));
+  summary.push(
+      sentence_json("prediction", "As predicted?",
+                    prediction_sentence(predicted, median) +
+                        memory_sentence(predicted_.memory_peaks, metrics())));
   Json run = Json::object();
   run.set("folder", folder_.string());
   run.set("state", phase_name(state_.phase));

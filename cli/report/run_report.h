@@ -46,6 +46,7 @@ class RunReader {
   struct ReadTrace {
     std::filesystem::file_time_type written{};
     std::optional<TracedStep> step;
+    std::vector<Bytes> memory_peaks;
   };
   bool read_trace(const char* file, ReadTrace& trace);
   bool read_costs();

@@ -60,6 +60,15 @@ void read_slice(JsonCursor& event, TraceFile& trace) {
   trace.spans.push_back(span);
 }
 
+void read_memory(JsonCursor& event, TraceFile& trace) {
+  const auto worker =
+      static_cast<std::size_t>(event.at("pid").integer(0, kMaxTracedWorkers));
+  const Bytes bytes(event.at("args").at("bytes").integer(0));
+  if (trace.memory_peaks.size() <= worker)
+    trace.memory_peaks.resize(worker + 1);
+  trace.memory_peaks[worker] = std::max(trace.memory_peaks[worker], bytes);
+}
+
 bool is_compute_span(const TraceSpan& span) {
   return span.kind != '>' && span.kind != 'A' && span.kind != 'S';
 }
@@ -80,7 +89,10 @@ Result<TraceFile> parse_trace(std::string_view text, const std::string& file) {
   return read_json(text, file, [](JsonCursor& root) {
     TraceFile trace;
     for (JsonCursor event : root.at("traceEvents").elements())
-      if (event.at("ph").text() == "X") read_slice(event, trace);
+      if (const std::string phase = event.at("ph").text(); phase == "X")
+        read_slice(event, trace);
+      else if (phase == "C")
+        read_memory(event, trace);
     return trace;
   });
 }

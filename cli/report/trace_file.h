@@ -27,6 +27,7 @@ struct TraceSpan {
 struct TraceFile {
   int num_workers = 0;
   std::vector<TraceSpan> spans;
+  std::vector<Bytes> memory_peaks;  // per worker; fewer where none is known
 };
 
 // Fails with MalformedInput.

@@ -372,6 +372,8 @@ def check_run(reports, browser, pictures):
     assert list(told) == ["state", "plan", "why", "bottleneck", "training", "prediction"], told
     assert "2 stages on 2 workers" in told["plan"] and "planned by balanced" in told["plan"]
     assert "of the critical path" in told["bottleneck"] and "were predicted" in told["prediction"]
+    fullest = max(run["workers"], key=lambda worker: worker["memory_bytes"])
+    assert f"worker, {fullest['worker']}, held {bytes_text(fullest['memory_bytes'])}; " in told["prediction"], told
     for about, text in told.items():
         assert texts(browser, f"#run dd[data-about={about}]") == [text]
     # The plan below has the costs of the prediction.

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <thread>
 
+#include "pipewright/base/background.h"
+
 namespace pipewright {
 
 class Loader::Thread {
@@ -85,7 +87,9 @@ class Loader::Thread {
       ready.tensor.reset();
       --input.num_held;
     }
-    asked_.notify_one();
+    // Woken seldom, for several at once: each time costs as much as a small
+    // action.
+    if (input.next - microbatch <= (ahead_ + 1) / 2) asked_.notify_one();
   }
 
   // Workers may have asked for later ones while this one was prepared.
@@ -117,6 +121,7 @@ class Loader::Thread {
   }
 
   void run() {
+    run_in_background();
     const c10::InferenceMode guard;
     at::set_num_threads(1);
     std::unique_lock lock(mutex_);

@@ -1,5 +1,7 @@
 #include "pipewright/runtime/training/step_reporter.h"
 
+#include "pipewright/base/background.h"
+
 namespace pipewright {
 
 StepReporter::StepReporter(int num_microbatches, int microbatch_samples,
@@ -78,6 +80,7 @@ std::optional<StepReporter::Step> StepReporter::next_step() {
 }
 
 void StepReporter::report() {
+  run_in_background();
   std::unique_lock lock(mutex_);
   while (true) {
     std::optional<Step> step;
