@@ -38,6 +38,9 @@ class CostsBuilder {
     for (const Transfer& transfer : program_.transfers) {
       auto cost = transfer_cost(transfer.from, transfer.to, transfer.bytes);
       if (!cost) return cost.error();
+      const DeviceId sender = program_.workers[transfer.from.index()].device;
+      cost->streams =
+          cluster_.kind_of(sender).execution == ExecutionClass::Async;
       costs_.transfers.push_back(*cost);
     }
     return std::move(costs_);

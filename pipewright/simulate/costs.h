@@ -26,6 +26,10 @@ struct Costs {
     BytesPerSecond bandwidth;  // infinity: takes latency only
     std::vector<Link::Use> uses;
     int half_duplex_link = -1;  // transfers with the same number share a link
+    // The sender streams: the transfer may start while the action before its
+    // Send makes what it carries (streaming.h), and ends no earlier than that
+    // action. Its reader waits for all of it.
+    bool streams = false;
   };
   std::vector<TransferCost> transfers;  // as in Program::transfers
   std::vector<SharedResource> resources;

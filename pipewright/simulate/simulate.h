@@ -16,6 +16,7 @@
 //             or both if it is half duplex. Each reduction has one of its own
 //   pool      bandwidth that several links share: one direction of a shared
 //             resource of the cluster
+//   stream    of a message: start while the work that makes it is being done
 //   op, need  an action as the engine executes it, and what it waits for
 
 #pragma once

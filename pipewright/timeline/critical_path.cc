@@ -43,6 +43,9 @@ class Walk {
       const Stop before = bounding(stop);
       const Seconds reached =
           before.span == nullptr ? Seconds(0) : before.span->end;
+      // What streams overlaps the work that makes it, which is on the path.
+      path.back().start =
+          std::clamp(reached, path.back().start, path.back().end);
       add_gap(path, stop, reached);
       stop = before;
     }

@@ -87,6 +87,7 @@ inline Program chain_program(const Chain& chain) {
     Transfer transfer;
     transfer.from = WorkerId(gradient ? low + 1 : low);
     transfer.to = WorkerId(gradient ? low : low + 1);
+    transfer.made_by = StageId(transfer.from.value);
     transfer.kind =
         gradient ? TransferKind::Gradient : TransferKind::Activation;
     transfer.bytes = chain.bytes;

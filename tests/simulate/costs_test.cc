@@ -71,6 +71,17 @@ TEST_CASE("operations, links and rings take what profile and cluster say") {
   CHECK(costs->blocking[0] == 0);
 }
 
+TEST_CASE("what an FPGA sends streams, what a GPU sends does not") {
+  const auto cluster = load_cluster("1xVCU118+1xV100@1GB/s");
+  REQUIRE(cluster);
+  Profile profile = two_layers();
+  profile.times["VCU118"] = profile.times["V100"];
+  const auto costs = costs_of(two_stages(), profile, *cluster);
+  REQUIRE(costs);
+  CHECK(costs->transfers[0].streams);
+  CHECK_FALSE(costs->transfers[1].streams);
+}
+
 TEST_CASE("a worker whose device does not exist, and an unknown kind") {
   const auto one = load_cluster("1xV100");
   REQUIRE(one);

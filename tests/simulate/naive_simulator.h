@@ -64,16 +64,24 @@ class NaiveSimulator {
   struct Message {
     double arrival = -1;  // -1: not known
     double wanted = -1;
+    double made = 0;
     double left = 0, since = 0, rate = 0;  // of shared resources
   };
   struct Worker {
     std::vector<Action> list;
     std::size_t next = 0;
+    std::size_t announced = 0;  // sends before this one are with their channels
     double free_at = 0;
     std::vector<double> ends;
   };
+  struct Sent {
+    MessageKey key;
+    double from;  // may start
+    double at;    // all of it is made
+  };
   struct Channel {
-    std::vector<MessageKey> sent, posted;
+    std::vector<Sent> sent;
+    std::vector<MessageKey> posted;
     std::size_t ready = 0, started = 0;  // of those
   };
   struct LinkState {
@@ -95,11 +103,14 @@ class NaiveSimulator {
   }
   // What a worker that cannot do otherwise spends on it: as if it were alone.
   double blocks(int t) const {
+    return alone_on_link(t) + cost(t).latency.value();
+  }
+  double alone_on_link(int t) const {
     double rate = cost(t).bandwidth.value();
     for (const Link::Use& use : cost(t).uses)
       rate = std::min(
           rate, c_.resources[std::size_t(use.resource)].bandwidth.value());
-    return double(transfer(t).bytes.value()) / rate + cost(t).latency.value();
+    return double(transfer(t).bytes.value()) / rate;
   }
   ChannelKey channel_of(int t) const {
     return {transfer(t).kind, transfer(t).from.value, transfer(t).to.value};
@@ -148,7 +159,9 @@ class NaiveSimulator {
     const Action& action = worker.list[worker.next];
     const MessageKey key{action.transfer.value, key_of(action)};
     if (action.kind == ActionKind::Send) {
-      channels_[channel_of(action.transfer.value)].sent.push_back(key);
+      if (worker.next >= worker.announced)
+        channels_[channel_of(action.transfer.value)].sent.push_back(
+            {key, now_, now_});
       if (blocking(w) > 0)
         worker.free_at = now_ + blocking(w) * blocks(action.transfer.value);
     } else if (action.kind == ActionKind::Receive) {
@@ -188,9 +201,47 @@ class NaiveSimulator {
     }
     // Nothing else in this worker's program lies between free_at and now.
     worker.free_at = now_ + seconds;
+    announce_sends(w, end);
     for (; worker.next < end; ++worker.next)
       worker.ends.push_back(worker.free_at);
     return true;
+  }
+  // The sends right after a work are known when it starts: what it makes and
+  // streams may leave before its end, but not so early that it is not made.
+  void announce_sends(std::size_t w, std::size_t end) {
+    Worker& worker = workers_[w];
+    double clock = worker.free_at;
+    for (std::size_t i = end; i < worker.list.size(); ++i) {
+      const Action& action = worker.list[i];
+      if (action.kind == ActionKind::Receive) continue;
+      if (action.kind != ActionKind::Send) break;
+      const int t = action.transfer.value;
+      double from = clock;
+      for (std::size_t maker = worker.next; maker < end; ++maker)
+        if (cost(t).streams && makes(worker.list[maker], action))
+          from = std::max(now_, clock - alone_on_link(t));
+      channels_[channel_of(t)].sent.push_back(
+          {{t, key_of(action)}, from, clock});
+      clock += blocking(w) * blocks(t);
+      worker.announced = i + 1;
+    }
+  }
+  bool makes(const Action& work, const Action& send) const {
+    const Transfer& what = transfer(send.transfer.value);
+    if (work.stage != what.made_by || work.microbatch != send.microbatch)
+      return false;
+    const bool is_gradient = what.kind == TransferKind::Gradient;
+    switch (work.kind) {
+      case ActionKind::Forward:
+        return !is_gradient && !what.is_keyed_by_version() && !what.again;
+      case ActionKind::Recompute:
+        return what.again;
+      case ActionKind::Backward:
+      case ActionKind::BackwardInput:
+        return is_gradient;
+      default:
+        return false;
+    }
   }
   bool all_there(std::size_t w, const Action& action, double& receiving) const {
     if (action.read_set.is_none()) return true;
@@ -237,19 +288,23 @@ class NaiveSimulator {
     bool any = false;
     for (auto& [key, channel] : channels_) {
       while (channel.ready < channel.sent.size() &&
-             channel.ready < channel.posted.size()) {
-        messages_[channel.sent[channel.ready++]].wanted = now_;
+             channel.ready < channel.posted.size() &&
+             channel.sent[channel.ready].from <= now_) {
+        const Sent& sent = channel.sent[channel.ready++];
+        messages_[sent.key].wanted = now_;
+        messages_[sent.key].made = sent.at;
         any = true;
       }
       while (channel.started < channel.ready) {
-        const MessageKey message = channel.sent[channel.started];
+        const MessageKey message = channel.sent[channel.started].key;
         const int t = message.first;
         if (has_link(t) && (has_choice(t) || links_[link_of(t)].free_at > now_))
           break;
         ++channel.started;
-        if (has_link(t)) links_[link_of(t)].free_at = now_ + seconds_on_link(t);
-        messages_[message].arrival =
-            now_ + seconds_on_link(t) + cost(t).latency.value();
+        const double end =
+            std::max(now_ + seconds_on_link(t), messages_[message].made);
+        if (has_link(t)) links_[link_of(t)].free_at = end;
+        messages_[message].arrival = end + cost(t).latency.value();
         any = true;
       }
     }
@@ -286,7 +341,7 @@ class NaiveSimulator {
         best;
     for (auto& [key, channel] : channels_) {
       if (channel.started == channel.ready) continue;
-      const MessageKey message = channel.sent[channel.started];
+      const MessageKey message = channel.sent[channel.started].key;
       const auto link = link_of(message.first);
       if (!has_choice(message.first) || links_[link].busy ||
           links_[link].free_at > now_)
@@ -305,8 +360,8 @@ class NaiveSimulator {
     ++channels_[channel_of(t)].started;
     Message& message = messages_[key];
     if (cost(t).uses.empty()) {
-      links_[link].free_at = now_ + seconds_on_link(t);
-      message.arrival = now_ + seconds_on_link(t) + cost(t).latency.value();
+      links_[link].free_at = std::max(now_ + seconds_on_link(t), message.made);
+      message.arrival = links_[link].free_at + cost(t).latency.value();
       return;
     }
     links_[link].busy = true;
@@ -321,7 +376,8 @@ class NaiveSimulator {
       if (!state.busy) continue;
       Message& message = messages_[state.message];
       if (end_of(message) > now_) continue;
-      message.arrival = now_ + cost(state.message.first).latency.value();
+      message.arrival = std::max(now_, message.made) +
+                        cost(state.message.first).latency.value();
       state.busy = false;
       state.free_at = now_;
       any = true;
@@ -366,6 +422,9 @@ class NaiveSimulator {
       if (time > now_) next = std::min(next, time);
     };
     for (const Worker& worker : workers_) consider(worker.free_at);
+    for (const auto& [key, channel] : channels_)
+      for (std::size_t i = channel.ready; i < channel.sent.size(); ++i)
+        consider(channel.sent[i].from);
     for (const auto& [key, message] : messages_) consider(message.arrival);
     for (const auto& [key, ring] : rings_) {
       consider(ring.end);

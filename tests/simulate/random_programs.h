@@ -30,6 +30,7 @@ struct RandomKind {
   bool blocking = false;
   bool rings = false;    // reductions carry bytes over links that others use
   bool chained = false;  // reductions wait for others, as a norm does
+  bool streams = false;  // some transfers leave while they are being made
   bool whole_seconds = false;  // so that many things happen at one moment
 };
 
@@ -157,6 +158,7 @@ class RandomPrograms {
     cost.latency = Seconds(seconds());
     cost.bandwidth = BytesPerSecond(channel.bandwidth);
     cost.half_duplex_link = channel.link;
+    cost.streams = kind_.streams && pick(0, 3) > 0;
     if (kind_.shared && std::isfinite(channel.bandwidth) && pick(0, 2))
       for (std::size_t r = 0; r < made_.costs.resources.size(); ++r)
         if (pick(0, 1)) cost.uses.push_back({int(r), pick(0, 1) == 1});
@@ -165,10 +167,25 @@ class RandomPrograms {
   }
 
   void send(Channel& channel) {
-    if (channel.sent == channel.messages.size()) add_message(channel);
+    if (channel.sent == channel.messages.size()) {
+      add_message(channel);
+      if (kind_.streams && pick(0, 3) > 0) make_by_last(channel);
+    }
     Action action = channel.messages[channel.sent++];
     action.kind = ActionKind::Send;
     lists_[std::size_t(channel.from)].push_back(action);
+  }
+  // The last message carries what the sender's last action makes.
+  void make_by_last(Channel& channel) {
+    const auto& list = lists_[std::size_t(channel.from)];
+    if (channel.kind == TransferKind::Weights || list.empty() ||
+        !is_compute(list.back().kind))
+      return;
+    Action& message = channel.messages.back();
+    Transfer& transfer = made_.program.transfers[message.transfer.index()];
+    message.microbatch = list.back().microbatch;
+    transfer.made_by = list.back().stage;
+    transfer.again = list.back().kind == ActionKind::Recompute;
   }
   void post(Channel& channel) {
     if (channel.posted == channel.messages.size()) add_message(channel);

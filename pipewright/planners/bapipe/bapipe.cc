@@ -24,8 +24,11 @@
 //     split layer is two layers (bapipe_split.h), and reported as an estimate.
 //     A plan holds whole layers, because no executor here computes part of one.
 //   - At most 512 cut positions; of more, the cheapest of each group.
-//   - Candidates are ranked by the estimator, where an FPGA's transfer starts
-//     when its tensor is complete, not while it is computed.
+//   - Candidates are ranked by the estimator. There what an FPGA sends streams
+//     (streaming.h): it leaves while the stage makes it, evenly over the stage's
+//     time, so that a link as fast as the stage takes no time, as in the paper.
+//     Ours: the receiver starts when it has all of it, and a link's latency
+//     comes on top.
 
 #include "pipewright/planners/bapipe/bapipe.h"
 

@@ -9,6 +9,7 @@
 
 #include "pipewright/base/check.h"
 #include "pipewright/plan/program/execution.h"
+#include "pipewright/plan/program/streaming.h"
 
 namespace pipewright {
 namespace {
@@ -144,7 +145,7 @@ class Compiler {
     for (std::size_t i = 0; i < actions.size(); ++i) {
       const Action& action = actions[i];
       if (!is_work(action))
-        add_communication(action);
+        add_communication(actions, i);
       else if (is_compute(action.kind) && action.joined)
         i = add_joined(actions, i);
       else
@@ -161,17 +162,18 @@ class Compiler {
     for (bool goes_on = true; goes_on && end < actions.size(); ++end) {
       const Action& action = actions[end];
       if (is_work(action)) costs.push_back(cost_of(action));
-      if (action.kind == ActionKind::Receive) add_communication(action);
+      if (action.kind == ActionKind::Receive) add_communication(actions, end);
       goes_on = !is_work(action) || (is_compute(action.kind) && action.joined);
     }
     add_work(actions, first, end, cost_of_joined(costs));
     for (std::size_t i = first; i < end; ++i)
       if (!is_work(actions[i]) && actions[i].kind != ActionKind::Receive)
-        add_communication(actions[i]);
+        add_communication(actions, i);
     return end - 1;
   }
 
-  void add_communication(const Action& action) {
+  void add_communication(const std::vector<Action>& actions, std::size_t i) {
+    const Action& action = actions[i];
     Op op;
     if (action.kind == ActionKind::Reduce) {
       add_wait_for_sums(action);
@@ -192,11 +194,16 @@ class Compiler {
         ranges_[op.target].make(op.key);
         ++code_.num_messages[timed.channel][section_];
       } else {
-        op.code = OpCode::Send;
+        op.code = streams(actions, i) ? OpCode::Stream : OpCode::Send;
         if (timed_->blocking > 0) op.cost = cost_of_send(op.target);
       }
     }
     code_.ops.push_back(op);
+  }
+
+  bool streams(const std::vector<Action>& actions, std::size_t send) const {
+    return costs_.transfers[actions[send].transfer.index()].streams &&
+           may_stream(program_, actions, send);
   }
 
   // The actions from `first` to `end` that work. Others may stand between them.

@@ -22,7 +22,8 @@ struct Slot {
 
 // A send without its receive, or a receive without its send.
 struct Pending {
-  double time;
+  double ready;  // the message may start
+  double clock;  // of the worker
   std::int32_t transfer, key;
 };
 
@@ -35,6 +36,7 @@ struct ChannelState {
 
 struct WorkerState {
   double clock = 0;
+  double started = 0;  // its last work
   double busy = 0;
   double waiting_for_link = 0;
   std::int32_t base[2] = {0, 0};  // by KeyBase
@@ -165,11 +167,15 @@ class Engine {
       case OpCode::Work:
         return work(w, worker, op);
       case OpCode::Send:
-        match(worker, op, true);
+        match(worker, op, true, worker.clock);
+        worker.clock += code_.seconds(op);
+        break;
+      case OpCode::Stream:
+        match(worker, op, true, stream_start(worker, op));
         worker.clock += code_.seconds(op);
         break;
       case OpCode::Receive:
-        match(worker, op, false);
+        match(worker, op, false, worker.clock);
         break;
       case OpCode::Reduce:
         contribute(op.target, worker.key(op.key, op.base), worker.clock);
@@ -184,6 +190,7 @@ class Engine {
     if (op.num_needs > 0 && !find_start(w, worker, op, start)) return false;
     fetch_ahead(worker, op);
     const double seconds = code_.seconds(op);
+    worker.started = start;
     worker.clock = start + seconds;
     worker.busy += seconds;
     num_actions_ += op.num_actions;
@@ -233,13 +240,22 @@ class Engine {
     return true;
   }
 
-  // The second of a send and its receive starts the message.
-  void match(WorkerState& worker, const Op& op, bool is_send) {
+  // As late as it can without ending later: what it carries is made evenly
+  // over the work, so that no byte is sent before it is made.
+  double stream_start(const WorkerState& worker, const Op& op) const {
+    return std::max(
+        worker.started,
+        worker.clock - network_.transfers[op.target].seconds_on_link);
+  }
+
+  // The second of a send and its receive starts the message, if both are
+  // `ready`. It ends no earlier than the send.
+  void match(WorkerState& worker, const Op& op, bool is_send, double ready) {
     const std::int32_t key = worker.key(op.key, op.base);
     ChannelState& channel = channels_[network_.transfers[op.target].channel];
     if (channel.pending.empty() || channel.pending_are_sends == is_send) {
       channel.pending_are_sends = is_send;
-      channel.pending.push({worker.clock, op.target, key});
+      channel.pending.push({ready, worker.clock, op.target, key});
       return;
     }
     const Pending other = channel.pending.pop();
@@ -248,8 +264,8 @@ class Engine {
     Message message;
     message.transfer = op.target;
     message.key = key;
-    message.sent = is_send ? worker.clock : other.time;
-    message.start = std::max({worker.clock, other.time, channel.ready});
+    message.sent = is_send ? worker.clock : other.clock;
+    message.start = std::max({ready, other.ready, channel.ready});
     carry(channel, message);
   }
 
@@ -260,7 +276,7 @@ class Engine {
       return;
     }
     const TimedTransfer& timed = network_.transfers[message.transfer];
-    message.end = message.start + timed.seconds_on_link;
+    message.end = end_on_link(message, timed);
     message.arrival = message.end + timed.latency;
     channel.ready = message.end;
     arrive(message);

@@ -20,18 +20,20 @@ namespace pipewright {
 enum class OpCode : std::uint8_t {
   Work,  // compute (one action, or several joined) or step; or only a wait
   Send,
+  Stream,  // a send that may start while the work before it is done
   Receive,
   Reduce,
 };
 
 // Small, since an execution reads all of them again and again.
 struct Op {
-  std::int32_t target = -1;      // Send, Receive: transfer; Reduce: reduction;
-                                 // Work: its first action, in its section
-  std::int32_t key = 0;          // Send, Receive, Reduce: from the base
+  std::int32_t target = -1;      // Send, Stream, Receive: transfer; Reduce:
+                                 // reduction; Work: its first action, in its
+                                 // section
+  std::int32_t key = 0;          // of all but Work: from the base
                                  // Work: the first of its needs
   std::int32_t cost = 0;         // in op_costs: of Work; of Send on a blocking
-                                 // worker
+                                 // worker, also if it streams
   std::uint16_t num_needs = 0;   // of Work
   std::uint8_t num_actions = 1;  // of Work: more than one if joined, none if
                                  // it only waits

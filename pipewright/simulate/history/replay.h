@@ -40,7 +40,7 @@ void replay(const TimedCode& code, const Journal& journal, std::size_t w,
           const double start = *next_start++;
           clock = start + code.seconds(op);
           on_work(point, op, start, clock);
-        } else if (op.code == OpCode::Send) {
+        } else if (op.code == OpCode::Send || op.code == OpCode::Stream) {
           on_send(point, op, clock);
           clock += code.seconds(op);
         }

@@ -98,8 +98,9 @@ void ContendedLinks::end_all(double time, std::vector<Message>& arrived) {
   for (std::int32_t link : sharing_) {
     if (active_[link]->end != time) continue;
     Message message = active_[link]->message;
-    message.end = time;
-    message.arrival = time + network_.transfers[message.transfer].latency;
+    message.end = std::max(time, message.sent);
+    message.arrival =
+        message.end + network_.transfers[message.transfer].latency;
     arrived.push_back(message);
     active_[link].reset();
     shares_.end(link);
@@ -146,7 +147,7 @@ void ContendedLinks::start(std::int32_t link, Message message,
                            std::vector<Message>& arrived) {
   const TimedTransfer& timed = network_.transfers[message.transfer];
   if (timed.num_uses == 0) {
-    message.end = message.start + timed.seconds_on_link;
+    message.end = end_on_link(message, timed);
     message.arrival = message.end + timed.latency;
     links_[link].free_at = message.end;
     arrived.push_back(message);

@@ -17,6 +17,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -30,11 +31,18 @@ namespace pipewright {
 struct Message {
   std::int32_t transfer = 0;  // or a reduction, as in TimedNetwork::transfers
   std::int32_t key = 0;
-  double sent = 0;   // by the worker
+  double sent = 0;   // by the worker; later than the start if it streams
   double start = 0;  // on the link; until that is known, of waiting for it
   double end = 0;    // the link is free again
   double arrival = 0;
 };
+
+// When a link without shares is free again. A message that streams ends with
+// the work that makes it, or later.
+inline double end_on_link(const Message& message,
+                          const TimedTransfer& transfer) {
+  return std::max(message.start + transfer.seconds_on_link, message.sent);
+}
 
 class ContendedLinks {
  public:

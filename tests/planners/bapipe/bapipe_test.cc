@@ -49,6 +49,31 @@ TEST_CASE("balanced chains: the closed forms of the four schedules") {
   CHECK(step_of(on_fpgas, "1F1B-SO") == -1);
 }
 
+TEST_CASE("FPGAs stream: a link that takes time adds none") {
+  // 60 % of a forward; without streaming it would be as 1F1B-SNO with SR 0.6.
+  std::vector<ChainLayer> layers(4);
+  for (ChainLayer& layer : layers) layer.output = 6;
+  const Profile profile = chain_profile(layers);
+  ChainCluster of;
+  of.kinds = {0, 0, 0, 0};
+  of.bandwidth = 10;
+  of.execution = ExecutionClass::Async;
+  const Cluster fpgas = chain_cluster(of);
+  const Problem problem = problem_of(profile, fpgas, 8);
+  BaPipeExploration exploration(problem, "bapipe");
+  REQUIRE(exploration.explore(1));
+  CHECK(step_of(exploration, "1F1B-AS") == doctest::Approx(33));
+  CHECK(step_of(exploration, "FBP-AS") == doctest::Approx(33));
+  for (const BaPipeCandidate& candidate : exploration.candidates())
+    CHECK(candidate.planned->promised.value() == doctest::Approx(33));
+  of.execution = ExecutionClass::Sync;
+  const Cluster gpus = chain_cluster(of);
+  const Problem exposed = problem_of(profile, gpus, 8);
+  BaPipeExploration on_gpus(exposed, "bapipe");
+  REQUIRE(on_gpus.explore(1));
+  CHECK(step_of(on_gpus, "1F1B-SNO") == doctest::Approx(33 + 2 * 0.6 * 8));
+}
+
 TEST_CASE("closed forms and promises for other sizes") {
   for (int n = 2; n <= 6; ++n)
     for (int m : {1, 2, 5, 12}) {
