@@ -31,10 +31,11 @@ void use(Value& value) {
   asm volatile("" : "+m"(value));
 }
 
-// The same for a value that is to stay in a vector register.
+// The same for a value that is to stay in a vector register. Clang refuses
+// registers that the function itself is not compiled for.
 template <class Vector>
 [[gnu::always_inline]] inline void use_in_register(Vector& value) {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__clang__)
   asm volatile("" : "+x"(value));
 #elif defined(__aarch64__)
   asm volatile("" : "+w"(value));
