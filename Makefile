@@ -7,7 +7,7 @@
 #   make core     build and test all but runtime/: neither LibTorch nor MPI
 #   make build    build everything; the program is build/pipewright
 #   make install  install program and library into PREFIX (/usr/local)
-#   make check    test, then formatting, the core under sanitizers, fuzzing
+#   make check    test, then formatting, fuzzing, and all under sanitizers
 #   make long     the tests that `make test` leaves out for their length
 #   make bench [QUICK=1]  run the benchmarks
 #   make bench-peers  our runtime against torch.distributed.pipelining
@@ -63,7 +63,7 @@ core:
 	@cmake --build build-core --parallel $(JOBS)
 	@$(CTEST) --test-dir build-core --label-exclude long
 
-check: test format-check asan fuzz
+check: test format-check fuzz asan tsan
 
 bench: build
 	@cmake --build build --parallel $(JOBS) --target benchmarks
@@ -88,10 +88,12 @@ format-check:
 	@tools/setup check
 	@tools/format --check
 
-# The core under AddressSanitizer and UndefinedBehaviorSanitizer.
+# A test asks for more memory than there is.
+asan: export ASAN_OPTIONS = allocator_may_return_null=1
+asan: export LSAN_OPTIONS = suppressions=$(CURDIR)/tests/leaks.txt
 asan:
-	@tools/setup core
-	@cmake --preset asan
+	@tools/setup
+	@Torch_DIR=$$(tools/libtorch) cmake --preset asan
 	@cmake --build build-asan --parallel $(JOBS)
 	@$(CTEST) --test-dir build-asan --label-exclude long
 
