@@ -27,6 +27,7 @@ namespace {
 
 struct TrainOptions {
   std::string plan, device, profile, weights, schedule = "constant";
+  std::vector<std::string> groups;       // of parameters
   std::string tensorboard;               // folder; "": none
   std::int64_t watch = 0;                // port of the page; 0: none
   std::optional<Profile> given_profile;  // the file of that name
@@ -151,6 +152,8 @@ Result<Model> prepared(TrainOptions& options, Launch& launch) {
                                "leave it out, or use --resume");
     model = with_weights(model, options.weights);
   }
+  if (auto known = groups_of(request.optimizer.groups, model); !known)
+    return known.error();
   PIPEWRIGHT_TRY(request.rate, learning_rate(options.schedule, options.rate,
                                              options.warm_up));
   if (auto lowered = lower_with_method(options.method, model, request);
@@ -239,6 +242,12 @@ void run_train(TrainOptions& options, Exit& exit) {
   say("pipewright: " + end_by_signal(*report).to_text());
 }
 
+// What is wrong with the text of a parameter group, or "".
+std::string wrong_group(const std::string& text) {
+  const auto group = parse_parameter_group(text);
+  return group ? "" : group.error().to_text();
+}
+
 void add_optimizer_options(CLI::App& command, TrainOptions& options) {
   OptimizerChoice& choice = options.request.optimizer;
   command.add_option("--optimizer", choice.name, "sgd, adam or adamw");
@@ -253,6 +262,18 @@ void add_optimizer_options(CLI::App& command, TrainOptions& options) {
       ->check(number_in(0, 1));
   command.add_flag("--nesterov", choice.nesterov, "Nesterov momentum for sgd");
   command
+      .add_option("--beta1", choice.beta1,
+                  "Decay of adam's mean of gradients; default: 0.9")
+      ->check(number_in(0, 1));
+  command
+      .add_option("--beta2", choice.beta2,
+                  "Decay of adam's mean of squares; default: 0.999")
+      ->check(number_in(0, 1));
+  command
+      .add_option("--epsilon", choice.epsilon,
+                  "Added to adam's divisor; default: 1e-8")
+      ->check(number_in(0, 1e6));
+  command
       .add_option("--clip", options.request.max_norm,
                   "Clips gradients to this global norm")
       ->check(number_in(0, 1e30));
@@ -260,6 +281,13 @@ void add_optimizer_options(CLI::App& command, TrainOptions& options) {
       .add_option("--weight-decay", choice.weight_decay,
                   "Default: 0, or 0.01 for adamw")
       ->check(number_in(0, 1e6));
+  command
+      .add_option("--group", options.groups,
+                  "PATTERNS:SETTINGS: learning rate and weight decay of some "
+                  "parameters, as \"*.bias,*norm*:weight-decay=0\" or "
+                  "\"head.*:lr=0.001\"; may be repeated")
+      ->allow_extra_args(false)
+      ->check(wrong_group);
 }
 
 void add_evaluation_options(CLI::App& command, TrainRequest& request) {
@@ -337,6 +365,9 @@ void add_train(CLI::App& app, Exit& exit) {
   add_rank_options(*command, options->ranks);
   add_output_options(*command, options->output);
   command->callback([options, command, steps, epochs, &exit] {
+    for (const std::string& group : options->groups)
+      options->request.optimizer.groups.push_back(
+          parse_parameter_group(group).value());
     if (auto good = checked_early(*options); !good)
       return report(good.error(), exit);
     enter_runtime(exit.arguments);

@@ -1,5 +1,6 @@
 #include "pipewright/plan/optimizer_choice.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -26,7 +27,17 @@ Result<void> check_figures(const OptimizerChoice& choice) {
   for (const auto& range : ranges)
     if (auto fine = check(range.name, range.value, range.end); !fine)
       return fine.error();
+  for (const ParameterGroup& group : choice.groups)
+    if (auto fine = check_group(group); !fine) return fine.error();
   return {};
+}
+
+bool any_decays(const OptimizerChoice& choice) {
+  return weight_decay(choice) != 0 ||
+         std::any_of(choice.groups.begin(), choice.groups.end(),
+                     [](const ParameterGroup& group) {
+                       return group.weight_decay.value_or(0) != 0;
+                     });
 }
 
 }  // namespace
@@ -44,12 +55,23 @@ std::string to_text(const OptimizerChoice& choice) {
     text += " beta1=" + exact_text(choice.beta1) +
             " beta2=" + exact_text(choice.beta2) +
             " epsilon=" + exact_text(choice.epsilon);
-  return text + " weight-decay=" + exact_text(weight_decay(choice));
+  text += " weight-decay=" + exact_text(weight_decay(choice));
+  for (const ParameterGroup& group : choice.groups)
+    text += " group=" + to_text(group);
+  return text;
+}
+
+OptimizerChoice choice_of(const ParameterGroup& group,
+                          const OptimizerChoice& choice) {
+  OptimizerChoice result = choice;
+  result.groups.clear();
+  if (group.weight_decay) result.weight_decay = group.weight_decay;
+  return result;
 }
 
 Result<OptimizerMemory> memory_of(const OptimizerChoice& choice) {
   if (auto fine = check_figures(choice); !fine) return fine.error();
-  const bool decays = weight_decay(choice) != 0;
+  const bool decays = any_decays(choice);
   if (choice.name == "sgd") {
     if (choice.nesterov && choice.momentum == 0)
       return bad_configuration("Nesterov's look-ahead needs momentum",

@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "pipewright/base/result.h"
+#include "pipewright/plan/parameter_group.h"
 
 namespace pipewright {
 
@@ -19,6 +21,7 @@ struct OptimizerChoice {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   std::optional<double> weight_decay;  // 0.01 for adamw, else 0
+  std::vector<ParameterGroup> groups;  // what differs for some parameters
 
   bool operator==(const OptimizerChoice&) const = default;
 };
@@ -27,6 +30,10 @@ struct OptimizerChoice {
 std::string to_text(const OptimizerChoice& choice);
 
 double weight_decay(const OptimizerChoice& choice);
+
+// The choice for the parameters of a group.
+OptimizerChoice choice_of(const ParameterGroup& group,
+                          const OptimizerChoice& choice);
 
 // What a step takes beside weights and gradients, in tensors of a parameter's
 // size.
@@ -37,7 +44,7 @@ struct OptimizerMemory {
 };
 
 // Fails with BadConfiguration: unknown name, a figure out of range, Nesterov
-// without momentum.
+// without momentum, a group that check_group() refuses.
 Result<OptimizerMemory> memory_of(const OptimizerChoice& choice);
 
 // Weights of two bytes (bfloat16, float16) have a float32 master and float32

@@ -2,6 +2,7 @@
 
 import json
 import os
+import weakref
 
 import torch
 
@@ -27,6 +28,7 @@ class ExportedModel:
         self.description, self.tensors = description, tensors
         self.count_tokens = None  # of a mean over tokens: how many of a batch's targets count, by sample
         self.file = None  # where it was saved
+        self.module = None  # a weak reference to the module that was exported
 
     @property
     def name(self):
@@ -114,7 +116,7 @@ class Exporter:
         self.count_tokens = token_counter(program, names) if names[-1] == TOKEN_SHARE else None
         self.graph = Graph(program)
         self.layers = Grouping(self.graph, block).layers()
-        self.name = type(module).__name__
+        self.module, self.name = weakref.ref(module), type(module).__name__
         self.state = {name: t.detach() for name, t in module.state_dict().items() if isinstance(t, torch.Tensor)}
         self.index = {layer.root: i for i, layer in enumerate(self.layers)}
         self.borders = {layer.root: Border(layer) for layer in self.layers}
@@ -128,7 +130,7 @@ class Exporter:
             "weights": "", "inputs": self.inputs(), "parameters": self.parameters(), "buffers": self.buffers(),
             "functions": self.functions, "layers": layers}
         model = ExportedModel(description, self.tensors())
-        model.count_tokens = self.count_tokens
+        model.count_tokens, model.module = self.count_tokens, self.module
         return model
 
     def inputs(self):

@@ -10,8 +10,9 @@ import tempfile
 import torch
 
 from ._exporter import ExportedModel
+from ._optimizers import optimizer_words
 from ._pictures import curve, table
-from ._planning import Plan, model_name, new_file
+from ._planning import Plan, model_name
 from ._program import PipewrightError, call
 from ._tokens import TOKEN_SHARE, token_shares
 
@@ -68,8 +69,9 @@ def as_batches(data, minibatch):
     return torch.utils.data.DataLoader(data, batch_size=minibatch) if is_dataset else data
 
 
-def stored_samples(model, data, num_samples, minibatch):
-    """Writes the batches of an iterable, as many as are needed, as one tensor per input of the model."""
+def stored_samples(model, data, num_samples, minibatch, folder):
+    """Writes the batches of an iterable, as many as are needed, as one tensor per input of the model; the name is the same
+    when a run goes on."""
     from safetensors.torch import save_file
 
     names = [row["name"] for row in model.description["inputs"] if row["name"] != TOKEN_SHARE]
@@ -87,8 +89,10 @@ def stored_samples(model, data, num_samples, minibatch):
     joined = {name: torch.cat([part[i] for part in parts])[:num_samples].contiguous() for i, name in enumerate(names)}
     if model.count_tokens is not None:
         joined[TOKEN_SHARE] = token_shares(model.count_tokens(*(joined[name] for name in names)), minibatch)
-    file = new_file(".safetensors")
-    save_file(joined, file)
+    os.makedirs(folder, exist_ok=True)
+    file = os.path.join(os.path.abspath(folder), "samples.safetensors")
+    save_file(joined, file + ".part")
+    os.replace(file + ".part", file)
     return file
 
 
@@ -116,7 +120,8 @@ class Progress:
             self.bar.close()
 
 
-def train(model, plan=None, data=None, steps=100, minibatch=None, run=None, progress=True, **options):
+def train(model, plan=None, data=None, steps=100, minibatch=None, run=None, progress=True, optimizer=None, groups=None,
+          **options):
     """Trains an exported model.
 
     plan      a Plan, a plan file, or None: planned here for `minibatch` and `workers` (an option, default 2)
@@ -124,7 +129,12 @@ def train(model, plan=None, data=None, steps=100, minibatch=None, run=None, prog
               text as --data takes it, such as "tensors:FILE"
     run       the run folder; default: a temporary one, which stays
     progress  True: a bar; False: nothing; or a function of each line that the program says
-    options   those of `pipewright train`: optimizer, lr, momentum, weight_decay, clip, warm_up, lr_schedule, seed,
+    optimizer "sgd" (default), "adam", "adamw"; or an SGD, Adam or AdamW of torch.optim that has made no step: its
+              settings and groups are used, and it stays as it is
+    groups    learning rate and weight decay of some parameters: [{"params": ["*.bias", "*norm*"], "weight_decay": 0},
+              {"params": "head.*", "lr": 1e-4}]. params are names, patterns or the module's parameters; the first group
+              that has a parameter counts
+    options   those of `pipewright train`: lr, weight_decay, momentum, betas, eps, clip, warm_up, lr_schedule, seed,
               workers, method, weights, device, resume, ...
 
     Returns a Run. Ctrl-C ends the training after a step and saves it in the run folder; train(..., run=..., resume=True)
@@ -140,14 +150,15 @@ def train(model, plan=None, data=None, steps=100, minibatch=None, run=None, prog
         words, options = [], {"minibatch": minibatch, **options}
     if data is None:
         raise PipewrightError("give data: an iterable of batches, or a text as --data takes it")
+    folder = os.fspath(run) if run is not None else tempfile.mkdtemp(prefix="pipewright-run-")
     if not isinstance(data, str):
         if not isinstance(model, ExportedModel):
             raise PipewrightError("data from Python needs the model that export() returned; or give data as a text")
-        data = "batches:" + stored_samples(model, as_batches(data, minibatch), steps * minibatch, minibatch)
-    folder = os.fspath(run) if run is not None else tempfile.mkdtemp(prefix="pipewright-run-")
+        data = "batches:" + stored_samples(model, as_batches(data, minibatch), steps * minibatch, minibatch, folder)
+    group_words, options = optimizer_words(model, optimizer, groups, options)
     show = Progress(steps) if progress is True else None
     try:
-        report = call("train", *words, model=model_name(model), data=data, run=folder, steps=steps,
+        report = call("train", *words, *group_words, model=model_name(model), data=data, run=folder, steps=steps,
                       on_line=show or progress or None, **options)
     finally:
         if show:

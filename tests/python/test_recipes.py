@@ -139,6 +139,58 @@ def test_adamw_with_warm_up_cosine_and_clipping():
     assert worst(run.state_dict(), module.state_dict()) < 1e-5
 
 
+def steps_of_torch(module, optimizer, features, target, steps):
+    for step in range(steps):
+        optimizer.zero_grad()
+        part = slice(step * 8, step * 8 + 8)
+        nn.functional.cross_entropy(module(features[part]), target[part]).backward()
+        optimizer.step()
+
+
+def test_groups_of_parameters(tmp_path):
+    torch.manual_seed(1)
+    module, steps = Classes(), 6
+    features, target = torch.randn(steps * 8, 6), torch.randint(0, 3, (steps * 8,))
+    model = pw.export(module, (features[:4], target[:4]), loss="cross_entropy")
+    plain = [module.norm.weight, module.norm.bias, module.first.bias]
+    optimizer = torch.optim.AdamW([{"params": [module.first.weight]}, {"params": plain, "weight_decay": 0},
+                                   {"params": module.last.parameters(), "lr": 0.002, "weight_decay": 0.5}],
+                                  lr=0.02, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.3)
+    named = [{"params": ["norm.*", "first.bias"], "weight_decay": 0}, {"params": "last.*", "lr": 0.002, "weight_decay": 0.5}]
+    options = dict(data=[(features, target)], minibatch=8, microbatch=2, progress=False)
+    by_name = dict(optimizer="adamw", lr=0.02, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.3, groups=named, **options)
+    one = pw.train(model, steps=steps, workers=1, **by_name).state_dict()
+    runs = [pw.train(model, steps=steps, workers=2, **by_name).state_dict(),
+            pw.train(model, steps=steps, workers=2, optimizer=optimizer, **options).state_dict()]
+    pw.train(model, steps=steps // 2, workers=2, run=tmp_path, **by_name)
+    with pytest.raises(pw.PipewrightError, match="group=norm"):
+        pw.train(model, steps=steps, workers=1, run=tmp_path, resume=True, **{**by_name, "groups": None})
+    runs.append(pw.train(model, steps=steps, workers=1, run=tmp_path, resume=True, **by_name).state_dict())
+    for run in runs:
+        assert all(torch.equal(run[name], tensor) for name, tensor in one.items())
+    steps_of_torch(module, optimizer, features, target, steps)
+    assert worst(one, module.state_dict()) < 1e-6
+    with pytest.raises(pw.PipewrightError, match="has made steps"):
+        pw.train(model, steps=1, optimizer=optimizer, **options)
+
+
+def test_groups_that_cannot_be_are_refused():
+    module = Classes()
+    features, target = torch.randn(8, 6), torch.randint(0, 3, (8,))
+    model = pw.export(module, (features[:4], target[:4]), loss="cross_entropy")
+    options = dict(data=[(features, target)], steps=1, minibatch=8, progress=False)
+    refused = [({"groups": [{"params": "lsat.*", "lr": 1}]}, "no parameter of Classes matches \"lsat"),
+               ({"groups": [{"params": "last.*", "betas": (0, 0)}]}, "not betas"),
+               ({"groups": [{"lr": 1}]}, "has no params"),
+               ({"groups": [{"params": "last.*", "lr": -1}]}, "lr is -1"),
+               ({"optimizer": torch.optim.Adagrad(module.parameters())}, "is Adagrad"),
+               ({"optimizer": torch.optim.Adam(module.parameters(), amsgrad=True)}, "sets amsgrad"),
+               ({"optimizer": torch.optim.SGD(module.last.parameters())}, "does not have first.weight")]
+    for given, why in refused:
+        with pytest.raises(pw.PipewrightError, match=why):
+            pw.train(model, **options, **given)
+
+
 def test_bfloat16_weights_have_float32_masters():
     torch.manual_seed(1)
     module = Classes().to(torch.bfloat16)

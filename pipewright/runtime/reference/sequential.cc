@@ -120,14 +120,9 @@ class SequentialTrainer {
         add(sums[parameters[j].index()], gradients_[i][j]);
     }
     if (settings_.max_norm > 0) clip(sums, norm_of(sums), settings_.max_norm);
-    for (std::size_t id = 0; id < sums.size(); ++id) {
-      Tensors& state = state_[id];
-      at::Tensor& tensor = trained_.parameters[id];
-      if (state.empty()) state = settings_.optimizer->first_state(tensor);
-      settings_.optimizer->update(tensor, sums[id], state,
-                                  settings_.learning_rate(minibatch),
-                                  minibatch);
-    }
+    for (std::size_t id = 0; id < sums.size(); ++id)
+      update_parameter(settings_, ParameterId(id), trained_.parameters[id],
+                       sums[id], state_[id], 0, minibatch);
   }
 
   Network network_;

@@ -21,6 +21,7 @@
 #include "pipewright/runtime/execution/executor.h"
 #include "pipewright/runtime/ranks/commands.h"
 #include "pipewright/runtime/training/evaluator.h"
+#include "pipewright/runtime/training/group_settings.h"
 #include "pipewright/runtime/training/milestones.h"
 #include "pipewright/runtime/training/run_folder.h"
 #include "pipewright/runtime/training/step_reporter.h"
@@ -84,12 +85,14 @@ std::int64_t warm_up_steps(const TrainRequest& request, std::int64_t total) {
   return std::min(request.method.warm_up_steps, total);
 }
 
-TrainingSettings settings_of(const TrainRequest& request,
-                             std::shared_ptr<const Optimizer> optimizer,
-                             std::int64_t total) {
+// Fails as make_optimizer() and group_settings() do.
+Result<TrainingSettings> settings_of(const Model& model,
+                                     const TrainRequest& request,
+                                     std::int64_t total) {
   TrainingSettings result;
   result.seed = request.seed;
-  result.optimizer = std::move(optimizer);
+  PIPEWRIGHT_TRY(result.optimizer, make_optimizer(request.optimizer));
+  PIPEWRIGHT_TRY(result.groups, group_settings(model, request, total));
   result.max_norm = request.max_norm;
   result.may_record = request.may_record;
   result.learning_rate = [rate = request.rate, total](std::int64_t step) {
@@ -110,8 +113,7 @@ class Trainer {
  public:
   Trainer(const Model& model, const TrainRequest& request,
           const TrainHooks& hooks, SampleSets samples, RunFolder folder,
-          std::shared_ptr<const Optimizer> optimizer, std::int64_t steps,
-          Bytes memory_before)
+          TrainingSettings settings, std::int64_t steps, Bytes memory_before)
       : model_(model),
         request_(request),
         hooks_(hooks),
@@ -126,7 +128,7 @@ class Trainer {
                     request.program.minibatches_outside,
                     request.method.warm_up_steps},
         memory_before_(memory_before),
-        settings_(settings_of(request, std::move(optimizer), steps)),
+        settings_(std::move(settings)),
         reporter_(request.program.num_microbatches, request.plan.microbatch,
                   [this](std::int64_t step, double loss, Seconds seconds) {
                     report_step(step, loss, seconds);
@@ -502,13 +504,11 @@ Bytes checkpoint_bytes(const Model& model, const Optimizer& optimizer) {
 }  // namespace
 
 Outcome follow_training(const Model& model, const TrainRequest& request) {
-  const auto optimizer = make_optimizer(request.optimizer);
   const Result<SampleSets> samples = open_samples(model, request);
   const std::int64_t steps = samples ? steps_of(request, *samples) : 1;
-  // Rank 0 has refused an unknown optimizer, too, and only shuts this rank
-  // down.
-  const TrainingSettings settings =
-      settings_of(request, optimizer ? *optimizer : nullptr, steps);
+  // Rank 0 has refused what cannot be set, too, and only shuts this rank down.
+  const Result<TrainingSettings> made = settings_of(model, request, steps);
+  const TrainingSettings settings = made ? *made : TrainingSettings();
   Result<MicrobatchSource> source = bad_configuration("no samples");
   if (samples)
     source = microbatches_of(samples->training,
@@ -528,25 +528,26 @@ Outcome follow_training(const Model& model, const TrainRequest& request) {
 
 Result<TrainReport> train(const Model& model, const TrainRequest& request,
                           const TrainHooks& hooks) {
-  PIPEWRIGHT_TRY(auto optimizer, make_optimizer(request.optimizer));
   PIPEWRIGHT_TRY(SampleSets samples, open_samples(model, request));
   const std::int64_t steps = steps_of(request, samples);
   if (steps < 1)
     return bad_configuration("there are no steps to train",
                              "for example --steps 100");
+  PIPEWRIGHT_TRY(TrainingSettings settings, settings_of(model, request, steps));
   LeaseOptions lease;
   lease.on_wait = hooks.on_warning;
   lease.signal = hooks.signal;
-  PIPEWRIGHT_TRY(RunFolder folder,
-                 RunFolder::open(request, checkpoint_bytes(model, *optimizer),
-                                 std::move(lease)));
+  PIPEWRIGHT_TRY(
+      RunFolder folder,
+      RunFolder::open(request, checkpoint_bytes(model, *settings.optimizer),
+                      std::move(lease)));
   const Bytes memory_before = process_memory("VmRSS");
   if (hooks.on_start) {
     hooks.on_start();
     forget_peak_memory();
   }
   Trainer trainer(model, request, hooks, std::move(samples), std::move(folder),
-                  std::move(optimizer), steps, memory_before);
+                  std::move(settings), steps, memory_before);
   return trainer.run();
 }
 

@@ -6,16 +6,37 @@
 #include <cmath>
 
 namespace pipewright {
+namespace {
 
-double delayed_rate(const TrainingSettings& settings, std::int64_t step,
-                    double delay) {
-  const double rate = settings.learning_rate(step);
+double delayed(double rate, const TrainingSettings& settings, std::int64_t step,
+               double delay) {
   if (settings.rescheduling_steps <= 0 || delay <= 1) return rate;
   const std::int64_t since =
       std::max<std::int64_t>(0, step - settings.rescheduling_start);
   const double share = static_cast<double>(since) /
                        static_cast<double>(settings.rescheduling_steps);
   return rate / std::pow(delay, 1 - std::min(share, 1.0));
+}
+
+}  // namespace
+
+double delayed_rate(const TrainingSettings& settings, std::int64_t step,
+                    double delay) {
+  return delayed(settings.learning_rate(step), settings, step, delay);
+}
+
+void update_parameter(const TrainingSettings& settings, ParameterId id,
+                      at::Tensor& weights, const at::Tensor& gradient,
+                      Tensors& state, double delay, std::int64_t step) {
+  const auto group = settings.groups.find(id);
+  const bool is_own = group != settings.groups.end();
+  const Optimizer& optimizer =
+      is_own ? *group->second.optimizer : *settings.optimizer;
+  const double rate =
+      is_own ? group->second.learning_rate(step) : settings.learning_rate(step);
+  if (state.empty()) state = optimizer.first_state(weights);
+  optimizer.update(weights, gradient, state,
+                   delayed(rate, settings, step, delay), step);
 }
 
 bool is_loss(const Layer& layer) {

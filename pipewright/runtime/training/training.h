@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -21,11 +22,20 @@ namespace pipewright {
 using MicrobatchSource =
     std::function<at::Tensor(int input, std::int64_t microbatch)>;
 
+// How a parameter is stepped.
+struct StepSettings {
+  std::shared_ptr<const Optimizer> optimizer;
+  // The rate of step k, counted from 0.
+  std::function<double(std::int64_t step)> learning_rate;
+};
+
 struct TrainingSettings {
   std::uint64_t seed = 1;  // of initial parameters and dropout
   std::shared_ptr<const Optimizer> optimizer;
   // The rate of step k, counted from 0.
   std::function<double(std::int64_t step)> learning_rate;
+  // Instead of these two, for parameters of groups.
+  std::map<ParameterId, StepSettings> groups;
 
   // Above 0: gradients are clipped to this global norm, where the program has
   // one.
@@ -60,6 +70,12 @@ struct Trained {
 // 1)).
 double delayed_rate(const TrainingSettings& settings, std::int64_t step,
                     double delay);
+
+// Steps a parameter of a stage with this delay. `state` is the optimizer's;
+// empty before the first step.
+void update_parameter(const TrainingSettings& settings, ParameterId id,
+                      at::Tensor& weights, const at::Tensor& gradient,
+                      Tensors& state, double delay, std::int64_t step);
 
 // The gradient of the minibatch's mean loss with respect to the output of a
 // layer that no layer reads, for `samples` of the minibatch: their share for a

@@ -34,11 +34,9 @@ void WeightHistory::step(const TrainingSettings& settings,
   Weights next, velocities;
   for (const auto& [id, tensor] : versions_.back()) {
     const StepRule own = rule(id);
-    Tensors& state = state_[id];
-    if (state.empty()) state = settings.optimizer->first_state(tensor);
     at::Tensor changed = tensor.clone();
-    settings.optimizer->update(changed, gradients.at(id.index()), state,
-                               delayed_rate(settings, step, own.delay), step);
+    update_parameter(settings, id, changed, gradients.at(id.index()),
+                     state_[id], own.delay, step);
     if (own.averaging > 0) {
       const double gamma = velocity_decay(settings, own.averaging);
       const at::Tensor before = velocities_.empty() ? at::zeros_like(tensor)

@@ -177,15 +177,12 @@ void WeightStore::step_parameter(Held& held, std::size_t place,
                                  const at::Tensor& from, at::Tensor& to,
                                  std::int64_t step,
                                  const at::Tensor& gradient) const {
-  const Optimizer& optimizer = *settings_.optimizer;
   const StepRule& rule = held.rules[place];
   const bool moves = rule.averaging > 0;
   const at::Tensor before = moves && &from == &to ? from.clone() : from;
   if (&from != &to) to.copy_(from);
-  Tensors& state = held.state[place];
-  if (state.empty()) state = optimizer.first_state(before);
-  optimizer.update(to, gradient, state,
-                   delayed_rate(settings_, step, rule.delay), step);
+  update_parameter(settings_, held.parameters[place], to, gradient,
+                   held.state[place], rule.delay, step);
   if (!moves) return;
   const double gamma = velocity_decay(settings_, rule.averaging);
   at::Tensor& velocity = held.velocity[place];

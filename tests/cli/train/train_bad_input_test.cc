@@ -127,7 +127,8 @@ TEST_CASE("options that are NaN, infinite or out of range") {
                             (folder.path() / "run").string() + " ";
   for (const char* option :
        {"--clip", "--held-out", "--stall-limit", "--set-up-limit", "--lr",
-        "--momentum", "--weight-decay", "--correction-decay"})
+        "--momentum", "--beta1", "--epsilon", "--weight-decay",
+        "--correction-decay"})
     for (const char* value : {"nan", "-nan", "inf", "-1", "1e400", "x", ""}) {
       CAPTURE(option);
       CAPTURE(value);
