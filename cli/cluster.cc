@@ -8,6 +8,7 @@
 #include "pipewright/base/files.h"
 #include "pipewright/cluster/cluster_table.h"
 #include "pipewright/cluster/presets.h"
+#include "pipewright/cluster/this_machine_links.h"
 
 namespace pipewright::cli {
 namespace {
@@ -15,8 +16,15 @@ namespace {
 struct ClusterOptions {
   std::string cluster;
   std::string file;
+  bool measure = false;
   Output output;
 };
+
+Result<Cluster> chosen_cluster(const ClusterOptions& options) {
+  PIPEWRIGHT_TRY(Cluster cluster, load_cluster(options.cluster));
+  if (!options.measure) return cluster;
+  return with_measured_links(cluster);
+}
 
 Json presets_json() {
   Json kinds = Json::array(), links = Json::array();
@@ -52,7 +60,7 @@ void show_presets(const ClusterOptions& options, Exit& exit) {
 
 void show_cluster(const ClusterOptions& options, Exit& exit) {
   if (options.cluster.empty()) return show_presets(options, exit);
-  const auto cluster = load_cluster(options.cluster);
+  const auto cluster = chosen_cluster(options);
   if (!cluster) return report(cluster.error(), exit);
   if (!options.file.empty()) {
     auto written = write_file(options.file, to_text(*cluster));
@@ -74,8 +82,11 @@ void add_cluster(CLI::App& app, Exit& exit) {
       "CLUSTER", options->cluster,
       "[HOSTSx]COUNTxKIND[+[HOSTSx]COUNTxKIND...][@LINK][/LINK]: 4xcpu; "
       "2x8xV100@nvlink/10GbE, two hosts; 4xV100+4xT4@pcie3, one host; "
-      "1x4xV100+1x4xT4@pcie3/10GbE, two hosts; or a cluster file. Without it, "
-      "list the known device kinds and links");
+      "1x4xV100+1x4xT4@pcie3/10GbE, two hosts; here, this machine's GPUs or "
+      "cores; or a cluster file. Without it, list the known device kinds and "
+      "links");
+  command->add_flag("--measure", options->measure,
+                    "Measures the links between GPUs of this machine, by size");
   command->add_option("-o,--output", options->file,
                       "Write the cluster to this file");
   add_output_options(*command, options->output);

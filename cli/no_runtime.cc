@@ -60,11 +60,15 @@ GpuReport gpus() {
   return report;
 }
 
-Result<Profile> measure_profile(const Model&, std::span<const int>, int,
-                                const std::string&,
-                                std::function<void(double share)>) {
+Result<Profile> measure_profile(const Model&, std::span<const int>,
+                                const ProfilerOptions&) {
   return missing("measuring",
                  "estimate instead, with --analytic --device KIND");
+}
+
+Result<PipelineRun> measure_pipeline(const Model&, int,
+                                     const ProfilerOptions&) {
+  return no_training();
 }
 
 Result<void> find_devices(const std::vector<std::string>&) {

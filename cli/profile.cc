@@ -57,9 +57,12 @@ Result<Profile> measure(const ProfileOptions& options, const Exit& exit) {
         "estimate other devices with --analytic --device KIND");
   PIPEWRIGHT_TRY(const Model model, load_model(options.model));
   enter_runtime(exit.arguments);
+  ProfilerOptions profiler;
+  profiler.workers = options.workers;
+  profiler.device = device;
+  profiler.progress = show_progress;
   PIPEWRIGHT_TRY(Profile profile,
-                 measure_profile(model, options.microbatches, options.workers,
-                                 device, show_progress));
+                 measure_profile(model, options.microbatches, profiler));
   profile.model = options.model;
   return profile;
 }

@@ -12,6 +12,7 @@
 #include "pipewright/model/model.h"
 #include "pipewright/profile/profile.h"
 #include "pipewright/runtime/devices/device_registry.h"
+#include "pipewright/runtime/profiling/profiler.h"
 #include "pipewright/runtime/ranks/launch.h"
 #include "pipewright/runtime/training/trainer.h"
 #include "pipewright/simulate/in_process_costs.h"
@@ -35,9 +36,10 @@ GpuReport gpus();
 
 // Each fails with BadConfiguration without the runtime.
 Result<Profile> measure_profile(const Model& model,
-                                std::span<const int> microbatches, int workers,
-                                const std::string& device,
-                                std::function<void(double share)> progress);
+                                std::span<const int> microbatches,
+                                const ProfilerOptions& options);
+Result<PipelineRun> measure_pipeline(const Model& model, int microbatch,
+                                     const ProfilerOptions& options);
 Result<InProcessChannelCosts> measure_channel();
 // Also fails with it unless this machine has a device of that kind for each
 // worker.

@@ -7,7 +7,6 @@
 #include "pipewright/runtime/layers/exported_weights.h"
 #include "pipewright/runtime/libtorch_version.h"
 #include "pipewright/runtime/out_of_memory.h"
-#include "pipewright/runtime/profiling/profiler.h"
 #include "pipewright/runtime/ranks/injection.h"
 
 namespace pipewright::cli {
@@ -37,16 +36,16 @@ std::string mpi() { return mpi_version(); }
 std::string mpi_threads() { return mpi_thread_level(); }
 
 Result<Profile> measure_profile(const Model& model,
-                                std::span<const int> microbatches, int workers,
-                                const std::string& device,
-                                std::function<void(double share)> progress) {
+                                std::span<const int> microbatches,
+                                const ProfilerOptions& options) {
   if (auto good = check_exported(model); !good) return good.error();
-  ProfilerOptions options;
-  options.workers = workers;
-  options.device = device;
-  options.progress = std::move(progress);
   return guarded(
       [&] { return measured_profile(model, microbatches, options); });
+}
+
+Result<PipelineRun> measure_pipeline(const Model& model, int microbatch,
+                                     const ProfilerOptions& options) {
+  return guarded([&] { return measured_pipeline(model, microbatch, options); });
 }
 
 GpuReport gpus() { return gpu_report(); }

@@ -16,27 +16,99 @@
 namespace pipewright::cli {
 namespace {
 
-Result<Profile> measured_layers(const TrainRequest& request,
-                                const Model& model) {
+struct Measured {
+  Profile profile;
+  RunOverheads overheads;
+};
+
+ProfilerOptions profiler_for(const TrainRequest& request, int workers) {
+  ProfilerOptions options;
+  options.workers = workers;
+  options.device = request.plan.device_kinds.front();
+  options.may_record = request.may_record;
+  return options;
+}
+
+Result<Profile> measured_layers(const TrainRequest& request, const Model& model,
+                                int workers) {
   std::set<int> sizes = {request.plan.microbatch};
   for (const Operation& operation : request.program.operations)
     if (operation.num_samples() > 0) sizes.insert(operation.num_samples());
   return measure_profile(model, std::vector<int>(sizes.begin(), sizes.end()),
-                         request.plan.num_workers(),
-                         request.plan.device_kinds.front(), [](double) {});
+                         profiler_for(request, workers));
+}
+
+// Layers by themselves, then what comes on top of them.
+Result<Measured> measured_on_gpu(const TrainRequest& request,
+                                 const Model& model) {
+  const std::string& device = request.plan.device_kinds.front();
+  const int workers = request.plan.num_workers();
+  Measured measured;
+  PIPEWRIGHT_TRY(measured.profile, measured_layers(request, model, 1));
+  PIPEWRIGHT_TRY(const PipelineRun alone,
+                 measure_pipeline(model, request.plan.microbatch,
+                                  profiler_for(request, 1)));
+  PIPEWRIGHT_TRY(measured.overheads,
+                 overheads_alone(alone, model, device, measured.profile));
+  if (workers > 1) {
+    PIPEWRIGHT_TRY(const PipelineRun together,
+                   measure_pipeline(model, request.plan.microbatch,
+                                    profiler_for(request, workers)));
+    if (auto fitted = fit_slowdowns(together, measured.profile, device,
+                                    measured.overheads);
+        !fitted)
+      return fitted.error();
+  }
+  measured.profile.origin.description +=
+      "; without what timing a layer takes; " + measured.overheads.to_text();
+  return measured;
+}
+
+// All workers at once, where a worker alone cannot be measured.
+Result<Measured> measured_here(const TrainRequest& request,
+                               const Model& model) {
+  if (request.plan.device_kinds.front() != "cpu") {
+    Result<Measured> measured = measured_on_gpu(request, model);
+    if (measured) return measured;
+    show_warning("the prediction leaves out what handing over costs: " +
+                 measured.error().to_text());
+  }
+  PIPEWRIGHT_TRY(Profile profile,
+                 measured_layers(request, model, request.plan.num_workers()));
+  return Measured{std::move(profile), {}};
+}
+
+// By how much the slowdowns stretch what the workers compute.
+double stretch(const Timeline& timeline, const Timeline& alone) {
+  Seconds busy, without;
+  for (const WorkerSummary& worker : timeline.workers) busy += worker.busy;
+  for (const WorkerSummary& worker : alone.workers) without += worker.busy;
+  return without > Seconds(0) ? busy / without : 1;
+}
+
+void set_overheads(const RunOverheads& overheads, double stretched,
+                   DeviceKind& kind) {
+  kind.layer_overhead = stretched - 1;
+  kind.action_overhead = overheads.action * stretched;
+  kind.step_overhead = overheads.step * stretched;
+  kind.base_memory = std::max(kind.base_memory, overheads.base_memory);
 }
 
 // This machine as in_process_costs() sees it: tensors are handed over without
 // a copy, and workers add up gradients in memory.
 Result<Cluster> cluster_here(const Plan& plan, const std::string& device,
-                             const InProcessChannelCosts& channel) {
+                             const InProcessChannelCosts& channel,
+                             const RunOverheads& overheads, double stretched) {
   constexpr BytesPerSecond kWithoutCopy{1e15};
   std::int32_t last = 0;
   for (const DeviceId id : plan.devices) last = std::max(last, id.value);
   PIPEWRIGHT_TRY(const Cluster preset,
                  load_cluster(std::to_string(last + 1) + "x" + device));
   ClusterBuilder builder(preset.name());
-  for (const DeviceKind& kind : preset.kinds()) builder.add_kind(kind);
+  for (DeviceKind kind : preset.kinds()) {
+    if (device != "cpu") set_overheads(overheads, stretched, kind);
+    builder.add_kind(kind);
+  }
   std::vector<DeviceId> devices;
   for (const Device& each : preset.devices())
     devices.push_back(builder.add_device(each));
@@ -59,22 +131,31 @@ void write_or_warn(const std::filesystem::path& file, const std::string& text) {
 Result<Timeline> predict_run(const TrainRequest& request, const Model& model,
                              const std::optional<Profile>& given) {
   PIPEWRIGHT_TRY(const std::string device, one_device_kind(request.plan));
-  const Result<Profile> profile =
-      given ? *given : measured_layers(request, model);
-  if (!profile) return profile.error();
+  const Result<Measured> measured =
+      given ? Measured{*given, {}} : measured_here(request, model);
+  if (!measured) return measured.error();
+  const Profile& profile = measured->profile;
+  const RunOverheads& overheads = measured->overheads;
   PIPEWRIGHT_TRY(const InProcessChannelCosts channel, measure_channel());
   PIPEWRIGHT_TRY(const StepMemory step,
                  step_memory(request.optimizer, request.max_norm > 0, model));
   PIPEWRIGHT_TRY(
       const Program program,
-      with_run_memory(request.program, request.plan, model, *profile, step));
-  PIPEWRIGHT_TRY(Timeline timeline,
-                 predicted_timeline(program, *profile, device, channel));
-  for (std::size_t w = 0; w < timeline.workers.size(); ++w)
-    timeline.workers[w].peak = peak_with_steps(program, model, WorkerId(w),
-                                               step, timeline.workers[w].peak);
-  write_or_warn(request.run / "profile.json", to_text(*profile));
-  if (const auto cluster = cluster_here(request.plan, device, channel))
+      with_run_memory(request.program, request.plan, model, profile, step));
+  PIPEWRIGHT_TRY(Timeline timeline, predicted_timeline(program, profile, device,
+                                                       channel, overheads));
+  RunOverheads alone = overheads;
+  alone.slowdowns.clear();
+  PIPEWRIGHT_TRY(const Timeline without,
+                 predicted_timeline(program, profile, device, channel, alone));
+  for (std::size_t w = 0; w < timeline.workers.size(); ++w) {
+    MemoryUse& peak = timeline.workers[w].peak;
+    peak = peak_with_steps(program, model, WorkerId(w), step, peak);
+    peak.base += overheads.base_memory;
+  }
+  write_or_warn(request.run / "profile.json", to_text(profile));
+  if (const auto cluster = cluster_here(request.plan, device, channel,
+                                        overheads, stretch(timeline, without)))
     write_or_warn(request.run / "cluster.json", to_text(*cluster));
   write_or_warn(request.run / "predicted.json",
                 chrome_trace(program, timeline));

@@ -151,22 +151,13 @@ Result<Profile> profile_of(const std::string& file, const Model& model,
   return profile;
 }
 
-Result<Timeline> predicted_timeline(const Program& program, Profile profile,
+Result<Timeline> predicted_timeline(const Program& program,
+                                    const Profile& profile,
                                     const std::string& device,
-                                    InProcessChannelCosts channel) {
-  const auto times = profile.times.find(device);
-  if (times == profile.times.end())
-    return bad_configuration(
-        "the profile has no times of " + device,
-        "measure it with pipewright profile --device " + device);
-  if (device != "cpu") {
-    // in_process_costs() reads the times of "cpu". How fast a GPU adds
-    // gradients is not measured: it counts as nothing.
-    profile.times = {{"cpu", times->second}};
-    channel.bytes_added = 0;
-  }
+                                    const InProcessChannelCosts& channel,
+                                    const RunOverheads& overheads) {
   PIPEWRIGHT_TRY(const Costs costs,
-                 in_process_costs(program, profile, channel));
+                 costs_on(device, program, profile, channel, overheads));
   return simulate(program, costs);
 }
 

@@ -11,7 +11,7 @@
 #include "pipewright/plan/program/program.h"
 #include "pipewright/profile/profile.h"
 #include "pipewright/runtime/training/trainer.h"
-#include "pipewright/simulate/in_process_costs.h"
+#include "pipewright/simulate/run_overheads.h"
 #include "pipewright/timeline/timeline.h"
 
 namespace pipewright::cli {
@@ -24,9 +24,11 @@ Result<Profile> profile_of(const std::string& file, const Model& model,
 
 // Of the program on this machine, with workers as threads, by the profile's
 // times of that kind of device. Fails with BadConfiguration if it has none.
-Result<Timeline> predicted_timeline(const Program& program, Profile profile,
+Result<Timeline> predicted_timeline(const Program& program,
+                                    const Profile& profile,
                                     const std::string& device,
-                                    InProcessChannelCosts channel);
+                                    const InProcessChannelCosts& channel,
+                                    const RunOverheads& overheads = {});
 
 // A table with step time, busy time of each worker, bubble and memory:
 // predicted, measured, and the error in percent, or in points for the bubble.

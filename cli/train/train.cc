@@ -63,6 +63,7 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
     if (!report.weights.empty()) json.set("weights", report.weights);
     if (!report.why_not_recorded.empty())
       json.set("no_graphs", report.why_not_recorded);
+    if (!report.kernels.empty()) json.set("kernels", report.kernels);
     if (predicted) json.set("comparison", comparison_json(*predicted, report));
     std::cout << json.to_text();
     return;
@@ -82,6 +83,8 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
   if (!report.why_not_recorded.empty())
     std::cout << "kernel by kernel, without CUDA graphs: "
               << report.why_not_recorded << "\n";
+  if (!report.kernels.empty())
+    std::cout << "kernels: " << report.kernels << "\n";
   if (report.evaluation)
     std::cout << "held out: " << evaluation_text(*report.evaluation) << "\n";
   if (predicted)
@@ -340,6 +343,10 @@ void add_train(CLI::App& app, Exit& exit) {
   command->add_flag_callback(
       "--no-graphs", [options] { options->request.may_record = false; },
       "Gives GPUs their kernels one by one, not as CUDA graphs");
+  command->add_flag("--tf32", request.kernels.tf32,
+                    "Lets GPUs multiply float32 with 10 bits of mantissa");
+  command->add_flag("--fast-kernels", request.kernels.is_fast,
+                    "Lets GPUs use kernels whose bits change between runs");
   command->add_option("--weights", options->weights,
                       "Initial weights of an exported model: a safetensors "
                       "file, or a folder with one or with shards; default: "

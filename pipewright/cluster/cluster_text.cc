@@ -1,10 +1,8 @@
 #include "pipewright/cluster/cluster_text.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 
-#include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/cluster_builder.h"
 #include "pipewright/cluster/link_text.h"
@@ -288,15 +286,6 @@ Result<Cluster> parse_cluster_text(std::string_view text) {
   if (!connected) return connected.error();
   if (hosts.size() > 1) connect_hosts(builder, hosts, between);
   return builder.build();
-}
-
-Result<Cluster> load_cluster(const std::string& text_or_file) {
-  std::error_code ignored;  // text that cannot be a path is not a file
-  const bool is_file = text_or_file.ends_with(".json") ||
-                       std::filesystem::exists(text_or_file, ignored);
-  if (!is_file) return parse_cluster_text(text_or_file);
-  PIPEWRIGHT_TRY(std::string text, read_file(text_or_file));
-  return parse_cluster(text, text_or_file);
 }
 
 }  // namespace pipewright

@@ -146,7 +146,7 @@ const std::vector<LinkPreset>& link_presets() { return presets().links; }
 
 Result<KindPreset> find_kind(std::string_view name, int num_devices) {
   if (gpu_share(name) > 0) {
-    PIPEWRIGHT_TRY(GpuKind gpu, this_machine_gpu(name));
+    PIPEWRIGHT_TRY(GpuKind gpu, this_machine_gpu(name, num_devices));
     return KindPreset{std::move(gpu.kind),
                       true,
                       std::move(gpu.default_link),

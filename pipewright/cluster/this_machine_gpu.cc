@@ -1,11 +1,10 @@
 #include "pipewright/cluster/this_machine_gpu.h"
 
-#include <dlfcn.h>
-
-#include <array>
+#include <algorithm>
 #include <cmath>
 
 #include "pipewright/base/text.h"
+#include "pipewright/cluster/gpu_driver.h"
 
 namespace pipewright {
 namespace {
@@ -13,82 +12,26 @@ namespace {
 constexpr int kMaxShares = 64;
 constexpr double kAchievableOfGpu = 0.8;
 
-// Attributes of a device, by their numbers in CUDA's driver interface.
-enum class Attribute {
-  ClockKilohertz = 13,
-  NumSms = 16,
-  MemoryClockKilohertz = 36,
-  MemoryBusBits = 37,
-  MajorCapability = 75,
-  MinorCapability = 76,
-};
-
-// The first GPU, through the driver's C interface.
-class GpuDriver {
- public:
-  GpuDriver() : library_(::dlopen("libcuda.so.1", RTLD_NOW)) {
-    if (!library_) {
-      why_none_ = "libcuda.so.1, the driver's library, is not found";
-      return;
-    }
-    int count = 0;
-    if (call<int(unsigned)>("cuInit", 0U) != 0 ||
-        call<int(int*)>("cuDeviceGetCount", &count) != 0 || count == 0 ||
-        call<int(int*, int)>("cuDeviceGet", &device_, 0) != 0)
-      why_none_ = "the driver finds none";
-  }
-
-  const std::string& why_none() const { return why_none_; }
-  std::string name() const {
-    std::array<char, 128> text{};
-    call<int(char*, int, int)>("cuDeviceGetName", text.data(),
-                               static_cast<int>(text.size()) - 1, device_);
-    return text.data();
-  }
-  Bytes memory() const {
-    std::size_t bytes = 0;
-    call<int(std::size_t*, int)>("cuDeviceTotalMem_v2", &bytes, device_);
-    return Bytes(static_cast<std::int64_t>(bytes));
-  }
-  double attribute(Attribute which) const {
-    int value = 0;
-    call<int(int*, int, int)>("cuDeviceGetAttribute", &value,
-                              static_cast<int>(which), device_);
-    return value;
-  }
-
- private:
-  // 0 is success.
-  template <class Function, class... Arguments>
-  int call(const char* function, Arguments... arguments) const {
-    auto* found = reinterpret_cast<Function*>(::dlsym(library_, function));
-    return found ? found(arguments...) : -1;
-  }
-
-  void* library_;
-  int device_ = 0;
-  std::string why_none_;
-};
-
 // Units for float32 of one SM: 128 from capability 8.6 on, 64 before.
 double lanes_of(const GpuDriver& driver) {
-  const double capability = 10 * driver.attribute(Attribute::MajorCapability) +
-                            driver.attribute(Attribute::MinorCapability);
+  const double capability =
+      10 * driver.attribute(GpuAttribute::MajorCapability) +
+      driver.attribute(GpuAttribute::MinorCapability);
   return capability >= 86 ? 128 : 64;
 }
 
 DeviceKind whole_gpu(const GpuDriver& driver) {
   DeviceKind kind;
   const double peak = 2 * lanes_of(driver) *
-                      driver.attribute(Attribute::NumSms) *
-                      driver.attribute(Attribute::ClockKilohertz) * 1e3;
+                      driver.attribute(GpuAttribute::NumSms) *
+                      driver.attribute(GpuAttribute::ClockKilohertz) * 1e3;
   kind.peak["float32"] = FlopsPerSecond(peak);
   kind.achievable["float32"] = FlopsPerSecond(peak * kAchievableOfGpu);
   kind.memory = driver.memory();
   // Two transfers per clock.
   kind.memory_bandwidth =
-      BytesPerSecond(2 * driver.attribute(Attribute::MemoryClockKilohertz) *
-                     1e3 * driver.attribute(Attribute::MemoryBusBits) / 8);
+      BytesPerSecond(2 * driver.attribute(GpuAttribute::MemoryClockKilohertz) *
+                     1e3 * driver.attribute(GpuAttribute::MemoryBusBits) / 8);
   kind.source = driver.name() + " of this machine, as its driver describes it";
   return kind;
 }
@@ -97,7 +40,6 @@ void divide(DeviceKind& kind, int share) {
   for (auto* rates : {&kind.peak, &kind.achievable})
     for (auto& [type, rate] : *rates)
       rate = FlopsPerSecond(rate.value() / share);
-  kind.memory = kind.memory / share;
   kind.memory_bandwidth = BytesPerSecond(kind.memory_bandwidth.value() / share);
 }
 
@@ -111,8 +53,19 @@ int gpu_share(std::string_view name) {
                                                       : 0;
 }
 
-Result<GpuKind> this_machine_gpu(std::string_view name) {
-  static const GpuDriver driver;
+// LibTorch gives each handle and stream a workspace of this size for cuBLAS,
+// and one for cuBLASLt: 32 MiB from capability 9 on, 8.1 MiB before. A context
+// with the kernels that training loads counts as 1.5 GB, which
+// tests/runtime/devices/cuda_memory_test.cc compares with the GPU's own count.
+Bytes gpu_base_memory(int major, int parts) {
+  constexpr Bytes kContext(1'500'000'000);
+  const Bytes workspace(major >= 9 ? 4096 * 8 * 1024
+                                   : (4096 * 2 + 16 * 8) * 1024);
+  return kContext / parts + workspace * 2;
+}
+
+Result<GpuKind> this_machine_gpu(std::string_view name, int num_devices) {
+  const GpuDriver& driver = GpuDriver::here();
   if (!driver.why_none().empty())
     return bad_configuration(
         "\"" + std::string(name) +
@@ -126,6 +79,11 @@ Result<GpuKind> this_machine_gpu(std::string_view name) {
                            gpu.kind.memory_bandwidth.value() / 2 / 1e9)) +
                        "GB/s+4us";
   divide(gpu.kind, gpu_share(name));
+  const int parts =
+      name == "cuda-stream" ? std::max(num_devices, 1) : gpu_share(name);
+  gpu.kind.memory = gpu.kind.memory / parts;
+  gpu.kind.base_memory = gpu_base_memory(
+      static_cast<int>(driver.attribute(GpuAttribute::MajorCapability)), parts);
   return gpu;
 }
 

@@ -25,10 +25,16 @@ struct GpuKind {
   std::string default_link;  // between two of them on one host
 };
 
-// Peak in float32 is two operations per lane and cycle; achievable is 0.8 of
-// it, as for other NVIDIA devices (presets_text.cc). Two shares of a GPU, or
-// two streams, are linked by its memory. Fails with BadConfiguration if there
-// is no GPU.
-Result<GpuKind> this_machine_gpu(std::string_view name);
+// One of `num_devices` of the kind. Peak in float32 is two operations per lane
+// and cycle; achievable is 0.8 of it, as for other NVIDIA devices
+// (presets_text.cc). Two shares of a GPU, or two streams, are linked by its
+// memory; each has its part of it. Base memory is the CUDA context's, shared in
+// the same way, and a worker's workspaces of cuBLAS and cuBLASLt. Fails with
+// BadConfiguration if there is no GPU.
+Result<GpuKind> this_machine_gpu(std::string_view name, int num_devices = 1);
+
+// The base memory of a worker that has one of `parts` of a GPU whose compute
+// capability begins with `major`.
+Bytes gpu_base_memory(int major, int parts);
 
 }  // namespace pipewright

@@ -54,6 +54,17 @@ struct Costs {
     double fragmentation = 0;  // as a share of what the program holds
   };
   std::vector<DeviceMemory> memory;
+
+  // Workers that share hardware, a unit, slow each other down while they
+  // compute at once.
+  struct Contention {
+    std::vector<int> units;  // per worker
+    // How many times as long an action takes while that many workers of its
+    // unit compute: from one on, and more than are listed as the last. Empty:
+    // nobody slows another down.
+    std::vector<double> slowdowns;
+  };
+  Contention contention;
 };
 
 // The program must have passed validate(). Where a device has on-chip memory,

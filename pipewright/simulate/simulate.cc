@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "pipewright/simulate/contended_execution.h"
 #include "pipewright/simulate/engine/compile.h"
 #include "pipewright/simulate/engine/engine.h"
 #include "pipewright/simulate/history/memory_history.h"
@@ -114,8 +115,8 @@ Timeline simulate(const Program& program, const Costs& costs,
   engine.keep_journal = options.keep_spans || options.track_memory;
   CompileOptions compiler;
   compiler.runs_once = !overlapping && engine.repetitions <= 1;
-  const TimedCode code = compile(program, costs, compiler);
-  const Execution execution = execute(code, engine);
+  TimedCode code = compile(program, costs, compiler);
+  const Execution execution = execute_contended(code, engine, costs.contention);
   timeline.duration = Seconds(execution.duration);
   timeline.step_seconds = overlapping
                               ? steady_state_period(program, costs)

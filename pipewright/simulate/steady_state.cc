@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "pipewright/simulate/contended_execution.h"
 #include "pipewright/simulate/engine/compile.h"
 #include "pipewright/simulate/engine/engine.h"
 
@@ -93,17 +94,18 @@ bool is_steady(const std::vector<Pace>& paces, bool is_direct) {
 
 Seconds steady_state_period(const Program& program, const Costs& costs) {
   constexpr std::int64_t kMaxActions = 4'000'000;
-  const TimedCode code = compile(program, costs);
+  TimedCode code = compile(program, costs);
   EngineOptions options;
   options.keep_journal = true;
   options.repetitions = 16 + 4 * program.minibatches_outside;
   while (true) {
-    const Execution run = execute(code, options);
+    const Execution run = execute_contended(code, options, costs.contention);
     const std::vector<Pace> paces = paces_of(code, run.journal);
     if (is_steady(paces, code.network.is_direct()) ||
         4 * run.num_actions > kMaxActions)
       return Seconds(slowest_of(paces));
     options.repetitions *= 4;
+    if (!costs.contention.slowdowns.empty()) code = compile(program, costs);
   }
 }
 

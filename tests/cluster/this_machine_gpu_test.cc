@@ -35,6 +35,12 @@ TEST_CASE("a share is not taken for a link between hosts") {
   CHECK(error_of("2x8xV100@nvlink/10GbE").empty());
 }
 
+TEST_CASE("base memory: the context is shared, workspaces are each worker's") {
+  CHECK(gpu_base_memory(9, 1) == Bytes(1'500'000'000 + 2 * 33'554'432));
+  CHECK(gpu_base_memory(9, 4) == Bytes(375'000'000 + 2 * 33'554'432));
+  CHECK(gpu_base_memory(8, 1) == Bytes(1'500'000'000 + 2 * 8'519'680));
+}
+
 TEST_CASE("a share has its part of the GPU, or there is a reason") {
   const Result<GpuKind> whole = this_machine_gpu("cuda");
   if (!whole) {
@@ -45,6 +51,11 @@ TEST_CASE("a share has its part of the GPU, or there is a reason") {
   const GpuKind quarter = this_machine_gpu("cuda/4").value();
   CHECK(quarter.kind.name == "cuda/4");
   CHECK(quarter.kind.memory == whole->kind.memory / 4);
+  CHECK(this_machine_gpu("cuda-stream", 4).value().kind.memory ==
+        quarter.kind.memory);
+  CHECK(whole->kind.base_memory > quarter.kind.base_memory);
+  CHECK(usable_memory(quarter.kind) <
+        quarter.kind.memory - quarter.kind.base_memory + Bytes(1));
   CHECK(quarter.kind.peak.at("float32").value() ==
         doctest::Approx(whole->kind.peak.at("float32").value() / 4));
   const Cluster cluster = parse_cluster_text("4xcuda/4").value();

@@ -74,6 +74,20 @@ Result<void> find_devices(const std::vector<std::string>& kinds) {
   return {};
 }
 
+std::string KernelChoice::to_text() const {
+  std::string text = tf32 ? "TF32 products" : "";
+  if (is_fast)
+    text += std::string(tf32 ? ", " : "") +
+            "the fastest kernels, whose bits may change between runs";
+  return text;
+}
+
+void choose_kernels(const KernelChoice& choice) {
+  choose_cuda_kernels(choice.tf32, choice.is_fast);
+}
+
 GpuReport gpu_report() { return cuda_report(); }
+
+Bytes gpu_memory_in_use() { return cuda_memory_in_use(); }
 
 }  // namespace pipewright

@@ -31,6 +31,22 @@ Result<void> find_devices(const std::vector<std::string>& kinds);
 Result<std::vector<std::unique_ptr<WorkerDevice>>> open_devices(
     const std::vector<std::string>& kinds);
 
+// Which kernels GPUs are given. By default those that give the same bits every
+// time, in full float32.
+struct KernelChoice {
+  bool tf32 = false;     // float32 products by units of 10 bits of mantissa
+  bool is_fast = false;  // the fastest, even if their bits change between runs
+
+  // "TF32 products"; empty: the default.
+  std::string to_text() const;
+  bool operator==(const KernelChoice&) const = default;
+};
+// For devices that are opened from now on.
+void choose_kernels(const KernelChoice& choice);
+
 GpuReport gpu_report();
+
+// Of the first GPU, by this process and all others; 0 where there is none.
+Bytes gpu_memory_in_use();
 
 }  // namespace pipewright

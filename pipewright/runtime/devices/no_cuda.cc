@@ -4,11 +4,15 @@
 
 namespace pipewright {
 
+void choose_cuda_kernels(bool, bool) {}
+
 GpuReport cuda_report() {
   GpuReport report;
   report.why_none = "this build's LibTorch is without CUDA";
   return report;
 }
+
+Bytes cuda_memory_in_use() { return Bytes(0); }
 
 Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
     const std::string& name, const CudaKind&, int) {

@@ -19,7 +19,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Part = LayerStopwatch::Part;
 
-constexpr std::size_t kMinSamples = 5, kEnoughSamples = 100;
+// A GPU's clock is steadier than a core's.
+constexpr std::size_t kMinSamples = 5, kEnoughSamples = 100, kEnoughOnGpu = 24;
 constexpr std::size_t kMaxNamed = 12;
 
 Seconds since(Clock::time_point start) {
@@ -64,15 +65,17 @@ class Profiler {
       : model_(model),
         first_(first_alike(model)),
         options_(options),
+        enough_(options.device == "cpu" ? kEnoughSamples : kEnoughOnGpu),
         budget_(options.budget / static_cast<double>(num_sizes)),
         share_(1 / static_cast<double>(num_sizes)) {}
 
   // Also sets the layers' workspace in `sizes`.
   Result<std::vector<LayerTimes>> times(int microbatch,
                                         std::vector<LayerSizes>& sizes) {
-    PIPEWRIGHT_TRY(ProfilingPipeline pipeline,
-                   ProfilingPipeline::create(
-                       model_, microbatch, options_.workers, options_.device));
+    PIPEWRIGHT_TRY(
+        ProfilingPipeline pipeline,
+        ProfilingPipeline::create(model_, microbatch, options_.workers,
+                                  options_.device, options_.may_record));
     if (auto measured = measure(pipeline); !measured) return measured.error();
     std::vector<LayerTimes> rows;
     for (int l = 0; l < model_.num_layers(); ++l) {
@@ -118,9 +121,8 @@ class Profiler {
       do {
         if (auto ran = pipeline.run(); !ran) return ran;
         report_progress(std::min(since(start) / budget_, 1.0));
-      } while (
-          pipeline.num_samples() < kMinSamples ||
-          (pipeline.num_samples() < kEnoughSamples && since(start) < budget_));
+      } while (pipeline.num_samples() < kMinSamples ||
+               (pipeline.num_samples() < enough_ && since(start) < budget_));
     }
     report_progress(1);
     return {};
@@ -175,6 +177,7 @@ class Profiler {
   const Model& model_;
   const std::vector<LayerId> first_;  // see first_alike()
   const ProfilerOptions& options_;
+  const std::size_t enough_;
   const Seconds budget_;
   const double share_;  // of the work per size
   double done_ = 0;
@@ -199,20 +202,56 @@ std::string description(const ProfilerOptions& options,
   return text + "; " + noise;
 }
 
-}  // namespace
-
-Result<Profile> measured_profile(const Model& model,
-                                 std::span<const int> microbatches,
-                                 const ProfilerOptions& options) {
-  if (options.workers < 1)
+Result<void> check_measured(int workers, std::span<const int> microbatches) {
+  if (workers < 1)
     return bad_configuration(
-        "cannot measure with " + std::to_string(options.workers) + " workers",
+        "cannot measure with " + std::to_string(workers) + " workers",
         "use at least 1");
   for (const int size : microbatches)
     if (size < 1 || size > kMaxMicrobatch)
       return bad_configuration(
           "cannot measure a microbatch of " + std::to_string(size) + " samples",
           "use 1 to " + std::to_string(kMaxMicrobatch));
+  return {};
+}
+
+}  // namespace
+
+Result<PipelineRun> measured_pipeline(const Model& model, int microbatch,
+                                      const ProfilerOptions& options) {
+  constexpr Seconds kRun{0.05}, kLongStep{0.02}, kVeryLongStep{0.1};
+  if (auto fine = check_measured(options.workers, {&microbatch, 1}); !fine)
+    return fine.error();
+  PIPEWRIGHT_TRY(ProfilingPipeline pipeline,
+                 ProfilingPipeline::create(model, microbatch, options.workers,
+                                           options.device, options.may_record));
+  pipeline.stop_timing();
+  do {
+    if (auto warmed = pipeline.run_steps(1); !warmed) return warmed.error();
+  } while (!pipeline.is_settled());
+  PIPEWRIGHT_TRY(const Timeline first, pipeline.run_steps(2));
+  const Seconds step = first.step_seconds;
+  const int steps = static_cast<int>(
+      std::clamp(kRun / std::max(step, Seconds(1e-6)), 3.0, 40.0));
+  std::vector<Timeline> runs;
+  const int num_runs = step > kVeryLongStep ? 1 : step > kLongStep ? 3 : 7;
+  for (int i = 0; i < num_runs; ++i) {
+    PIPEWRIGHT_TRY(runs.emplace_back(), pipeline.run_steps(steps));
+  }
+  const auto middle =
+      runs.begin() + static_cast<std::ptrdiff_t>(runs.size() / 2);
+  std::nth_element(runs.begin(), middle, runs.end(),
+                   [](const Timeline& a, const Timeline& b) {
+                     return a.duration < b.duration;
+                   });
+  return PipelineRun{pipeline.plan(), std::move(*middle)};
+}
+
+Result<Profile> measured_profile(const Model& model,
+                                 std::span<const int> microbatches,
+                                 const ProfilerOptions& options) {
+  if (auto fine = check_measured(options.workers, microbatches); !fine)
+    return fine.error();
   Profile profile = profile_graph(model);
   Profiler profiler(model, microbatches.size(), options);
   for (const int size : microbatches) {

@@ -15,6 +15,7 @@
 #include "pipewright/base/units.h"
 #include "pipewright/model/model.h"
 #include "pipewright/profile/profile.h"
+#include "pipewright/timeline/pipeline_run.h"
 
 namespace pipewright {
 
@@ -29,6 +30,8 @@ struct ProfilerOptions {
   int workers = 1;
   // The kind of device that each worker has; see device_registry.h.
   std::string device = "cpu";
+  // Whether devices that can are given actions as recordings, as in training.
+  bool may_record = true;
   std::function<void(double share)> progress;  // may be empty
 };
 
@@ -39,6 +42,13 @@ struct ProfilerOptions {
 Result<Profile> measured_profile(const Model& model,
                                  std::span<const int> microbatches,
                                  const ProfilerOptions& options = {});
+
+// Steps of a pipeline whose layers are not timed: what a run takes beside its
+// layers, and what workers at once take. A stage of about equal work for each
+// worker, in 1F1B order; the run that took the median of several. Fails as
+// measured_profile() does.
+Result<PipelineRun> measured_pipeline(const Model& model, int microbatch,
+                                      const ProfilerOptions& options);
 
 // One repeated measurement: how long `work` takes.
 struct Sample {

@@ -59,7 +59,7 @@ Orders one_f_one_b_orders(int stages, int microbatches) {
   return orders;
 }
 
-Result<Program> program_of(const Model& model, int microbatch, int workers) {
+Result<Plan> profiling_plan(const Model& model, int microbatch, int workers) {
   const int stages = std::min(workers, model.num_layers());
   Plan plan;
   plan.model = model.name();
@@ -72,8 +72,12 @@ Result<Program> program_of(const Model& model, int microbatch, int workers) {
       plan.schedule,
       Schedule::create(stages, kRounds * stages,
                        one_f_one_b_orders(stages, kRounds * stages)));
+  return plan;
+}
+
+Result<Program> program_of(const Plan& plan, const Model& model) {
   Profile sizes = profile_graph(model);
-  sizes.sizes[microbatch] = model_sizes(model, microbatch);
+  sizes.sizes[plan.microbatch] = model_sizes(model, plan.microbatch);
   return lower(plan, sizes);
 }
 
@@ -89,8 +93,9 @@ MicrobatchSource random_source(const Model& model, int microbatch) {
   return [tensors](int input, std::int64_t) { return (*tensors)[input]; };
 }
 
-TrainingSettings settings() {
+TrainingSettings profiling_settings(bool may_record) {
   TrainingSettings result;
+  result.may_record = may_record;
   result.optimizer = sgd({0.9, 0, false});
   result.learning_rate = [](std::int64_t) { return 1e-6; };
   return result;
@@ -100,25 +105,31 @@ TrainingSettings settings() {
 
 Result<ProfilingPipeline> ProfilingPipeline::create(const Model& model,
                                                     int microbatch, int workers,
-                                                    const std::string& device) {
-  PIPEWRIGHT_TRY(const Program program, program_of(model, microbatch, workers));
+                                                    const std::string& device,
+                                                    bool may_record) {
+  PIPEWRIGHT_TRY(Plan plan, profiling_plan(model, microbatch, workers));
+  PIPEWRIGHT_TRY(const Program program, program_of(plan, model));
   PIPEWRIGHT_TRY(
       Executor::Devices devices,
       open_devices(std::vector<std::string>(program.workers.size(), device)));
-  return ProfilingPipeline(model, program, random_source(model, microbatch),
-                           std::move(devices));
+  return ProfilingPipeline(model, std::move(plan), program,
+                           random_source(model, microbatch), std::move(devices),
+                           may_record);
 }
 
-ProfilingPipeline::ProfilingPipeline(const Model& model, const Program& program,
+ProfilingPipeline::ProfilingPipeline(const Model& model, Plan plan,
+                                     const Program& program,
                                      MicrobatchSource source,
-                                     Executor::Devices devices)
-    : stage_of_layer_(model.num_layers()),
+                                     Executor::Devices devices, bool may_record)
+    : plan_(std::move(plan)),
+      stage_of_layer_(model.num_layers()),
       updated_(model.num_layers()),
       updated_by_stage_(program.num_stages),
       layers_(std::make_unique<LayerStopwatch>(model.num_layers())),
       steps_(program.num_stages),
-      executor_(std::make_unique<Executor>(model, program, settings(), nullptr,
-                                           std::move(devices))),
+      executor_(std::make_unique<Executor>(model, program,
+                                           profiling_settings(may_record),
+                                           nullptr, std::move(devices))),
       source_(std::move(source)) {
   executor_->time_layers(layers_.get());
   std::vector<bool> is_known(model.parameters().size(), false);
@@ -146,6 +157,13 @@ Result<void> ProfilingPipeline::run() {
       if (span.kind == ActionKind::Step)
         steps_[span.stage.index()].push_back(span.end - span.start);
   return {};
+}
+
+void ProfilingPipeline::stop_timing() { executor_->time_layers(nullptr); }
+
+Result<Timeline> ProfilingPipeline::run_steps(int steps) {
+  PIPEWRIGHT_TRY(Executed executed, executor_->run(source_, steps));
+  return std::move(executed.timeline);
 }
 
 void ProfilingPipeline::clear() {

@@ -8,6 +8,7 @@
 
 #include "pipewright/base/result.h"
 #include "pipewright/model/model.h"
+#include "pipewright/plan/plan.h"
 #include "pipewright/plan/program/program.h"
 #include "pipewright/runtime/execution/executor.h"
 #include "pipewright/runtime/execution/layer_stopwatch.h"
@@ -16,13 +17,20 @@ namespace pipewright {
 
 class ProfilingPipeline {
  public:
-  // On devices of that kind. Fails as lowering and open_devices() do.
+  // On devices of that kind, given actions as recordings where they may be.
+  // Fails as lowering and open_devices() do.
   static Result<ProfilingPipeline> create(const Model& model, int microbatch,
                                           int workers,
-                                          const std::string& device);
+                                          const std::string& device,
+                                          bool may_record);
 
   // Runs a training step; adds its times to the samples.
   Result<void> run();
+  // Layers are not timed from now on.
+  void stop_timing();
+  // Runs that many steps after one another.
+  Result<Timeline> run_steps(int steps);
+  const Plan& plan() const { return plan_; }
   void clear();  // the samples
   // Whether later steps will take as long as the last.
   bool is_settled() const { return executor_->is_settled(); }
@@ -36,9 +44,11 @@ class ProfilingPipeline {
   std::vector<Seconds> updates(LayerId layer) const;
 
  private:
-  ProfilingPipeline(const Model& model, const Program& program,
-                    MicrobatchSource source, Executor::Devices devices);
+  ProfilingPipeline(const Model& model, Plan plan, const Program& program,
+                    MicrobatchSource source, Executor::Devices devices,
+                    bool may_record);
 
+  Plan plan_;
   std::vector<StageId> stage_of_layer_;
   std::vector<Bytes> updated_;           // by layer
   std::vector<Bytes> updated_by_stage_;  // by stage

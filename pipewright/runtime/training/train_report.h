@@ -44,7 +44,8 @@ struct TrainReport {
   // Why a device that can record was given actions kernel by kernel; empty: it
   // was not, or there was none.
   std::string why_not_recorded;
-  int signal = 0;  // that ended it early
+  std::string kernels;  // of GPUs, where others than the default were chosen
+  int signal = 0;       // that ended it early
 };
 
 }  // namespace pipewright

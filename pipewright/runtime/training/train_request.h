@@ -9,6 +9,7 @@
 #include "pipewright/plan/optimizer_choice.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/plan/program/program.h"
+#include "pipewright/runtime/devices/device_registry.h"
 #include "pipewright/runtime/training/learning_rate.h"
 
 namespace pipewright {
@@ -52,6 +53,7 @@ struct TrainRequest {
   // Whether devices that can may be given a step's actions as recordings (CUDA
   // graphs) instead of kernel by kernel.
   bool may_record = true;
+  KernelChoice kernels;  // of GPUs
   // Above 0: at this step a fault is injected, so training must come to it.
   std::int64_t injected_step = 0;
   Transport* transport = nullptr;  // to other ranks; null: all workers here

@@ -44,7 +44,8 @@ Bytes process_memory(const std::string& key) {
 void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 constexpr std::size_t kRecentLosses = 32;
-constexpr double kSpike = 3;  // times their median
+constexpr double kSpike = 3;                        // times their median
+constexpr std::int64_t kStepsBeforeRecordings = 4;  // of one piece
 
 // What a run trains on, and what it evaluates on.
 struct SampleSets {
@@ -264,9 +265,12 @@ class Trainer {
 
   Result<void> run_piece() {
     const std::int64_t before = done_;
-    const std::int64_t steps = milestones_.piece(
+    // A device that records has its full speed only afterwards.
+    const bool is_settled = executor_->is_settled();
+    std::int64_t steps = milestones_.piece(
         done_, times_.empty() ? std::nullopt : std::optional(times_.back()),
         around_piece_);
+    if (!is_settled) steps = std::min(steps, kStepsBeforeRecordings);
     const auto start = std::chrono::steady_clock::now();
     const std::size_t known = executor_->trained().losses.size();
     reporter_.begin(done_);
@@ -278,6 +282,7 @@ class Trainer {
           std::chrono::steady_clock::now() - start;
       around_piece_ = Seconds(whole.count()) - done->timeline.duration;
       times_.push_back(done->timeline.step_seconds);
+      if (is_settled) settled_times_.push_back(times_.back());
       report_.timeline = std::move(done->timeline);
       report_rest(done->losses, before);
       folder_.add(piece_report(), *program_, report_.timeline);
@@ -444,8 +449,15 @@ class Trainer {
   Result<TrainReport> finish() {
     report_.steps = done_;
     report_.why_not_recorded = executor_->why_not_recorded();
+    const std::vector<std::string>& kinds = request_.plan.device_kinds;
+    if (std::any_of(kinds.begin(), kinds.end(),
+                    [](const std::string& kind) { return kind != "cpu"; }))
+      report_.kernels = request_.kernels.to_text();
     // The first piece also warms up allocators and caches.
-    if (times_.size() > 2) times_.erase(times_.begin());
+    if (!settled_times_.empty() && settled_times_.size() < times_.size())
+      times_ = settled_times_;
+    else if (times_.size() > 2)
+      times_.erase(times_.begin());
     std::sort(times_.begin(), times_.end());
     if (!times_.empty()) report_.step_seconds = times_[times_.size() / 2];
     report_.memory =
@@ -471,10 +483,11 @@ class Trainer {
   MicrobatchSource source_;
   std::int64_t done_ = 0, saved_ = 0, tried_ = 0, evaluated_ = 0;
   bool has_missed_lines_ = false, has_stopped_ = false;
-  std::mutex showing_;          // one hook at a time
-  std::vector<Seconds> times_;  // of a step, piece by piece
-  Seconds around_piece_;        // what the last one took beside its steps
-  Seconds mean_seconds_;        // of the last steps, for what is left
+  std::mutex showing_;                  // one hook at a time
+  std::vector<Seconds> times_;          // of a step, piece by piece
+  std::vector<Seconds> settled_times_;  // of those at full speed
+  Seconds around_piece_;  // what the last one took beside its steps
+  Seconds mean_seconds_;  // of the last steps, for what is left
   std::deque<double> recent_losses_;
   bool is_in_spike_ = false;
   TrainReport report_;
@@ -528,6 +541,7 @@ Outcome follow_training(const Model& model, const TrainRequest& request) {
 
 Result<TrainReport> train(const Model& model, const TrainRequest& request,
                           const TrainHooks& hooks) {
+  choose_kernels(request.kernels);
   PIPEWRIGHT_TRY(SampleSets samples, open_samples(model, request));
   const std::int64_t steps = steps_of(request, samples);
   if (steps < 1)

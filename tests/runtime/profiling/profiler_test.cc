@@ -124,6 +124,26 @@ TEST_CASE("progress ends at 1, and a size of 0 is refused") {
         ErrorCode::BadConfiguration);
 }
 
+TEST_CASE("a pipeline is run as it is, on as many workers as asked for") {
+  for (const int workers : {1, 2}) {
+    ProfilerOptions options = quick();
+    options.workers = workers;
+    const PipelineRun run = measured_pipeline(small_mlp(), 3, options).value();
+    CHECK(run.plan.num_workers() == workers);
+    CHECK(run.plan.microbatch == 3);
+    CHECK(run.timeline.minibatches >= 3);
+    CHECK(std::ssize(run.timeline.spans) == workers);
+    const Seconds period = step_period(run.timeline);
+    CHECK(period > Seconds(0));
+    CHECK(period < run.timeline.duration);
+    CHECK(run.timeline.workers[0].peak.total() > Bytes(0));
+  }
+  ProfilerOptions none = quick();
+  none.workers = 0;
+  CHECK(measured_pipeline(small_mlp(), 3, none).error().code ==
+        ErrorCode::BadConfiguration);
+}
+
 TEST_CASE("the channel answers, and its time is measured") {
   const Sample latency = channel_latency(Seconds(0.05));
   CHECK(latency.median > Seconds(0));

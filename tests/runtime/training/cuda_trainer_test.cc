@@ -47,5 +47,28 @@ TEST_CASE("a training computes on the devices of its plan") {
   CHECK(losses(model, request, "cpu", nullptr) != gpu);
 }
 
+TEST_CASE("other kernels are chosen for one training, and reported") {
+  if (const Result<void> found = find_devices({"cuda"}); !found) {
+    std::cout << "skipped: " << found.error().to_text() << std::endl;
+    return;
+  }
+  const TemporaryFolder folder("kernels");
+  const Model model = small_mlp();
+  TrainRequest request = request_for(model, "1f1b", 1, 4, folder.path() / "a");
+  request.plan.device_kinds = {"cuda"};
+  const TrainReport before = train(model, request, {}).value();
+  CHECK(before.kernels == "");
+  request.run = folder.path() / "b";
+  request.kernels = {true, true};
+  const TrainReport fast = train(model, request, {}).value();
+  CHECK(fast.kernels.find("TF32") != std::string::npos);
+  CHECK(fast.kernels.find("bits may change") != std::string::npos);
+  request.run = folder.path() / "c";
+  request.kernels = {};
+  const TrainReport after = train(model, request, {}).value();
+  CHECK(after.kernels == "");
+  CHECK(after.last_loss == before.last_loss);
+}
+
 }  // namespace
 }  // namespace pipewright

@@ -19,7 +19,14 @@ struct CudaKind {
   bool is_stream = false;  // all workers on the first GPU, with all SMs
 };
 
+// For devices that are opened from now on: products in TF32, kernels whose bits
+// may change from run to run. By default neither.
+void choose_cuda_kernels(bool tf32, bool is_fast);
+
 GpuReport cuda_report();
+
+// Of the first GPU; 0 where there is none.
+Bytes cuda_memory_in_use();
 
 // `count` devices of a kind. Fails with BadConfiguration if there are too few.
 Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(

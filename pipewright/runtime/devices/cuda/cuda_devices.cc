@@ -3,9 +3,11 @@
 #include <ATen/Context.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <dlfcn.h>
 
+#include <atomic>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -23,14 +25,24 @@ using Streams = std::vector<c10::cuda::CUDAStream>;
 
 constexpr int kMaxStreams = 32;  // LibTorch has no more; the next are the same
 
-// Kernels whose bits do not change from run to run, in full float32.
-void choose_kernels() {
-  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+struct CudaKernels {
+  std::atomic<bool> tf32 = false, is_fast = false;
+};
+CudaKernels& chosen_kernels() {
+  static CudaKernels kernels;
+  return kernels;
+}
+
+// Unless others were asked for: kernels whose bits do not change from run to
+// run, in full float32.
+void set_kernels() {
+  const bool is_fast = chosen_kernels().is_fast, tf32 = chosen_kernels().tf32;
+  at::globalContext().setDeterministicAlgorithms(!is_fast, /*warn_only=*/false);
   at::globalContext().setDeterministicFillUninitializedMemory(false);
-  at::globalContext().setDeterministicCuDNN(true);
+  at::globalContext().setDeterministicCuDNN(!is_fast);
   at::globalContext().setBenchmarkCuDNN(false);
-  at::globalContext().setAllowTF32CuDNN(false);
-  at::globalContext().setAllowTF32CuBLAS(false);
+  at::globalContext().setAllowTF32CuDNN(tf32);
+  at::globalContext().setAllowTF32CuBLAS(tf32);
 }
 
 std::string version_text(int number) {
@@ -102,6 +114,11 @@ Result<Streams> streams_of(const CudaKind& kind, int gpu) {
 
 }  // namespace
 
+void choose_cuda_kernels(bool tf32, bool is_fast) {
+  chosen_kernels().tf32 = tf32;
+  chosen_kernels().is_fast = is_fast;
+}
+
 GpuReport cuda_report() {
   GpuReport report;
   int version = 0;
@@ -124,6 +141,14 @@ GpuReport cuda_report() {
   return report;
 }
 
+Bytes cuda_memory_in_use() {
+  if (!why_no_gpu().empty()) return Bytes(0);
+  const c10::cuda::CUDAGuard guard(0);
+  std::size_t left = 0, all = 0;
+  C10_CUDA_CHECK(cudaMemGetInfo(&left, &all));
+  return Bytes(static_cast<std::int64_t>(all - left));
+}
+
 Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
     const std::string& name, const CudaKind& kind, int count) {
   const std::string why_none = why_no_gpu();
@@ -139,7 +164,7 @@ Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
         "plan for fewer workers, or for shares of a GPU (cuda/N)");
   // Before streams count their memory: the allocators are made by it.
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
-  choose_kernels();
+  set_kernels();
   std::vector<std::unique_ptr<WorkerDevice>> devices;
   for (int i = 0; i < count; ++i) {
     PIPEWRIGHT_TRY(const Streams streams, streams_of(kind, i / per_gpu));

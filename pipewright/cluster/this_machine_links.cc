@@ -1,0 +1,117 @@
+#include "pipewright/cluster/this_machine_links.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "pipewright/cluster/cluster_builder.h"
+#include "pipewright/cluster/cluster_text.h"
+#include "pipewright/cluster/gpu_driver.h"
+#include "pipewright/cluster/this_machine.h"
+#include "pipewright/cluster/this_machine_gpu.h"
+
+namespace pipewright {
+namespace {
+
+// From a message that is all latency to one that is all bandwidth.
+constexpr std::int64_t kSmallest = 1 << 10, kLargest = 1 << 26;
+constexpr std::int64_t kFactor = 4;
+
+// Of each device: the number of its GPU, or none.
+std::vector<std::optional<int>> gpus_of(const Cluster& cluster) {
+  std::vector<std::optional<int>> gpus;
+  std::map<std::string, int> num_of_kind;
+  for (const Device& device : cluster.devices()) {
+    const std::string& kind =
+        cluster.kinds()[static_cast<std::size_t>(device.kind)].name;
+    const int share = gpu_share(kind);
+    const int place = num_of_kind[kind]++;
+    if (share == 0)
+      gpus.emplace_back();
+    else
+      gpus.emplace_back(kind == "cuda-stream" ? 0 : place / share);
+  }
+  return gpus;
+}
+
+Result<Link> measured_link(int from, int to) {
+  std::vector<MessageTime> times;
+  for (std::int64_t bytes = kSmallest; bytes <= kLargest; bytes *= kFactor) {
+    const double seconds = GpuDriver::here().copy_seconds(from, to, bytes);
+    if (seconds <= 0)
+      return bad_configuration(
+          "GPU " + std::to_string(from) + " cannot copy " +
+              std::to_string(bytes) + " bytes to GPU " + std::to_string(to),
+          "leave --measure out, and give a link, such as @nvlink");
+    times.push_back({Bytes(bytes), Seconds(seconds)});
+  }
+  return link_of(times);
+}
+
+}  // namespace
+
+Link link_of(const std::vector<MessageTime>& times) {
+  Link link;
+  link.latency = times.front().time;
+  std::vector<double> rates;
+  for (std::size_t i = 1; i < times.size(); ++i) {
+    const double beyond = (times[i].time - link.latency).value();
+    const auto bytes = static_cast<double>(times[i].message.value());
+    rates.push_back(beyond > 0 ? bytes / beyond : 0);
+  }
+  // What is within the latency, or seems faster than the largest, is noise.
+  const double highest =
+      rates.back() > 0 ? rates.back()
+                       : static_cast<double>(times.back().message.value()) /
+                             times.back().time.value();
+  link.bandwidth = BytesPerSecond(highest);
+  for (std::size_t i = 0; i < rates.size(); ++i)
+    link.rates.push_back(
+        {times[i + 1].message,
+         BytesPerSecond(rates[i] > 0 ? std::min(rates[i], highest) : highest)});
+  return link;
+}
+
+Result<Cluster> with_measured_links(const Cluster& cluster) {
+  const std::vector<std::optional<int>> gpus = gpus_of(cluster);
+  if (cluster.num_hosts() > 1 ||
+      std::count_if(gpus.begin(), gpus.end(),
+                    [](const auto& gpu) { return gpu.has_value(); }) < 2)
+    return bad_configuration(
+        "\"" + cluster.name() + "\" has no links between GPUs of this machine",
+        "measure 2xcuda, 4xcuda/4 or 4xcuda-stream; cores hand tensors over "
+        "without a copy");
+  ClusterBuilder builder(cluster.name());
+  for (const DeviceKind& kind : cluster.kinds()) builder.add_kind(kind);
+  for (const SharedResource& each : cluster.resources())
+    builder.add_resource(each);
+  for (const Device& device : cluster.devices()) builder.add_device(device);
+  std::map<std::pair<int, int>, Link> known;
+  for (int from = 0; from < cluster.num_devices(); ++from)
+    for (int to = 0; to < cluster.num_devices(); ++to) {
+      const DeviceId a(from), b(to);
+      const Link* link = cluster.link(a, b);
+      if (a == b || link == nullptr) continue;
+      if (!gpus[a.index()] || !gpus[b.index()]) {
+        builder.connect(a, b, *link);
+        continue;
+      }
+      const std::pair pair(*gpus[a.index()], *gpus[b.index()]);
+      if (!known.contains(pair)) {
+        PIPEWRIGHT_TRY(known[pair], measured_link(pair.first, pair.second));
+      }
+      builder.connect(a, b, known.at(pair));
+    }
+  return builder.build();
+}
+
+Result<Cluster> this_machine_cluster() {
+  const GpuDriver& driver = GpuDriver::here();
+  if (!driver.why_none().empty())
+    return parse_cluster_text(std::to_string(num_cores()) + "xcpu");
+  PIPEWRIGHT_TRY(const Cluster cluster,
+                 parse_cluster_text(std::to_string(driver.count()) + "xcuda"));
+  return driver.count() == 1 ? cluster : with_measured_links(cluster);
+}
+
+}  // namespace pipewright

@@ -1,0 +1,216 @@
+// What a run takes beside its layers, found again in pipelines whose overheads
+// are known.
+
+#include "pipewright/simulate/run_overheads.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "pipewright/plan/lowering/lower.h"
+#include "pipewright/plan/memory/run_memory.h"
+#include "pipewright/profile/analytic.h"
+#include "pipewright/schedules/generator.h"
+#include "pipewright/simulate/simulate.h"
+
+namespace pipewright {
+namespace {
+
+constexpr int kMicrobatch = 4;
+const std::string kDevice = "cuda-stream";
+
+const Model& model() {
+  static const Model known =
+      load_model("mlp:features=64,classes=10,hidden=32,layers=6").value();
+  return known;
+}
+
+double random_number(double low, double high) {
+  static std::mt19937 random(3);
+  return std::uniform_real_distribution<double>(low, high)(random);
+}
+
+Profile random_profile() {
+  Profile profile = profile_graph(model());
+  profile.sizes[kMicrobatch] = model_sizes(model(), kMicrobatch);
+  for (const ProfileLayer& layer : profile.layers) {
+    LayerTimes times;
+    times.forward = Seconds(random_number(1e-5, 4e-5));
+    times.backward_input = Seconds(random_number(1e-5, 4e-5));
+    if (!layer.parameters.empty()) {
+      times.backward_weight = Seconds(random_number(1e-5, 4e-5));
+      times.update = Seconds(random_number(1e-6, 4e-6));
+    }
+    profile.times[kDevice][kMicrobatch].push_back(times);
+  }
+  return profile;
+}
+
+Plan plan_for(int workers, int microbatches) {
+  Plan plan;
+  plan.model = model().name();
+  plan.microbatch = kMicrobatch;
+  plan.minibatch = kMicrobatch * microbatches;
+  std::vector<int> cuts;
+  for (int w = 1; w < workers; ++w)
+    cuts.push_back(w * model().num_layers() / workers);
+  plan.stages = stages_of_cuts(cuts, model().num_layers());
+  for (int w = 0; w < workers; ++w) plan.devices.push_back(DeviceId(w));
+  ScheduleRequest wanted;
+  wanted.workers = workers;
+  wanted.microbatches = microbatches;
+  plan.schedule = generate_schedule("1f1b", wanted).value();
+  return plan;
+}
+
+LayerTimes sums_of(const Profile& profile) {
+  LayerTimes sums;
+  for (const LayerTimes& layer : profile.times.at(kDevice).at(kMicrobatch)) {
+    sums.forward += layer.forward;
+    sums.backward_input += layer.backward_input;
+    sums.backward_weight += layer.backward_weight;
+    sums.update += layer.update;
+  }
+  return sums;
+}
+
+// Steps of one worker, with pauses before actions, before a step and after it.
+struct OneWorker {
+  Seconds pause, before_step, after_step, forward, backward, update;
+
+  PipelineRun run() const {
+    PipelineRun result{plan_for(1, 3), {}};
+    std::vector<Span>& spans = result.timeline.spans.emplace_back();
+    Seconds now;
+    const auto add = [&](ActionKind kind, Seconds pause_before, Seconds time) {
+      now += pause_before;
+      Span span;
+      span.kind = kind;
+      span.start = now;
+      span.end = now += time;
+      spans.push_back(span);
+    };
+    for (int step = 0; step < 5; ++step) {
+      for (int m = 0; m < 3; ++m) {
+        add(ActionKind::Forward, m == 0 ? after_step : pause, forward);
+        add(ActionKind::Backward, pause, backward);
+      }
+      add(ActionKind::Step, before_step, update);
+    }
+    result.timeline.workers.emplace_back();
+    return result;
+  }
+};
+
+// The steps of a profile's layers, one worker.
+OneWorker steps_of(const Profile& profile) {
+  const LayerTimes sums = sums_of(profile);
+  return {Seconds(3e-6), Seconds(7e-6),   Seconds(5e-6),
+          sums.forward,  sums.backward(), sums.update};
+}
+
+// What the overheads say of the same steps.
+double simulated(const PipelineRun& run, const Profile& profile,
+                 const RunOverheads& overheads) {
+  const Program program = lower(run.plan, profile).value();
+  const Costs costs =
+      costs_on(kDevice, program, profile, {}, overheads).value();
+  return simulate(program, costs).step_seconds.value();
+}
+
+TEST_CASE("pauses are found, and what timing layers has cost is taken off") {
+  for (int i = 0; i < 20; ++i) {
+    const Profile real = random_profile();
+    const PipelineRun run = steps_of(real).run();
+    Profile timed = real;
+    const Seconds cost(random_number(0, 8e-6));
+    for (LayerTimes& layer : timed.times[kDevice][kMicrobatch])
+      for (Seconds* time :
+           {&layer.forward, &layer.backward_input, &layer.backward_weight})
+        if (*time > Seconds(0)) *time += cost;
+    const RunOverheads found =
+        overheads_alone(run, model(), kDevice, timed).value();
+    CHECK(found.action.value() == doctest::Approx(3e-6));
+    CHECK(found.step.value() == doctest::Approx(7e-6 + 5e-6 - 3e-6));
+    const auto &a = timed.times[kDevice][kMicrobatch],
+               &b = real.times.at(kDevice).at(kMicrobatch);
+    for (std::size_t l = 0; l < a.size(); ++l)
+      CHECK(a[l].forward.value() == doctest::Approx(b[l].forward.value()));
+    CHECK(simulated(run, timed, found) ==
+          doctest::Approx(step_period(run.timeline).value()));
+  }
+}
+
+TEST_CASE("what an action takes beyond its layers counts once per action") {
+  Profile profile = random_profile();
+  OneWorker steps = steps_of(profile);
+  steps.forward += Seconds(4e-6);
+  steps.backward += Seconds(8e-6);
+  const Profile before = profile;
+  const RunOverheads found =
+      overheads_alone(steps.run(), model(), kDevice, profile).value();
+  CHECK((profile == before));
+  CHECK(found.action.value() == doctest::Approx(3e-6 + 6e-6));
+  CHECK(simulated(steps.run(), profile, found) ==
+        doctest::Approx(step_period(steps.run().timeline).value()));
+}
+
+TEST_CASE("memory beside the tensors is what was measured beyond them") {
+  Profile profile = random_profile();
+  PipelineRun run = steps_of(profile).run();
+  const StepMemory step = step_memory({}, false, model()).value();
+  const Program program = with_run_memory(lower(run.plan, profile).value(),
+                                          run.plan, model(), profile, step)
+                              .value();
+  const Costs costs = costs_on(kDevice, program, profile, {}).value();
+  const MemoryUse peak =
+      peak_with_steps(program, model(), WorkerId(0), step,
+                      simulate(program, costs).workers[0].peak);
+  run.timeline.workers[0].peak.activations = peak.total() + Bytes(33'000'000);
+  CHECK(overheads_alone(run, model(), kDevice, profile).value().base_memory ==
+        Bytes(33'000'000));
+  run.timeline.workers[0].peak.activations = Bytes(1);
+  CHECK(overheads_alone(run, model(), kDevice, profile).value().base_memory ==
+        Bytes(0));
+}
+
+TEST_CASE("the slowdown of a pipeline is found again, and holds for others") {
+  for (int i = 0; i < 30; ++i) {
+    const int workers = 2 + i % 3;
+    const Profile profile = random_profile();
+    RunOverheads real;
+    real.action = Seconds(random_number(0, 2e-5));
+    real.step = Seconds(random_number(0, 2e-5));
+    const double slowdown = random_number(1.05, 2.0 * workers);
+    for (int k = 0; k < workers; ++k)
+      real.slowdowns.push_back(1 + (slowdown - 1) * k / (workers - 1));
+    PipelineRun run{plan_for(workers, 3 * workers), {}};
+    run.timeline.spans.emplace_back();
+    run.timeline.step_seconds = Seconds(simulated(run, profile, real));
+    RunOverheads found = real;
+    REQUIRE(fit_slowdowns(run, profile, kDevice, found).ok());
+    CHECK(found.slowdowns.back() == doctest::Approx(slowdown).epsilon(1e-3));
+    const PipelineRun other{plan_for(workers, 8), {}};
+    CHECK(simulated(other, profile, found) ==
+          doctest::Approx(simulated(other, profile, real)).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("streams share a GPU, shares of it do, GPUs do not") {
+  CHECK((gpu_units("cuda-stream", 3) == std::vector<int>{0, 0, 0}));
+  CHECK((gpu_units("cuda/2", 4) == std::vector<int>{0, 0, 1, 1}));
+  CHECK((gpu_units("cuda", 3) == std::vector<int>{0, 1, 2}));
+  const Profile profile = random_profile();
+  PipelineRun run{plan_for(2, 6), {}};
+  run.timeline.spans.emplace_back();
+  run.timeline.step_seconds = Seconds(1);
+  Profile of_gpus = profile;
+  of_gpus.times["cuda"] = profile.times.at(kDevice);
+  RunOverheads overheads;
+  REQUIRE(fit_slowdowns(run, of_gpus, "cuda", overheads).ok());
+  CHECK(overheads.slowdowns.empty());
+  CHECK(!costs_on("cuda/4", lower(run.plan, profile).value(), profile, {}));
+}
+
+}  // namespace
+}  // namespace pipewright
