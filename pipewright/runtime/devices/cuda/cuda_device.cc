@@ -123,9 +123,14 @@ CudaDevice::CudaDevice(std::string kind, c10::cuda::CUDAStream stream)
       stream_(stream),
       memory_(StreamMemory::of(stream.stream())),
       events_(std::make_shared<CudaEvents>(false)),
-      clock_events_(true) {}
+      clock_events_(true) {
+  ++count_;
+}
 
-CudaDevice::~CudaDevice() { memory_.forget_kept_peak(); }
+CudaDevice::~CudaDevice() {
+  memory_.forget_kept_peak();
+  --count_;
+}
 
 void CudaDevice::serve_this_thread() {
   c10::cuda::set_device(stream_.device_index());

@@ -6,6 +6,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -21,6 +22,9 @@ class CudaDevice final : public WorkerDevice {
  public:
   CudaDevice(std::string kind, c10::cuda::CUDAStream stream);
   ~CudaDevice() override;
+
+  // In this process, now.
+  static int count() { return count_; }
 
   const std::string& kind() const override { return kind_; }
   at::Device place() const override { return stream_.device(); }
@@ -60,6 +64,8 @@ class CudaDevice final : public WorkerDevice {
   class CudaRecording;
 
   void write_stamps(std::size_t num_left);
+
+  inline static std::atomic<int> count_ = 0;
 
   const std::string kind_;
   const c10::cuda::CUDAStream stream_;

@@ -18,6 +18,11 @@
 #include "pipewright/runtime/devices/cuda/cuda_device.h"
 #include "pipewright/runtime/devices/cuda/green_contexts.h"
 
+// Of LibTorch: its header needs those of cuBLAS, which may be missing.
+namespace at::cuda {
+void clearCublasWorkspaces();
+}  // namespace at::cuda
+
 namespace pipewright {
 namespace {
 
@@ -165,6 +170,9 @@ Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
   // Before streams count their memory: the allocators are made by it.
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   set_kernels();
+  // Each thread's cuBLAS has its own for each stream: those of threads that
+  // have ended. Graphs may use them as long as a device is in use.
+  if (CudaDevice::count() == 0) at::cuda::clearCublasWorkspaces();
   std::vector<std::unique_ptr<WorkerDevice>> devices;
   for (int i = 0; i < count; ++i) {
     PIPEWRIGHT_TRY(const Streams streams, streams_of(kind, i / per_gpu));
