@@ -28,7 +28,7 @@ Flops forward_flops(const Model& model) {
 std::string settings_text(const std::vector<const ZooEntry*>& entries) {
   std::string text;
   for (const SettingRule& rule : entries.front()->settings) {
-    if (rule.name == "type") continue;
+    if (rule.name == "type" || rule.name == "split") continue;
     bool same = rule.fallback.has_value();
     for (const ZooEntry* entry : entries)
       same = same &&
@@ -90,7 +90,8 @@ Result<void> print_zoo(const Output& output) {
             << "\nSettings with defaults, used as in "
                "gpt:layers=24,hidden=1024:\n";
   print_settings(std::cout);
-  std::cout << "  all models:\n      type=float32\n\n"
+  std::cout << "  all models:\n      type=float32, split=LAYER@OUTPUTS[+...]: "
+               "such a linear or conv2d is two layers and a join\n\n"
                "A model can also be a file: `pipewright models MODEL --json` "
                "prints one to start from.\n";
   return {};

@@ -173,6 +173,17 @@ bool owns_parameter(const Model& model, const Layer& layer, std::size_t index) {
          name.find('.', layer.name.size() + 1) == std::string::npos;
 }
 
+std::string parameter_role(const Model& model, const Layer& layer,
+                           std::size_t index) {
+  std::vector<TensorForm> inputs;
+  for (const Source& source : layer.inputs)
+    inputs.push_back({shape_of(model, source), type_of(model, source)});
+  return kind_rule(layer.kind)
+      .form(layer.attributes, inputs)
+      ->parameters[index]
+      .role;
+}
+
 std::vector<BlockRun> repeated_blocks(const Model& model) {
   const std::unordered_set<std::string> names = all_names(model);
   const std::vector<Block> candidates = blocks(model);

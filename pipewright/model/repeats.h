@@ -33,5 +33,8 @@ std::string local_name(const Layer& layer);
 
 // Whether the parameter is the layer's own, not shared from an earlier one.
 bool owns_parameter(const Model& model, const Layer& layer, std::size_t index);
+// The kind's name for the parameter, not that of the layer that owns it.
+std::string parameter_role(const Model& model, const Layer& layer,
+                           std::size_t index);
 
 }  // namespace pipewright

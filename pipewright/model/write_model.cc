@@ -75,20 +75,9 @@ class ModelWriter {
     Json json = Json::object();
     for (std::size_t p = 0; p < layer.parameters.size(); ++p)
       if (!owns_parameter(model_, layer, p))
-        json.set(parameter_role(layer, p),
+        json.set(parameter_role(model_, layer, p),
                  model_.parameter(layer.parameters[p]).name);
     return json;
-  }
-
-  // The kind's name for the parameter, not that of the layer that owns it.
-  std::string parameter_role(const Layer& layer, std::size_t index) const {
-    std::vector<TensorForm> inputs;
-    for (const Source& source : layer.inputs)
-      inputs.push_back({shape_of(model_, source), type_of(model_, source)});
-    return kind_rule(layer.kind)
-        .form(layer.attributes, inputs)
-        ->parameters[index]
-        .role;
   }
 
   const Model& model_;

@@ -182,7 +182,9 @@ KindRule conv2d_kind() {
                padding_rule(),
                ones_rule("dilation"),
                {.name = "groups", .fallback = std::int64_t{1}, .min = 1},
-               {.name = "bias", .type = SettingType::Flag, .fallback = true}},
+               {.name = "bias", .type = SettingType::Flag, .fallback = true},
+               part_of_rule(),
+               first_output_rule()},
           .form = conv2d_form,
           .cost = conv2d_cost};
 }

@@ -10,6 +10,8 @@ namespace pipewright {
 using Inputs = std::vector<TensorForm>;  // of a layer
 
 // tables.cc: linear layers and lookups
+SettingRule part_of_rule();  // of a part of a split layer (split_layers.h):
+SettingRule first_output_rule();  // the whole layer, and where the part begins
 KindRule linear_kind();
 KindRule embedding_kind();
 KindRule positional_kind();

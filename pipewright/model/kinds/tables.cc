@@ -75,6 +75,15 @@ void positional_cost(const LayerFacts& facts, LayerCost& cost) {
 
 }  // namespace
 
+SettingRule part_of_rule() {
+  return {
+      .name = "part_of", .type = SettingType::Text, .fallback = std::string()};
+}
+
+SettingRule first_output_rule() {
+  return {.name = "first_output", .fallback = std::int64_t{0}};
+}
+
 // y = x W^T + b over the last dimension. Keeps x.
 KindRule linear_kind() {
   return {.kind = LayerKind::Linear,
@@ -83,7 +92,9 @@ KindRule linear_kind() {
           .attributes = {{.name = "out_features", .min = 1},
                          {.name = "bias",
                           .type = SettingType::Flag,
-                          .fallback = true}},
+                          .fallback = true},
+                         part_of_rule(),
+                         first_output_rule()},
           .form = linear_form,
           .cost = linear_cost};
 }

@@ -1,5 +1,7 @@
 #include "pipewright/model/zoo/zoo.h"
 
+#include <algorithm>
+
 #include "pipewright/base/text.h"
 #include "pipewright/model/zoo/families.h"
 #include "pipewright/model/zoo/sketch.h"
@@ -29,6 +31,9 @@ std::vector<ZooEntry> all_entries() {
            .type = SettingType::Text,
            .fallback = std::string("float32"),
            .choices = {"float32", "float16", "bfloat16", "float64"}});
+      entry.settings.push_back({.name = "split",
+                                .type = SettingType::Text,
+                                .fallback = std::string()});
       entries.push_back(std::move(entry));
     }
   return entries;
@@ -104,6 +109,19 @@ const ZooEntry* find_zoo_entry(std::string_view name) {
   return nullptr;
 }
 
+std::string with_splits(std::string text,
+                        const std::vector<LayerSplit>& splits) {
+  if (splits.empty()) return text;
+  for (const char* setting : {":split=", ",split="})
+    if (const std::size_t found = text.find(setting);
+        found != std::string::npos) {
+      const std::size_t end = std::min(text.find(',', found + 1), text.size());
+      return text.insert(end, "+" + to_text(splits));
+    }
+  const char separator = text.find(':') == std::string::npos ? ':' : ',';
+  return text + separator + "split=" + to_text(splits);
+}
+
 Result<Model> zoo_model(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
@@ -121,6 +139,10 @@ Result<Model> zoo_model(std::string_view text) {
                 *parse_number_type(pipewright::text(*settings, "type")));
   entry->draw(sketch, *settings);
   auto model = std::move(sketch).build();
+  if (!model) return of_entry(*entry, model.error());
+  const auto splits = parse_splits(pipewright::text(*settings, "split"));
+  if (!splits) return of_entry(*entry, splits.error());
+  model = with_splits(*model, *splits);
   if (!model) return of_entry(*entry, model.error());
   return model;
 }

@@ -13,11 +13,13 @@
 
 #include "pipewright/base/result.h"
 #include "pipewright/model/model.h"
+#include "pipewright/model/split_layers.h"
 #include "pipewright/model/zoo/zoo_entry.h"
 
 namespace pipewright {
 
-// All entries. Each has the setting "type" (the number type) as well.
+// All entries. Each has the settings "type" (the number type) and "split"
+// (split_layers.h) as well.
 const std::vector<ZooEntry>& zoo();
 const ZooEntry* find_zoo_entry(std::string_view name);
 
@@ -25,5 +27,10 @@ const ZooEntry* find_zoo_entry(std::string_view name);
 // that equal the default. Fails with BadConfiguration: an unknown name or
 // setting (the nearest one is offered), settings that do not fit each other.
 Result<Model> zoo_model(std::string_view text);
+
+// The text of a zoo model with more layers split: "mlp:hidden=64" becomes
+// "mlp:hidden=64,split=output@4".
+std::string with_splits(std::string text,
+                        const std::vector<LayerSplit>& splits);
 
 }  // namespace pipewright

@@ -46,8 +46,27 @@ double uniform_bound(const Model& model, const Layer& layer) {
   return 1 / std::sqrt(static_cast<double>(fan_in(weight)));
 }
 
+// The stream that a parameter is drawn from, and its first element in it: a
+// part of a split layer has rows of the whole layer's.
+struct Drawing {
+  std::string name;
+  std::uint64_t first = 0;
+};
+
+Drawing drawing_of(const Parameter& parameter, const Layer& layer) {
+  const auto whole = layer.attributes.find("part_of");
+  if (whole == layer.attributes.end() ||
+      std::get<std::string>(whole->second).empty())
+    return {parameter.name};
+  const std::string role = parameter.name.substr(parameter.name.rfind('.') + 1);
+  return {
+      std::get<std::string>(whole->second) + "." + role,
+      static_cast<std::uint64_t>(integer(layer.attributes, "first_output")) *
+          static_cast<std::uint64_t>(fan_in(parameter.shape))};
+}
+
 at::Tensor drawn(const Model& model, const FirstUse& use, const Shape& shape,
-                 const RandomStream& stream) {
+                 const RandomStream& stream, std::uint64_t first) {
   const LayerKind kind = use.layer->kind;
   if (kind == LayerKind::BatchNorm || kind == LayerKind::LayerNorm)
     return use.place == 0 ? at::ones(shape, at::kDouble)
@@ -60,7 +79,7 @@ at::Tensor drawn(const Model& model, const FirstUse& use, const Shape& shape,
   // Each depends on its index alone, so that cores can share them out.
   const auto draw = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const auto index = static_cast<std::uint64_t>(i);
+      const auto index = first + static_cast<std::uint64_t>(i);
       elements[i] = is_normal ? kEmbeddingDeviation * stream.normal(index)
                               : bound * (2 * stream.uniform(index) - 1);
     }
@@ -75,11 +94,12 @@ at::Tensor initial_parameter(const Model& model, ParameterId parameter,
                              std::uint64_t seed) {
   if (model.exported()) return exported_parameter(model, parameter);
   const Parameter& description = model.parameter(parameter);
-  const RandomStream stream(seed, description.name);
   const FirstUse use = first_use(model, parameter);
+  const Drawing drawing = drawing_of(description, *use.layer);
+  const RandomStream stream(seed, drawing.name);
   if (const CustomLayer* custom = custom_layer(use.layer->kind))
     return custom->initial(describe(model, use.id), seed).at(use.place);
-  return drawn(model, use, description.shape, stream)
+  return drawn(model, use, description.shape, stream, drawing.first)
       .to(scalar_type(description.type));
 }
 

@@ -16,6 +16,7 @@ namespace pipewright {
 //   lstm             uniform within 1 / sqrt(hidden)
 //   norms            ones for the gain, zeros for the shift
 //   embedding, positional   normal, deviation 0.02
+// A part of a split layer (split_layers.h) has what the whole would have there.
 at::Tensor initial_parameter(const Model& model, ParameterId parameter,
                              std::uint64_t seed);
 Tensors initial_parameters(const Model& model, std::uint64_t seed);
