@@ -13,8 +13,11 @@
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/cluster/cluster_table.h"
+#include "pipewright/estimate/estimator.h"
 #include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/optimizer_choice.h"
+#include "pipewright/planners/bounds/bounds.h"
+#include "pipewright/profile/split_profile.h"
 
 namespace pipewright::cli {
 namespace {
@@ -154,16 +157,37 @@ Result<Candidate> best_in_buckets(const PlanOptions& options,
   return best;
 }
 
+// `auto` compares plans of one model, and buckets are cut by its layers.
+bool may_split_layers(const PlanOptions& options) {
+  return !options.planner.empty() && options.planner != "auto" &&
+         options.bucket.empty();
+}
+
+// From here on the problem is that of the model that the plan is for.
+Result<void> follow_splits(Planned& planned, LoadedProblem& loaded) {
+  if (planned.plan.model == loaded.profile->model) return {};
+  PIPEWRIGHT_TRY(Profile split, with_splits(*loaded.profile, planned.plan.model,
+                                            loaded.cluster->kinds()));
+  loaded.profile = std::make_unique<const Profile>(std::move(split));
+  loaded.problem.profile = loaded.profile.get();
+  set_estimators(loaded.problem);
+  planned.lower_bound = lower_bound(loaded.problem);
+  return {};
+}
+
 void run_plan(PlanOptions options, Exit& exit) {
   const auto minibatch = minibatch_of(options);
   if (!minibatch) return report(minibatch.error(), exit);
   options.problem.minibatch = minibatch->minibatch;
   auto loaded = load_problem(options.problem);
   if (!loaded) return report(loaded.error(), exit);
-  const auto best = best_in_buckets(options, *loaded);
+  loaded->problem.may_split_layers = may_split_layers(options);
+  auto best = best_in_buckets(options, *loaded);
   if (!best) report(best.error(), exit);
   if (Watch::was_interrupted()) exit.code = kInterruptedExit;
   if (!best) return;
+  if (auto follows = follow_splits(*best->planned, *loaded); !follows)
+    return report(follows.error(), exit);
   if (Watch::was_interrupted())
     std::cerr << "interrupted: this is the best plan so far\n";
   if (!options.file.empty()) {

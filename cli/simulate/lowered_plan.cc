@@ -7,6 +7,7 @@
 #include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/validation/validate.h"
 #include "pipewright/profile/formats/importer.h"
+#include "pipewright/profile/split_profile.h"
 
 namespace pipewright::cli {
 namespace {
@@ -24,7 +25,8 @@ Result<Profile> profile_for(const PlanInputs& inputs, const Plan& plan,
                             const Cluster& cluster) {
   if (!inputs.profile.empty()) {
     PIPEWRIGHT_TRY(const std::string text, read_file(inputs.profile));
-    return parse_profile(text, inputs.profile);
+    PIPEWRIGHT_TRY(Profile profile, parse_profile(text, inputs.profile));
+    return with_splits(std::move(profile), plan.model, cluster.kinds());
   }
   if (!inputs.model.empty())
     return load_profile("", inputs.model, cluster, plan.minibatch);

@@ -1,7 +1,7 @@
 // BaPipe with each of its parts switched off in turn: the other schedule of the
-// platform, the coarse partition, memory tuning and data parallelism, on GPUs
-// with measured profiles and on FPGAs with estimated ones. Memory is limited so
-// that tuning has something to do.
+// platform, the coarse partition, memory tuning, data parallelism and split
+// layers, on GPUs with measured profiles and on FPGAs with estimated ones.
+// Memory is limited so that tuning has something to do.
 
 #include <algorithm>
 #include <iostream>
@@ -64,7 +64,8 @@ Result<void> add(const Row& row, std::vector<Arm>& arms, TextTable& table) {
   problem.minibatch = row.minibatch;
   problem.microbatches = row.microbatches;
   problem.memory_limit = Bytes(row.megabytes * 1'000'000);
-  problem.estimate = simulating_estimator(problem);
+  problem.may_split_layers = true;
+  set_estimators(problem);
   double whole = 0;
   for (Arm& arm : arms) {
     const auto planned = bapipe_planner(arm.parts)->plan(problem);
@@ -91,7 +92,8 @@ int print_table() {
                            {"the second schedule", {false, true, true, true}},
                            {"the coarse partition", {true, false, true, true}},
                            {"memory tuning", {true, true, false, true}},
-                           {"data parallelism", {true, true, true, false}}};
+                           {"data parallelism", {true, true, true, false}},
+                           {"split layers", {.split_layers = false}}};
   TextTable table{{{"net"},
                    {"profile"},
                    {"cluster"},
@@ -109,6 +111,7 @@ int print_table() {
            {"resnet50", "4xV100@pcie3", "", 128, gpu, 0},
            {"resnet50", "2xVCU118+2xVCU129", "float32", 128, fpga, 0},
            {"resnet50", "2xVCU118+2xVCU129", "int16", 128, fpga, 0},
+           {"vgg16", "2xVCU118+2xVCU129", "float32", 128, fpga, 0},
            {"vgg16", "2xVCU118+2xVCU129", "int16", 128, fpga, 0}}) {
     const auto added = add(row, arms, table);
     if (added) continue;

@@ -71,6 +71,9 @@ struct Problem {
   bool is_over() const { return is_over_ && is_over_(); }
   // False where the caller computes the lower bound itself.
   bool wants_bound = true;
+  // The plan may be one of the same zoo model with layers split over two
+  // devices (split_layers.h): Plan::model then says so.
+  bool may_split_layers = false;
   bool has_required_stages(const Plan& plan) const {
     return stages == 0 || plan.num_stages() == stages;
   }

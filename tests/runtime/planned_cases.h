@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "pipewright/base/files.h"
-#include "pipewright/cluster/cluster.h"
+#include "pipewright/cluster/cluster_builder.h"
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/plan/gradient_buckets.h"
+#include "pipewright/planners/bapipe/bapipe_exploration.h"
 #include "pipewright/planners/planner.h"
-#include "pipewright/profile/profile.h"
+#include "pipewright/profile/split_profile.h"
 
 namespace pipewright::testing {
 
@@ -69,6 +70,46 @@ inline std::vector<PlannedCase> planned_cases(const Profile& profile,
   std::vector<PlannedCase> cases;
   for (auto& [text, each] : by_plan) cases.push_back(std::move(each));
   return cases;
+}
+
+// BaPipe's plan of the model with layers split between devices, and the profile
+// of that model.
+struct SplitCase {
+  Profile profile;
+  Plan plan;
+};
+inline SplitCase split_case(const Profile& profile, int devices) {
+  DeviceKind kind;
+  kind.name = "cpu";
+  kind.achievable["float32"] = FlopsPerSecond(1e10);
+  kind.memory = Bytes(std::int64_t{1} << 34);
+  kind.memory_bandwidth = BytesPerSecond(1e10);
+  kind.splits_layers = true;
+  ClusterBuilder builder("cpus");
+  const int number = builder.add_kind(kind);
+  std::vector<DeviceId> ids;
+  for (int d = 0; d < devices; ++d)
+    ids.push_back(builder.add_device({"cpu" + std::to_string(d), number, 0}));
+  Link link;
+  link.bandwidth = BytesPerSecond(1e11);
+  builder.connect(ids, ids, link);
+  const Cluster cluster = builder.build().value();
+  Problem problem;
+  problem.profile = &profile;
+  problem.cluster = &cluster;
+  problem.minibatch = 32;
+  problem.microbatches = {4};
+  problem.may_split_layers = true;
+  set_estimators(problem);
+  BaPipeExploration exploration(problem, "bapipe");
+  if (exploration.explore(4))
+    for (const BaPipeCandidate& candidate : exploration.candidates())
+      if (candidate.partition == "intra-layer" && candidate.planned) {
+        const Plan& plan = candidate.planned->plan;
+        return {with_splits(profile, plan.model, cluster.kinds()).value(),
+                plan};
+      }
+  return {};
 }
 
 // The plan with a bucket per layer with weights, where it has replicas; else

@@ -20,15 +20,16 @@
 //   - Memory is met by moving layers, and also exactly. What the simulator
 //     needs beyond the formula is added to it, and the search is repeated.
 //   - Unbalanced stages take sum(F+B) + (M-1) P, see promised_step().
-//   - A partition that splits layers is simulated with a profile in which each
-//     split layer is two layers (bapipe_split.h), and reported as an estimate.
-//     A plan holds whole layers, because no executor here computes part of one.
+//   - A partition that splits layers is a plan of another model, in which each
+//     of them is two layers and a join (bapipe_split.h, split_layers.h). How
+//     the parts are found, and that there is a join, is ours. Models of the zoo
+//     only, because the plan must name the model.
 //   - At most 512 cut positions; of more, the cheapest of each group.
 //   - Candidates are ranked by the estimator. There what an FPGA sends streams
-//     (streaming.h): it leaves while the stage makes it, evenly over the stage's
-//     time, so that a link as fast as the stage takes no time, as in the paper.
-//     Ours: the receiver starts when it has all of it, and a link's latency
-//     comes on top.
+//     (streaming.h): it leaves while the stage makes it, evenly over the
+//     stage's time, so that a link as fast as the stage takes no time, as in
+//     the paper. Ours: the receiver starts when it has all of it, and a link's
+//     latency comes on top.
 
 #include "pipewright/planners/bapipe/bapipe.h"
 
@@ -49,7 +50,7 @@ class BaPipePlanner : public Planner {
   std::string name() const override { return "bapipe"; }
   std::string summary() const override {
     return "explores microbatch sizes, 1F1B schedules and balanced cuts; "
-           "layers split over two FPGAs are estimated, not planned";
+           "splits layers over two FPGAs";
   }
   std::string source() const override {
     return "BaPipe: Exploration of Balanced Pipeline Parallelism for DNN "

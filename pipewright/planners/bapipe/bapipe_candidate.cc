@@ -38,30 +38,12 @@ std::vector<std::string> row_of(const BaPipeCandidate& candidate,
     row[1] = std::to_string(candidate.microbatch);
     row[2] = std::to_string(minibatch / candidate.microbatch);
   }
-  if (candidate.split_promise > Seconds(0))
-    row[5] = to_text(candidate.split_promise);
-  if (candidate.split_step > Seconds(0)) row[4] = to_text(candidate.split_step);
   if (candidate.planned) {
     row[4] = to_text(candidate.planned->estimate.step);
     row[5] = to_text(candidate.planned->promised);
     row[6] = to_text(candidate.largest_memory);
   }
   return row;
-}
-
-// What the fastest partition that splits layers would take.
-std::string split_text(const BaPipeCandidates& all,
-                       const BaPipeCandidate& chosen) {
-  const Seconds none = Seconds::max();
-  Seconds fastest = none;
-  for (const BaPipeCandidate& candidate : all)
-    if (candidate.split_step > Seconds(0))
-      fastest = std::min(fastest, candidate.split_step);
-  if (fastest == none) return "";
-  const Seconds own = chosen.planned->estimate.step;
-  return "; with layers split between two devices a step would take about " +
-         to_text(fastest) + " (" + ratio_text(own / fastest) +
-         " the speed), but a plan holds whole layers";
 }
 
 }  // namespace
@@ -109,16 +91,17 @@ std::string explanation(const BaPipeCandidates& all,
   if (&chosen == parallel)
     return "falls back to data parallelism: " +
            (pipeline ? "the best pipeline takes " + times(*pipeline)
-                     : std::string("no pipeline fits")) +
-           split_text(all, chosen);
+                     : std::string("no pipeline fits"));
   std::string sentence =
       chosen.schedule + " with " +
       std::to_string(chosen.planned->plan.num_microbatches()) +
       " microbatches of " + std::to_string(chosen.microbatch) + " (" +
       chosen.partition + " partition) is the fastest of " +
       std::to_string(all.size()) + " candidates";
+  if (chosen.partition == "intra-layer")
+    sentence += "; its model is " + chosen.planned->plan.model;
   if (parallel) sentence += "; data parallelism takes " + times(*parallel);
-  return sentence + split_text(all, chosen);
+  return sentence;
 }
 
 }  // namespace pipewright

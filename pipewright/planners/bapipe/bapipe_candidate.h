@@ -21,8 +21,6 @@ struct BaPipeCandidate {
   bool link_limits = false;    // some cut's link is slower than its stage
   Bytes largest_memory;        // simulated
   std::string memory_verdict;  // "VCU118.0 needs 9 GB of 8 GB"
-  Seconds split_promise;       // of a partition that splits layers
-  Seconds split_step;          // the same, simulated; 0: not known
 };
 using BaPipeCandidates = std::vector<BaPipeCandidate>;
 

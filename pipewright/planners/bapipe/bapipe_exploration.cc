@@ -4,9 +4,11 @@
 
 #include "pipewright/base/index.h"
 #include "pipewright/base/text.h"
+#include "pipewright/model/zoo/zoo.h"
 #include "pipewright/planners/bapipe/bapipe_partition.h"
 #include "pipewright/planners/bapipe/bapipe_split.h"
 #include "pipewright/planners/refusal.h"
+#include "pipewright/profile/split_profile.h"
 
 namespace pipewright {
 namespace {
@@ -28,14 +30,21 @@ bool splits_layers(const Cluster& cluster,
   });
 }
 
-Pipeline explored_pipeline(const StageCosts& costs, const StageEnds& ends) {
+// Stages end before these layers.
+Pipeline pipeline_of_ends(const StageCosts& costs,
+                          const std::vector<int>& ends) {
   Pipeline pipeline;
   pipeline.microbatch = costs.blocks().microbatch();
   pipeline.schedule = generator_of(costs.schedule());
   for (std::size_t s = 0; s < ends.size(); ++s)
-    pipeline.stages.push_back(
-        {costs.blocks().position(ends[s]), -1, {costs.devices()[s]}, false});
+    pipeline.stages.push_back({ends[s], -1, {costs.devices()[s]}, false});
   return pipeline;
+}
+
+Pipeline explored_pipeline(const StageCosts& costs, const StageEnds& ends) {
+  std::vector<int> layers;
+  for (int end : ends) layers.push_back(costs.blocks().position(end));
+  return pipeline_of_ends(costs, layers);
 }
 
 // The order of devices that promises the shortest step, and its stages.
@@ -64,6 +73,19 @@ std::optional<Ordered> best_order(
 }
 
 }  // namespace
+
+BaPipeExploration::BaPipeExploration(const Problem& problem,
+                                     std::string planner, BaPipeParts parts)
+    : problem_(problem), planner_(std::move(planner)), parts_(parts) {
+  if (!parts.split_layers || !problem.may_split_layers ||
+      !problem.estimator_for)
+    return;
+  auto model = zoo_model(problem.profile->model);
+  if (!model || !is_profile_of(*problem.profile, *model)) return;
+  model_ = *std::move(model);
+  for (int l = 0; l < model_->num_layers(); ++l)
+    may_split_.push_back(why_not_split(*model_, LayerId(l)).empty());
+}
 
 Result<void> BaPipeExploration::explore(int microbatch) {
   const Cluster& cluster = *problem_.cluster;
@@ -95,8 +117,9 @@ void BaPipeExploration::explore_schedule(const BlockCosts& blocks,
     if (const auto exact =
             best_order(blocks, problem_, schedule, orders, {.links = true}))
       try_ends(exact->costs, exact->ends, "coarse, exact");
-  } else if (splits_layers(*problem_.cluster, start->costs.devices())) {
-    estimate_split(start->costs, start->ends);
+  } else if (model_ &&
+             splits_layers(*problem_.cluster, start->costs.devices())) {
+    try_split(start->costs, start->ends);
   }
   bool fits = false;
   for (std::size_t i = before; i < candidates_.size(); ++i)
@@ -155,59 +178,43 @@ void BaPipeExploration::fit_memory(const StageCosts& costs,
   }
 }
 
-void BaPipeExploration::estimate_split(const StageCosts& costs,
-                                       const StageEnds& ends) {
+void BaPipeExploration::try_split(const StageCosts& costs,
+                                  const StageEnds& ends) {
   const Seconds whole = largest_cost(costs, {}, ends);
-  const auto split = split_partition(costs, *problem_.profile, whole);
+  const auto split =
+      split_partition(costs, *problem_.profile, may_split_, whole);
   if (!split || split->num_split == 0) return;
-  std::string where;
-  for (const SplitEnd& end : split->ends)
-    if (end.parts > 0)
-      where += (where.empty() ? "" : ", ") +
-               problem_.profile->layers[at(costs.blocks().position(end.block))]
-                   .name +
-               " at " + std::to_string(end.parts) + "/" +
-               std::to_string(kSplitParts);
+  const auto stages = split_stages(costs, *model_, *split);
+  if (!stages) return;
+  const std::string model =
+      with_splits(problem_.profile->model, stages->splits);
+  const auto profile =
+      with_splits(*problem_.profile, model, problem_.cluster->kinds());
   BaPipeCandidate candidate;
   candidate.schedule = to_text(costs.schedule());
   candidate.partition = "intra-layer";
   candidate.microbatch = costs.blocks().microbatch();
-  candidate.split_promise = split->promised;
-  candidate.split_step = simulated_split(costs, *split);
-  candidate.refusal = "estimate only; slowest stage from " +
-                      pipewright::to_text(whole) + " to " +
-                      pipewright::to_text(split->bottleneck);
-  remarks_.push_back(candidate.schedule + " with microbatches of " +
-                     std::to_string(candidate.microbatch) +
-                     " would split: " + where);
+  if (!profile) {
+    candidate.refusal = profile.error().message;
+  } else {
+    Problem problem = problem_;
+    problem.profile = &*profile;
+    problem.estimate = problem_.estimator_for(*profile, *problem_.cluster,
+                                              problem_.memory_limit);
+    complete(candidate, pipeline_of_ends(costs, stages->ends), problem);
+  }
+  if (candidate.planned) {
+    candidate.planned->bottleneck = split->bottleneck;
+    candidate.planned->promised = split->promised;
+  }
+  remarks_.push_back(
+      candidate.schedule + " with microbatches of " +
+      std::to_string(candidate.microbatch) +
+      ", intra-layer: split=" + pipewright::to_text(stages->splits) +
+      "; slowest stage from " + pipewright::to_text(whole) + " to " +
+      pipewright::to_text(split->bottleneck));
   candidates_.push_back(std::move(candidate));
   stages_.emplace_back();
-}
-
-// Simulates a profile in which each split layer is two layers. The plan is one
-// for that profile, not for the problem's own.
-Seconds BaPipeExploration::simulated_split(const StageCosts& costs,
-                                           const SplitPartition& split) const {
-  const Seconds unknown(0);
-  if (!problem_.estimator_for) return unknown;
-  const auto refined = refined_profile(*problem_.profile, costs, split);
-  if (!refined) return unknown;
-  Problem problem = problem_;
-  problem.profile = &refined->profile;
-  problem.estimate = problem_.estimator_for(refined->profile, *problem_.cluster,
-                                            problem_.memory_limit);
-  Pipeline pipeline;
-  pipeline.microbatch = costs.blocks().microbatch();
-  pipeline.schedule = generator_of(costs.schedule());
-  for (std::size_t s = 0; s < refined->ends.size(); ++s) {
-    PipelineStage stage;
-    stage.end = refined->ends[s];
-    stage.devices = {costs.devices()[s]};
-    pipeline.stages.push_back(std::move(stage));
-  }
-  const auto simulated = planned(pipeline, problem, planner_);
-  return simulated && simulated->estimate.fits ? simulated->estimate.step
-                                               : unknown;
 }
 
 std::size_t BaPipeExploration::try_ends(const StageCosts& costs,
@@ -222,7 +229,7 @@ std::size_t BaPipeExploration::try_ends(const StageCosts& costs,
   candidate.partition = partition;
   candidate.microbatch = costs.blocks().microbatch();
   candidate.link_limits = some_link_limits(costs, ends);
-  complete(candidate, explored_pipeline(costs, ends));
+  complete(candidate, explored_pipeline(costs, ends), problem_);
   if (candidate.planned) {
     candidate.planned->bottleneck = bottleneck_of(costs, ends);
     candidate.planned->promised = promised_step(costs, ends);
@@ -248,14 +255,15 @@ void BaPipeExploration::try_data_parallelism(int microbatch) {
                         " samples cannot be split over " +
                         std::to_string(devices) + " devices";
   else
-    complete(candidate, pipeline);
+    complete(candidate, pipeline, problem_);
   candidates_.push_back(std::move(candidate));
   stages_.emplace_back();
 }
 
 void BaPipeExploration::complete(BaPipeCandidate& candidate,
-                                 const Pipeline& pipeline) const {
-  Result<Planned> result = planned(pipeline, problem_, planner_);
+                                 const Pipeline& pipeline,
+                                 const Problem& problem) const {
+  Result<Planned> result = planned(pipeline, problem, planner_);
   if (!result) {
     candidate.refusal = result.error().message;
     return;

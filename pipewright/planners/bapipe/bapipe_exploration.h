@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "pipewright/model/model.h"
 #include "pipewright/planners/bapipe/bapipe_candidate.h"
 #include "pipewright/planners/bapipe/bapipe_costs.h"
 #include "pipewright/planners/bapipe/bapipe_parts.h"
@@ -15,13 +16,10 @@
 
 namespace pipewright {
 
-struct SplitPartition;
-
 class BaPipeExploration {
  public:
   BaPipeExploration(const Problem& problem, std::string planner,
-                    BaPipeParts parts = {})
-      : problem_(problem), planner_(std::move(planner)), parts_(parts) {}
+                    BaPipeParts parts = {});
 
   // Adds the candidates of one microbatch size. Fails if the profile has no
   // times for the cluster's devices.
@@ -43,21 +41,23 @@ class BaPipeExploration {
   void try_coarser(const StageCosts& costs, const StageEnds& ends);
   void fit_memory(const StageCosts& costs, const StageEnds& ends,
                   const Orders& orders, bool links);
-  void estimate_split(const StageCosts& costs, const StageEnds& ends);
-  Seconds simulated_split(const StageCosts& costs,
-                          const SplitPartition& split) const;
+  // Plans the model with layers split over two devices, which is another model.
+  void try_split(const StageCosts& costs, const StageEnds& ends);
   // Returns the candidate's index in candidates(). An earlier one with the same
   // stages is not estimated again.
   std::size_t try_ends(const StageCosts& costs, const StageEnds& ends,
                        const std::string& partition);
   // Plans and estimates the candidate.
-  void complete(BaPipeCandidate& candidate, const Pipeline& pipeline) const;
+  void complete(BaPipeCandidate& candidate, const Pipeline& pipeline,
+                const Problem& problem) const;
   void check_memory(BaPipeCandidate& candidate) const;
   Error nothing_fits() const;
 
   const Problem& problem_;
   std::string planner_;
   BaPipeParts parts_;
+  std::optional<Model> model_;   // if its layers may be split
+  std::vector<bool> may_split_;  // per layer
   BaPipeCandidates candidates_;
   // Of each candidate; none for those that are no pipeline of whole layers.
   struct Stages {

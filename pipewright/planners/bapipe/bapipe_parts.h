@@ -14,6 +14,8 @@ struct BaPipeParts {
   bool memory_tuning = true;
   // Data parallelism where that is faster; off: always a pipeline.
   bool data_parallelism = true;
+  // Layers split over two devices where these can; off: whole layers.
+  bool split_layers = true;
 };
 
 }  // namespace pipewright

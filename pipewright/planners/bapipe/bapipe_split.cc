@@ -13,14 +13,13 @@ double share(int parts) { return static_cast<double>(parts) / kSplitParts; }
 // Fills one stage after the other up to a limit.
 class Filling {
  public:
-  Filling(const StageCosts& costs, const Profile& profile,
+  Filling(const StageCosts& costs, const std::vector<bool>& may_split,
           const std::vector<LayerSizes>& sizes)
-      : costs_(costs), profile_(profile), sizes_(sizes) {
+      : costs_(costs), sizes_(sizes) {
     const BlockCosts& blocks = costs.blocks();
     for (int b = 0; b < blocks.num_blocks(); ++b)
-      may_split_.push_back(
-          blocks.position(b + 1) - blocks.position(b) == 1 &&
-          why_not_split(profile, LayerId(blocks.position(b))).empty());
+      may_split_.push_back(blocks.position(b + 1) - blocks.position(b) == 1 &&
+                           may_split[at(blocks.position(b))]);
   }
 
   // Forward and backward time of the layers between two ends on stage s.
@@ -94,7 +93,6 @@ class Filling {
   }
 
   const StageCosts& costs_;
-  const Profile& profile_;
   const std::vector<LayerSizes>& sizes_;
   std::vector<bool> may_split_;
 };
@@ -110,59 +108,15 @@ Seconds slowest(const Filling& filling, const std::vector<SplitEnd>& ends) {
   return Seconds(largest);
 }
 
-Bytes part_of(Bytes bytes, int parts) {
-  return bytes * std::int64_t{parts} / std::int64_t{kSplitParts};
-}
-
-// The number of a layer after `layer` was split into two.
-LayerId renumbered(LayerId id, LayerId layer) {
-  return id <= layer ? id : LayerId(id.index() + 1);
-}
-
-template <class Row, class Scale>
-void split_row(std::vector<Row>& rows, LayerId layer, Scale scale) {
-  const Row whole = rows[layer.index()];
-  rows[layer.index()] = scale(whole, true);
-  rows.insert(rows.begin() + layer.value + 1, scale(whole, false));
-}
-
-void split_parameters(Profile& profile, ProfileLayer& first,
-                      ProfileLayer& second, int parts) {
-  second.parameters.clear();
-  for (ParameterId id : first.parameters) {
-    ProfileParameter& whole = profile.parameters[id.index()];
-    const Bytes part = part_of(whole.bytes, parts);
-    second.parameters.push_back(ParameterId(profile.parameters.size()));
-    const ProfileParameter rest{whole.name + "/rest", whole.bytes - part};
-    whole.bytes = part;
-    profile.parameters.push_back(rest);
-  }
-}
-
 }  // namespace
 
-std::string why_not_split(const Profile& profile, LayerId layer) {
-  const ProfileLayer& own = profile.layers[layer.index()];
-  if (own.output_is_view) return "its output is a view";
-  for (const ProfileLayer& other : profile.layers) {
-    if (&other == &own) continue;
-    if (other.output_is_view && !other.inputs.empty() &&
-        other.inputs[0] == layer)
-      return "\"" + other.name + "\" is a view of it";
-    for (ParameterId id : other.parameters)
-      if (std::count(own.parameters.begin(), own.parameters.end(), id) > 0)
-        return "it shares a parameter with \"" + other.name + "\"";
-  }
-  return "";
-}
-
-std::optional<SplitPartition> split_partition(const StageCosts& costs,
-                                              const Profile& profile,
-                                              Seconds whole) {
+std::optional<SplitPartition> split_partition(
+    const StageCosts& costs, const Profile& profile,
+    const std::vector<bool>& may_split, Seconds whole) {
   const auto sizes =
       sizes_at(profile, costs.blocks().microbatch(), Outside::Extrapolate);
   if (!sizes) return std::nullopt;
-  const Filling filling(costs, profile, *sizes);
+  const Filling filling(costs, may_split, *sizes);
   double low = 0, high = whole.value();
   auto best = filling.filled(high);
   for (int i = 0; i < 50 && best; ++i) {
@@ -190,79 +144,36 @@ std::optional<SplitPartition> split_partition(const StageCosts& costs,
   return partition;
 }
 
-Result<Profile> split_layer(const Profile& profile, LayerId layer, int parts) {
-  if (parts < 1 || parts >= kSplitParts)
-    return bad_configuration("a layer cannot be split " +
-                             std::to_string(parts) + " : " +
-                             std::to_string(kSplitParts - parts));
-  if (const std::string why = why_not_split(profile, layer); !why.empty())
-    return bad_configuration("layer \"" + profile.layers[layer.index()].name +
-                             "\" cannot be split: " + why);
-  Profile split = profile;
-  for (ProfileLayer& user : split.layers)
-    for (std::size_t i = user.inputs.size(); i-- > 0;) {
-      const bool reads = user.inputs[i] == layer;
-      user.inputs[i] = renumbered(user.inputs[i], layer);
-      if (!reads) continue;
-      const auto next = static_cast<std::ptrdiff_t>(i) + 1;
-      user.inputs.insert(user.inputs.begin() + next,
-                         LayerId(layer.index() + 1));
-      user.keeps_input.insert(user.keeps_input.begin() + next,
-                              bool(user.keeps_input[i]));
+std::optional<SplitStages> split_stages(const StageCosts& costs,
+                                        const Model& model,
+                                        const SplitPartition& partition) {
+  SplitStages stages;
+  std::string rest;          // of the layer that was split last
+  std::int64_t outputs = 0;  // before that rest
+  SplitEnd before;
+  for (const SplitEnd& end : partition.ends) {
+    const int added = 2 * static_cast<int>(stages.splits.size());
+    const int position = costs.blocks().position(end.block);
+    if (end.parts == 0) {
+      stages.ends.push_back(position + added);
+      before = end;
+      continue;
     }
-  ProfileLayer first = split.layers[layer.index()], second = first;
-  second.name += "/rest";
-  split_parameters(split, first, second, parts);
-  split.layers[layer.index()] = first;
-  split.layers.insert(split.layers.begin() + layer.value + 1, second);
-  for (auto& [size, rows] : split.sizes)
-    split_row(rows, layer, [&](const LayerSizes& whole, bool is_first) {
-      const LayerSizes part{part_of(whole.output, parts),
-                            part_of(whole.keeps_private, parts),
-                            part_of(whole.workspace, parts)};
-      if (is_first) return part;
-      return LayerSizes{whole.output - part.output,
-                        whole.keeps_private - part.keeps_private,
-                        whole.workspace - part.workspace};
-    });
-  for (auto& [kind, tables] : split.times)
-    for (auto& [size, rows] : tables)
-      split_row(rows, layer, [&](const LayerTimes& whole, bool is_first) {
-        const double part = share(is_first ? parts : kSplitParts - parts);
-        return LayerTimes{whole.forward * part, whole.backward_input * part,
-                          whole.backward_weight * part, whole.update * part};
-      });
-  split.origin.description += "; \"" + profile.layers[layer.index()].name +
-                              "\" split " + std::to_string(parts) + " : " +
-                              std::to_string(kSplitParts - parts);
-  return split;
-}
-
-Result<RefinedProfile> refined_profile(const Profile& profile,
-                                       const StageCosts& costs,
-                                       const SplitPartition& partition) {
-  RefinedProfile refined{profile, {}};
-  int added = 0;
-  for (std::size_t s = 0; s < partition.ends.size(); ++s) {
-    const SplitEnd end = partition.ends[s];
-    // A layer over three stages is split twice: the second time its rest.
-    const SplitEnd before = s == 0 ? SplitEnd{} : partition.ends[s - 1];
-    int position = costs.blocks().position(end.block) + added;
-    if (end.parts > 0) {
-      int parts = end.parts;
-      if (before.block == end.block && before.parts > 0)
-        parts = static_cast<int>(std::lround(share(end.parts - before.parts) /
-                                             share(kSplitParts - before.parts) *
-                                             kSplitParts));
-      PIPEWRIGHT_TRY(refined.profile,
-                     split_layer(refined.profile, LayerId(position),
-                                 std::clamp(parts, 1, kSplitParts - 1)));
-      ++added;
-      ++position;
-    }
-    refined.ends.push_back(position);
+    const Layer& layer = model.layer(LayerId(position));
+    const bool again = before.block == end.block && before.parts > 0;
+    if (!again) rest = layer.name, outputs = 0;
+    const std::int64_t until =
+        std::lround(share(end.parts) * static_cast<double>(num_outputs(layer)));
+    if (until <= outputs || until >= num_outputs(layer)) return std::nullopt;
+    stages.splits.push_back({rest, until - outputs});
+    // Parts come one after the other, the joins after the last of them.
+    stages.ends.push_back(again ? stages.ends.back() + 1
+                                : position + added + 1);
+    rest += ".part1";
+    outputs = until;
+    before = end;
   }
-  return refined;
+  return stages;
 }
 
 }  // namespace pipewright

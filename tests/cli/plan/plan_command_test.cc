@@ -205,4 +205,41 @@ TEST_CASE("the suggested cluster is large enough, one device less is not") {
   CHECK(run_pipewright(model + std::to_string(devices - 1) + rest).code == 78);
 }
 
+TEST_CASE("a layer split over two devices: other commands build the model") {
+  const std::string model = "mlp:layers=3,hidden=1024,features=1024,classes=2 ";
+  const std::string stem = (fs::temp_directory_path() /
+                            ("pipewright_split_" + std::to_string(::getpid())))
+                               .string();
+  const std::string plan = stem + "_plan.json", profile = stem + ".json";
+  const Json json = json_of("plan --planner bapipe --model " + model +
+                            "--cluster 2xVCU118 --minibatch 512 --microbatch "
+                            "16 -o " +
+                            plan);
+  const Json& first = json.find("stages")->if_array()->front();
+  const auto& layers = *first.find("layers")->if_array();
+  CHECK(*layers.back().if_string() == "hidden1.linear.part0");
+  const double step = number(json, "step_seconds");
+  CHECK(step >= number(json, "lower_bound_seconds"));
+  const std::string simulate = "simulate " + plan + " --cluster 2xVCU118";
+  CHECK(number(json_of(simulate), "step_seconds") == doctest::Approx(step));
+  // A profile of the whole model serves, too.
+  REQUIRE(run_pipewright("profile " + model +
+                         "--analytic --device VCU118 --microbatch 16 -o " +
+                         profile)
+              .code == 0);
+  CHECK(number(json_of(simulate + " --profile " + profile), "step_seconds") ==
+        doctest::Approx(step));
+  CHECK(run_pipewright("validate " + plan + " --cluster 2xVCU118").code == 0);
+  const Answer alone = run_pipewright("validate " + plan);
+  CHECK(alone.code == 0);
+  CHECK(contains(alone.text, "split=hidden1.linear@"));
+  // Whole layers: what other planners, and auto, plan.
+  const Json whole = json_of("plan --planner balanced --model " + model +
+                             "--cluster 2xVCU118 --minibatch 512 --microbatch "
+                             "16");
+  CHECK(number(whole, "step_seconds") > 1.1 * step);
+  fs::remove(plan);
+  fs::remove(profile);
+}
+
 }  // namespace pipewright::cli

@@ -1,12 +1,12 @@
-// Layers split between two devices: the refined profile has the same work, and
-// its plan takes the time that the split partition promises.
+// Layers split between two devices: the partition, and what it means for the
+// model.
 
 #include "pipewright/planners/bapipe/bapipe_split.h"
 
 #include <doctest/doctest.h>
 
+#include "pipewright/model/builder.h"
 #include "pipewright/planners/bapipe/bapipe_partition.h"
-#include "pipewright/planners/pipeline.h"
 #include "tests/planners/bapipe/bapipe_chains.h"
 
 namespace pipewright {
@@ -14,51 +14,24 @@ namespace {
 
 using namespace test;
 
-Seconds total(const Profile& profile, const std::string& kind) {
-  Seconds sum;
-  for (const LayerTimes& t : profile.times.at(kind).at(1))
-    sum += t.forward + t.backward();
-  return sum;
+// Chains of linears of 64 outputs each, as a model of the same shape.
+Model linear_chain(int layers) {
+  ModelBuilder builder("chain");
+  Source x = *builder.add_input({"features", {8}});
+  for (int l = 0; l < layers; ++l)
+    x = *builder.add_layer(
+        {.name = "layer" + std::to_string(l),
+         .inputs = {x},
+         .attributes = {{"out_features", std::int64_t{64}}}});
+  return *std::move(builder).build();
 }
 
-TEST_CASE("a split layer is the same work, and its cut carries in + f out") {
-  const Profile whole = chain_profile(
-      {{1, 2, 640, 64, 128}, {4, 8, 320, 640, 64}, {1, 2, 64, 64, 64}});
-  for (int parts : {1, 16, 63}) {
-    const auto split = split_layer(whole, LayerId(1), parts);
-    REQUIRE(split);
-    REQUIRE(split->check("split"));
-    CHECK(split->num_layers() == 4);
-    CHECK(split->parameter_bytes() == whole.parameter_bytes());
-    CHECK(total(*split, "k0").value() ==
-          doctest::Approx(total(whole, "k0").value()));
-    ChainCluster of;
-    of.kinds = {0};
-    const Cluster cluster = chain_cluster(of);
-    const auto table = CostTable::create(*split, cluster, 1);
-    REQUIRE(table);
-    CHECK(table->crossing(1) == Bytes(640));
-    CHECK(table->crossing(2) == Bytes(640 + 320 * parts / 64));
-    CHECK(table->crossing(3) == Bytes(320));
-  }
-}
-
-TEST_CASE("an error says why a layer cannot be split") {
-  Profile profile = chain_profile({{}, {}, {}});
-  CHECK_FALSE(split_layer(profile, LayerId(0), 0));
-  CHECK_FALSE(split_layer(profile, LayerId(0), 64));
-  CHECK(why_not_split(profile, LayerId(1)).empty());
-  profile.layers[1].output_is_view = true;
-  CHECK_FALSE(why_not_split(profile, LayerId(0)).empty());
-  CHECK_FALSE(why_not_split(profile, LayerId(1)).empty());
-  CHECK_FALSE(split_layer(profile, LayerId(1), 32));
-  profile.layers[1].output_is_view = false;
-  profile.layers[2].parameters = profile.layers[0].parameters;
-  CHECK_FALSE(why_not_split(profile, LayerId(0)).empty());
+std::vector<bool> all_layers(const Profile& profile) {
+  return std::vector<bool>(profile.layers.size(), true);
 }
 
 TEST_CASE(
-    "random chains: the plan over the refined profile keeps the promise") {
+    "random chains: stages of the split model have the partition's work") {
   std::mt19937 random(3);
   int split_some = 0;
   for (int round = 0; round < 200; ++round) {
@@ -79,25 +52,32 @@ TEST_CASE(
     const auto ends = balanced_ends(costs);
     REQUIRE(ends);
     const Seconds whole = largest_cost(costs, {}, *ends);
-    const auto split = split_partition(costs, profile, whole);
+    const auto split =
+        split_partition(costs, profile, all_layers(profile), whole);
     if (!split) continue;
     ++split_some;
     CHECK(split->bottleneck < whole);
-    const auto refined = refined_profile(profile, costs, *split);
+    const Model model = linear_chain(layers);
+    const auto stages = split_stages(costs, model, *split);
+    REQUIRE(stages);
+    const auto refined = with_splits(model, stages->splits);
     REQUIRE(refined);
-    REQUIRE(refined->profile.check("refined"));
-    Problem over = problem_of(refined->profile, cluster, 8);
-    Pipeline pipeline;
-    for (std::size_t s = 0; s < 4; ++s)
-      pipeline.stages.push_back(
-          {refined->ends[s], -1, {costs.devices()[s]}, false});
-    const auto result = planned(pipeline, over, "bapipe");
-    REQUIRE(result);
-    // Fill and drain of unequal stages may hide: the promise is not below the
-    // work of the slowest stage nor above one slowest slot per slot.
-    CHECK(result->estimate.step >= split->bottleneck * (8 * (1 - 1e-9)));
-    CHECK(result->estimate.step.value() <=
-          split->bottleneck.value() * (8 + 4 - 1) * 1.02);
+    REQUIRE(stages->ends.size() == 4);
+    CHECK(stages->ends.back() == refined->num_layers());
+    // Every stage has its share of each layer's outputs.
+    int first = 0;
+    SplitEnd before;
+    for (std::size_t s = 0; s < 4; ++s) {
+      const SplitEnd end = split->ends[s];
+      std::int64_t outputs = 0;
+      for (int l = first; l < stages->ends[s]; ++l)
+        if (refined->layer(LayerId(l)).kind == LayerKind::Linear)
+          outputs += num_outputs(refined->layer(LayerId(l)));
+      CHECK(outputs ==
+            64 * (end.block - before.block) + end.parts - before.parts);
+      first = stages->ends[s];
+      before = end;
+    }
   }
   CHECK(split_some > 100);
 }
@@ -115,12 +95,16 @@ TEST_CASE("equal work splits to T0 on equal devices") {
   REQUIRE(blocks);
   const StageCosts costs(*blocks, problem, BaPipeSchedule::OneAs,
                          device_orders(cluster, 2)[0]);
-  const auto split = split_partition(costs, profile, Seconds(6));
+  const auto split =
+      split_partition(costs, profile, all_layers(profile), Seconds(6));
   REQUIRE(split);
   CHECK(split->bottleneck.value() == doctest::Approx(4.5));
   CHECK(split->promised.value() == doctest::Approx(9 + 7 * 4.5));
   CHECK(split->ends[0] == SplitEnd{1, 32});
   CHECK(split->ends[1] == SplitEnd{3, 0});
+  const auto none =
+      split_partition(costs, profile, {true, false, true}, Seconds(6));
+  CHECK_FALSE(none);
 }
 
 }  // namespace

@@ -1,10 +1,14 @@
 // BaPipe as a whole: its schedules' closed forms, its choices, its table.
 
+#include "pipewright/planners/bapipe/bapipe.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
+#include "pipewright/model/model.h"
 #include "pipewright/planners/bapipe/bapipe_exploration.h"
+#include "pipewright/profile/analytic.h"
 #include "tests/planners/bapipe/bapipe_chains.h"
 
 namespace pipewright {
@@ -182,23 +186,70 @@ TEST_CASE("every candidate has a row, and the chosen one is marked") {
   CHECK(again->plan.stages == result->plan.stages);
 }
 
-TEST_CASE("FPGAs: a split layer is reported with what it would gain") {
-  const Profile profile = chain_profile({{}, {}, {}});
-  ChainCluster of;
-  of.kinds = {0, 0};
-  of.execution = ExecutionClass::Async;
-  of.splits_layers = true;
-  const Cluster cluster = chain_cluster(of);
-  const auto result = bapipe().plan(problem_of(profile, cluster, 8));
+// Three equal layers, a relu and a small output on two boards: whole layers
+// make 2 : 1.
+struct Boards {
+  Profile profile;
+  Cluster cluster;
+};
+Boards two_boards() {
+  const auto model =
+      load_model("mlp:layers=3,hidden=1024,features=1024,classes=2");
+  REQUIRE(model);
+  const auto cluster = load_cluster("2xVCU118");
+  REQUIRE(cluster);
+  auto profile = analytic_profile(*model, cluster->kinds(), std::vector{16});
+  REQUIRE(profile);
+  return {*std::move(profile), *cluster};
+}
+Problem problem_of_boards(const Boards& boards, bool may_split) {
+  Problem problem;
+  problem.profile = &boards.profile;
+  problem.cluster = &boards.cluster;
+  problem.minibatch = 16 * 32;
+  problem.microbatches = {16};
+  problem.may_split_layers = may_split;
+  set_estimators(problem);
+  return problem;
+}
+
+TEST_CASE("FPGAs: a split layer is what makes the plan faster") {
+  const Boards boards = two_boards();
+  const auto split = bapipe().plan(problem_of_boards(boards, true));
+  const auto whole = bapipe().plan(problem_of_boards(boards, false));
+  REQUIRE(split);
+  REQUIRE(whole);
+  CHECK(split->estimate.step < whole->estimate.step);
+  // Against a pipeline: 1.5 of 2 layers, plus fill and drain.
+  const auto pipeline = bapipe_planner({.data_parallelism = false})
+                            ->plan(problem_of_boards(boards, false));
+  REQUIRE(pipeline);
+  INFO(split->estimate.step.value(), " of ", pipeline->estimate.step.value());
+  CHECK(split->estimate.step < pipeline->estimate.step * 0.85);
+  CHECK(whole->plan.model == boards.profile.model);
+  CHECK(split->plan.model.starts_with(boards.profile.model +
+                                      ",split=hidden1.linear@"));
+  CHECK(split->why.find(split->plan.model) != std::string::npos);
+  // The plan alone has all that is needed to build, validate and time it.
+  const auto model = load_model(split->plan.model);
+  REQUIRE(model);
+  const auto profile =
+      analytic_profile(*model, boards.cluster.kinds(), std::vector{16});
+  REQUIRE(profile);
+  REQUIRE(check_plan(split->plan, *profile));
+  CHECK(simulating_estimator(*profile, boards.cluster)(split->plan)
+            ->step.value() ==
+        doctest::Approx(split->estimate.step.value()).epsilon(1e-12));
+  const LayerId last = split->plan.stages[0].forward.back();
+  CHECK(model->layer(last).name == "hidden1.linear.part0");
+}
+
+TEST_CASE("a model that is not in the zoo is not split") {
+  Boards boards = two_boards();
+  boards.profile.model = "mine.json";
+  const auto result = bapipe().plan(problem_of_boards(boards, true));
   REQUIRE(result);
-  CHECK(result->notes.back().find("layer1 at 32/64") != std::string::npos);
-  const auto row = std::find_if(
-      result->notes.begin(), result->notes.end(), [](const std::string& line) {
-        return line.find("intra-layer") != std::string::npos;
-      });
-  REQUIRE(row != result->notes.end());
-  CHECK(row->find("slowest stage from 6 s to 4.5 s") != std::string::npos);
-  CHECK(row->find("40.5 s") != std::string::npos);  // 9 + 7 * 4.5
+  CHECK(result->plan.model == "mine.json");
 }
 
 TEST_CASE("data parallelism where it is faster, with the reason") {

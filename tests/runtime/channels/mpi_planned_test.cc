@@ -38,6 +38,17 @@ void check_run(Transport& transport, const Model& model, const Profile& profile,
   CHECK(is_identical(trained, expected));
 }
 
+TEST_CASE("a plan with layers split between devices") {
+  const auto transport = session().connect({});
+  for (const char* name : {"gpt", "mlp"}) {
+    CAPTURE(name);
+    const SplitCase split = split_case(stored_profiles().at(name), 3);
+    REQUIRE(split.plan.num_stages() == 3);
+    const Model model = load_model(split.plan.model).value();
+    check_run(*transport, model, split.profile, split.plan);
+  }
+}
+
 TEST_CASE("every planner's plan of stored measured profiles") {
   const auto transport = session().connect({});
   PlannedTally tally;

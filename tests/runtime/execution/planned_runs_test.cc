@@ -52,6 +52,18 @@ void check_all(const Profile& profile, const std::string& cluster,
   }
 }
 
+TEST_CASE("a plan with layers split between devices") {
+  for (const char* name : {"gpt", "mlp"}) {
+    CAPTURE(name);
+    const Profile& profile = stored_profiles().at(name);
+    const SplitCase split = split_case(profile, 3);
+    REQUIRE(split.plan.num_stages() == 3);
+    REQUIRE(split.profile.num_layers() > profile.num_layers());
+    const Model model = load_model(split.plan.model).value();
+    check_run(model, split.profile, split.plan, 3);
+  }
+}
+
 TEST_CASE("every planner's plan of stored measured profiles") {
   PlannedTally tally;
   int cut = 0;
