@@ -2,7 +2,7 @@
 // compute their derivative from their own output, which the next layer mostly
 // keeps anyway.
 
-#include "pipewright/runtime/layers/gelu_kernels.h"
+#include "pipewright/runtime/layers/gelu_tensors.h"
 #include "pipewright/runtime/layers/layer_description.h"
 
 namespace pipewright {
@@ -66,44 +66,25 @@ class Activation final : public LayerFunction {
   bool wants_gradient_;
 };
 
-bool is_plain(const at::Tensor& tensor) {
-  return tensor.is_cpu() && tensor.scalar_type() == at::kFloat &&
-         tensor.is_contiguous();
-}
-
 class Gelu final : public LayerFunction {
  public:
   explicit Gelu(const LayerDescription& description)
       : wants_gradient_(description.wants_gradient(0)),
-        approximate_(text(description.attributes(), "approximate")),
-        form_(approximate_ == "tanh" ? GeluForm::Tanh : GeluForm::Erf) {}
+        approximate_(text(description.attributes(), "approximate")) {}
 
   Forwarded forward(const Tensors& inputs, const Tensors&,
                     const ForwardContext&) const override {
-    const at::Tensor& input = inputs[0];
-    if (!is_plain(input)) return {at::gelu(input, approximate_), {}};
-    at::Tensor output = at::empty_like(input);
-    gelu(form_, input.const_data_ptr<float>(), output.data_ptr<float>(),
-         input.numel());
-    return {std::move(output), {}};
+    return {gelu_of(inputs[0], approximate_), {}};
   }
   Tensors backward_input(const KeptTensors& kept, const Tensors&,
                          const at::Tensor& gradient, Tensors*) const override {
     if (!wants_gradient_) return {at::Tensor()};
-    const at::Tensor& input = kept.inputs[0];
-    if (!is_plain(input) || !is_plain(gradient))
-      return {at::gelu_backward(gradient, input, approximate_)};
-    at::Tensor of_input = at::empty_like(input);
-    gelu_backward(form_, gradient.const_data_ptr<float>(),
-                  input.const_data_ptr<float>(), of_input.data_ptr<float>(),
-                  input.numel());
-    return {std::move(of_input)};
+    return {gelu_gradient(gradient, kept.inputs[0], approximate_)};
   }
 
  private:
   bool wants_gradient_;
   std::string approximate_;
-  GeluForm form_;
 };
 
 }  // namespace

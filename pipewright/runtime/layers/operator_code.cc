@@ -46,6 +46,7 @@ Result<OperatorCode::Call> OperatorCode::bound(const OperatorCall& given) {
     return bad_configuration(name + " returns " + std::to_string(returned) +
                              " values, not " +
                              std::to_string(given.results.size()));
+  call.own = own_operator(given.name);
   call.is_dropout = given.name == "aten::native_dropout" &&
                     !(call.arguments[2].constant().isBool() &&
                       !call.arguments[2].constant().toBool());
@@ -89,7 +90,13 @@ void OperatorCode::run_call(const Call& call, const CallContext& context,
   for (const BoundArgument& argument : call.arguments)
     stack.push_back(argument.value(held, context, call.index));
   try {
-    call.op.callBoxed(stack);
+    if (call.own) {
+      at::Tensor made = call.own(stack);
+      stack.clear();
+      stack.emplace_back(std::move(made));
+    } else {
+      call.op.callBoxed(stack);
+    }
   } catch (const std::exception& error) {
     stack.clear();
     throw std::runtime_error(toString(call.op.schema().operator_name()) + ": " +

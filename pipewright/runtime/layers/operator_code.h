@@ -12,6 +12,7 @@
 #include "pipewright/base/result.h"
 #include "pipewright/model/exported/exported_code.h"
 #include "pipewright/runtime/layers/bound_argument.h"
+#include "pipewright/runtime/layers/own_operators.h"
 #include "pipewright/runtime/tensors.h"
 
 namespace pipewright {
@@ -35,6 +36,7 @@ class OperatorCode {
     std::vector<int> results = {}, frees = {};  // numbers of tensors
     bool returns_list = false;
     bool is_dropout = false;
+    OwnOperator own = nullptr;  // instead of op
     std::uint64_t index = 0;
   };
   using Held = std::vector<at::Tensor>;  // by number

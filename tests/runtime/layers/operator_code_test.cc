@@ -1,0 +1,49 @@
+// Functions of exported models: the operators that run by kernels of ours.
+
+#include "pipewright/runtime/layers/operator_code.h"
+
+#include <doctest/doctest.h>
+
+#include "pipewright/runtime/layers/gelu_tensors.h"
+
+namespace pipewright {
+namespace {
+
+at::Tensor run_line(const std::string& line, const Tensors& arguments) {
+  ExportedFunction function;
+  function.num_arguments = static_cast<int>(arguments.size());
+  function.num_tensors = function.num_arguments + 1;
+  function.calls = {parse_operator_call(line).value()};
+  function.results = {function.num_arguments};
+  return OperatorCode::create(function).value().run(arguments, {})[0];
+}
+
+double largest_difference(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
+
+TEST_CASE("gelu is the built-in layer's, and ATen's within rounding") {
+  at::manual_seed(2);
+  const at::Tensor x = at::randn({7, 300}), g = at::randn({7, 300});
+  for (const std::string form : {"none", "tanh"}) {
+    CAPTURE(form);
+    const std::string end = ", \"" + form + "\")";
+    const at::Tensor value = run_line("%1 = gelu(%0" + end, {x});
+    CHECK(value.equal(gelu_of(x, form)));
+    CHECK(largest_difference(value, at::gelu(x, form)) < 1e-6);
+    const at::Tensor slope =
+        run_line("%2 = gelu_backward(%0, %1" + end, {g, x});
+    CHECK(slope.equal(gelu_gradient(g, x, form)));
+    CHECK(largest_difference(slope, at::gelu_backward(g, x, form)) < 4e-6);
+  }
+}
+
+TEST_CASE("gelu of other numbers and of views is ATen's") {
+  const at::Tensor x = at::randn({6, 8}, at::kDouble);
+  CHECK(run_line("%1 = gelu(%0)", {x}).equal(at::gelu(x)));
+  const at::Tensor view = at::randn({8, 6}).t();
+  CHECK(run_line("%1 = gelu(%0)", {view}).equal(at::gelu(view)));
+}
+
+}  // namespace
+}  // namespace pipewright
