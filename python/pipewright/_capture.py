@@ -153,7 +153,17 @@ def capture(module, sample, loss, weigh_tokens=None):
                           "branches and sizes must not depend on data or on random numbers: "
                           "use torch.where, masks, and layers without layer drop") from error
     for node in program.graph.nodes:
-        # The strides of attention with gradients may differ from those without.
-        if node.target is aten.view.default:
-            node.target = aten.reshape.default
+        replace(node)
     return program, arguments
+
+
+def replace(node):
+    """Operators by others that compute the same, and whose backward can be traced."""
+    pools = {aten.adaptive_avg_pool1d.default: 1, aten.adaptive_avg_pool2d.default: 2, aten.adaptive_avg_pool3d.default: 3}
+    # The strides of attention with gradients may differ from those without.
+    if node.target is aten.view.default:
+        node.target = aten.reshape.default
+    # With the samples' channels last, a pool to one element sets strides in place.
+    elif node.target in pools and all(size == 1 for size in node.args[1]):
+        node.args = (node.args[0], list(range(-pools[node.target], 0)), True)
+        node.target = aten.mean.dim

@@ -90,7 +90,16 @@ def simplify(graph):
         elif node.target is aten._assert_tensor_metadata.default:
             graph.erase_node(node)
     make_pure(graph)
+    use_generators(graph)
     graph.eliminate_dead_code()
+
+
+def use_generators(graph):
+    """Random operators become those that take a generator, so that what they draw depends on no plan."""
+    for node in graph.nodes:
+        if is_operator(node) and is_random(node):
+            name = {"default": "generator", "low": "low_generator"}.get(node.target._overloadname)
+            node.target = getattr(node.target.overloadpacket, name or "", node.target)
 
 
 def make_pure(graph):
@@ -209,8 +218,8 @@ class Functions:
             takes_generator = any(a.name == "generator" for a in node.target._schema.arguments)
             if is_random(node) and node.target is not aten.native_dropout.default and not takes_generator:
                 drawn = next((n for n in self.layer.nodes if n.target is node.target), node)  # it knows its line
-                refuse(drawn, f"layer {self.layer.name} draws random numbers with {node.target}",
-                       "use nn.Dropout; of stochastic depth (drop path), set the rate to 0")
+                refuse(drawn, f"layer {self.layer.name} draws random numbers with {node.target}, which takes no generator",
+                       "use nn.Dropout, torch.rand or torch.bernoulli")
 
     def _classify(self):
         """What depends on the batch size and constants alone, on weights alone, and on the gradient."""

@@ -56,6 +56,28 @@ def test_training_goes_on_from_given_weights(tmp_path):
         assert torch.equal(tensor, expected[key]), key
 
 
+class DropPath(torch.nn.Module):
+    """Stochastic depth: a branch is left out for some samples."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList([torch.nn.Linear(8, 8) for _ in range(3)])
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = x + torch.tanh(block(x)) * (torch.rand(x.shape[0], 1) < 0.5)
+        return x.square().mean()
+
+
+def test_random_numbers_depend_on_no_plan():
+    model = pw.export(DropPath(), torch.randn(3, 8))
+    options = {**OPTIONS, "data": [torch.randn(STEPS * MICROBATCHES * SAMPLES, 8)]}
+    one, two = (pw.train(model, workers=workers, **options) for workers in (1, 2))
+    assert one.losses == two.losses
+    assert all(torch.equal(tensor, two.state_dict()[key]) for key, tensor in one.state_dict().items())
+    assert pw.train(model, workers=1, seed=2, **options).losses != one.losses
+
+
 def test_a_profile_is_measured_planned_and_drawn(tmp_path):
     _, draw, _, model = exported("images")
     profile = pw.profile(model, microbatches=[4])
