@@ -1,5 +1,6 @@
 """From a module and sample inputs to one functional ATen graph, with the batch symbolic."""
 
+import contextlib
 import inspect
 import os
 import traceback
@@ -128,6 +129,25 @@ def user_place(error):
     return places[-1] if places else ""
 
 
+@contextlib.contextmanager
+def own_backwards_refused():
+    """torch.export keeps the forward of a torch.autograd.Function, and would lose its backward without a word."""
+    apply = torch.autograd.Function.__dict__["apply"]
+
+    def checked(cls, *args, **kwargs):
+        if not cls.__module__.startswith("torch."):
+            raise ExportError(f"{cls.__name__} is a torch.autograd.Function with a backward of its own, which torch.export "
+                              "does not keep; write forward so that PyTorch's own gradient is the one you want, for "
+                              "example x + (f(x) - x).detach()")
+        return apply.__func__(cls, *args, **kwargs)
+
+    torch.autograd.Function.apply = classmethod(checked)
+    try:
+        yield
+    finally:
+        torch.autograd.Function.apply = apply
+
+
 def capture(module, sample, loss, weigh_tokens=None):
     """The exported program of module and loss, and the names of its inputs."""
     if isinstance(loss, str):
@@ -141,7 +161,8 @@ def capture(module, sample, loss, weigh_tokens=None):
     batch = torch.export.Dim("batch", min=2, max=1 << 20)
     shapes = ({0: batch},) * len(arguments.tensors)
     try:
-        program = torch.export.export(objective, arguments.tensors, dynamic_shapes=(shapes,), strict=False)
+        with own_backwards_refused():
+            program = torch.export.export(objective, arguments.tensors, dynamic_shapes=(shapes,), strict=False)
         program = program.run_decompositions({})
     except ExportError as error:
         where = user_place(error)

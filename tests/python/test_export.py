@@ -52,6 +52,31 @@ class Noise(nn.Module):
         return (h + torch.randn_like(h)).sum()  # draws noise
 
 
+class Rounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class OwnBackward(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return Rounded.apply(self.fc(x)).sum()  # has its own backward
+
+
+class StraightThrough(OwnBackward):
+    def forward(self, x):
+        h = self.fc(x)
+        return (h + (h.round() - h).detach()).square().sum()
+
+
 class Selected(nn.Module):
     def __init__(self):
         super().__init__()
@@ -70,6 +95,20 @@ def refusal(module, sample, **options):
 
 def test_a_branch_on_data_is_refused_with_its_line():
     assert line_of("branches on data") in refusal(Branch(), torch.randn(3, 4))
+
+
+def test_a_backward_of_its_own_is_refused_with_its_line():
+    text = refusal(OwnBackward(), torch.randn(3, 4))
+    assert line_of("has its own backward") in text and "Rounded is a torch.autograd.Function" in text
+
+
+def test_what_is_detached_has_no_gradient():
+    module, x = StraightThrough(), torch.randn(8, 4)
+    run = pw.train(pw.export(module, x), data=[x], steps=1, minibatch=8, microbatch=8, workers=1, lr=0.1, momentum=0,
+                   progress=False)
+    module(x).backward()
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(run.state_dict()[name], parameter.detach() - 0.1 * parameter.grad)
 
 
 def test_noise_is_drawn_by_a_generator():

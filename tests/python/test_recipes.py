@@ -191,6 +191,24 @@ def test_groups_that_cannot_be_are_refused():
             pw.train(model, **options, **given)
 
 
+class Autocast(Classes):
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return super().forward(x).float()
+
+
+def test_autocast_inside_forward_is_kept():
+    torch.manual_seed(1)
+    module, steps = Autocast(), 3
+    features, target = torch.randn(steps * 8, 6), torch.randint(0, 3, (steps * 8,))
+    model = pw.export(module, (features[:4], target[:4]), loss="cross_entropy")
+    assert any("bfloat16" in line for function in model.description["functions"] for line in function["forward"]["code"])
+    run = pw.train(model, data=[(features, target)], steps=steps, minibatch=8, microbatch=8, workers=2, optimizer="sgd",
+                   lr=0.1, momentum=0, progress=False)
+    steps_of_torch(module, torch.optim.SGD(module.parameters(), 0.1), features, target, steps)
+    assert worst(run.state_dict(), module.state_dict()) < 1e-6
+
+
 def test_bfloat16_weights_have_float32_masters():
     torch.manual_seed(1)
     module = Classes().to(torch.bfloat16)
