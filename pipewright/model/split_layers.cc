@@ -1,6 +1,7 @@
 #include "pipewright/model/split_layers.h"
 
 #include <algorithm>
+#include <map>
 
 #include "pipewright/base/text.h"
 #include "pipewright/model/builder.h"
@@ -15,13 +16,14 @@ std::string outputs_attribute(LayerKind kind) {
   return kind == LayerKind::Linear ? "out_features" : "out_channels";
 }
 
-// Builds the model again, with one layer in parts.
+// Builds the model again, with some layers in parts: outputs of the first part
+// by layer.
 class Splitting {
  public:
-  Splitting(const Model& model, LayerId split, std::int64_t outputs)
+  using Splits = std::map<LayerId, std::int64_t>;
+  Splitting(const Model& model, const Splits& splits)
       : model_(model),
-        split_(split),
-        outputs_(outputs),
+        splits_(splits),
         builder_(model.name(), model.layers().front().output_type) {}
 
   Result<Model> model() && {
@@ -30,8 +32,11 @@ class Splitting {
       inputs_.push_back(source);
     }
     for (int l = 0; l < model_.num_layers(); ++l) {
+      const auto split = splits_.find(LayerId(l));
       PIPEWRIGHT_TRY(const Source source,
-                     LayerId(l) == split_ ? add_parts() : add(LayerId(l)));
+                     split == splits_.end()
+                         ? add(LayerId(l))
+                         : add_parts(LayerId(l), split->second));
       layers_.push_back(source);
     }
     return std::move(builder_).build();
@@ -59,11 +64,13 @@ class Splitting {
     return builder_.add_layer(request);
   }
 
-  Result<Source> add_parts() {
-    const Layer& whole = model_.layer(split_);
-    const std::int64_t last = num_outputs(whole) - outputs_;
-    PIPEWRIGHT_TRY(const Source first, add_part(0, 0, outputs_));
-    PIPEWRIGHT_TRY(const Source second, add_part(1, outputs_, last));
+  Result<Source> add_parts(LayerId id, std::int64_t outputs) {
+    const Layer& whole = model_.layer(id);
+    LayerRequest part = request_of(id);
+    set_part(whole, 0, 0, outputs, part);
+    PIPEWRIGHT_TRY(const Source first, builder_.add_layer(part));
+    set_part(whole, 1, outputs, num_outputs(whole) - outputs, part);
+    PIPEWRIGHT_TRY(const Source second, builder_.add_layer(part));
     // A linear's outputs are the last dimension, channels the first.
     const std::size_t axis =
         whole.kind == LayerKind::Linear ? whole.output.size() - 1 : 0;
@@ -74,21 +81,18 @@ class Splitting {
          .attributes = {{"axis", static_cast<std::int64_t>(axis)}}});
   }
 
-  Result<Source> add_part(int number, std::int64_t first, std::int64_t count) {
-    const Layer& whole = model_.layer(split_);
-    LayerRequest request = request_of(split_);
-    request.name += ".part" + std::to_string(number);
-    request.attributes[outputs_attribute(whole.kind)] = count;
+  static void set_part(const Layer& whole, int number, std::int64_t first,
+                       std::int64_t count, LayerRequest& part) {
+    part.name = whole.name + ".part" + std::to_string(number);
+    part.attributes[outputs_attribute(whole.kind)] = count;
     if (text(whole.attributes, "part_of").empty())
-      request.attributes["part_of"] = whole.name;
-    request.attributes["first_output"] =
+      part.attributes["part_of"] = whole.name;
+    part.attributes["first_output"] =
         integer(whole.attributes, "first_output") + first;
-    return builder_.add_layer(request);
   }
 
   const Model& model_;
-  const LayerId split_;
-  const std::int64_t outputs_;
+  const Splits& splits_;
   ModelBuilder builder_;
   std::vector<Source> inputs_, layers_;
 };
@@ -107,12 +111,13 @@ std::vector<std::string> names_to_split(const Model& model) {
   return names;
 }
 
-Result<Model> with_split(const Model& model, const LayerSplit& split) {
-  const LayerId id = layer_named(model, split.layer);
-  if (id.is_none())
-    return bad_configuration(
-        "there is no layer \"" + split.layer + "\" to split",
-        suggestion(split.layer, names_to_split(model)));
+Error no_layer(const Model& model, const LayerSplit& split) {
+  return bad_configuration("there is no layer \"" + split.layer + "\" to split",
+                           suggestion(split.layer, names_to_split(model)));
+}
+
+Result<void> check_split(const Model& model, LayerId id,
+                         const LayerSplit& split) {
   if (const std::string why = why_not_split(model, id); !why.empty())
     return bad_configuration("layer \"" + split.layer +
                              "\" cannot be split: " + why);
@@ -124,7 +129,7 @@ Result<Model> with_split(const Model& model, const LayerSplit& split) {
             std::to_string(outputs),
         outputs > 1 ? "use a number from 1 to " + std::to_string(outputs - 1)
                     : "");
-  return Splitting(model, id, split.outputs).model();
+  return {};
 }
 
 }  // namespace
@@ -180,8 +185,24 @@ std::string why_not_split(const Model& model, LayerId id) {
 Result<Model> with_splits(const Model& model,
                           const std::vector<LayerSplit>& splits) {
   Model result = model;
-  for (const LayerSplit& split : splits) {
-    PIPEWRIGHT_TRY(result, with_split(result, split));
+  std::vector<LayerSplit> left = splits;
+  // All that name a layer, at once; then those that name one of its parts.
+  while (!left.empty()) {
+    Splitting::Splits now;
+    std::vector<LayerSplit> later;
+    for (const LayerSplit& split : left) {
+      const LayerId id = layer_named(result, split.layer);
+      if (id.is_none() || now.contains(id)) {
+        later.push_back(split);
+        continue;
+      }
+      if (auto good = check_split(result, id, split); !good)
+        return good.error();
+      now[id] = split.outputs;
+    }
+    if (now.empty()) return no_layer(result, left.front());
+    PIPEWRIGHT_TRY(result, Splitting(result, now).model());
+    left = std::move(later);
   }
   return result;
 }

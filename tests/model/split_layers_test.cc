@@ -125,6 +125,10 @@ TEST_CASE("what cannot be split is refused with the reason") {
         std::string::npos);
   CHECK(refusal("mlp:split=outptu@4").find("output") != std::string::npos);
   CHECK(refusal("mlp:split=output@10").find("1 to 9") != std::string::npos);
+  CHECK(refusal("mlp:split=output@4+output@2").find("it is a concat") !=
+        std::string::npos);
+  CHECK(refusal("mlp:split=output@4+output.part2@2").find("output.part") !=
+        std::string::npos);
   CHECK(refusal("mlp:split=output@0").find("it has 10") != std::string::npos);
   CHECK(refusal("mlp:split=hidden0.relu@4").find("it is a relu") !=
         std::string::npos);
