@@ -167,6 +167,30 @@ def vit():
     return transformers.ViTForImageClassification(config), pictures
 
 
+def swin():
+    config = transformers.SwinConfig(image_size=16, patch_size=2, embed_dim=8, depths=[1, 1], num_heads=[2, 2],
+                                     window_size=4, drop_path_rate=0, num_labels=5)
+    return transformers.SwinForImageClassification(config), pictures
+
+
+def convnext():
+    config = transformers.ConvNextConfig(image_size=16, patch_size=4, num_stages=2, hidden_sizes=[8, 16], depths=[1, 1],
+                                         num_labels=5)
+    return transformers.ConvNextForImageClassification(config), pictures
+
+
+def whisper():
+    config = transformers.WhisperConfig(
+        vocab_size=WORDS, num_mel_bins=8, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, max_source_positions=8, dropout=0,
+        max_target_positions=16, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1)
+
+    def batch(size):
+        return {"input_features": torch.randn(size, 8, 16), "labels": words(size), "use_cache": False}
+
+    return transformers.WhisperForConditionalGeneration(config), batch
+
+
 def tensors(batch):
     return {name: item for name, item in batch.items() if isinstance(item, torch.Tensor)}
 
@@ -184,7 +208,7 @@ def pytorch(module, samples, fixed):
     return module.state_dict()
 
 
-OWN, THEIRS = [decoder, own_resnet, gated], [gpt2, llama, bert, vit, t5, mixtral, mamba]
+OWN, THEIRS = [decoder, own_resnet, gated], [gpt2, llama, bert, vit, t5, mixtral, mamba, swin, convnext, whisper]
 
 
 @pytest.mark.parametrize("make", OWN + THEIRS, ids=lambda make: make.__name__)
