@@ -12,7 +12,7 @@
 #   make bench [QUICK=1]  run the benchmarks
 #   make bench-peers  our runtime against torch.distributed.pipelining
 #   make convergence [QUICK=1]  train with every method, and compare
-#   make results  print the papers' tables again, beside what the papers say
+#   make results  print the papers' tables again, and a page for each paper
 #   make format   format the sources
 #   make clean    remove what was built (not .venv)
 
@@ -78,7 +78,7 @@ convergence: build
 	@QUICK=$(QUICK) experiments/convergence/run
 
 results: build
-	@for run in experiments/*/run; do echo; echo "\$$ $$run"; QUICK=1 $$run || exit 1; done
+	@tools/results build
 
 format:
 	@tools/setup check

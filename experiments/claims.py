@@ -11,6 +11,7 @@ import importlib.machinery
 import importlib.util
 import pathlib
 import re
+import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -36,6 +37,26 @@ def program(folder):
     return module
 
 
+def bi_partition_ratios(table, row, alone, where):
+    """Of one side of a row: with replicas, or one device per stage."""
+    is_split = row["separate" + alone].endswith("*")
+    has_both = "-" not in (row["pipedream" + alone], row["separate" + alone])
+    check((is_split and has_both) == (row["over pipedream" + alone] != "-"),
+          f"{where}: a ratio without separate cuts, or none with them")
+    check(not table.is_slower(row, alone), f"{where}: slower than pipedream")
+    for slow, column in (("pipedream", "over pipedream"), ("equal", "gain")):
+        if row[column + alone] == "-":
+            continue
+        printed = table.ratio(row[column + alone])
+        again = (table.seconds(row[slow + alone])
+                 / table.seconds(row["separate" + alone]))
+        check(abs(printed / again - 1) < 0.02,
+              f"{where}: {column} is {printed}, its steps give {again:.3g}")
+        check(column == "gain" or
+              printed <= 1.02 * table.ratio(row["at most" + alone]),
+              f"{where}: faster than the bound")
+
+
 def bi_partition():
     table = program("bi-partition")
     text = expected("bi-partition")
@@ -44,20 +65,8 @@ def bi_partition():
           "bi-partition: not every published net is in the table")
     for row in rows:
         where = f"bi-partition: {row['net']}, {row['cluster']}, {row['method']}"
-        is_split = row["separate"].endswith("*")
-        check(is_split == (row["over pipedream"] != "-"),
-              f"{where}: a ratio without separate cuts, or none with them")
-        check(not table.is_slower(row), f"{where}: slower than pipedream")
-        pairs = [("pipedream", "separate", "over pipedream"),
-                 ("equal", "separate", "gain"),
-                 ("equal alone", "separate alone", "gain alone")]
-        for slow, fast, ratio in pairs:
-            if row[ratio] == "-":
-                continue
-            printed = float(row[ratio][:-1])
-            again = table.seconds(row[slow]) / table.seconds(row[fast])
-            check(abs(printed / again - 1) < 0.02,
-                  f"{where}: {ratio} is {printed}, its steps give {again:.3g}")
+        for alone in ("", " alone"):
+            bi_partition_ratios(table, row, alone, where + alone)
     for line in table.summary(rows):
         check(line in text.splitlines(), f"bi-partition: not printed: {line}")
 
@@ -70,12 +79,23 @@ def bapipe():
     check(len(counts) == 4 and counts[0] + counts[2] == pipelines,
           f"bapipe: {pipelines} rows with a pipeline, but ratios over {counts}")
     check(fallbacks > 0, "bapipe: no row is marked as data parallelism")
+    said = re.search(r"^rows: (\d+); in (\d+) of them", text, re.M)
+    check(said and [int(n) for n in said.groups()] ==
+          [fallbacks + pipelines, fallbacks],
+          "bapipe: the number of rows, or of those with data parallelism, is "
+          "not that of the tables")
 
 
 def spp():
     text = expected("spp")
     rows = text[:text.index("median over")]
     gains = [int(n) for n in re.findall(r"(-?\d+) %\s+-?\d+ %$", rows, re.M)]
+    slower = re.search(r"a rival is faster than SPP in (\d+) of (\d+) rows",
+                       text)
+    check(slower and int(slower[2]) == len(gains) and
+          abs(int(slower[1]) - sum(gain < 0 for gain in gains)) <=
+          sum(gain == 0 for gain in gains),
+          "spp: rows with a faster rival are not those of the table")
     largest = re.search(r"largest over the best rival of a row: (-?\d+) %", text)
     check(largest and int(largest[1]) == max(gains, default=None),
           "spp: the largest gain is not that of its rows")
@@ -110,8 +130,28 @@ def network():
           "network: median or largest error are not those of its rows")
 
 
+def papers():
+    """The documents give no figure of the four papers that their pages do not
+    print."""
+    printed = subprocess.run([sys.executable, HERE / "papers" / "run"],
+                             capture_output=True, text=True, check=False)
+    check(printed.returncode == 0, f"papers: {printed.stderr}")
+    known = set(re.findall(r"\d+(?:\.\d+)?", printed.stdout))
+    document = (HERE.parent / "docs" / "results.md").read_text(encoding="utf-8")
+    section = document[document.index("## The four papers"):]
+    rows = [line for line in section[:section.index("\n## ")].splitlines()
+            if line.startswith("| ") and "DAPPLE" not in line
+            and "bi-partition-run" not in line]
+    check(len(rows) >= 7, "papers: docs/results.md has no table of the papers")
+    for row in rows:
+        claim, here = row.split("|")[2:4]
+        for number in re.findall(r"\d+(?:\.\d+)?", claim + here):
+            check(number in known,
+                  f"docs/results.md: {number} is on no page of a paper: {row}")
+
+
 def main():
-    for claims in (bi_partition, bapipe, spp, network):
+    for claims in (bi_partition, bapipe, spp, network, papers):
         claims()
     print("\n".join(PROBLEMS) or "every claim follows from its rows")
     return 1 if PROBLEMS else 0

@@ -3,6 +3,7 @@
 
 #include "pipewright/plan/plan.h"
 
+#include <algorithm>
 #include <iostream>
 
 #include "cli/plan/minibatch_choice.h"
@@ -17,6 +18,7 @@
 #include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/optimizer_choice.h"
 #include "pipewright/planners/bounds/bounds.h"
+#include "pipewright/planners/planner_parts.h"
 #include "pipewright/profile/split_profile.h"
 
 namespace pipewright::cli {
@@ -26,22 +28,44 @@ struct PlanOptions {
   ProblemOptions problem;
   std::string planner, method = "sync", file;
   std::string bucket;  // "25MB"; empty: gradients are summed stage by stage
+  std::vector<std::string> settings;  // "coarse-partition=off"
   Output output;
 };
+
+std::string planner_of(const PlanOptions& options) {
+  return options.planner.empty() ? "auto" : options.planner;
+}
+
+// The parts that --set switches off.
+Result<std::vector<std::string>> parts_off(const PlanOptions& options) {
+  std::vector<std::string> parts;
+  for (const std::string& setting : options.settings) {
+    const std::size_t equals = std::min(setting.find('='), setting.size());
+    const std::string value = setting.substr(equals);
+    if (equals == 0 || (value != "=off" && value != "=on"))
+      return bad_configuration("--set " + setting + ": expected PART=off",
+                               "plan --help lists the parts of planners");
+    if (value == "=off") parts.push_back(setting.substr(0, equals));
+  }
+  return parts;
+}
 
 Result<Candidate> best_candidate(const PlanOptions& options,
                                  const LoadedProblem& loaded) {
   PIPEWRIGHT_TRY(const std::vector<Method> methods,
                  parse_methods({options.method}));
-  const std::string planner =
-      options.planner.empty() ? "auto" : options.planner;
+  PIPEWRIGHT_TRY(const std::vector<std::string> off, parts_off(options));
+  const std::string name = planner_of(options);
+  PIPEWRIGHT_TRY(const Planner* planner, find_planner(name));
+  std::unique_ptr<Planner> without;
+  if (!off.empty()) {
+    PIPEWRIGHT_TRY(without, planner_without(name, off));
+    planner = without.get();
+  }
   Watch watch;
   std::vector<Candidate> all;
-  for (Method method : methods) {
-    PIPEWRIGHT_TRY(std::vector<Candidate> some,
-                   candidates(loaded, planner, method, watch));
-    for (Candidate& candidate : some) all.push_back(std::move(candidate));
-  }
+  for (Method method : methods)
+    all.push_back(candidate_of(*planner, loaded, method, watch));
   sort_by_step(all);
   if (all.front().planned) return std::move(all.front());
   Error error = bad_configuration(all.front().refusal);
@@ -141,9 +165,8 @@ Result<MinibatchChoice> minibatch_of(const PlanOptions& options) {
   PIPEWRIGHT_TRY(const std::vector<Method> methods,
                  parse_methods({options.method}));
   Watch watch;
-  return choose_minibatch(options.problem,
-                          options.planner.empty() ? "auto" : options.planner,
-                          methods.front(), watch);
+  return choose_minibatch(options.problem, planner_of(options), methods.front(),
+                          watch);
 }
 
 Result<Candidate> best_in_buckets(const PlanOptions& options,
@@ -220,6 +243,16 @@ std::string planner_list() {
   return list;
 }
 
+std::string part_list() {
+  std::string list =
+      "Parts of planners for --set PART=off, and what is done without them:";
+  for (const PlannerPart& part : planner_parts()) {
+    const std::string name = part.planner + ": " + part.name;
+    list += "\n  " + name + std::string(33 - name.size(), ' ') + part.instead;
+  }
+  return list;
+}
+
 }  // namespace
 
 void add_plan(CLI::App& app, Exit& exit) {
@@ -229,7 +262,13 @@ void add_plan(CLI::App& app, Exit& exit) {
   add_problem_options(*command, options->problem);
   command->add_option("--planner", options->planner,
                       "Planner, see below; default: auto");
-  command->footer(planner_list());
+  command
+      ->add_option("--set", options->settings,
+                   "Switch a part of the planner off, PART=off, see below; "
+                   "may be given several times")
+      ->expected(1)
+      ->take_all();
+  command->footer(planner_list() + "\n" + part_list());
   command
       ->add_option("--method", options->method,
                    "Training method: sync, stash, vertical-sync, 2bw, pipemare "

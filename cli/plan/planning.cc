@@ -149,22 +149,32 @@ Candidate candidate_of(const Planner& planner, const Problem& problem,
   return candidate;
 }
 
+Candidate candidate_of(const Planner& planner, const LoadedProblem& loaded,
+                       Method method, Watch& watch, Seconds limit) {
+  keep_freed_memory();
+  Problem problem = loaded.problem;
+  problem.method = method;
+  watch.set_task(to_text(method) + ", " + planner.name());
+  if (limit == Seconds(0)) limit = problem.budget;
+  Candidate candidate = candidate_of(planner, watch.watched(problem, limit));
+  if (candidate.planned)
+    candidate.planned->plan.number_type = loaded.number_type;
+  return candidate;
+}
+
 Result<std::vector<Candidate>> candidates(const LoadedProblem& loaded,
                                           const std::string& planner,
                                           Method method, Watch& watch,
                                           Seconds limit) {
+  if (!planner.empty()) {
+    PIPEWRIGHT_TRY(const Planner* found, find_planner(planner));
+    return std::vector{candidate_of(*found, loaded, method, watch, limit)};
+  }
   keep_freed_memory();
   Problem problem = loaded.problem;
   problem.method = method;
-  if (limit == Seconds(0)) limit = problem.budget;
-  std::vector<Candidate> all;
-  if (planner.empty()) {
-    all = all_candidates(problem, watch, limit);
-  } else {
-    PIPEWRIGHT_TRY(const Planner* found, find_planner(planner));
-    watch.set_task(to_text(method) + ", " + planner);
-    all.push_back(candidate_of(*found, watch.watched(problem, limit)));
-  }
+  std::vector<Candidate> all = all_candidates(
+      problem, watch, limit == Seconds(0) ? problem.budget : limit);
   for (Candidate& candidate : all)
     if (candidate.planned)
       candidate.planned->plan.number_type = loaded.number_type;

@@ -26,6 +26,9 @@ struct Candidate {
 // where they are given.
 Candidate candidate_of(const Planner& planner, const Problem& problem,
                        const std::vector<Planned>* starts = nullptr);
+// One planner for a method, within the time limit (0: the problem's budget).
+Candidate candidate_of(const Planner& planner, const LoadedProblem& loaded,
+                       Method method, Watch& watch, Seconds limit = Seconds(0));
 
 // Runs every planner, or the one named, for a method; several run in parallel
 // and share the time limit (0: the problem's budget). Fails with

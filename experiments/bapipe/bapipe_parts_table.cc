@@ -1,7 +1,7 @@
-// BaPipe with each of its parts switched off in turn: the other schedule of the
-// platform, the coarse partition, memory tuning, data parallelism and split
-// layers, on GPUs with measured profiles and on FPGAs with estimated ones.
-// Memory is limited so that tuning has something to do.
+// BaPipe with each of its parts switched off in turn, as `plan --set PART=off`
+// does it: on GPUs with measured profiles, and on FPGAs with estimated ones in
+// float32 and in 16 bits. Memory is limited and links are slow where that gives
+// memory tuning and the coarse partition something to do.
 
 #include <algorithm>
 #include <iostream>
@@ -11,48 +11,87 @@
 #include "pipewright/base/text_table.h"
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/model/model.h"
-#include "pipewright/planners/bapipe/bapipe.h"
 #include "pipewright/planners/choice.h"
+#include "pipewright/planners/planner_parts.h"
 #include "pipewright/profile/analytic.h"
 
 namespace pipewright {
 namespace {
 
 struct Row {
-  std::string net, machines, numbers;  // numbers empty: a measured profile
+  std::string net, machines, numbers;  // numbers empty: measured, on GPUs
   int minibatch = 128;
   std::vector<int> microbatches;
   std::int64_t megabytes = 0;  // limit; 0: the device's memory
+
+  bool is_on_gpus() const { return numbers.empty(); }
 };
 
 // One part switched off, and what that costs in each row.
 struct Arm {
-  std::string part;  // empty: all are on
-  BaPipeParts parts;
+  std::string part;                 // empty: all are on
   std::vector<double> losses = {};  // percent
   int refused = 0;
 
   std::string name() const { return part.empty() ? "all" : "without " + part; }
+  // A platform has two of the four schedules, and only FPGAs split layers.
+  bool concerns(const Row& row) const {
+    if (part == "1f1b-sno" || part == "1f1b-so") return row.is_on_gpus();
+    if (part == "1f1b-as" || part == "fbp-as" || part == "split-layers")
+      return !row.is_on_gpus();
+    return true;
+  }
   std::string summary() {
     std::sort(losses.begin(), losses.end());
-    return "lost without " + part + ": median " +
-           to_text(losses[(losses.size() - 1) / 2]) + " %, largest " +
-           to_text(losses.back()) + " %; no plan in " +
-           std::to_string(refused) + " rows";
+    const std::string head = "lost without " + part + ": ";
+    if (losses.empty()) return head + "no plan in any row";
+    return head + "median " + to_text(losses[(losses.size() - 1) / 2]) +
+           " %, largest " + to_text(losses.back()) + " % of " +
+           std::to_string(losses.size()) + " rows; no plan in " +
+           std::to_string(refused);
   }
 };
 
+std::vector<Arm> all_arms() {
+  std::vector<Arm> arms(1);
+  for (const PlannerPart& part : planner_parts())
+    if (part.planner == "bapipe") arms.push_back({part.name});
+  return arms;
+}
+
 Result<Profile> profile_of(const Row& row, const Cluster& cluster) {
-  if (row.numbers.empty()) {
+  if (row.is_on_gpus()) {
     const std::string path = std::string(PIPEWRIGHT_SOURCE_DIR) +
                              "/examples/profiles/" + row.net + "-v100.json";
     PIPEWRIGHT_TRY(const std::string text, read_file(path));
     return parse_profile(text, path);
   }
-  PIPEWRIGHT_TRY(const Model model, load_model(row.net));
+  // Tensors of two bytes where the rates are those of 16 bits.
+  const bool is_half = row.numbers != "float32";
+  PIPEWRIGHT_TRY(const Model model,
+                 load_model(row.net + (is_half ? ":type=float16" : "")));
   AnalyticOptions options;
   options.number_type = row.numbers;
   return analytic_profile(model, cluster.kinds(), row.microbatches, options);
+}
+
+void add_arm(const Row& row, Arm& arm, const Problem& problem, double& whole,
+             TextTable& table) {
+  const std::vector<std::string> off =
+      arm.part.empty() ? std::vector<std::string>{} : std::vector{arm.part};
+  const auto planned = planner_without("bapipe", off).value()->plan(problem);
+  const double step = planned ? planned->estimate.step.value() : 0;
+  if (arm.part.empty()) whole = step;
+  if (planned)
+    arm.losses.push_back(100 * (step / whole - 1));
+  else
+    ++arm.refused;
+  table.add_row(
+      {row.net, row.is_on_gpus() ? "measured" : row.numbers, row.machines,
+       row.megabytes == 0 ? "" : to_text(problem.memory_limit), arm.name(),
+       planned ? to_text(planned->estimate.step) : "no plan",
+       planned ? to_text(arm.losses.back()) + " %" : "-",
+       planned ? shape_text(planned->plan) : ""});
 }
 
 Result<void> add(const Row& row, std::vector<Arm>& arms, TextTable& table) {
@@ -67,33 +106,32 @@ Result<void> add(const Row& row, std::vector<Arm>& arms, TextTable& table) {
   problem.may_split_layers = true;
   set_estimators(problem);
   double whole = 0;
-  for (Arm& arm : arms) {
-    const auto planned = bapipe_planner(arm.parts)->plan(problem);
-    const double step = planned ? planned->estimate.step.value() : 0;
-    if (arm.part.empty()) whole = step;
-    if (planned)
-      arm.losses.push_back(100 * (step / whole - 1));
-    else
-      ++arm.refused;
-    const std::string memory =
-        row.megabytes == 0 ? "" : to_text(problem.memory_limit);
-    table.add_row({row.net, row.numbers.empty() ? "measured" : row.numbers,
-                   row.machines, memory, arm.name(),
-                   planned ? to_text(planned->estimate.step) : "does not fit",
-                   planned ? to_text(arm.losses.back()) + " %" : "-",
-                   planned ? shape_text(planned->plan) : ""});
-  }
+  for (Arm& arm : arms)
+    if (arm.concerns(row)) add_arm(row, arm, problem, whole, table);
   table.add_rule();
   return {};
 }
 
+std::vector<Row> rows() {
+  const std::vector<int> gpu = {8, 16, 32}, fpga = {1, 4, 8, 32};
+  return {{"vgg16", "4x1xV100/10GbE", "", 128, gpu, 0},
+          {"vgg16", "4x1xV100/10GbE", "", 128, gpu, 1600},
+          {"gnmt", "4x1xV100/10GbE", "", 128, gpu, 0},
+          {"gnmt", "8xV100@pcie3", "", 256, gpu, 500},
+          {"resnet50", "4xV100@pcie3", "", 128, gpu, 0},
+          {"resnet50", "2xVCU118+2xVCU129", "float32", 128, fpga, 0},
+          {"resnet50", "2xVCU118+2xVCU129", "int16", 128, fpga, 0},
+          {"vgg16", "2xVCU118+2xVCU129", "float32", 128, fpga, 0},
+          {"vgg16", "2xVCU118+2xVCU129", "int16", 128, fpga, 0},
+          {"vgg16", "2xVCU118+2xVCU129", "int16", 128, fpga, 700},
+          {"vgg16", "2x1xVCU118+2x1xVCU129/10GbE", "float32", 128, fpga, 0},
+          {"vgg16", "2x1xVCU118+2x1xVCU129/10GbE", "int16", 128, fpga, 0},
+          {"vgg16", "2x1xVCU118+2x1xVCU129/1GbE", "float32", 128, fpga, 0},
+          {"vgg16", "2x1xVCU118+2x1xVCU129/1GbE", "int16", 128, fpga, 0}};
+}
+
 int print_table() {
-  std::vector<Arm> arms = {{"", {}},
-                           {"the second schedule", {false, true, true, true}},
-                           {"the coarse partition", {true, false, true, true}},
-                           {"memory tuning", {true, true, false, true}},
-                           {"data parallelism", {true, true, true, false}},
-                           {"split layers", {.split_layers = false}}};
+  std::vector<Arm> arms = all_arms();
   TextTable table{{{"net"},
                    {"profile"},
                    {"cluster"},
@@ -102,17 +140,7 @@ int print_table() {
                    {"step", TextTable::Align::Right},
                    {"lost", TextTable::Align::Right},
                    {"plan"}}};
-  const std::vector<int> gpu = {8, 16, 32}, fpga = {1, 4, 32};
-  for (const Row& row : std::vector<Row>{
-           {"vgg16", "4x1xV100/10GbE", "", 128, gpu, 0},
-           {"vgg16", "4x1xV100/10GbE", "", 128, gpu, 1600},
-           {"gnmt", "4x1xV100/10GbE", "", 128, gpu, 0},
-           {"gnmt", "8xV100@pcie3", "", 256, gpu, 500},
-           {"resnet50", "4xV100@pcie3", "", 128, gpu, 0},
-           {"resnet50", "2xVCU118+2xVCU129", "float32", 128, fpga, 0},
-           {"resnet50", "2xVCU118+2xVCU129", "int16", 128, fpga, 0},
-           {"vgg16", "2xVCU118+2xVCU129", "float32", 128, fpga, 0},
-           {"vgg16", "2xVCU118+2xVCU129", "int16", 128, fpga, 0}}) {
+  for (const Row& row : rows()) {
     const auto added = add(row, arms, table);
     if (added) continue;
     std::cerr << added.error().to_text() << "\n";

@@ -1,25 +1,26 @@
 // Bi-Partition against PipeDream's plan and against the best equal cuts under
 // its own cost model, with and without replicas of stages, all scored by the
-// same simulator, on every profile that PipeDream's authors published.
+// same simulator, on every profile that PipeDream's authors published; and how
+// much faster than PipeDream's plan any plan could be.
 //
-//   bi_partition_table NET
+//   bi_partition_table NET [CLUSTER METHOD U]
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <string>
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/estimate/estimator.h"
-#include "pipewright/planners/bi_partition/bi_partition.h"
+#include "pipewright/planners/bi_partition/bi_partition_search.h"
 #include "pipewright/planners/choice.h"
-#include "pipewright/planners/planner.h"
+#include "pipewright/planners/planner_parts.h"
 
 namespace pipewright {
 namespace {
-
-constexpr int kBand = 6, kReplicas = 16;
 
 struct Row {
   std::string net, machines;
@@ -48,19 +49,38 @@ class Table {
     problem.method = row.method;
     problem.estimate = simulating_estimator(problem);
 
-    PIPEWRIGHT_TRY(const Planner* rival, find_planner("pipedream"));
-    const auto pipedream = rival->plan(problem);
-    const auto plan = [&](int band, int replicas) {
-      return bi_partition_planner(band, replicas)->plan(problem);
+    const auto plan = [&](const char* planner,
+                          const std::vector<std::string>& off) {
+      return planner_without(planner, off).value()->plan(problem);
     };
-    add_row(row, pipedream, plan(0, 1), plan(kBand, 1), plan(0, kReplicas),
-            plan(kBand, kReplicas));
+    const std::string cuts = "separate-cuts";
+    const Plans alone{plan("pipedream", {"replicas"}),
+                      plan("bi-partition", {"replicas", cuts}),
+                      plan("bi-partition", {"replicas"})};
+    const Plans free{plan("pipedream", {}), plan("bi-partition", {cuts}),
+                     plan("bi-partition", {})};
+    PIPEWRIGHT_TRY(const Seconds bound, bound_alone(problem));
+    add_row(row, alone, bound, free);
     return {};
   }
 
-  void print() const { std::cout << table_.to_text(160); }
+  void print() const { std::cout << table_.to_text(200); }
 
  private:
+  // PipeDream's, and Bi-Partition's with equal and with separate cuts.
+  struct Plans {
+    Result<Planned> pipedream, equal, separate;
+  };
+
+  // No cuts of layers over one device per stage are faster, however far apart:
+  // the least largest load without transfers and memory.
+  static Result<Seconds> bound_alone(const Problem& problem) {
+    BiPartitionOptions options;
+    PIPEWRIGHT_TRY(
+        const BiPartitionCosts costs,
+        BiPartitionCosts::create(problem, problem.microbatches[0], options));
+    return Seconds(communication_free_bound(costs) * costs.microbatches());
+  }
   static std::string step(const Result<Planned>& planned) {
     if (!planned) return "-";
     return to_text(planned->estimate.step) +
@@ -73,47 +93,71 @@ class Table {
     return to_text(slow->estimate.step / fast->estimate.step) + "x";
   }
 
-  void add_row(const Row& row, const Result<Planned>& pipedream,
-               const Result<Planned>& equal_alone,
-               const Result<Planned>& split_alone, const Result<Planned>& equal,
-               const Result<Planned>& split) {
-    table_.add_row({row.net, row.machines, to_text(row.method),
-                    std::to_string(row.microbatches), step(pipedream),
-                    step(equal_alone), step(split_alone),
-                    ratio(equal_alone, split_alone), step(equal), step(split),
-                    ratio(equal, split), ratio(pipedream, split),
-                    split ? replicas_text(split->plan) : "does not fit"});
+  // By how much any plan could be faster.
+  static std::string at_most(const Result<Planned>& planned, Seconds bound) {
+    return planned ? to_text(planned->estimate.step / bound) + "x" : "-";
+  }
+
+  void add_row(const Row& row, const Plans& alone, Seconds bound,
+               const Plans& free) {
+    std::vector<std::string> cells = {row.net, row.machines,
+                                      to_text(row.method),
+                                      std::to_string(row.microbatches)};
+    const Seconds any =
+        free.separate ? free.separate->lower_bound : Seconds::max();
+    for (const auto& [plans, least] :
+         {std::pair{&alone, bound}, std::pair{&free, any}})
+      for (const std::string& cell :
+           {step(plans->pipedream), step(plans->equal), step(plans->separate),
+            ratio(plans->equal, plans->separate),
+            ratio(plans->pipedream, plans->separate),
+            at_most(plans->pipedream, least)})
+        cells.push_back(cell);
+    cells.push_back(free.separate ? replicas_text(free.separate->plan)
+                                  : "does not fit");
+    table_.add_row(cells);
   }
 
   TextTable table_{{{"net"},
                     {"cluster"},
                     {"method"},
                     {"U", TextTable::Align::Right},
-                    {"pipedream", TextTable::Align::Right},
-                    {"1 each: equal", TextTable::Align::Right},
-                    {"separate", TextTable::Align::Right},
-                    {"gain", TextTable::Align::Right},
-                    {"replicas: equal", TextTable::Align::Right},
+                    {"1 each: pipedream", TextTable::Align::Right},
+                    {"equal", TextTable::Align::Right},
                     {"separate", TextTable::Align::Right},
                     {"gain", TextTable::Align::Right},
                     {"/pipedream", TextTable::Align::Right},
+                    {"at most", TextTable::Align::Right},
+                    {"replicas: pipedream", TextTable::Align::Right},
+                    {"equal", TextTable::Align::Right},
+                    {"separate", TextTable::Align::Right},
+                    {"gain", TextTable::Align::Right},
+                    {"/pipedream", TextTable::Align::Right},
+                    {"at most", TextTable::Align::Right},
                     {"devices"}}};
 };
 
-int print_table(const std::string& net) {
-  Table table;
+std::vector<Row> rows_of(const std::string& net) {
+  std::vector<Row> rows;
   for (const char* machines :
-       {"4xV100@1GB/s", "4xV100@10GB/s", "2xV100@nvlink", "4xV100@nvlink",
+       {"4x1xV100/10GbE", "4xV100@pcie3", "2xV100@nvlink", "4xV100@nvlink",
         "8xV100@nvlink", "12xV100@nvlink", "16xV100@nvlink", "8xV100@nvlink3",
         "12xV100@nvlink3", "16xV100@nvlink3"})
     for (const auto& [method, microbatches] :
          {std::pair{Method::Stash, 1}, std::pair{Method::TwoBw, 16},
-          std::pair{Method::Sync, 16}}) {
-      const auto added = table.add({net, machines, method, microbatches});
-      if (added) continue;
-      std::cerr << added.error().to_text() << "\n";
-      return static_cast<int>(added.error().code);
-    }
+          std::pair{Method::Sync, 16}})
+      rows.push_back({net, machines, method, microbatches});
+  return rows;
+}
+
+int print_table(const std::vector<Row>& rows) {
+  Table table;
+  for (const Row& row : rows) {
+    const auto added = table.add(row);
+    if (added) continue;
+    std::cerr << added.error().to_text() << "\n";
+    return static_cast<int>(added.error().code);
+  }
   table.print();
   return 0;
 }
@@ -122,7 +166,13 @@ int print_table(const std::string& net) {
 }  // namespace pipewright
 
 int main(int argc, char** argv) {
-  if (argc == 2) return pipewright::print_table(argv[1]);
-  std::cerr << "usage: bi_partition_table NET\n";
+  using pipewright::print_table;
+  if (argc == 2) return print_table(pipewright::rows_of(argv[1]));
+  const auto method =
+      argc == 5 ? pipewright::parse_method(argv[3]) : std::nullopt;
+  if (method)
+    return print_table(
+        {{argv[1], argv[2], *method, std::max(1, std::atoi(argv[4]))}});
+  std::cerr << "usage: bi_partition_table NET [CLUSTER METHOD U]\n";
   return 64;
 }

@@ -234,6 +234,8 @@ class Table {
     note("memory of stash over pipemare", stash.memory / pipemare.memory);
     note("memory of stash over pipemare with recompute",
          stash.memory / again.memory);
+    note("memory of pipemare over pipemare with recompute",
+         pipemare.memory / again.memory);
     note("memory of stash over sync (gpipe)", stash.memory / sync.memory);
     note("memory of pipemare over sync (gpipe)", pipemare.memory / sync.memory);
     note("memory of pipemare with recompute over sync (gpipe) without",

@@ -12,7 +12,7 @@
 #include "pipewright/cluster/cluster_builder.h"
 #include "pipewright/estimate/estimator.h"
 #include "pipewright/model/model.h"
-#include "pipewright/planners/spp/spp.h"
+#include "pipewright/planners/planner_parts.h"
 #include "pipewright/planners/spp/spp_device_order.h"
 #include "pipewright/profile/analytic.h"
 

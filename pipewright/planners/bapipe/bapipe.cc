@@ -31,8 +31,6 @@
 //     the paper. Ours: the receiver starts when it has all of it, and a link's
 //     latency comes on top.
 
-#include "pipewright/planners/bapipe/bapipe.h"
-
 #include <algorithm>
 #include <optional>
 

@@ -23,6 +23,18 @@ bool computes_while_communicating(const Cluster& cluster) {
   return true;
 }
 
+// Those of the platform that are switched on.
+std::vector<BaPipeSchedule> schedules_of(const Cluster& cluster,
+                                         const BaPipeParts& parts) {
+  const bool streams = computes_while_communicating(cluster);
+  std::vector<BaPipeSchedule> schedules;
+  if (streams && parts.one_as) schedules.push_back(BaPipeSchedule::OneAs);
+  if (streams && parts.fbp_as) schedules.push_back(BaPipeSchedule::FbpAs);
+  if (!streams && parts.sno) schedules.push_back(BaPipeSchedule::Sno);
+  if (!streams && parts.so) schedules.push_back(BaPipeSchedule::So);
+  return schedules;
+}
+
 bool splits_layers(const Cluster& cluster,
                    const std::vector<DeviceId>& devices) {
   return std::all_of(devices.begin(), devices.end(), [&](DeviceId device) {
@@ -93,12 +105,9 @@ Result<void> BaPipeExploration::explore(int microbatch) {
   if (!blocks) return blocks.error();
   const int stages = std::min(cluster.num_devices(), blocks->num_blocks());
   const Orders orders = device_orders(cluster, stages);
-  const bool streams = computes_while_communicating(cluster);
-  for (BaPipeSchedule schedule :
-       {streams ? BaPipeSchedule::OneAs : BaPipeSchedule::Sno,
-        streams ? BaPipeSchedule::FbpAs : BaPipeSchedule::So}) {
+  for (BaPipeSchedule schedule : schedules_of(cluster, parts_)) {
     explore_schedule(*blocks, schedule, orders);
-    if (!parts_.second_schedule || problem_.is_over()) break;
+    if (problem_.is_over()) break;
   }
   return {};
 }

@@ -10,9 +10,9 @@
 #include "pipewright/model/model.h"
 #include "pipewright/planners/bapipe/bapipe_candidate.h"
 #include "pipewright/planners/bapipe/bapipe_costs.h"
-#include "pipewright/planners/bapipe/bapipe_parts.h"
 #include "pipewright/planners/pipeline.h"
 #include "pipewright/planners/planner.h"
+#include "pipewright/planners/planner_parts.h"
 
 namespace pipewright {
 

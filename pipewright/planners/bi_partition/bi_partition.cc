@@ -29,6 +29,7 @@
 #include "pipewright/planners/bi_partition/bi_partition_search.h"
 #include "pipewright/planners/bounds/bounds.h"
 #include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/planner_parts.h"
 #include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/refusal.h"
 
@@ -41,9 +42,10 @@ constexpr double kNoLimit = kInfinity;
 
 // With more, tables by stages and devices take too much memory and time.
 constexpr int kMaxReplicaDevices = 16;
-// Plans that promise nearly the best step are simulated too.
-constexpr int kMaxSimulated = 3;
-constexpr double kNearly = 1.1;
+// Plans that promise nearly the best step are simulated too: many on few
+// devices, where a simulation takes a millisecond.
+constexpr int kMaxSimulated = 40, kMaxSimulatedOnMany = 3;
+constexpr double kNearly = 1.5;
 
 // A plan found at one microbatch size, before and after it was simulated.
 struct Found {
@@ -289,17 +291,42 @@ class BiPartitionPlanner : public Planner {
     return planned;
   }
 
-  // The best plan within a band, simulated. Where a device exceeds its memory,
-  // the search is repeated with a lower limit for that device.
+  // The best plan within a band, simulated. Low limits make the search fast, so
+  // they are tried first; higher ones as long as a plan that promises more than
+  // the limit may still be faster than what the simulator has seen.
   Result<std::optional<Found>> searched(const Problem& problem, int microbatch,
-                                        BiPartitionOptions options,
+                                        const BiPartitionOptions& options,
                                         double limit) const {
+    std::optional<Found> best;
+    PIPEWRIGHT_TRY(const BiPartitionCosts costs,
+                   BiPartitionCosts::create(problem, microbatch, options));
+    double here = 1.1 * communication_free_bound(costs) * costs.microbatches();
+    for (int attempt = 0; attempt < 12 && here > 0; ++attempt, here *= 1.3) {
+      if (here >= limit) break;
+      PIPEWRIGHT_TRY(auto found,
+                     searched_below(problem, microbatch, options, here));
+      if (found) take_faster(best, std::move(found));
+      if (best && best->step().value() <= here) return best;
+    }
+    PIPEWRIGHT_TRY(auto found,
+                   searched_below(problem, microbatch, options, limit));
+    if (found) take_faster(best, std::move(found));
+    return best;
+  }
+
+  // Of the plans that promise less than the limit. Where a device exceeds its
+  // memory, the search is repeated with a lower limit for that device.
+  Result<std::optional<Found>> searched_below(const Problem& problem,
+                                              int microbatch,
+                                              BiPartitionOptions options,
+                                              double limit) const {
     std::optional<Found> best;
     options.memory_shares.assign(at(problem.cluster->num_devices()), 1.0);
     for (int attempt = 0; attempt < 6; ++attempt) {
       PIPEWRIGHT_TRY(const BiPartitionCosts costs,
                      BiPartitionCosts::create(problem, microbatch, options));
-      const auto [search, promises] = this->promises(problem, costs, limit);
+      const auto [search, promises] = promises_below(
+          problem, costs, limit, communication_free_bound(costs));
       bool is_first = true, fits = promises.empty();
       for (const Promise& promise : promises) {
         std::optional<Found> found =
@@ -352,7 +379,10 @@ class BiPartitionPlanner : public Planner {
     std::stable_sort(
         found.promises.begin(), found.promises.end(),
         [](const Promise& a, const Promise& b) { return a.score < b.score; });
-    while (static_cast<int>(found.promises.size()) > kMaxSimulated ||
+    const int most = costs.num_devices() <= kMaxReplicaDevices
+                         ? kMaxSimulated
+                         : kMaxSimulatedOnMany;
+    while (static_cast<int>(found.promises.size()) > most ||
            (!found.promises.empty() &&
             found.promises.back().score > kNearly * found.promises[0].score))
       found.promises.pop_back();
@@ -429,8 +459,14 @@ std::unique_ptr<Planner> bi_partition_planner(int band, int max_replicas) {
   return std::make_unique<BiPartitionPlanner>(band, max_replicas);
 }
 
+std::unique_ptr<Planner> bi_partition_planner(BiPartitionParts parts) {
+  return bi_partition_planner(
+      parts.separate_cuts ? BiPartitionOptions().band : 0,
+      parts.replicas ? kMaxReplicaDevices : 1);
+}
+
 std::unique_ptr<Planner> bi_partition_planner() {
-  return bi_partition_planner(BiPartitionOptions().band, kMaxReplicaDevices);
+  return bi_partition_planner(BiPartitionParts());
 }
 
 }  // namespace pipewright

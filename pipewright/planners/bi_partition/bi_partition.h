@@ -1,6 +1,6 @@
 // Bi-Partition with a chosen band and number of replicas, for comparing its
-// plans with equal cuts, or without replicas, under the same costs
-// (experiments/bi-partition).
+// plans with equal cuts, or without replicas,
+// under the same costs (experiments/bi-partition).
 
 #pragma once
 

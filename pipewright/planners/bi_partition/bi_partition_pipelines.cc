@@ -1,6 +1,8 @@
 #include "pipewright/planners/bi_partition/bi_partition_pipelines.h"
 
 #include "pipewright/base/index.h"
+#include "pipewright/planners/planner_parts.h"
+#include "pipewright/planners/planner_registry.h"
 
 namespace pipewright {
 namespace {
@@ -69,11 +71,11 @@ std::optional<Planned> known_plan(Problem problem, int microbatch,
     best->bottleneck = bottleneck;
     best->plan.planner = planner;
   };
-  for (const char* name : {"balanced", "pipedream"}) {
-    if (!with_replicas && std::string(name) == "pipedream") continue;
-    const auto known = find_planner(name);
-    PIPEWRIGHT_CHECK(known.ok(), "a planner is missing");
-    const Result<Planned> found = (*known)->plan(problem);
+  const std::unique_ptr<Planner> balanced = balanced_planner(),
+                                 pipedream = pipedream_planner(
+                                     PipeDreamParts{with_replicas});
+  for (const Planner* known : {balanced.get(), pipedream.get()}) {
+    const Result<Planned> found = known->plan(problem);
     if (!found) continue;
     take(found, found->bottleneck);
     for (const Pipeline& variant :

@@ -21,9 +21,9 @@ Pipeline split_pipeline(const BiPartition& found, const BiPartitionCosts& costs,
 // allows no more in flight than a minibatch has.
 std::vector<Pipeline> variants_of(Pipeline pipeline, const Problem& problem);
 
-// The fastest variant of the plan of `balanced` and, with replicas, of that of
-// PipeDream at one microbatch size, in the name of `planner`; none if neither
-// has a plan that fits.
+// The fastest variant of the plan of `balanced` and of that of PipeDream, with
+// or without replicas, at one microbatch size, in the name of `planner`; none
+// if neither has a plan that fits.
 std::optional<Planned> known_plan(Problem problem, int microbatch,
                                   bool with_replicas,
                                   const std::string& planner);

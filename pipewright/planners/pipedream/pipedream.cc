@@ -45,10 +45,12 @@ struct PlanCell {
 // hosts.
 class Level {
  public:
-  Level(const CostTable& costs, int machines, double bandwidth, int within)
+  Level(const CostTable& costs, int machines, double bandwidth, int within,
+        PipeDreamParts parts)
       : costs_(costs),
         layers_(costs.num_layers()),
         machines_(machines),
+        max_replicas_(parts.replicas ? machines : 1),
         bandwidth_(bandwidth),
         within_(within) {}
   virtual ~Level() = default;
@@ -74,8 +76,8 @@ class Level {
               ? machines_
               : machines_ - machines_for(least(end, target), limit);
       const double time = work(first, end);
-      for (int m = machines_for(least(first, end), limit); m <= max_machines;
-           ++m) {
+      for (int m = machines_for(least(first, end), limit);
+           m <= std::min(max_machines, max_replicas_); ++m) {
         const double alone = (time + sync(first, end, m) / within_) / m;
         if (alone <= limit) last[m] = {alone, -1, m};
       }
@@ -129,7 +131,7 @@ class Level {
     const double transfer =
         2.0 * static_cast<double>(costs_.crossing(begin).value()) / bandwidth_;
     for (int r = machines_for(least(begin, end), limit);
-         r + front <= max_machines; ++r) {
+         r <= std::min(max_machines - front, max_replicas_); ++r) {
       const double stage = (time + sync(begin, end, r)) / r;
       const double slower = std::max(stage, transfer / r);
       if (slower > limit) continue;
@@ -142,15 +144,16 @@ class Level {
   }
 
   const CostTable& costs_;
-  int layers_, machines_;
+  int layers_, machines_, max_replicas_;
   double bandwidth_;
   int within_;
 };
 
 class DeviceLevel : public Level {
  public:
-  DeviceLevel(const CostTable& costs, int kind, const Levels& levels)
-      : Level(costs, levels.inner, levels.inner_bandwidth.value(), 1),
+  DeviceLevel(const CostTable& costs, int kind, const Levels& levels,
+              PipeDreamParts parts)
+      : Level(costs, levels.inner, levels.inner_bandwidth.value(), 1, parts),
         table_(costs),
         kind_(kind) {}
   double work(int first, int end) const override {
@@ -166,9 +169,10 @@ class DeviceLevel : public Level {
 class HostLevel : public Level {
  public:
   HostLevel(const CostTable& costs, const DeviceLevel& inside,
-            const Levels& levels, const std::function<bool()>& is_over)
-      : Level(costs, levels.outer, levels.outer_bandwidth.value(),
-              levels.inner),
+            const Levels& levels, const std::function<bool()>& is_over,
+            PipeDreamParts parts)
+      : Level(costs, levels.outer, levels.outer_bandwidth.value(), levels.inner,
+              parts),
         inside_(inside),
         devices_(levels.inner) {
     const std::size_t width = at(levels.inner + 1);
@@ -252,6 +256,8 @@ Result<void> check_size(const CostTable& costs, const Levels& levels) {
 
 class PipeDreamPlanner : public Planner {
  public:
+  explicit PipeDreamPlanner(PipeDreamParts parts) : parts_(parts) {}
+
   std::string name() const override { return "pipedream"; }
   std::string summary() const override {
     return "the fastest slowest stage, with replicas, level by level";
@@ -268,9 +274,9 @@ class PipeDreamPlanner : public Planner {
     return best_over_sizes(
         problem, name(),
         [&](const CostTable& costs, Choice& choice) -> Result<void> {
-          PIPEWRIGHT_TRY(
-              const PipeDreamPartition partition,
-              pipedream_partition(costs, kind, levels, problem.is_over_));
+          PIPEWRIGHT_TRY(const PipeDreamPartition partition,
+                         pipedream_partition(costs, kind, levels,
+                                             problem.is_over_, parts_));
           consider(partition, costs.microbatch(), problem, choice);
           return {};
         });
@@ -296,16 +302,30 @@ class PipeDreamPlanner : public Planner {
         choice.consider(pipeline, {partition.bottleneck, promised});
       }
   }
+
+  PipeDreamParts parts_;
 };
+
+Result<void> check_straight(const CostTable& costs, const Levels& levels,
+                            PipeDreamParts parts) {
+  const int devices = levels.inner * levels.outer;
+  if (parts.replicas || devices <= costs.num_layers()) return {};
+  return bad_configuration("pipedream without replicas needs " +
+                               std::to_string(devices) + " layers, and has " +
+                               std::to_string(costs.num_layers()),
+                           "use fewer devices");
+}
 
 }  // namespace
 
 Result<PipeDreamPartition> pipedream_partition(
     const CostTable& costs, int kind, const Levels& levels,
-    const std::function<bool()>& is_over) {
+    const std::function<bool()>& is_over, PipeDreamParts parts) {
   if (auto fine = check_size(costs, levels); !fine) return fine.error();
+  if (auto fine = check_straight(costs, levels, parts); !fine)
+    return fine.error();
   PipeDreamPartition partition;
-  const DeviceLevel devices(costs, kind, levels);
+  const DeviceLevel devices(costs, kind, levels, parts);
   const int layers = costs.num_layers();
   if (levels.outer == 1) {
     const Split split = level_split(devices, 0, layers);
@@ -313,7 +333,7 @@ Result<PipeDreamPartition> pipedream_partition(
     append_stages(split.stages, 0, 1, levels.inner, partition.stages);
     return partition;
   }
-  const HostLevel hosts(costs, devices, levels, is_over);
+  const HostLevel hosts(costs, devices, levels, is_over, parts);
   if (hosts.was_cut_short())
     return bad_configuration("the budget ended before pipedream was done",
                              "give a larger --budget");
@@ -329,8 +349,12 @@ Result<PipeDreamPartition> pipedream_partition(
   return partition;
 }
 
+std::unique_ptr<Planner> pipedream_planner(PipeDreamParts parts) {
+  return std::make_unique<PipeDreamPlanner>(parts);
+}
+
 std::unique_ptr<Planner> pipedream_planner() {
-  return std::make_unique<PipeDreamPlanner>();
+  return pipedream_planner(PipeDreamParts());
 }
 
 }  // namespace pipewright

@@ -9,6 +9,7 @@
 #include "pipewright/base/result.h"
 #include "pipewright/planners/cost_table.h"
 #include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/planner_parts.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
@@ -19,9 +20,10 @@ struct PipeDreamPartition {
 };
 
 // For inner * outer devices, numbered host by host. Fails with BadConfiguration
-// if the tables would be too large, or if the time limit is over.
+// if the tables would be too large, if the time limit is over, or if there are
+// more devices than layers and no replicas.
 Result<PipeDreamPartition> pipedream_partition(
     const CostTable& costs, int kind, const Levels& levels,
-    const std::function<bool()>& is_over = {});
+    const std::function<bool()>& is_over = {}, PipeDreamParts parts = {});
 
 }  // namespace pipewright

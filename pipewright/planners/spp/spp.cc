@@ -10,8 +10,6 @@
 // fastest that fits the memory is the plan. If none fits, the partition is
 // searched again with a memory limit.
 
-#include "pipewright/planners/spp/spp.h"
-
 #include <algorithm>
 #include <list>
 #include <optional>
@@ -20,6 +18,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/planners/bounds/bounds.h"
 #include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/planner_parts.h"
 #include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/refusal.h"
 #include "pipewright/planners/spp/spp_device_order.h"

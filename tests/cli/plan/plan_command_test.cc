@@ -242,4 +242,22 @@ TEST_CASE("a layer split over two devices: other commands build the model") {
   fs::remove(profile);
 }
 
+TEST_CASE("plan --set switches parts of a planner off") {
+  const std::string bapipe = "plan --planner bapipe --microbatch 16" + kGnmt;
+  const Json whole = json_of(bapipe);
+  const Json without = json_of(bapipe + "--set 1f1b-so=off");
+  CHECK(*whole.find("schedule")->if_string() == "1f1b-so");
+  CHECK(*without.find("schedule")->if_string() == "1f1b");
+  CHECK(number(without, "step_seconds") > number(whole, "step_seconds"));
+  CHECK(number(json_of(bapipe + "--set 1f1b-so=on"), "step_seconds") ==
+        number(whole, "step_seconds"));
+  for (const char* wrong : {"--set coarse", "--set coarse-partition=0",
+                            "--set =off", "--set separate-cuts=off"}) {
+    const Answer answer = run_pipewright(bapipe + wrong);
+    CHECK(answer.code == 78);
+    CHECK(contains(answer.text, "part"));
+  }
+  CHECK(run_pipewright("plan --set replicas=off" + kGnmt).code == 78);
+}
+
 }  // namespace pipewright::cli

@@ -1,13 +1,12 @@
 // BaPipe as a whole: its schedules' closed forms, its choices, its table.
 
-#include "pipewright/planners/bapipe/bapipe.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
 #include "pipewright/model/model.h"
 #include "pipewright/planners/bapipe/bapipe_exploration.h"
+#include "pipewright/planners/planner_parts.h"
 #include "pipewright/profile/analytic.h"
 #include "tests/planners/bapipe/bapipe_chains.h"
 

@@ -14,7 +14,7 @@
 #include "pipewright/base/files.h"
 #include "pipewright/cluster/cluster_builder.h"
 #include "pipewright/estimate/estimator.h"
-#include "pipewright/planners/spp/spp.h"
+#include "pipewright/planners/planner_parts.h"
 #include "pipewright/planners/spp/spp_canonical.h"
 #include "pipewright/planners/spp/spp_search.h"
 #include "tests/plan/chain.h"
