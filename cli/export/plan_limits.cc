@@ -60,6 +60,13 @@ Result<int> equal_replicas(const Plan& plan, const std::string& system) {
   if (replicas > 1 && plan.replication != Replication::Split)
     return bad_configuration(
         system + " splits samples over replicas; those of the plan take turns");
+  for (const Stage& stage : plan.stages)
+    if (!stage.samples.empty())
+      return bad_configuration(
+          system +
+              " gives every replica equally many samples; those of the plan "
+              "have shares by speed",
+          "plan with --shares equal");
   if (plan.microbatch % replicas != 0)
     return bad_configuration(
         system + " gives every replica equally many samples; " +

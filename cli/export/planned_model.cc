@@ -8,6 +8,7 @@
 #include "cli/load_profile.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
+#include "pipewright/plan/gradient_buckets.h"
 
 namespace pipewright::cli {
 namespace {
@@ -102,6 +103,8 @@ Result<PlannedModel> load_planned_model(const std::string& plan_file,
     error.where = plan_file + (error.where.empty() ? "" : ": " + error.where);
     return error;
   }
+  // Other systems have buckets of their own.
+  PIPEWRIGHT_TRY(plan, without_buckets(plan));
   return PlannedModel{std::move(plan), std::move(layers)};
 }
 

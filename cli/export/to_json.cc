@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/export/exporter.h"
+#include "pipewright/plan/sample_range.h"
 
 namespace pipewright::cli {
 namespace {
@@ -18,12 +19,19 @@ Json stages_json(const PlannedModel& model) {
   Json list = Json::array();
   for (const Stage& stage : model.plan.stages) {
     Json workers = Json::array();
-    for (WorkerId w : stage.workers) workers.push(w.value);
+    Json samples = Json::array();
+    for (std::size_t j = 0; j < stage.workers.size(); ++j) {
+      const SampleRange range =
+          samples_of(model.plan, stage, static_cast<int>(j));
+      workers.push(stage.workers[j].value);
+      samples.push(range.end - range.first);
+    }
     list.push(
         Json::object()
             .set("layers", layer_names(stage.forward, model.profile))
             .set("backward_layers", layer_names(stage.backward, model.profile))
             .set("workers", std::move(workers))
+            .set("samples", std::move(samples))
             .set("recompute", stage.recompute)
             .set("continues_segment", stage.continues));
   }

@@ -7,7 +7,6 @@
 #include <iostream>
 
 #include "cli/plan/minibatch_choice.h"
-#include "cli/plan/plan_buckets.h"
 #include "cli/plan/planning.h"
 #include "cli/validate/memory_proof.h"
 #include "pipewright/base/files.h"
@@ -27,7 +26,6 @@ namespace {
 struct PlanOptions {
   ProblemOptions problem;
   std::string planner, method = "sync", file;
-  std::string bucket;  // "25MB"; empty: gradients are summed stage by stage
   std::vector<std::string> settings;  // "coarse-partition=off"
   Output output;
 };
@@ -77,8 +75,9 @@ Result<Candidate> best_candidate(const PlanOptions& options,
 std::string stages_table(const Planned& planned, const LoadedProblem& loaded,
                          int width) {
   using Align = TextTable::Align;
+  const std::vector<Stage> stages = whole_stages(planned.plan);
   bool split = false;
-  for (const Stage& stage : planned.plan.stages)
+  for (const Stage& stage : stages)
     split = split || stage.forward != stage.backward;
   std::vector<TextTable::Column> columns = {{"stage", Align::Right},
                                             {"layers", Align::Left}};
@@ -86,8 +85,8 @@ std::string stages_table(const Planned& planned, const LoadedProblem& loaded,
   columns.push_back({"devices", Align::Left});
   columns.push_back({"memory", Align::Right});
   TextTable table(columns);
-  for (std::size_t s = 0; s < planned.plan.stages.size(); ++s) {
-    const Stage& stage = planned.plan.stages[s];
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const Stage& stage = stages[s];
     std::vector<std::string> devices;
     Bytes memory;
     for (WorkerId worker : stage.workers) {
@@ -169,21 +168,9 @@ Result<MinibatchChoice> minibatch_of(const PlanOptions& options) {
                           watch);
 }
 
-Result<Candidate> best_in_buckets(const PlanOptions& options,
-                                  LoadedProblem& loaded) {
-  if (options.bucket.empty()) return best_candidate(options, loaded);
-  PIPEWRIGHT_TRY(const Bytes bucket, parse_bucket(options.bucket));
-  const Estimator estimate = loaded.problem.estimate;
-  estimate_buckets(loaded, bucket);
-  PIPEWRIGHT_TRY(Candidate best, best_candidate(options, loaded));
-  cut_into_buckets(*best.planned, *loaded.profile, bucket, estimate);
-  return best;
-}
-
-// `auto` compares plans of one model, and buckets are cut by its layers.
+// `auto` compares plans of one model.
 bool may_split_layers(const PlanOptions& options) {
-  return !options.planner.empty() && options.planner != "auto" &&
-         options.bucket.empty();
+  return !options.planner.empty() && options.planner != "auto";
 }
 
 // From here on the problem is that of the model that the plan is for.
@@ -205,7 +192,7 @@ void run_plan(PlanOptions options, Exit& exit) {
   auto loaded = load_problem(options.problem);
   if (!loaded) return report(loaded.error(), exit);
   loaded->problem.may_split_layers = may_split_layers(options);
-  auto best = best_in_buckets(options, *loaded);
+  auto best = best_candidate(options, *loaded);
   if (!best) report(best.error(), exit);
   if (Watch::was_interrupted()) exit.code = kInterruptedExit;
   if (!best) return;
@@ -274,10 +261,6 @@ void add_plan(CLI::App& app, Exit& exit) {
                    "Training method: sync, stash, vertical-sync, 2bw, pipemare "
                    "or naive")
       ->capture_default_str();
-  command->add_option("--bucket", options->bucket,
-                      "Sum gradients of replicas in buckets of about this size "
-                      "while backward goes on, where that is faster, for "
-                      "example 25MB");
   command->add_option("-o,--output", options->file,
                       "Write the plan to this file");
   add_output_options(*command, options->output);

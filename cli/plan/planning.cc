@@ -5,11 +5,13 @@
 
 #include "pipewright/base/heap.h"
 #include "pipewright/base/text.h"
+#include "pipewright/plan/gradient_buckets.h"
 #include "pipewright/planners/auto/auto_planner.h"
 #include "pipewright/planners/bounds/bounds.h"
 #include "pipewright/planners/parallel.h"
 #include "pipewright/planners/plan_in_time.h"
 #include "pipewright/planners/shared_time.h"
+#include "pipewright/planners/tuned_replicas.h"
 
 namespace pipewright::cli {
 namespace {
@@ -103,6 +105,11 @@ Json stage_json(const Stage& stage, const Planned& planned,
   json.set("devices", std::move(devices));
   json.set("memory_bytes", memory.value());
   json.set("recompute", stage.recompute);
+  if (!stage.samples.empty()) {
+    Json samples = Json::array();
+    for (int count : stage.samples) samples.push(count);
+    json.set("samples", std::move(samples));
+  }
   return json;
 }
 
@@ -128,10 +135,13 @@ Candidate candidate_of(const Planner& planner, const Problem& problem,
       if (problem.is_over()) was_over = true;
       return was_over.load();
     };
-  Result<Planned> planned = starts ? best_plan(unbounded, *starts)
-                            : planner.effort() == PlanningEffort::AllPlanners
-                                ? planner.plan(unbounded)
-                                : plan_in_time(planner, unbounded);
+  Result<Planned> planned = plan_with_tuned_replicas(
+      unbounded, [&](const Problem& tuned) -> Result<Planned> {
+        if (starts) return best_plan(tuned, untuned(*starts));
+        if (planner.effort() == PlanningEffort::AllPlanners)
+          return planner.plan(tuned);
+        return plan_in_time(planner, tuned);
+      });
   candidate.planning = Seconds(now_seconds() - start);
   candidate.was_cut_short = was_over;
   if (!planned) {
@@ -208,6 +218,11 @@ Result<std::vector<Method>> parse_methods(
   return methods;
 }
 
+std::vector<Stage> whole_stages(const Plan& plan) {
+  const Result<Plan> whole = without_buckets(plan);
+  return whole ? whole->stages : plan.stages;
+}
+
 Bytes largest_memory(const Planned& planned) {
   Bytes largest;
   for (Bytes bytes : planned.estimate.memory)
@@ -262,9 +277,10 @@ Json to_json(const Candidate& candidate, const LoadedProblem& loaded) {
   json.set("traffic_bytes", planned.estimate.traffic.value());
   json.set("staleness", planned.estimate.staleness);
   Json stages = Json::array();
-  for (const Stage& stage : plan.stages)
+  for (const Stage& stage : whole_stages(plan))
     stages.push(stage_json(stage, planned, loaded));
   json.set("stages", std::move(stages));
+  if (has_buckets(plan)) json.set("buckets", num_buckets(plan));
   if (!planned.why.empty()) json.set("why", planned.why);
   if (!planned.notes.empty()) json.set("notes", strings(planned.notes));
   return json;

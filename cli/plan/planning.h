@@ -44,6 +44,8 @@ void sort_by_step(std::vector<Candidate>& candidates);
 Result<std::vector<Method>> parse_methods(
     const std::vector<std::string>& names);
 
+// The stages before their gradients were put into buckets.
+std::vector<Stage> whole_stages(const Plan& plan);
 Bytes largest_memory(const Planned& planned);
 double gap(const Planned& planned);  // 0.041: 4.1 % above the lower bound
 // "at most 4.1 % slower than the best possible plan (lower bound 179 ms)"; ""

@@ -62,7 +62,25 @@ Result<std::vector<int>> microbatches_of(const ProblemOptions& options,
   return options.microbatches;
 }
 
+Result<Bytes> bucket_of(const std::string& text) {
+  if (text == "none") return Bytes(0);
+  std::optional<Bytes> bytes = parse_bytes(text);
+  if (const auto plain = parse_integer(text)) bytes = Bytes(*plain);
+  if (bytes && *bytes >= Bytes(0)) return *bytes;
+  return usage("expected a size or none for --bucket, found \"" + text + "\"",
+               "for example --bucket 25MB");
+}
+
 }  // namespace
+
+Result<void> set_replicas(Problem& problem, const ProblemOptions& options) {
+  PIPEWRIGHT_TRY(problem.bucket, bucket_of(options.bucket));
+  problem.shares_by_speed = options.shares == "speed";
+  if (problem.shares_by_speed || options.shares == "equal") return {};
+  return usage(
+      "expected speed or equal for --shares, found \"" + options.shares + "\"",
+      "equal: every replica has as many samples");
+}
 
 void add_problem_options(CLI::App& command, ProblemOptions& options,
                          const std::string& budget_text) {
@@ -105,6 +123,17 @@ void add_problem_options(CLI::App& command, ProblemOptions& options,
       .add_option("--stages", options.stages,
                   "Number of stages; default: the planner chooses")
       ->check(CLI::Range(1, kMaxLayers));
+  command
+      .add_option("--bucket", options.bucket,
+                  "Sum gradients of replicas in buckets of about this size "
+                  "while backward goes on, where that is faster; none: stage "
+                  "by stage")
+      ->capture_default_str();
+  command
+      .add_option("--shares", options.shares,
+                  "Samples of replicas on unequal devices: speed, where that "
+                  "is faster, or equal")
+      ->capture_default_str();
   command.add_option("--budget", options.budget, budget_text)
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
@@ -170,6 +199,7 @@ Result<LoadedProblem> load_problem(const ProblemOptions& options,
   problem.minibatch = options.minibatch;
   problem.optimizer_words = optimizer.words;
   problem.stages = options.stages;
+  if (auto set = set_replicas(problem, options); !set) return set.error();
   problem.budget = Seconds(options.budget);
   problem.threads = options.threads;
   if (options.microbatches.empty())

@@ -17,16 +17,21 @@ struct ProblemOptions {
   int minibatch = 0;              // 0: choose_minibatch() decides
   std::vector<int> microbatches;  // empty: default_microbatches()
   std::string optimizer = "momentum";
-  std::string memory;  // "16GB"; empty: no limit but the device's
-  int stages = 0;      // 0: the planner chooses
-  double budget = 5;   // seconds; for what, the command says
-  int threads = 0;     // 0: one per core
+  std::string memory;            // "16GB"; empty: no limit but the device's
+  int stages = 0;                // 0: the planner chooses
+  std::string bucket = "25MB";   // of gradients; "none": stage by stage
+  std::string shares = "speed";  // of unequal replicas; or "equal"
+  double budget = 5;             // seconds; for what, the command says
+  int threads = 0;               // 0: one per core
 };
 // `budget_text` says what the budget is for.
 void add_problem_options(CLI::App& command, ProblemOptions& options,
                          const std::string& budget_text =
                              "Time limit in seconds for each planner and "
                              "method");
+
+// Sets both in the problem. Fails with Usage.
+Result<void> set_replicas(Problem& problem, const ProblemOptions& options);
 
 struct LoadedProblem {
   std::unique_ptr<const Profile> profile;

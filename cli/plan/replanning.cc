@@ -8,6 +8,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/plan/rank_devices.h"
 #include "pipewright/planners/choice.h"
+#include "pipewright/planners/tuned_replicas.h"
 
 namespace pipewright::cli {
 namespace {
@@ -81,7 +82,10 @@ class Replanning {
     PIPEWRIGHT_TRY(const Planner* planner, find_planner("auto"));
     Problem problem = loaded.problem;
     problem.wants_bound = false;
-    PIPEWRIGHT_TRY(Planned planned, planner->plan(problem));
+    PIPEWRIGHT_TRY(Planned planned,
+                   plan_with_tuned_replicas(problem, [&](const Problem& tuned) {
+                     return planner->plan(tuned);
+                   }));
     if (problem.has_required_stages(planned.plan)) return planned;
     return bad_configuration("no plan of that many stages");
   }

@@ -24,6 +24,7 @@ Problem problem_of(const LoweredPlan& lowered) {
   };
   problem.microbatches = problem.microbatches_for(lowered.cluster);
   set_estimators(problem);
+  PIPEWRIGHT_CHECK(set_replicas(problem, {}), "defaults are valid");
   return problem;
 }
 

@@ -74,10 +74,73 @@ Orders cut_orders(const Orders& orders, const std::vector<StageRange>& ranges) {
   return result;
 }
 
+// Actions of further buckets go; those of a stage's first one stand for all.
+Orders merged_orders(const Orders& orders, const Plan& plan,
+                     const std::vector<StageId>& stage_of) {
+  Orders result(orders.size());
+  for (std::size_t w = 0; w < orders.size(); ++w)
+    for (ComputeAction action : orders[w]) {
+      if (plan.stages[action.stage.index()].bucket) continue;
+      action.stage = stage_of[action.stage.index()];
+      result[w].push_back(action);
+    }
+  return result;
+}
+
+// The plan's schedule with other orders, for other stages.
+template <typename Change>
+Result<Schedule> changed_schedule(const Plan& plan, int num_stages,
+                                  const Change& change) {
+  ScheduleSections sections = plan.schedule.sections();
+  for (Orders* orders :
+       {&sections.prologue, &sections.body, &sections.epilogue})
+    *orders = change(*orders);
+  return Schedule::create(num_stages, plan.schedule.num_microbatches(),
+                          sections);
+}
+
 }  // namespace
+
+bool has_buckets(const Plan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(),
+                     [](const Stage& stage) { return stage.bucket; });
+}
+
+int num_buckets(const Plan& plan) {
+  if (!has_buckets(plan)) return 0;
+  return static_cast<int>(std::count_if(
+      plan.stages.begin(), plan.stages.end(),
+      [](const Stage& stage) { return stage.workers.size() > 1; }));
+}
+
+Result<Plan> without_buckets(const Plan& plan) {
+  if (!has_buckets(plan)) return plan;
+  Plan result = plan;
+  result.stages.clear();
+  std::vector<StageId> stage_of;
+  for (const Stage& stage : plan.stages) {
+    if (stage.bucket) {
+      Stage& whole = result.stages.back();
+      for (auto layers : {&Stage::forward, &Stage::backward})
+        (whole.*layers)
+            .insert((whole.*layers).end(), (stage.*layers).begin(),
+                    (stage.*layers).end());
+    } else {
+      result.stages.push_back(stage);
+    }
+    stage_of.push_back(StageId(result.stages.size() - 1));
+  }
+  PIPEWRIGHT_TRY(
+      result.schedule,
+      changed_schedule(plan, result.num_stages(), [&](const Orders& orders) {
+        return merged_orders(orders, plan, stage_of);
+      }));
+  return result;
+}
 
 Result<Plan> with_buckets(const Plan& plan, const Profile& profile,
                           Bytes bucket) {
+  if (has_buckets(plan)) return plan;
   const std::set<StageId> joined = joined_stages(plan.schedule);
   Plan result = plan;
   result.stages.clear();
@@ -94,18 +157,16 @@ Result<Plan> with_buckets(const Plan& plan, const Profile& profile,
       Stage& part = result.stages.emplace_back(stage);
       part.forward = layers;
       part.backward = is_whole ? stage.backward : layers;
+      part.bucket = result.num_stages() - 1 > first;
     }
     ranges.push_back({first, result.num_stages()});
   }
   if (result.num_stages() == plan.num_stages()) return plan;
-  ScheduleSections sections = plan.schedule.sections();
-  for (Orders* orders :
-       {&sections.prologue, &sections.body, &sections.epilogue})
-    *orders = cut_orders(*orders, ranges);
-  PIPEWRIGHT_TRY(result.schedule,
-                 Schedule::create(result.num_stages(),
-                                  plan.schedule.num_microbatches(), sections));
-  result.schedule_name = "";
+  PIPEWRIGHT_TRY(
+      result.schedule,
+      changed_schedule(plan, result.num_stages(), [&](const Orders& orders) {
+        return cut_orders(orders, ranges);
+      }));
   return result;
 }
 

@@ -23,9 +23,18 @@ namespace pipewright {
 // The plan with its replicated stages cut into buckets: from the last layer to
 // the first, a bucket ends with the layer whose weights bring it to `bucket`
 // bytes. Stages stay whole that recompute, whose forward and backward differ,
-// or that share their worker's time with another action. The schedule is no
-// generator's any more, unless no stage is cut. Fails as Schedule::create does.
+// or that share their worker's time with another action, as does a plan that
+// has buckets already. The schedule keeps its name. Fails as Schedule::create
+// does.
 Result<Plan> with_buckets(const Plan& plan, const Profile& profile,
                           Bytes bucket);
+
+// The plan before its stages were cut. Fails as Schedule::create does, if a
+// person changed the order of a bucket's actions.
+Result<Plan> without_buckets(const Plan& plan);
+
+bool has_buckets(const Plan& plan);
+// How many sums of gradients its replicated stages make; 0: one per stage.
+int num_buckets(const Plan& plan);
 
 }  // namespace pipewright

@@ -29,6 +29,12 @@ struct Stage {
   // it. What stages of the segment feed it is not kept either: they recompute
   // it and send it once more.
   bool continues = false;
+  // Of replicas that split microbatches: how many samples of each microbatch
+  // each worker has. Empty: as equal as possible.
+  std::vector<int> samples = {};
+  // It goes on with the stage before it, on the same workers: only its
+  // gradients are summed apart (gradient_buckets.h).
+  bool bucket = false;
 
   bool operator==(const Stage&) const = default;
 };
@@ -70,7 +76,8 @@ Result<void> check_plan(const Plan& plan, const Profile& profile);
 // What of that needs no model.
 Result<void> check_plan(const Plan& plan);
 
-// File "pipewright/plan", version 1.
+// File "pipewright/plan", version 2; version 1 has neither samples nor buckets
+// of a stage, and a plan without them is written as version 1.
 Result<Plan> parse_plan(std::string_view text, const std::string& file);
 Json to_json(const Plan& plan);
 

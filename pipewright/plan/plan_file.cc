@@ -1,14 +1,17 @@
-// The plan file: "pipewright/plan", version 1.
+// The plan file: "pipewright/plan", version 2.
 //
-//   {"format": "pipewright/plan", "version": 1, "model": "mlp",
+//   {"format": "pipewright/plan", "version": 2, "model": "mlp",
 //    "planner": "uniform", "method": "sync", "minibatch": 64, "microbatch": 8,
 //    "replication": "split", "optimizer_words": 1, "number_type": "float32",
-//    "devices": [0, 1], "device_kinds": ["cpu", "cpu"],
+//    "devices": [0, 1, 2], "device_kinds": ["V100", "V100", "T4"],
 //    "stages": [{"layers": "0-3", "workers": [0]},
-//               {"layers": "4-7", "backward_layers": "3-7", "workers": [1]}],
+//               {"layers": "4-5", "workers": [1, 2], "samples": [6, 2]},
+//               {"layers": "6-7", "workers": [1, 2], "samples": [6, 2],
+//                "bucket": true}],
 //    "schedule_name": "1f1b", "schedule": ["schedule v1 stages=2 ...", ...]}
 //
 // Layers are runs "first-last" or single numbers, separated by commas.
+// Version 1 has no "samples" and no "bucket".
 
 #include <algorithm>
 
@@ -19,7 +22,15 @@
 namespace pipewright {
 namespace {
 
+constexpr int kVersion = 2, kOldestVersion = 1;
 constexpr int kMaxLayersNamed = 1 << 20;
+
+// Older programs read what they know.
+int version_of(const Plan& plan) {
+  for (const Stage& stage : plan.stages)
+    if (stage.bucket || !stage.samples.empty()) return kVersion;
+  return kOldestVersion;
+}
 
 std::string layers_text(const std::vector<LayerId>& layers) {
   std::vector<std::string> runs;
@@ -81,6 +92,11 @@ Stage read_stage(JsonCursor cursor, std::int64_t& left) {
   stage.recompute = recompute.exists() && recompute.boolean();
   JsonCursor continues = cursor.find("continues_segment");
   stage.continues = continues.exists() && continues.boolean();
+  if (JsonCursor samples = cursor.find("samples"); samples.exists())
+    for (const JsonCursor& count : samples.elements())
+      stage.samples.push_back(static_cast<int>(count.integer(1, 1 << 30)));
+  JsonCursor bucket = cursor.find("bucket");
+  stage.bucket = bucket.exists() && bucket.boolean();
   cursor.refuse_other_keys();
   return stage;
 }
@@ -106,6 +122,13 @@ void read_device_kinds(JsonCursor cursor, Plan& plan) {
     cursor.fail(std::to_string(plan.device_kinds.size()) + " kinds for " +
                     std::to_string(plan.devices.size()) + " devices",
                 "name one kind per device");
+}
+
+void require_plan_format(JsonCursor& root) {
+  JsonCursor version = root.find("version");
+  const bool is_old = version.exists() && version.is_number() &&
+                      version.integer() == kOldestVersion;
+  root.require_format("pipewright/plan", is_old ? kOldestVersion : kVersion);
 }
 
 void read_settings(JsonCursor& root, Plan& plan) {
@@ -141,7 +164,7 @@ Result<Plan> parse_plan(std::string_view text, const std::string& file) {
   PIPEWRIGHT_TRY(const Json json, parse_json(text, file));
   JsonErrors errors(file);
   JsonCursor root(json, errors);
-  root.require_format("pipewright/plan", 1);
+  require_plan_format(root);
   Plan plan;
   read_settings(root, plan);
   for (const JsonCursor& device : root.at("devices").elements())
@@ -163,7 +186,7 @@ Result<Plan> parse_plan(std::string_view text, const std::string& file) {
 
 Json to_json(const Plan& plan) {
   Json json = Json::object();
-  json.set("format", "pipewright/plan").set("version", 1);
+  json.set("format", "pipewright/plan").set("version", version_of(plan));
   json.set("model", plan.model).set("planner", plan.planner);
   json.set("method", to_text(plan.method));
   json.set("minibatch", plan.minibatch).set("microbatch", plan.microbatch);
@@ -190,6 +213,12 @@ Json to_json(const Plan& plan) {
     item.set("workers", std::move(workers));
     if (stage.recompute) item.set("recompute", true);
     if (stage.continues) item.set("continues_segment", true);
+    if (!stage.samples.empty()) {
+      Json samples = Json::array();
+      for (int count : stage.samples) samples.push(count);
+      item.set("samples", std::move(samples));
+    }
+    if (stage.bucket) item.set("bucket", true);
     stages.push(std::move(item));
   }
   json.set("stages", std::move(stages));

@@ -21,6 +21,7 @@ std::string replicas_text(const Plan& plan) {
   std::vector<std::string> counts;
   bool equal = true;
   for (const Stage& stage : plan.stages) {
+    if (stage.bucket) continue;
     counts.push_back(std::to_string(stage.workers.size()));
     equal = equal && counts.back() == counts.front();
   }

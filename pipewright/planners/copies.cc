@@ -165,6 +165,9 @@ Result<Plan> copies_of(const Plan& plan, int copies, int size) {
     stage.workers.clear();
     for (int i = 0; i < count; ++i)
       stage.workers.push_back(WorkerId(first + i));
+    const std::vector<int> samples = stage.samples;
+    for (int c = 1; c < copies; ++c)
+      stage.samples.insert(stage.samples.end(), samples.begin(), samples.end());
   }
   const Schedule::Sections& sections = plan.schedule.sections();
   PIPEWRIGHT_TRY(

@@ -9,6 +9,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -60,6 +61,9 @@ struct Problem {
   CopiesEstimator estimate_copies;  // empty: copies are not estimated
   EstimatorFor estimator_for;       // empty: no other problem is estimated
   Bytes memory_limit;               // per device; 0: the device's own memory
+  // How replicas are tuned once a planner has its plan (tuned_replicas.h).
+  Bytes bucket;                  // of gradients; 0: summed stage by stage
+  bool shares_by_speed = false;  // false: equal shares
 
   // Time limit. Planners that may take long call is_over() now and then, and
   // return the best plan found so far; plan_in_time() stops their estimates.
@@ -75,7 +79,9 @@ struct Problem {
   // devices (split_layers.h): Plan::model then says so.
   bool may_split_layers = false;
   bool has_required_stages(const Plan& plan) const {
-    return stages == 0 || plan.num_stages() == stages;
+    return stages == 0 ||
+           std::count_if(plan.stages.begin(), plan.stages.end(),
+                         [](const Stage& s) { return !s.bucket; }) == stages;
   }
 
   Bytes memory_of(DeviceId device) const {

@@ -6,7 +6,9 @@
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/cluster_builder.h"
 #include "pipewright/estimate/estimator.h"
+#include "pipewright/plan/gradient_buckets.h"
 #include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/tuned_replicas.h"
 #include "pipewright/simulate/simulate.h"
 
 namespace pipewright {
@@ -50,7 +52,8 @@ std::optional<Planned> replanned(const SimulatedPlan& simulated,
   std::optional<Planned> best;
   for (const auto& planner : planners()) {
     if (planner->effort() > PlanningEffort::Quadratic) continue;
-    auto other = planner->plan(problem);
+    auto other = plan_with_tuned_replicas(
+        problem, [&](const Problem& tuned) { return planner->plan(tuned); });
     if (other && other->estimate.fits &&
         (!best || other->estimate.step < best->estimate.step))
       best = *std::move(other);
@@ -162,10 +165,12 @@ class Trials {
   void try_microbatch(int size) {
     const Plan& plan = simulated_.plan;
     if (size < 1 || plan.minibatch % size != 0) return;
-    auto pipeline = pipeline_of(plan);
+    const auto whole = without_buckets(plan);
+    auto pipeline = whole ? pipeline_of(*whole) : std::nullopt;
     if (!pipeline) return;
     pipeline->microbatch = size;
-    const auto other = planned(*pipeline, simulated_.problem, plan.planner);
+    const auto other = planned(
+        *pipeline, with_tuned_replicas(simulated_.problem), plan.planner);
     if (other && other->estimate.fits)
       add((size < plan.microbatch ? "halving" : "doubling") +
               std::string(" the microbatch to ") + number(size) +

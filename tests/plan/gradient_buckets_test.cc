@@ -56,10 +56,39 @@ TEST_CASE("every microbatch passes the buckets in turn") {
         "schedule v1 stages=2 microbatches=2\n"
         "0: 0F0 1F0 1B0 0B0 0F1 1F1 1B1 0B1\n"
         "1: 0F0 1F0 1B0 0B0 0F1 1F1 1B1 0B1\n");
-  CHECK(plan.schedule_name == "");
+  CHECK(plan.schedule_name == "1f1b");
+  CHECK(num_buckets(plan) == 2);
   CHECK(check_plan(plan, chain(3)));
   for (const Stage& stage : plan.stages)
     CHECK(stage.workers == one_stage(2).stages[0].workers);
+}
+
+TEST_CASE("a plan in buckets is the plan before, once they are merged") {
+  const Profile profile = chain(3);
+  for (int replicas : {1, 2, 3}) {
+    Plan plan = one_stage(replicas);
+    plan.microbatch = plan.minibatch = 2 * replicas;
+    plan.minibatch *= 2;
+    for (int bytes : {1, 11, 21, 31}) {
+      const Plan cut = with_buckets(plan, profile, Bytes(bytes)).value();
+      CHECK(to_json(*without_buckets(cut)).to_text() ==
+            to_json(plan).to_text());
+      const std::string text = to_json(cut).to_text();
+      CHECK(to_json(*parse_plan(text, "cut")).to_text() == text);
+      if (has_buckets(cut))
+        CHECK(with_buckets(cut, profile, Bytes(1))->stages == cut.stages);
+    }
+  }
+}
+
+TEST_CASE("a bucket has the workers of the stage before it") {
+  Plan plan = with_buckets(one_stage(2), chain(3), Bytes(20)).value();
+  std::swap(plan.stages[1].workers[0], plan.stages[1].workers[1]);
+  CHECK(!check_plan(plan));
+  plan = with_buckets(one_stage(2), chain(3), Bytes(20)).value();
+  plan.stages[0].bucket = true;
+  CHECK(check_plan(plan).error().to_text().find("but there is none") !=
+        std::string::npos);
 }
 
 TEST_CASE("layers without weights go with those after them") {

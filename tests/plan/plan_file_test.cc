@@ -34,5 +34,36 @@ TEST_CASE("a plan with more kinds than devices is refused") {
         std::string::npos);
 }
 
+std::string with_workers(const std::string& samples) {
+  return R"({"format": "pipewright/plan", "version": 2, "model": "mlp",
+    "planner": "", "method": "sync", "minibatch": 16, "microbatch": 8,
+    "devices": [0, 1], "stages": [{"layers": "0-3", "workers": [0, 1])" +
+         samples + R"(}], "schedule_name": "1f1b", "schedule": [
+    "schedule v1 stages=1 microbatches=2", "0: 0F0 0B0 0F1 0B1",
+    "1: 0F0 0B0 0F1 0B1"]})";
+}
+
+TEST_CASE("sample counts of replicas come back; only they need version 2") {
+  const Plan equal = parse_plan(with_workers(""), "equal").value();
+  CHECK(to_json(equal).to_text().find("\"version\": 1,") != std::string::npos);
+  const Plan plan =
+      parse_plan(with_workers(", \"samples\": [6, 2]"), "shares").value();
+  CHECK(plan.stages[0].samples == std::vector<int>{6, 2});
+  const std::string text = to_json(plan).to_text();
+  CHECK(text.find("\"version\": 2,") != std::string::npos);
+  CHECK(parse_plan(text, "again")->stages == plan.stages);
+  CHECK(!parse_plan(with_workers(", \"samples\": [6, 3]"), "sum"));
+  CHECK(!parse_plan(with_workers(", \"samples\": [9, -1]"), "negative"));
+}
+
+TEST_CASE("a version of tomorrow is refused") {
+  std::string text = with_workers("");
+  text.replace(text.find("\"version\": 2"), 12, "\"version\": 3");
+  const auto plan = parse_plan(text, "new.json");
+  REQUIRE(!plan);
+  CHECK(plan.error().to_text().find("this program reads version 2") !=
+        std::string::npos);
+}
+
 }  // namespace
 }  // namespace pipewright

@@ -14,6 +14,7 @@
 #include "pipewright/plan/gradient_buckets.h"
 #include "pipewright/planners/bapipe/bapipe_exploration.h"
 #include "pipewright/planners/planner.h"
+#include "pipewright/planners/tuned_replicas.h"
 #include "pipewright/profile/split_profile.h"
 
 namespace pipewright::testing {
@@ -116,6 +117,35 @@ inline SplitCase split_case(const Profile& profile, int devices) {
 // the plan itself.
 inline Plan in_buckets(const Plan& plan, const Profile& profile) {
   return with_buckets(plan, profile, Bytes(1)).value();
+}
+
+// Data parallelism on two devices and one that is half as fast.
+inline Plan unequal_shares(const Profile& profile) {
+  Profile both = profile;
+  auto& cpu = both.times.at("cpu");
+  cpu = {{8, cpu.at(8)}};  // in proportion to the samples
+  both.times["T4"] = cpu;
+  for (auto& [size, layers] : both.times["T4"])
+    for (LayerTimes& times : layers) {
+      times.forward = times.forward * 2;
+      times.backward_input = times.backward_input * 2;
+      times.backward_weight = times.backward_weight * 2;
+    }
+  const Cluster cluster = load_cluster("2xcpu+1xT4@10GB/s").value();
+  Problem problem;
+  problem.profile = &both;
+  problem.cluster = &cluster;
+  problem.minibatch = 20;
+  problem.microbatches = {10};
+  problem.shares_by_speed = true;
+  problem.wants_bound = false;
+  set_estimators(problem);
+  return plan_with_tuned_replicas(
+             problem,
+             [](const Problem& tuned) {
+               return find_planner("data-parallel").value()->plan(tuned);
+             })
+      ->plan;
 }
 
 // Counts of different plans, by planner and by what they have.

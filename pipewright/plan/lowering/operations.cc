@@ -3,19 +3,9 @@
 #include <utility>
 
 #include "pipewright/base/interruption.h"
-#include "pipewright/plan/lowering/traffic.h"
+#include "pipewright/plan/sample_range.h"
 
 namespace pipewright {
-namespace {
-
-SampleRange replica_samples(const Plan& plan, const Stage& stage,
-                            std::size_t j) {
-  if (plan.replication != Replication::Split) return {0, plan.microbatch};
-  return samples_of(static_cast<int>(j), static_cast<int>(stage.workers.size()),
-                    plan.microbatch);
-}
-
-}  // namespace
 
 void set_operations(Program& program, const Plan& plan) {
   program.workers.resize(plan.devices.size());
@@ -33,7 +23,7 @@ void set_operations(Program& program, const Plan& plan) {
       operation.forward = stage.forward;
       operation.backward = stage.backward;
       operation.recompute = stage.recompute;
-      const SampleRange samples = replica_samples(plan, stage, j);
+      const SampleRange samples = samples_of(plan, stage, static_cast<int>(j));
       operation.first_sample = samples.first;
       operation.end_sample = samples.end;
       program.operation_of[operation.worker.index() * plan.stages.size() + s] =

@@ -8,11 +8,6 @@
 
 namespace pipewright {
 
-SampleRange samples_of(int replica, int num_replicas, int microbatch) {
-  return {microbatch * replica / num_replicas,
-          microbatch * (replica + 1) / num_replicas};
-}
-
 // The lane under construction, and what each worker already has of it.
 struct Traffic::Building {
   const Placement& placement;
@@ -113,6 +108,13 @@ TransferId Traffic::transfer_of(TransferKind kind, StageId from_stage,
   return at->second;
 }
 
+// What one of the stage's workers for this microbatch has of it.
+SampleRange Traffic::samples_at(const Building& b, StageId stage,
+                                int replica) const {
+  if (b.placement[stage.index()].size() == 1) return {0, plan_.microbatch};
+  return samples_of(plan_, plan_.stages[stage.index()], replica);
+}
+
 // Makes `value`, which stage `from` has, present wherever stage `to` runs.
 void Traffic::move(Building& b, TransferKind kind, Value value, StageId from,
                    StageId to) {
@@ -133,10 +135,10 @@ void Traffic::move(Building& b, TransferKind kind, Value value, StageId from,
       continue;
     }
     present->second.clear();
-    const SampleRange wanted = samples_of(i, num_users, plan_.microbatch);
+    const SampleRange wanted = samples_at(b, to, i);
     for (int j = 0; j < num_makers; ++j) {
       const WorkerId maker = makers[at(j)];
-      const SampleRange made = samples_of(j, num_makers, plan_.microbatch);
+      const SampleRange made = samples_at(b, from, j);
       const SampleRange both{std::max(wanted.first, made.first),
                              std::min(wanted.end, made.end)};
       if (both.empty() || maker == user) continue;

@@ -21,6 +21,7 @@
 #include "pipewright/plan/lowering/homes.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/plan/program/program.h"
+#include "pipewright/plan/sample_range.h"
 #include "pipewright/profile/profile.h"
 
 namespace pipewright {
@@ -49,13 +50,6 @@ void add_local_reads(const StageTraffic& traffic, const ComputeAction& action,
 // By (stage, worker).
 using Lane = std::map<std::pair<StageId, WorkerId>, StageTraffic>;
 
-struct SampleRange {
-  std::int32_t first = 0, end = 0;
-  bool empty() const { return end <= first; }
-  auto operator<=>(const SampleRange&) const = default;
-};
-SampleRange samples_of(int replica, int num_replicas, int microbatch);
-
 class Traffic {
  public:
   Traffic(const Plan& plan, const Profile& profile, const Homes& homes,
@@ -79,6 +73,7 @@ class Traffic {
   void add_gradients(Building& b);
   void move(Building& b, TransferKind kind, Value value, StageId from,
             StageId to);
+  SampleRange samples_at(const Building& b, StageId stage, int replica) const;
   TransferId transfer_of(TransferKind kind, StageId from_stage, WorkerId from,
                          StageId to_stage, WorkerId to, SampleRange samples);
 

@@ -72,5 +72,16 @@ TEST_CASE("every planner's plan of stored measured profiles") {
   CHECK(tally.replicated > 5);
 }
 
+TEST_CASE("unequal shares, in buckets") {
+  const auto transport = session().connect({});
+  for (const auto& [name, profile] : stored_profiles()) {
+    CAPTURE(name);
+    const Model model = load_model(profile.model).value();
+    const Plan plan = unequal_shares(profile);
+    REQUIRE(plan.stages[0].samples == std::vector<int>{4, 4, 2});
+    check_run(*transport, model, profile, in_buckets(plan, profile));
+  }
+}
+
 }  // namespace
 }  // namespace pipewright

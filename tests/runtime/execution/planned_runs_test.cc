@@ -97,5 +97,18 @@ TEST_CASE("every planner's plan of a profile measured now") {
     CHECK_MESSAGE(tally.of_planner[planner->name()] >= 2, planner->name());
 }
 
+TEST_CASE("unequal shares, whole and in buckets") {
+  for (const auto& [name, profile] : stored_profiles()) {
+    CAPTURE(name);
+    const Model model = load_model(profile.model).value();
+    const Plan plan = unequal_shares(profile);
+    REQUIRE(plan.stages[0].samples == std::vector<int>{4, 4, 2});
+    const Plan buckets = in_buckets(plan, profile);
+    CHECK(buckets.num_stages() > 1);
+    const Trained trained = check_run(model, profile, plan, 2);
+    CHECK(is_identical(check_run(model, profile, buckets, 2), trained));
+  }
+}
+
 }  // namespace
 }  // namespace pipewright
