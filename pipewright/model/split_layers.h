@@ -38,7 +38,8 @@ std::int64_t num_outputs(const Layer& layer);
 // Why the layer cannot be split; "" if it can.
 std::string why_not_split(const Model& model, LayerId layer);
 
-// The model with these layers split; a part can be split again. Fails with BadConfiguration, naming the layer.
+// The model with these layers split; a part can be split again. Fails with
+// BadConfiguration, naming the layer.
 Result<Model> with_splits(const Model& model,
                           const std::vector<LayerSplit>& splits);
 

@@ -175,6 +175,33 @@ Result<void> check_counts(const Plan& plan) {
   return {};
 }
 
+// Replicas that split a microbatch all run it; of those that take turns one
+// does. No field of a plan says which of the two a stage is, so a schedule in
+// which workers already take turns (chimera) has no replicas that split.
+Result<void> check_turns(const Plan& plan) {
+  if (plan.schedule.is_asynchronous()) return {};
+  const bool split = plan.replication == Replication::Split;
+  std::map<std::pair<StageId, MicrobatchId>, std::size_t> runs;
+  for (const auto& order : plan.schedule.sections().body)
+    for (const ComputeAction& action : order)
+      if (action.kind == ComputeKind::Forward &&
+          plan.stages[action.stage.index()].workers.size() > 1)
+        ++runs[{action.stage, action.microbatch}];
+  for (const auto& [place, count] : runs) {
+    const auto& [stage, microbatch] = place;
+    const std::size_t all = plan.stages[stage.index()].workers.size();
+    if (count != (split ? all : 1))
+      return malformed(
+          std::to_string(count) + " of its " + std::to_string(all) +
+              " workers run microbatch " + std::to_string(microbatch.value) +
+              ", but replication is \"" + (split ? "split" : "rotate") + "\"",
+          stage_name(stage.index()),
+          split ? "let all replicas run every microbatch, or \"rotate\""
+                : "let one replica run each microbatch, or \"split\"");
+  }
+  return {};
+}
+
 // A worker with several split stages has the same samples in each, so that what
 // one of them makes is whole where another uses it.
 Result<void> check_slices(const Plan& plan) {
@@ -297,6 +324,7 @@ Result<void> check_stages(const Plan& plan) {
   if (Result<void> numbers = check_numbers(plan); !numbers) return numbers;
   if (Result<void> workers = check_workers(plan); !workers) return workers;
   if (Result<void> counts = check_counts(plan); !counts) return counts;
+  if (Result<void> turns = check_turns(plan); !turns) return turns;
   if (Result<void> slices = check_slices(plan); !slices) return slices;
   if (Result<void> buckets = check_buckets(plan); !buckets) return buckets;
   return check_segments(plan);

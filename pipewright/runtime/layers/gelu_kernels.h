@@ -1,6 +1,7 @@
-// gelu and its derivative over plain floats, for layers/gelu_tensors.cc. On some processors ATen's kernels compute one
-// element's erf, exp or tanh after the other, and take as long as half a matrix
-// product; these are loops that a compiler turns into vector instructions.
+// gelu and its derivative over plain floats, for layers/gelu_tensors.cc. On
+// some processors ATen's kernels compute one element's erf, exp or tanh after
+// the other, and take as long as half a matrix product; these are loops that a
+// compiler turns into vector instructions.
 
 #pragma once
 

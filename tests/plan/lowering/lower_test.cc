@@ -359,6 +359,24 @@ TEST_CASE("stages that share workers share their slices") {
         std::string::npos);
 }
 
+TEST_CASE("replicas split every microbatch or take turns, not some of each") {
+  ScheduleRequest request;
+  request.workers = 3;
+  request.microbatches = 4;
+  const Schedule chimera = *generate_schedule("chimera", request);
+  CHECK(lower(plan_of_schedule(chimera, Method::Sync, Replication::Rotate),
+              chain(3))
+            .ok());
+  // Two workers take turns at stages 0 and 2, and two split stage 1.
+  const Schedule both = *with_replicas(chimera, {1, 2, 1}, Replication::Split);
+  for (const Replication replication :
+       {Replication::Split, Replication::Rotate})
+    CHECK(lower(plan_of_schedule(both, Method::Sync, replication), chain(3))
+              .error()
+              .to_text()
+              .find("workers run microbatch") != std::string::npos);
+}
+
 TEST_CASE("a plan file reads back as the same plan") {
   Plan plan = plan_of({2}, 4, 2, "1f1b", Method::Sync);
   plan.stages[0].backward = {LayerId(0)};

@@ -32,7 +32,7 @@ Program random_program(std::mt19937& random) {
     LowerOptions options;
     options.window = 1 + static_cast<int>(random() % 5);
     auto program =
-        lower(plan_of_schedule(*schedule, method, Replication::Split),
+        lower(plan_of_schedule(*schedule, method, Replication::Rotate),
               chain(schedule->num_stages()), options);
     REQUIRE(program.ok());
     REQUIRE(validate(*program).ok());
