@@ -2,6 +2,8 @@
 
 #include "cli/commands.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
@@ -105,6 +107,8 @@ int checked(int code) {
   errno = 0;
   std::cout.flush();
   if (std::cout) return code;
+  // What failed may have been an earlier part, whose reason is lost.
+  if (errno == 0 && ::write(STDOUT_FILENO, "\n", 1) == 1) errno = 0;
   say(std::string("pipewright: standard output cannot be written") +
       (errno != 0 ? std::string(": ") + std::strerror(errno) : ""));
   return code != 0 ? code : static_cast<int>(ErrorCode::CannotWrite);

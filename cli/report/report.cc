@@ -42,6 +42,8 @@ Result<Json> report_data(const ReportOptions& options) {
                        "give the samples per optimizer step");
   if (!options.compare && is_run_folder(options.plan))
     return run_report(options.plan);
+  if (!options.compare)
+    if (const auto plan = read_file(options.plan); !plan) return plan.error();
   if (options.problem.cluster.empty())
     return usage_error("no cluster given", "use --cluster CLUSTER");
   return options.compare ? compared_plans(options.problem, options.methods)

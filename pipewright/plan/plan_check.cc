@@ -33,10 +33,12 @@ Result<std::vector<StageId>> stage_of_layers(
           stage_name(s));
     for (LayerId layer : list) {
       if (layer.is_none() || layer.value >= profile.num_layers())
-        return malformed("layer " + std::to_string(layer.value) +
-                             " does not exist; the model has " +
-                             std::to_string(profile.num_layers()),
-                         stage_name(s), "was the plan made for another model?");
+        return malformed(
+            "layer " + std::to_string(layer.value) +
+                " does not exist; the model has " +
+                std::to_string(profile.num_layers()),
+            stage_name(s),
+            "give the model or the profile that the plan was made for");
       StageId& stage = stage_of[layer.index()];
       if (!stage.is_none())
         return malformed(layer_name(profile, layer) + " has its " + direction +
@@ -47,9 +49,10 @@ Result<std::vector<StageId>> stage_of_layers(
   }
   for (std::size_t l = 0; l < stage_of.size(); ++l) {
     if (stage_of[l].is_none())
-      return malformed(layer_name(profile, LayerId(l)) + " has its " +
-                           direction + " in no stage",
-                       "plan", "was the plan made for another model?");
+      return malformed(
+          layer_name(profile, LayerId(l)) + " has its " + direction +
+              " in no stage",
+          "plan", "give the model or the profile that the plan was made for");
     for (LayerId input : profile.layers[l].inputs)
       if (stage_of[input.index()] > stage_of[l])
         return malformed(layer_name(profile, input) + " feeds " +

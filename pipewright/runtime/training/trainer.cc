@@ -44,7 +44,7 @@ Bytes process_memory(const std::string& key) {
 void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 constexpr std::size_t kRecentLosses = 32;
-constexpr double kSpike = 3;                        // times their median
+constexpr double kSpike = 10;                       // times their median
 constexpr std::int64_t kStepsBeforeRecordings = 4;  // of one piece
 
 // What a run trains on, and what it evaluates on.
