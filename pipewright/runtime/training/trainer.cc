@@ -44,7 +44,7 @@ Bytes process_memory(const std::string& key) {
 void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 constexpr std::size_t kRecentLosses = 32;
-constexpr double kSpike = 10;                       // times their median
+constexpr double kSpike = 3;                        // times their median
 constexpr std::int64_t kStepsBeforeRecordings = 4;  // of one piece
 
 // What a run trains on, and what it evaluates on.
@@ -362,14 +362,15 @@ class Trainer {
     warn_of_spike(loss);
   }
 
-  // Once, until the loss is back below the limit.
+  // Once, until the loss is back below the limit. Small losses of a training
+  // that goes well jump, too: only those above the first one count.
   void warn_of_spike(double loss) {
     std::vector<double> sorted(recent_losses_.begin(), recent_losses_.end());
     const auto middle =
         sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
     std::nth_element(sorted.begin(), middle, sorted.end());
     const bool is_spike = sorted.size() == kRecentLosses && *middle > 0 &&
-                          loss > kSpike * *middle;
+                          loss > kSpike * *middle && loss > report_.first_loss;
     if (is_spike && !is_in_spike_)
       warn("the loss of step " + std::to_string(done_) + ", " +
            to_text(loss, 4) + ", is " + to_text(loss / *middle) +
