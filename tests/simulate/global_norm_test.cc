@@ -28,7 +28,7 @@ struct NormCase {
 };
 
 // Some synchronous schedule with replicas or without; none for a request that
-// its generator refuses.
+// its generator or lowering refuses.
 std::optional<NormCase> some_case(std::mt19937& random) {
   const auto& generators = schedule_generators();
   ScheduleRequest request;
@@ -45,8 +45,10 @@ std::optional<NormCase> some_case(std::mt19937& random) {
   if (auto more = with_replicas(*schedule, replicas, replication);
       more && random() % 2)
     schedule = std::move(more);
-  return NormCase{plan_of_schedule(*schedule, Method::Sync, replication),
-                  chain(schedule->num_stages())};
+  NormCase made{plan_of_schedule(*schedule, Method::Sync, replication),
+                chain(schedule->num_stages())};
+  if (!lower(made.plan, made.profile)) return std::nullopt;
+  return made;
 }
 
 TEST_CASE("a norm is valid with every schedule, and every step waits for it") {

@@ -355,8 +355,10 @@ TEST_CASE("stages that share workers share their slices") {
       Method::Sync, Replication::Split);
   CHECK(lower(plan, chain(2)).ok());
   std::swap(plan.stages[1].workers[0], plan.stages[1].workers[1]);
-  CHECK(lower(plan, chain(2)).error().to_text().find("slice") !=
-        std::string::npos);
+  CHECK(lower(plan, chain(2))
+            .error()
+            .to_text()
+            .find("others of its other stages") != std::string::npos);
 }
 
 TEST_CASE("replicas split every microbatch or take turns, not some of each") {
