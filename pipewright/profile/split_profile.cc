@@ -94,9 +94,10 @@ void take_rows(const Profile& from, const SplitOrigins& of, Profile& to) {
   };
   for (auto& [size, rows] : to.sizes)
     if (const auto own = from.sizes.find(size); own != from.sizes.end())
-      for_each([&](std::size_t l, std::size_t whole, double share) {
-        if (share == 1) rows[l] = own->second[whole];
-      });
+      for_each(
+          [&, &rows = rows](std::size_t l, std::size_t whole, double share) {
+            if (share == 1) rows[l] = own->second[whole];
+          });
   for (auto kind = to.times.begin(); kind != to.times.end();) {
     const auto own = from.times.find(kind->first);
     if (own == from.times.end()) {
@@ -107,8 +108,9 @@ void take_rows(const Profile& from, const SplitOrigins& of, Profile& to) {
       return !own->second.contains(table.first);
     });
     for (auto& [size, rows] : kind->second)
-      for_each([&](std::size_t l, std::size_t whole, double share) {
-        rows[l] = share_of(own->second.at(size)[whole], share);
+      for_each([&rows = rows, &measured = own->second.at(size)](
+                   std::size_t l, std::size_t whole, double share) {
+        rows[l] = share_of(measured[whole], share);
       });
     ++kind;
   }
