@@ -43,7 +43,7 @@ function arcs(devices, links, available) {
     const peak = middle + up * (radius + (tall - radius - 8) * Math.sqrt(Math.abs(link.from - link.to) / far) * 1.25);
     svg.append(tipped(drawn('path', {
       d: `M${x0} ${edge}C${x0} ${peak} ${x1} ${peak} ${x1} ${edge}`, class: 'arc',
-      'stroke-width': (1.5 + 8 * (carried(link) / most)).toFixed(1),
+      'stroke-width': (1.5 + Math.min(8, space / 8) * (carried(link) / most)).toFixed(1),
       'stroke-opacity': (0.35 + 0.6 * link.busy_share).toFixed(2)}), linkLines(link)));
   }
   devices.forEach((device, i) => svg.append(node(device, space * (i + 0.5), middle, radius)));

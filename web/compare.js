@@ -3,8 +3,8 @@
 
 import {drawn, make, tableOf} from './elements.js';
 import {stageColour} from './palette.js';
-import {hideTooltip, legend, panel, redrawn, showTooltip} from './panel.js';
-import {bytesText, niceTicks, numberText, percentText, secondsText} from './units.js';
+import {doable, hideTooltip, legend, panel, redrawn, showTooltip} from './panel.js';
+import {bytesText, distinctTexts, niceTicks, numberText, percentText, secondsText} from './units.js';
 
 const LEFT_SPACE = 66, RIGHT_SPACE = 14, TOP_SPACE = 8, FOOT_SPACE = 40;
 
@@ -72,12 +72,13 @@ function scatter(rows, all, state, choose, width) {
   const place = (row) => [x.at(row.step_seconds), y.at(row.memory_bytes)];
   const svg = drawn('svg', {width, height, class: 'scatter', role: 'img',
                             'aria-label': 'Step time against memory; the table has the figures'});
-  for (const value of x.ticks) svg.append(
+  const names = [distinctTexts(x.ticks, secondsText), distinctTexts(y.ticks, bytesText)];
+  x.ticks.forEach((value, i) => svg.append(
     drawn('line', {x1: x.at(value), x2: x.at(value), y1: TOP_SPACE, y2: bottom, class: 'grid'}),
-    drawn('text', {x: x.at(value), y: bottom + 15, class: 'tick'}, secondsText(value)));
-  for (const value of y.ticks) svg.append(
+    drawn('text', {x: x.at(value), y: bottom + 15, class: 'tick'}, names[0][i])));
+  y.ticks.forEach((value, i) => svg.append(
     drawn('line', {x1: LEFT_SPACE, x2: width - RIGHT_SPACE, y1: y.at(value), y2: y.at(value), class: 'grid'}),
-    drawn('text', {x: LEFT_SPACE - 6, y: y.at(value) + 3.5, class: 'tick end'}, bytesText(value)));
+    drawn('text', {x: LEFT_SPACE - 6, y: y.at(value) + 3.5, class: 'tick end'}, names[1][i])));
   svg.append(drawn('text', {x: (width + LEFT_SPACE) / 2, y: height - 5, class: 'tick'}, x.isLog ? 'step (logarithmic)' : 'step'),
              drawn('text', {x: 0, y: 0, class: 'tick', transform: `translate(11 ${bottom / 2}) rotate(-90)`},
                    `memory of the fullest device${y.isLog ? ' (logarithmic)' : ''}`));
@@ -146,7 +147,7 @@ export function comparePanel(data, state, show) {
     'option', {value: row.row}, `beside it: ${row.planner}, ${row.method}, ${secondsText(row.step_seconds)}`)));
   fill();
   const refused = data.comparison.plans.filter((plan) => plan.refused);
-  return panel('comparison', 'Comparison', 'click a row or a dot to see the plan below; dashed: no plan is both faster and smaller',
+  return panel('comparison', 'Comparison', [doable('click a row or a dot to see the plan below; '), 'dashed: no plan is both faster and smaller'],
                make('p', {class: 'why'}, data.first > 0 ? 'Of the plans without stale weights, ' : null,
                     make('span', {id: 'why'}, data.comparison.why)),
                make('div', {class: 'bar-row'}, make('div', {class: 'toolbar'}, selects), others.length > 1 ? beside : null),

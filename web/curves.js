@@ -2,7 +2,7 @@
 
 import {drawn, make} from './elements.js';
 import {hideTooltip, redrawn, showTooltip} from './panel.js';
-import {countText, niceTicks, numberText} from './units.js';
+import {countText, distinctTexts, niceTicks, numberText} from './units.js';
 
 const CURVE_LEFT = 56, CURVE_RIGHT = 12, CURVE_TOP = 8, CURVE_HIGH = 160, CURVE_FOOT = 20;
 
@@ -30,9 +30,10 @@ function drawnCurves(title, lines, text, width) {
   const x = (step) => CURVE_LEFT + ((step - from) / Math.max(1, to - from)) * wide;
   const y = (value) => CURVE_TOP + (1 - (value - low) / (high - low)) * (CURVE_HIGH - CURVE_FOOT - CURVE_TOP);
   const svg = drawn('svg', {width, height: CURVE_HIGH, class: 'curve', role: 'img', 'aria-label': title});
-  for (const value of niceTicks(low, high, 5)) svg.append(
+  const ticks = niceTicks(low, high, 5), texts = distinctTexts(ticks, text);
+  ticks.forEach((value, i) => svg.append(
     drawn('line', {x1: CURVE_LEFT, x2: width - CURVE_RIGHT, y1: y(value), y2: y(value), class: 'grid'}),
-    drawn('text', {x: CURVE_LEFT - 6, y: y(value) + 3.5, class: 'tick end'}, text(value)));
+    drawn('text', {x: CURVE_LEFT - 6, y: y(value) + 3.5, class: 'tick end'}, texts[i])));
   for (const step of niceTicks(from, to, Math.min(6, wide / 70))) if (Number.isInteger(step)) svg.append(
     drawn('text', {x: Math.min(x(step), width - 16), y: CURVE_HIGH - 4, class: 'tick'}, countText(step)));
   for (const line of lines) svg.append(...shapes(line, x, y));

@@ -3,6 +3,9 @@
 
 import {make} from './elements.js';
 
+// Of a hint: what one can do with the panel, which paper cannot.
+export const doable = (text) => make('span', {class: 'doable'}, text);
+
 export function panel(id, title, hint, ...children) {
   const heading = make('div', {class: 'heading'}, make('h2', {}, title),
                        hint ? make('span', {class: 'hint'}, hint) : null);

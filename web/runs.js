@@ -5,7 +5,7 @@ import {ask} from './ask.js';
 import {curveChart} from './curves.js';
 import {make, tableOf} from './elements.js';
 import {stageColour} from './palette.js';
-import {panel} from './panel.js';
+import {doable, panel} from './panel.js';
 import {planPanels} from './plans.js';
 import {runPanels} from './run.js';
 import {numberText, percentText, secondsText} from './units.js';
@@ -85,7 +85,7 @@ export function runsView(names) {
 
   const draw = () => {
     if (names.length > 1) overview.replaceChildren(panel(
-      'runs', 'Runs', 'click one to see it below', runsTable(names, watched, shown, choose), overlaid(watched.map(({run}) => run))));
+      'runs', 'Runs', doable('click one to see it below'), runsTable(names, watched, shown, choose), overlaid(watched.map(({run}) => run))));
     const {run, error} = watched[shown];
     if (run) renew(detail, run, drawn && drawn.folder === run.folder ? drawn : null);
     else detail.replaceChildren(panel('run', 'The run', names[shown], make('p', {role: 'status'}, error || 'Reading ...')));

@@ -4,7 +4,7 @@
 import {ask, askLines} from './ask.js';
 import {comparePanel} from './compare.js';
 import {make} from './elements.js';
-import {panel} from './panel.js';
+import {doable, panel} from './panel.js';
 import {planPanels, sideBySide, subtitle} from './plans.js';
 import {problemForm, problemOf} from './problem.js';
 
@@ -110,6 +110,6 @@ export function planningView(serve, plan, line) {
   });
   stop.addEventListener('click', () => search && search.end.abort());
   timer = setTimeout(start);
-  return [panel('problem', 'The problem', 'a change plans anew', form,
+  return [panel('problem', 'The problem', doable('a change plans anew'), form,
                 make('div', {class: 'bar-row'}, make('div', {class: 'toolbar'}, status, stop), file)), table];
 }

@@ -4,10 +4,10 @@
 
 import {make, tableOf} from './elements.js';
 import {ACTIONS, MESSAGES, actionColours, themeColour} from './palette.js';
-import {hideTooltip, legend, panel, redrawn, showTooltip, sizeCanvas} from './panel.js';
+import {doable, hideTooltip, legend, panel, redrawn, showTooltip, sizeCanvas} from './panel.js';
 import {GUTTER, drawRows} from './timeline_canvas.js';
 import {messageBytes, messagesOf, sameBefore, spanAt, timelineRows} from './timeline_data.js';
-import {bytesText, niceTicks, percentText, secondsText} from './units.js';
+import {bytesText, distinctTexts, niceTicks, percentText, secondsText} from './units.js';
 
 const AXIS = 22;
 const MANY_WORKERS = 24;
@@ -86,16 +86,17 @@ export class TimelineView {
     context.textAlign = 'center';
     context.strokeStyle = themeColour('line');
     context.fillStyle = themeColour('muted');
-    for (const seconds of niceTicks(this.from * unit, this.to * unit, this.width / 110)) {
+    const ticks = niceTicks(this.from * unit, this.to * unit, this.width / 110), texts = distinctTexts(ticks, secondsText);
+    this.box.dataset.axis = texts.join(', ');
+    ticks.forEach((seconds, i) => {
       const x = Math.round(this.x(seconds / unit)) + 0.5;
       context.beginPath();
       context.moveTo(x, AXIS);
       context.lineTo(x, this.height);
       context.stroke();
-      const text = secondsText(seconds);
-      const half = context.measureText(text).width / 2;
-      context.fillText(text, Math.min(GUTTER + this.width - half, Math.max(GUTTER + half, x)), AXIS / 2);
-    }
+      const half = context.measureText(texts[i]).width / 2;
+      context.fillText(texts[i], Math.min(GUTTER + this.width - half, Math.max(GUTTER + half, x)), AXIS / 2);
+    });
   }
 
   drawNames(context) {
@@ -328,8 +329,8 @@ export class TimelineView {
 
   time(row, i) {
     const unit = this.timeline.tick_seconds;
-    return `${secondsText((row.ends[i] - row.starts[i]) * unit)}, from ${secondsText(row.starts[i] * unit)} ` +
-           `to ${secondsText(row.ends[i] * unit)}`;
+    const [from, to] = distinctTexts([row.starts[i] * unit, row.ends[i] * unit], secondsText);
+    return `${secondsText((row.ends[i] - row.starts[i]) * unit)}, from ${from} to ${to}`;
   }
 
   describeAction(row, i) {
@@ -456,7 +457,7 @@ export function timelinePanel(report) {
   const {timeline} = report;
   const view = new TimelineView(timeline, 'Timeline');
   const section = panel(
-    'timeline', 'Timeline', 'click: highlight a microbatch or a worker; drag: move; Ctrl+wheel or double click: zoom',
+    'timeline', 'Timeline', doable('click: highlight a microbatch or a worker; drag: move; Ctrl+wheel or double click: zoom'),
     make('div', {class: 'bar-row'}, timelineToolbar([view]), timelineLegend([timeline])),
     timeline.thinned ? make('p', {class: 'thinned'}, `Thinned out: ${timeline.thinned}.`) : null,
     view.box, make('details', {class: 'workers'}, make('summary', {}, 'Workers as a table'), workersTable(report)));

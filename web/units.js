@@ -25,16 +25,19 @@ export function numberText(number, significant = 3) {
   return exponent === undefined ? short : `${short}e${exponent[0]}${exponent.slice(1).padStart(2, '0')}`;
 }
 
-function scaled(number, prefixes, unit) {
+function scaled(number, prefixes, unit, significant) {
   const magnitude = Math.abs(number);
   const [factor, name] = prefixes.find(([least]) => magnitude >= least * 0.9995) || prefixes[prefixes.length - 1];
-  return `${numberText(number / factor)} ${name}${unit}`;
+  return `${numberText(number / factor, significant)} ${name}${unit}`;
 }
 
-export const secondsText = (seconds) => (seconds === 0 ? '0 s' : scaled(seconds, SMALL, 's'));
-export const bytesText = (bytes) => scaled(bytes, LARGE, 'B');
+export const secondsText = (seconds, significant) => (seconds === 0 ? '0 s' : scaled(seconds, SMALL, 's', significant));
+export const bytesText = (bytes, significant) => scaled(bytes, LARGE, 'B', significant);
 export const rateText = (rate) => scaled(rate, LARGE, 'B/s');
-export const percentText = (share) => `${numberText(Math.round(share * 1000) / 10)} %`;
+export function percentText(share, significant = 3) {
+  const parts = 10 ** (significant - 2);  // decimal places: one, and one more with every digit
+  return `${numberText(Math.round(share * (100 * parts)) / parts, significant)} %`;
+}
 export const countText = (count) => count.toLocaleString('en-US');
 
 // Round numbers between `from` and `to`, about `count` of them.
@@ -46,4 +49,13 @@ export function niceTicks(from, to, count) {
   const ticks = [];
   for (let i = Math.ceil(from / step - 1e-9); i * step <= to + step * 1e-9; ++i) ticks.push(i * step);
   return ticks;
+}
+
+// With as many digits as it takes to tell neighbours apart: on an axis from
+// 2.30 to 2.31, three would name several lines alike.
+export function distinctTexts(values, text) {
+  for (let significant = 3; ; ++significant) {
+    const texts = values.map((value) => text(value, significant));
+    if (new Set(texts).size === new Set(values).size || significant === 12) return texts;
+  }
 }

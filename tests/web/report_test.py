@@ -18,7 +18,8 @@ import tempfile
 sys.dont_write_bytecode = True
 from browser import Browser, find_browser
 
-HOSTILE = "<img src=x onerror=\"document.title='hacked'\"></script><script>document.title='hacked'//"
+HOSTILE = ("<img src=x onerror=\"document.title='hacked'\"></script><script>document.title='hacked'//",
+           "\u202e\u0000\u200b\ufeff\U0001f4a5\u0627\u0644\u2028<!--]]>", "n" * (1 << 20))
 
 
 class Reports:
@@ -148,6 +149,7 @@ def check_timeline(browser, data):
     zoomed = timeline_data(browser)
     shown = lambda view: float(view["to"]) - float(view["from"])
     assert abs(shown(before) / shown(zoomed) - 1.6) < 0.01, zoomed
+    check_axis(browser)
     x, y = place_of(browser, report, 1, 0)
     browser.mouse((x + 200, y), "down", (x + 100, y), "up")
     browser.wait(f"document.querySelector('.timeline-box').dataset.from !== '{zoomed['from']}'")
@@ -171,6 +173,21 @@ def check_timeline(browser, data):
         assert json.loads(timeline_data(browser)["highlight"]) == chosen, timeline_data(browser)
     browser.keys("\ue00c")  # Escape
     assert timeline_data(browser)["highlight"] == ""
+
+
+def check_axis(browser):
+    """However far one zooms in, no two lines of the axis have the same name."""
+    was = timeline_data(browser)
+    for share in 1, 0.1, 0.01, 0.001, 0.0001:
+        named = browser.script("""
+            const view = document.getElementById('timeline').view, middle = view.run * 0.6;
+            view.from = middle;
+            view.to = middle + view.run * 0.4 * arguments[0];
+            view.redraw();
+            return view.box.dataset.axis;""", share).split(", ")
+        assert len(named) > 2 and len(set(named)) == len(named), (share, named)
+    browser.script("const view = document.getElementById('timeline').view;"
+                   "[view.from, view.to] = arguments; view.redraw()", float(was["from"]), float(was["to"]))
 
 
 def check_sorting(browser, selector, column, values):
@@ -233,15 +250,16 @@ def check_small(reports, browser, pictures):
 
 
 def check_print(browser, pictures):
-    """On paper: light, no buttons, tables whole."""
+    """On paper: light, no buttons nor what they do, but what lines mean; tables whole."""
     browser.protocol("Emulation.setEmulatedMedia", media="print",
                      features=[{"name": "prefers-color-scheme", "value": "dark"}])
     found = browser.script("""
         const style = (selector) => getComputedStyle(document.querySelector(selector));
-        return [style('.toolbar').display, style('.tall-table .scroll').maxHeight, style('.panel').backgroundColor];""")
+        return [style('.toolbar').display, style('#timeline .doable').display, style('#cluster .hint').display,
+                style('.tall-table .scroll').maxHeight, style('.panel').backgroundColor];""")
     browser.screenshot(pictures / "report-print.png")
     browser.protocol("Emulation.setEmulatedMedia", media="", features=[])
-    assert found == ["none", "none", "rgb(255, 255, 255)"], found
+    assert found == ["none", "none", "block", "none", "rgb(255, 255, 255)"], found
 
 
 def check_kinds(reports, browser, pictures):
@@ -261,8 +279,8 @@ def check_kinds(reports, browser, pictures):
         browser.screenshot(pictures / f"report-{name}.png")
 
 
-def check_hostile(reports, browser):
-    """Layer, device and model names are text, whatever they contain."""
+def check_hostile(reports, browser, hostile):
+    """The name of the model and of a layer is text, whatever it contains."""
     plan = reports.plan("named", "--model", "mlp:layers=6", "--cluster", "2xV100@1GB/s",
                         "--minibatch", 8)
     reports.run("profile", "mlp:layers=6", "--analytic", "--device", "V100",
@@ -274,24 +292,29 @@ def check_hostile(reports, browser):
             return {key: renamed(each) for key, each in value.items()}
         if isinstance(value, list):
             return [renamed(each) for each in value]
-        return value + HOSTILE if value in names else value
-    names = {layer["name"] for layer in profile["layers"]}
+        return hostile if value == middle else value
+    middle = profile["layers"][len(profile["layers"]) // 2]["name"]
     profile = renamed(profile)
-    profile["model"] = named["model"] = HOSTILE
+    profile["model"] = named["model"] = hostile
     (reports.folder / "hostile-profile.json").write_text(json.dumps(profile))
     (reports.folder / "hostile.json").write_text(json.dumps(renamed(named)))
     address, data = reports.report("hostile", "hostile.json", "--cluster", "2xV100@1GB/s",
                                    "--profile", "hostile-profile.json")
     show(browser, address)
-    assert texts(browser, "h1") == [data["title"]] and HOSTILE in data["title"]
+    assert texts(browser, "h1") == [data["title"]] and hostile in data["title"]
     box = browser.script("""
         const canvas = document.querySelector('.model-box canvas');
         canvas.scrollIntoView({block: 'center'});
-        const box = canvas.getBoundingClientRect();
-        return [box.left + box.width / 2, box.top + 60];""")
+        const box = canvas.getBoundingClientRect(), left = 74;
+        return [box.left + left + (box.width - left) * arguments[0], box.top + 60];""",
+        (len(profile["layers"]) // 2 + 0.5) / len(profile["layers"]))
     browser.mouse(box)
-    assert HOSTILE in texts(browser, "#tooltip div")[0]
+    assert hostile in texts(browser, "#tooltip div")[0]
+    tall = browser.script("return Math.max(...['#tooltip', 'h1', 'dd'].map("
+                          "(each) => document.querySelector(each).getBoundingClientRect().height))")
+    assert tall <= browser.script("return innerHeight"), tall
     assert browser.script("return document.querySelectorAll('img, iframe').length") == 0
+    check_layout(browser)
     check_console(browser)
 
 
@@ -366,6 +389,9 @@ def check_run(reports, browser, pictures):
     curves = browser.script("return [...document.querySelectorAll('[data-curve]')]"
                             ".map((each) => each.dataset.curve)")
     assert curves == ["loss", "accuracy", "speed", "bubble", "rate", "busy", "memory"], curves
+    for curve in curves:
+        named = texts(browser, f"[data-curve={curve}] .tick.end")
+        assert len(named) > 1 and len(set(named)) == len(named), (curve, named)
     assert len(texts(browser, "#steps .timeline-box")) == 2 and len(run["differences"]) == 8
     # The summary alone: which plan, why, what bounds it, did the run do what was predicted.
     told = {said["about"]: said["text"] for said in run["summary"]}
@@ -439,7 +465,8 @@ def main():
         reports = Reports(binary, folder)
         check_small(reports, browser, pictures)
         check_kinds(reports, browser, pictures)
-        check_hostile(reports, browser)
+        for hostile in HOSTILE:
+            check_hostile(reports, browser, hostile)
         check_compare(reports, browser, pictures)
         check_run(reports, browser, pictures)
         check_bad(reports)
