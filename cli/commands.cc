@@ -13,6 +13,7 @@
 
 #include "cli/command.h"
 #include "cli/help/described.h"
+#include "cli/help/refusal.h"
 #include "pipewright/base/text.h"
 
 namespace pipewright::cli {
@@ -77,9 +78,7 @@ std::vector<std::string> names_in(const CLI::App& app) {
 
 // What nobody asked for, with the nearest name that somebody would understand.
 int report_unexpected(const CLI::App& app) {
-  const CLI::App* where = &app;
-  if (const auto chosen = app.get_subcommands(); !chosen.empty())
-    where = chosen.front();
+  const CLI::App* where = &command_in(app);
   const auto extras = app.remaining(true);
   const std::string first = extras.empty() ? "" : extras.front();
   const bool is_option = first.starts_with("-");
@@ -129,9 +128,10 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
     return checked(exit.code);
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() != 0 && !app.remaining(true).empty())
-      return report_unexpected(app);
-    return checked(app.exit(e) == 0 ? 0 : static_cast<int>(ErrorCode::Usage));
+    if (e.get_exit_code() == 0) return checked(app.exit(e));  // --help
+    if (!app.remaining(true).empty()) return report_unexpected(app);
+    report(refusal(app, e), exit);
+    return exit.code;
   } catch (const std::exception& e) {
     say(std::string("pipewright: internal error: ") + e.what());
     return static_cast<int>(ErrorCode::Bug);

@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/load_profile.h"
+#include "cli/number_in.h"
 #include "cli/runtime_link.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
@@ -171,12 +172,12 @@ void add_profile(CLI::App& app, Exit& exit) {
       ->add_option("--microbatch", options->microbatches,
                    "Microbatch sizes, N[,N...]")
       ->delimiter(',')
-      ->check(CLI::Range(1, kMaxMinibatch));
+      ->check(integer_in(1, kMaxMinibatch));
   command
       ->add_option("--workers", options->workers,
                    "Number of workers that compute at the same time while "
                    "measuring")
-      ->check(CLI::Range(1, kMaxWorkers));
+      ->check(integer_in(1, kMaxWorkers));
   command->add_flag("--analytic", options->analytic,
                     "Estimate from the data sheet of the device instead of "
                     "measuring");

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cli/command.h"
+#include "cli/number_in.h"
 #include "cli/plan/replanning.h"
 #include "cli/simulate/lowered_plan.h"
 #include "pipewright/base/text.h"
@@ -149,12 +150,12 @@ void add_rehearse(CLI::App& app, Exit& exit) {
       ->add_option("--checkpoint-every", options->checkpoint_every,
                    "Steps between checkpoints")
       ->capture_default_str()
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+      ->check(integer_in(1, std::int64_t{1} << 40));
   command
       ->add_option("--budget", options->replanning.budget,
                    "Time limit in seconds for each plan")
       ->capture_default_str()
-      ->check(CLI::Range(0.001, 1e6));
+      ->check(number_in(0.001, 1e6));
   add_output_options(*command, options->output);
   command->callback([options, &exit] {
     options->replanning.profile = options->inputs.profile;

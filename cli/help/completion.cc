@@ -103,7 +103,12 @@ void add_completion(CLI::App& app, Exit&) {
   auto shell = std::make_shared<std::string>();
   command->add_option("SHELL", *shell, "bash or zsh")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh"}));
+      ->check(
+          [](const std::string& name) -> std::string {
+            if (name == "bash" || name == "zsh") return "";
+            return "expected bash or zsh, found \"" + printable(name) + "\"";
+          },
+          "{bash,zsh}", "");
   command->callback([shell, &app] {
     std::cout << (*shell == "bash" ? bash_completion(app)
                                    : zsh_completion(app));

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/import/imported_json.h"
 #include "cli/import/published_run.h"
+#include "cli/number_in.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
@@ -225,29 +226,29 @@ void add_import(CLI::App& app, Exit& exit) {
   command
       ->add_option("--minibatch", settings->minibatch,
                    "Samples per step, if the source does not say")
-      ->check(CLI::Range(1, kMaxMicrobatch));
+      ->check(integer_in(1, kMaxMicrobatch));
   command->add_option("--from", settings->from, formats_help());
   command
       ->add_option("--samples", options.samples,
                    "Samples of the microbatch that the times are for, if the "
                    "source does not say")
-      ->check(CLI::Range(1, kMaxMicrobatch));
+      ->check(integer_in(1, kMaxMicrobatch));
   command->add_option("--device", options.device,
                       "Kind of device that the times are for");
   command->add_option("--model", options.model, "Name of the model");
   command
       ->add_option("--tensor-parallel", options.tensor_parallel,
                    "Tensor-parallel degree, if the source has several")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(integer_in(1, 1 << 20));
   command
       ->add_option("--sequence", options.sequence,
                    "Sequence length, if the source has several")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(integer_in(1, 1 << 20));
   command
       ->add_option("--blocks", options.blocks,
                    "How often the model repeats the block that the source "
                    "lists once")
-      ->check(CLI::Range(1, kMaxLayers));
+      ->check(integer_in(1, kMaxLayers));
   command->add_option("--note", options.note,
                       "Text to add to the profile's origin");
   add_output_options(*command, settings->format);

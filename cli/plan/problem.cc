@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/load_profile.h"
+#include "cli/number_in.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/units_text.h"
 #include "pipewright/estimate/estimator.h"
@@ -39,10 +40,17 @@ std::string refuse_minibatch(const std::string& text) {
          std::to_string(kMaxMinibatch) + ", found \"" + text + "\"";
 }
 
-// "16GB", "512MB", "40 GiB" or a number of bytes.
+// "16GB", "512MB", "40 GiB" or a number of bytes, which is never small: who
+// writes 8 means gigabytes.
 Result<Bytes> memory_of(const std::string& text) {
+  constexpr std::int64_t kFewBytes = 1'000'000;
   std::optional<Bytes> bytes = parse_bytes(text);
-  if (const auto plain = parse_integer(text)) bytes = Bytes(*plain);
+  if (const auto plain = parse_integer(text)) {
+    if (*plain > 0 && *plain < kFewBytes)
+      return usage("--memory " + text + " is " + counted(*plain, "byte"),
+                   "write the unit: --memory " + text + "GB");
+    bytes = Bytes(*plain);
+  }
   if (bytes && *bytes > Bytes(0)) return *bytes;
   return usage("expected a size for --memory, found \"" + text + "\"",
                "for example --memory 16GB");
@@ -111,7 +119,7 @@ void add_problem_options(CLI::App& command, ProblemOptions& options,
                   "Microbatch sizes to try, N[,N...]; default: up to eight "
                   "divisors of the minibatch")
       ->delimiter(',')
-      ->check(CLI::Range(1, kMaxMinibatch));
+      ->check(integer_in(1, kMaxMinibatch));
   command
       .add_option("--optimizer", options.optimizer,
                   "sgd, momentum, adam or adamw; determines the memory of its "
@@ -122,7 +130,7 @@ void add_problem_options(CLI::App& command, ProblemOptions& options,
   command
       .add_option("--stages", options.stages,
                   "Number of stages; default: the planner chooses")
-      ->check(CLI::Range(1, kMaxLayers));
+      ->check(integer_in(1, kMaxLayers));
   command
       .add_option("--bucket", options.bucket,
                   "Sum gradients of replicas in buckets of about this size "
@@ -135,13 +143,13 @@ void add_problem_options(CLI::App& command, ProblemOptions& options,
                   "is faster, or equal")
       ->capture_default_str();
   command.add_option("--budget", options.budget, budget_text)
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(number_in(0.001, 1e6))
       ->capture_default_str();
   command
       .add_option("--threads", options.threads,
                   "Threads for the search; does not change the plan unless the "
                   "budget runs out. Default: one per core")
-      ->check(CLI::Range(1, 1024));
+      ->check(integer_in(1, 1024));
 }
 
 std::vector<int> default_microbatches(int minibatch, const Cluster& cluster) {

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "cli/command.h"
+#include "cli/number_in.h"
 #include "cli/serve/http_server.h"
 #include "pipewright/base/files.h"
 
@@ -108,7 +109,7 @@ void add_serve(CLI::App& app, Exit& exit) {
                       "Cluster files that the page may use, beside clusters "
                       "such as 4xV100@1GB/s");
   command->add_option("--port", options->http.port, "Port; 0: any that is free")
-      ->check(CLI::Range(0, 65535))
+      ->check(integer_in(0, 65535))
       ->capture_default_str();
   command
       ->add_option("--host", options->http.host,

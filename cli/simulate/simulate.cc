@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "cli/command.h"
+#include "cli/number_in.h"
 #include "cli/simulate/lowered_plan.h"
 #include "cli/simulate/pictures.h"
 #include "pipewright/base/text.h"
@@ -171,7 +172,7 @@ void add_simulate(CLI::App& app, Exit& exit) {
       ->add_option("--minibatches", options->minibatches,
                    "Number of minibatches to simulate; default: one, or until "
                    "the steady state")
-      ->check(CLI::Range(1, 1000000));
+      ->check(integer_in(1, 1000000));
   add_output_options(*command, options->output);
   command->callback([options, &exit] { run_simulation(*options, exit); });
 }

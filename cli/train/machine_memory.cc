@@ -104,8 +104,10 @@ Result<void> check_machine_memory(const TrainRequest& request,
                "the plan takes " + to_text(needed) + " (" + workers +
                    "), but " + memory.text + " " + to_text(memory.bytes),
                "",
-               "plan with a smaller microbatch, for more hosts, or with "
-               "recomputation",
+               std::string("plan ") +
+                   (request.plan.microbatch > 1 ? "with a smaller microbatch, "
+                                                : "with a smaller model, ") +
+                   "for more hosts, or with recomputation",
                {}};
 }
 

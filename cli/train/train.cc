@@ -21,6 +21,7 @@
 #include "pipewright/cluster/this_machine.h"
 #include "pipewright/model/exported/exported_model.h"
 #include "pipewright/plan/memory/run_memory.h"
+#include "pipewright/profile/analytic.h"
 
 namespace pipewright::cli {
 namespace {
@@ -117,6 +118,21 @@ Result<Plan> plan_for(const TrainOptions& options) {
   return read_plan(options);
 }
 
+// A plan of a profile that another program measured may have other layers than
+// our model of that name.
+Result<void> checked_layers(const Plan& plan, const std::string& file) {
+  PIPEWRIGHT_TRY(const Model model, load_model(plan.model));
+  const auto checked = check_plan(plan, profile_graph(model));
+  if (checked) return {};
+  Error error = checked.error();
+  error.where = file + ": " + error.where;
+  error.hint = "the plan has other layers than " + plan.model +
+               ": train takes plans that were made with --model, or with a "
+               "profile that `pipewright profile` measured; others can be "
+               "simulated";
+  return error;
+}
+
 // What can be refused before LibTorch is loaded. Ranks first have to meet, so
 // that all end together.
 Result<void> checked_early(const TrainOptions& options) {
@@ -125,8 +141,7 @@ Result<void> checked_early(const TrainOptions& options) {
     return known.error();
   if (options.plan.empty()) return {};
   PIPEWRIGHT_TRY(const Plan plan, read_plan(options));
-  if (const auto model = load_model(plan.model); !model) return model.error();
-  return {};
+  return checked_layers(plan, options.plan);
 }
 
 Result<Plan> plan_of_launch(const TrainOptions& options, Launch& launch) {
@@ -306,7 +321,7 @@ void add_evaluation_options(CLI::App& command, TrainRequest& request) {
   command
       .add_option("--eval-every", request.evaluate_every,
                   "Steps between evaluations; default: an epoch")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+      ->check(integer_in(0, std::int64_t{1} << 40));
 }
 
 }  // namespace
@@ -329,10 +344,10 @@ void add_train(CLI::App& app, Exit& exit) {
                    "Folder for the run's files; default: run")
       ->default_val("run");
   auto* steps = command->add_option("--steps", request.steps, "Steps to train")
-                    ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+                    ->check(integer_in(1, std::int64_t{1} << 40));
   auto* epochs =
       command->add_option("--epochs", request.epochs, "Epochs to train")
-          ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
+          ->check(integer_in(1, std::int64_t{1} << 30));
   steps->excludes(epochs);
   add_evaluation_options(*command, request);
   command->add_option("--seed", request.seed,
@@ -356,14 +371,14 @@ void add_train(CLI::App& app, Exit& exit) {
   command
       ->add_option("--checkpoint-every", request.checkpoint_every,
                    "Steps between checkpoints; default: one at the end")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+      ->check(integer_in(0, std::int64_t{1} << 40));
   command->add_flag("--resume", request.resume,
                     "Continues from the run's newest checkpoint");
   command
       ->add_flag("--watch", options->watch,
                  "Serves a page that shows the run, on 127.0.0.1, port 8765; "
                  "--watch=PORT: at this port")
-      ->check(CLI::Range(0, 65535));  // 0 is what it has without the flag
+      ->check(integer_in(0, 65535));  // 0 is what it has without the flag
   command->add_option("--tensorboard", options->tensorboard,
                       "Writes loss, speed and accuracy for TensorBoard into "
                       "this folder");

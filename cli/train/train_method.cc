@@ -92,34 +92,34 @@ void add_method_options(CLI::App& command, MethodOptions& options,
   command
       .add_option("--workers", options.workers, "Number of workers (threads)")
       ->capture_default_str()
-      ->check(CLI::Range(1, 256))
+      ->check(integer_in(1, 256))
       ->excludes(plan)
       ->group(planned);
   command
       .add_option(
           "--stages", options.stages,
           "Stages, given to the workers in turn; default: one per worker")
-      ->check(CLI::Range(1, 100000))
+      ->check(integer_in(1, 100000))
       ->excludes(plan)
       ->group(planned);
   command
       .add_option("--minibatch", options.minibatch,
                   "Samples per optimizer step")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(integer_in(1, 1 << 20))
       ->excludes(plan)
       ->group(planned);
   command
       .add_option("--microbatch", options.microbatch,
                   "Samples per microbatch; default: an eighth of the minibatch")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(integer_in(1, 1 << 20))
       ->excludes(plan)
       ->group(planned);
   command
       .add_option("--rescheduling-steps", options.rescheduling_steps,
                   "T1: steps until delayed stages have their full rate; "
                   "default: a quarter of all with pipemare, else 0")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
+      ->check(integer_in(0, std::int64_t{1} << 40))
       ->group(pipemare);
   command.add_flag("--no-rescheduling", options.no_rescheduling, "Without T1")
       ->group(pipemare);
@@ -136,13 +136,13 @@ void add_method_options(CLI::App& command, MethodOptions& options,
           "--recompute", options.segment,
           "Keeps only the inputs of segments of N stages and recomputes "
           "the rest; 0: about the square root of all stages")
-      ->check(CLI::Range(0, 100000))
+      ->check(integer_in(0, 100000))
       ->excludes(plan)
       ->group(pipemare);
   command
       .add_option("--warm-up-steps", options.warm_up_steps,
                   "T3: synchronous steps before the asynchronous ones")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
+      ->check(integer_in(0, std::int64_t{1} << 40))
       ->group(pipemare);
 }
 

@@ -31,8 +31,9 @@ Result<std::string> memory_proof(const Program& program,
       tightest = w;
   return "worker " + std::to_string(tightest) + " uses at most " +
          to_text(bounds[tightest].peak.total()) + " of " +
-         to_text(limits[tightest]) + " (" + to_text(bounds[tightest].peak) +
-         "), at " + to_text(bounds[tightest].action);
+         to_text(limits[tightest]) + ", at " +
+         to_text(bounds[tightest].action) + "; " +
+         to_text(bounds[tightest].peak);
 }
 
 }  // namespace pipewright::cli

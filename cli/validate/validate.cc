@@ -55,6 +55,13 @@ Json verdict_json(const std::string& file, const Result<std::string>& answer) {
   return json.set("errors", std::move(errors));
 }
 
+// One statement per line: together they are longer than a terminal is wide.
+std::string in_lines(std::string text) {
+  for (std::size_t at = 0; (at = text.find("; ", at)) != std::string::npos;)
+    text.replace(at, 2, "\n  ");
+  return text;
+}
+
 // Returns the largest exit code.
 int validate_files(const std::vector<std::string>& files,
                    const PlanInputs& inputs, bool as_json) {
@@ -66,7 +73,7 @@ int validate_files(const std::vector<std::string>& files,
       worst = std::max(worst, static_cast<int>(answer.error().code));
       say(answer.error().to_text());
     } else if (!as_json) {
-      std::cout << file << ": ok, " << *answer << "\n";
+      std::cout << file << ": ok, " << in_lines(*answer) << "\n";
     }
     if (as_json) report.push(verdict_json(file, answer));
   }

@@ -108,11 +108,29 @@ void JsonCursor::refuse_other_keys() {
   }
 }
 
+namespace {
+
+// With which argument a command takes a file of another format; empty for one
+// that is not ours.
+std::string place_of_format(const std::string& format) {
+  if (format == "pipewright/plan")
+    return "it is a plan, which commands take without an option";
+  if (format == "pipewright/exported")
+    return "it is an exported model, which commands take with --model";
+  for (const std::string name : {"model", "cluster", "profile"})
+    if (format == "pipewright/" + name)
+      return "it is a " + name + ", which commands take with --" + name;
+  return "";
+}
+
+}  // namespace
+
 void JsonCursor::require_format(std::string_view format, int version) {
   JsonCursor name = at("format");
   if (name.exists() && name.is_text() && name.text() != format) {
     name.fail("expected \"" + std::string(format) + "\", found \"" +
-              shortened(name.text(), 60) + "\"");
+                  shortened(name.text(), 60) + "\"",
+              place_of_format(name.text()));
     errors_->ignore_further();
     return;
   }

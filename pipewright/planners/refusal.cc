@@ -14,6 +14,14 @@ std::string with_device(const Shortage& shortage) {
          (shortage.device.empty() ? "" : " (" + shortage.device + ")");
 }
 
+// Nothing is smaller than a microbatch of one sample.
+std::string way_to_fit(const Problem& problem) {
+  const auto& sizes = problem.microbatches;
+  return std::find(sizes.begin(), sizes.end(), 1) == sizes.end()
+             ? "use smaller microbatches"
+             : "use devices with more memory";
+}
+
 std::string estimated_hint(const Problem& problem) {
   const int plain = devices_needed(problem, false);
   const int recomputed = devices_needed(problem, true);
@@ -26,10 +34,9 @@ std::string estimated_hint(const Problem& problem) {
     ways.push_back("about " + std::to_string(plain) + " devices" +
                    (recomputed > available ? " without" : ""));
   if (ways.empty() && recomputed == 0)
-    return "a single layer is too large: use smaller microbatches, or devices "
-           "with more memory";
-  if (ways.empty()) return "try another planner, or smaller microbatches";
-  return join(ways, ", or ") + " should be enough; or use smaller microbatches";
+    return "a single layer is too large: " + way_to_fit(problem);
+  if (ways.empty()) return "try another planner, or " + way_to_fit(problem);
+  return join(ways, ", or ") + " should be enough; or " + way_to_fit(problem);
 }
 
 }  // namespace
@@ -39,7 +46,7 @@ std::string more_devices_hint(const Problem& problem,
   const std::optional<FewestDevices> fewest = fewest_devices(problem, planner);
   if (!fewest) return estimated_hint(problem);
   return std::to_string(fewest->devices) + " devices are enough (--cluster " +
-         fewest->cluster + "), fewer are not; or use smaller microbatches";
+         fewest->cluster + "), fewer are not; or " + way_to_fit(problem);
 }
 
 Shortage shortage_of(const Planned& planned, const Problem& problem) {

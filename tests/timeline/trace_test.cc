@@ -205,5 +205,28 @@ TEST_CASE("the SVG is well-formed, with a box for every compute action") {
   CHECK(boxes >= 4 * 6 * 2 * 2);
 }
 
+std::size_t count_in(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos;
+       at = text.find(part, at + 1))
+    ++count;
+  return count;
+}
+
+TEST_CASE("the SVG has a title, and no lines where they would cover the rows") {
+  const Made one = made();
+  SvgOptions options;
+  options.title = "a <b> & c";
+  const std::string wide = svg(one.program, one.timeline, options);
+  CHECK(is_well_formed(wide));
+  CHECK(count_in(wide, "a &lt;b&gt; &amp; c") == 1);
+  // Three pairs of neighbours, six microbatches, both ways, two minibatches.
+  CHECK(count_in(wide, "stroke-opacity") == 3 * 6 * 2 * 2);
+  options.width = 200;
+  const std::string narrow = svg(one.program, one.timeline, options);
+  CHECK(count_in(narrow, "stroke-opacity") == 0);
+  CHECK(count_in(narrow, "<rect") > 0);
+}
+
 }  // namespace
 }  // namespace pipewright

@@ -159,6 +159,25 @@ TEST_CASE("--chunks is another name of --stages-per-worker") {
   CHECK(scheduled("interleaved --chunks 3 --text").text == answer.text);
 }
 
+TEST_CASE("the schedule of a plan is written for torch") {
+  const std::string csv = picture_file("plan.csv");
+  const std::string plan = PIPEWRIGHT_SOURCE_DIR "/examples/simulate/plan.json";
+  CHECK(scheduled(plan + " --csv " + csv).code == 0);
+  CHECK(scheduled(csv + " --text").text == scheduled(plan + " --text").text);
+  std::filesystem::remove(csv);
+  CHECK(scheduled("chimera --csv " + csv).code == 78);
+  CHECK(!std::filesystem::exists(csv));
+}
+
+TEST_CASE("no bubble is 0 %, not the rest of a sum") {
+  for (const char* times : {"0.1,0.1,0.1", "0.3,0.7,0.9"}) {
+    const Answer answer = scheduled(
+        std::string("1f1b --stages 1 --microbatches 7 --times ") + times);
+    CHECK(answer.code == 0);
+    CHECK(contains(answer.text, "bubble 0 %"));
+  }
+}
+
 TEST_CASE("what --csv and --text write reads back") {
   const std::string csv = picture_file(".csv"), text = picture_file(".txt");
   CHECK(

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <sstream>
 #include <string>
 
 #include "pipewright/base/files.h"
@@ -58,7 +59,9 @@ TEST_CASE("with a cluster: a plan's memory is proved, or refused") {
   const Answer good = run_pipewright(plan + "--cluster 4xV100@nvlink");
   CHECK(good.code == 0);
   CHECK(contains(good.text, "runs on 4xV100@nvlink: worker 0 uses at most "));
-  CHECK(contains(good.text, "activations "));
+  CHECK(contains(good.text, "\n  weights "));
+  std::istringstream lines(good.text.substr(good.text.find(": ok, ")));
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 120);
   CHECK(run_pipewright(plan + "--cluster 2xV100@nvlink").code == 78);
   // The same devices with less memory than worker 0 needs.
   const auto file = (fs::temp_directory_path() /
