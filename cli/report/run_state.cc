@@ -58,21 +58,41 @@ std::optional<Holder> holder_of(const fs::path& folder) {
   return holder;
 }
 
-std::optional<std::string> failure_in(const fs::path& folder) {
+struct Failure {
+  std::string error;
+  std::int64_t exit_code = 0;
+};
+
+// A run that a signal ends has saved its steps, and says so as it ends.
+bool is_of_signal(const Failure& failure) {
+  return failure.exit_code == 130 ||
+         failure.error.find("ended by SIG") != std::string::npos;
+}
+
+// Of the rank that says that its end was no signal's; otherwise of any.
+std::optional<Failure> failure_in(const fs::path& folder) {
+  std::optional<Failure> found;
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(folder, failed)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("failure_") || !name.ends_with(".json")) continue;
-    const auto error = read_state_file(
-        entry.path(), [](JsonCursor& root) { return root.at("error").text(); });
-    if (error) return *error;
+    const auto failure = read_state_file(entry.path(), [](JsonCursor& root) {
+      return Failure{root.at("error").text(), root.at("exit_code").integer()};
+    });
+    if (failure && (!found || !is_of_signal(*failure))) found = failure;
   }
-  return {};
+  return found;
 }
 
 struct Ending {
   std::int64_t steps = 0, signal = 0;
 };
+
+std::string signal_text(std::int64_t number) {
+  if (number == SIGINT) return "Ctrl-C (SIGINT)";
+  if (number == SIGTERM) return "SIGTERM";
+  return "signal " + std::to_string(number);
+}
 
 }  // namespace
 
@@ -87,21 +107,25 @@ RunState run_state(const fs::path& folder, std::int64_t last_step) {
     return {RunPhase::Running, "Training, by process " +
                                    std::to_string(holder->process) + " on " +
                                    holder->host + "."};
-  if (const auto failure = failure_in(folder))
-    return {RunPhase::Failed, "It failed: " + *failure};
+  const auto failure = failure_in(folder);
+  if (failure && !is_of_signal(*failure))
+    return {RunPhase::Failed, "It failed: " + failure->error};
   const auto ending =
       read_state_file(folder / "summary.json", [](JsonCursor& root) {
         return Ending{root.at("steps").integer(), root.at("signal").integer()};
       });
   const std::string steps = with_thousands(last_step) + " steps";
-  if (!ending || ending->steps != last_step)
+  const bool is_known = ending && ending->steps == last_step;
+  if (!is_known && failure)
+    return {RunPhase::Stopped, "Stopped: " + failure->error};
+  if (!is_known)
     return {RunPhase::Broken, "Its process is gone after " + steps +
                                   "; `train --resume` continues from its last "
                                   "checkpoint, if there is one."};
   if (ending->signal != 0)
-    return {RunPhase::Stopped, "Stopped by signal " +
-                                   std::to_string(ending->signal) + " after " +
-                                   steps + "; `train --resume` continues."};
+    return {RunPhase::Stopped, "Stopped by " + signal_text(ending->signal) +
+                                   " after " + steps +
+                                   "; `train --resume` continues."};
   return {RunPhase::Ended, "Ended after " + steps + "."};
 }
 

@@ -87,7 +87,9 @@ void run_serve(ServeOptions options, Exit& exit) {
   PlanningService service(options.files);
   WatchedRuns runs(options.runs);
   const auto started = [&](int port) {
-    std::cout << address_of(options.http, port) << " (Ctrl-C ends it)"
+    std::cout << address_of(options.http, port)
+              << (options.ends_with_parent ? " (while it trains)"
+                                           : " (Ctrl-C ends it)")
               << std::endl;
   };
   if (auto served = serve_http(service, runs, options.http, started); !served)

@@ -283,6 +283,9 @@ def check_watch(browser, binary, folder):
         time.sleep(0.05)
     else:
         raise AssertionError("the page is there after the training")
+    run = reported(binary, folder, "watched")  # what was asked for is no failure
+    assert run["state"] == "stopped", run["summary"]
+    assert run["summary"][0]["text"].startswith("Stopped by Ctrl-C (SIGINT) after "), run["summary"]
     lines = (folder / "watched" / "metrics.jsonl").read_text().splitlines()
     assert len([line for line in lines if "loss" in json.loads(line)]) > 0
     # A port that is taken is a message, and training goes on.
