@@ -7,7 +7,9 @@
 // A group of tensor-parallel GPUs is one device of kind KIND-tpN, with the
 // weights, activations, memory and links of the group. Imported with a plan,
 // the degrees are the plan's. llm_info gives the bytes kept for backward,
-// output included, as one number for one GPU.
+// output included, as one number for one GPU. What a backward needs beside that
+// while it computes is in no file: each value that a layer keeps has a gradient
+// of its size, so as much is counted as workspace.
 
 #include <algorithm>
 #include <set>
@@ -399,6 +401,7 @@ class SailorProfile {
           table[i].keeps_private =
               Bytes(std::max<std::int64_t>(0, sizes.memory - sizes.output)) *
               microbatch;
+          table[i].workspace = table[i].keeps_private;
         }
       }
     return {};
@@ -408,7 +411,8 @@ class SailorProfile {
     auto& notes = imported_.notes;
     notes.push_back(has_sizes()
                         ? "given as one number: the bytes a layer holds for "
-                          "backward, with its output"
+                          "backward, with its output; as much as it keeps "
+                          "beside that is its workspace"
                         : "missing: bytes of parameters and outputs; import "
                           "llm_info.json too");
     if (has_repeated_step_)

@@ -34,6 +34,8 @@ TEST_CASE("sailor: times and sizes make one profile") {
   CHECK(profile.sizes.at(4)[0].output == Bytes(32));
   // 32 bytes per sample with the output's 8.
   CHECK(profile.sizes.at(4)[1].keeps_private == Bytes(96));
+  // Each kept value has a gradient of its size.
+  CHECK(profile.sizes.at(4)[1].workspace == Bytes(96));
   CHECK(profile.layers[1].keeps_input == std::vector<bool>{true});
   CHECK(profile.layers[1].keeps_output);
   CHECK(profile.origin.split_is_estimated);
