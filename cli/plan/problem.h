@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "pipewright/planners/planner.h"
+#include "pipewright/planners/tuned_replicas.h"
 
 namespace pipewright::cli {
 
@@ -17,9 +18,10 @@ struct ProblemOptions {
   int minibatch = 0;              // 0: choose_minibatch() decides
   std::vector<int> microbatches;  // empty: default_microbatches()
   std::string optimizer = "momentum";
-  std::string memory;            // "16GB"; empty: no limit but the device's
-  int stages = 0;                // 0: the planner chooses
-  std::string bucket = "25MB";   // of gradients; "none": stage by stage
+  std::string memory;   // "16GB"; empty: no limit but the device's
+  int stages = 0;       // 0: the planner chooses
+  std::string bucket =  // of gradients; "none": stage by stage
+      std::to_string(kDefaultBucket.value() / 1'000'000) + "MB";
   std::string shares = "speed";  // of unequal replicas; or "equal"
   double budget = 5;             // seconds; for what, the command says
   int threads = 0;               // 0: one per core

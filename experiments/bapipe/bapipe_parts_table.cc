@@ -1,7 +1,9 @@
 // BaPipe with each of its parts switched off in turn, as `plan --set PART=off`
 // does it: on GPUs with measured profiles, and on FPGAs with estimated ones in
 // float32 and in 16 bits. Memory is limited and links are slow where that gives
-// memory tuning and the coarse partition something to do.
+// memory tuning and the coarse partition something to do. Parts of a pipeline
+// are compared among pipelines: data parallelism, which hides what they are
+// worth wherever it is faster, is off with and without them.
 
 #include <algorithm>
 #include <iostream>
@@ -13,6 +15,7 @@
 #include "pipewright/model/model.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/planner_parts.h"
+#include "pipewright/planners/tuned_replicas.h"
 #include "pipewright/profile/analytic.h"
 
 namespace pipewright {
@@ -27,13 +30,26 @@ struct Row {
   bool is_on_gpus() const { return numbers.empty(); }
 };
 
+const std::string kDataParallelism = "data-parallelism";
+
 // One part switched off, and what that costs in each row.
 struct Arm {
   std::string part;                 // empty: all are on
   std::vector<double> losses = {};  // percent
   int refused = 0;
 
-  std::string name() const { return part.empty() ? "all" : "without " + part; }
+  bool is_of_pipelines() const {
+    return !part.empty() && part != kDataParallelism;
+  }
+  std::string name() const {
+    if (is_of_pipelines()) return "  and without " + part;
+    return part.empty() ? "all" : "without " + part;
+  }
+  std::vector<std::string> parts_off() const {
+    if (part.empty()) return {};
+    if (part == kDataParallelism) return {part};
+    return {part, kDataParallelism};
+  }
   // A platform has two of the four schedules, and only FPGAs split layers.
   bool concerns(const Row& row) const {
     if (part == "1f1b-sno" || part == "1f1b-so") return row.is_on_gpus();
@@ -53,9 +69,10 @@ struct Arm {
 };
 
 std::vector<Arm> all_arms() {
-  std::vector<Arm> arms(1);
+  std::vector<Arm> arms = {Arm{""}, Arm{kDataParallelism}};
   for (const PlannerPart& part : planner_parts())
-    if (part.planner == "bapipe") arms.push_back({part.name});
+    if (part.planner == "bapipe" && part.name != kDataParallelism)
+      arms.push_back({part.name});
   return arms;
 }
 
@@ -75,11 +92,12 @@ Result<Profile> profile_of(const Row& row, const Cluster& cluster) {
   return analytic_profile(model, cluster.kinds(), row.microbatches, options);
 }
 
+// `whole` is the step that an arm's is compared with: that of all parts, then
+// that of all parts of a pipeline.
 void add_arm(const Row& row, Arm& arm, const Problem& problem, double& whole,
              TextTable& table) {
-  const std::vector<std::string> off =
-      arm.part.empty() ? std::vector<std::string>{} : std::vector{arm.part};
-  const auto planned = planner_without("bapipe", off).value()->plan(problem);
+  const auto planner = planner_without("bapipe", arm.parts_off()).value();
+  const auto planned = default_plan(*planner, problem);
   const double step = planned ? planned->estimate.step.value() : 0;
   if (arm.part.empty()) whole = step;
   if (planned)
@@ -92,6 +110,7 @@ void add_arm(const Row& row, Arm& arm, const Problem& problem, double& whole,
        planned ? to_text(planned->estimate.step) : "no plan",
        planned ? to_text(arm.losses.back()) + " %" : "-",
        planned ? shape_text(planned->plan) : ""});
+  if (arm.part == kDataParallelism) whole = step;
 }
 
 Result<void> add(const Row& row, std::vector<Arm>& arms, TextTable& table) {

@@ -14,6 +14,7 @@
 #include "pipewright/model/model.h"
 #include "pipewright/planners/planner_parts.h"
 #include "pipewright/planners/spp/spp_device_order.h"
+#include "pipewright/planners/tuned_replicas.h"
 #include "pipewright/profile/analytic.h"
 
 namespace pipewright {
@@ -57,7 +58,7 @@ struct Steps {
 };
 
 double step_of(const Planner& planner, const Problem& problem) {
-  const auto planned = planner.plan(problem);
+  const auto planned = default_plan(planner, problem);
   return planned ? planned->estimate.step.value() : 0;
 }
 

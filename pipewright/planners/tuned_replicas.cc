@@ -12,7 +12,9 @@
 namespace pipewright {
 namespace {
 
-constexpr int kMaxTunedWorkers = 64;
+// Simulating plans on many workers takes long: beyond the first only the plan
+// that a planner returns is tuned, beyond the second none.
+constexpr int kMaxSearchedWorkers = 64, kMaxTunedWorkers = 512;
 
 struct TunedPlan {
   Plan plan;
@@ -21,8 +23,7 @@ struct TunedPlan {
 
 // A plan of a model with split layers is not for the problem's profile.
 bool can_be_tuned(const Plan& plan, const Problem& problem) {
-  return plan.num_workers() <= kMaxTunedWorkers && !has_buckets(plan) &&
-         plan.model == problem.profile->model &&
+  return !has_buckets(plan) && plan.model == problem.profile->model &&
          std::any_of(
              plan.stages.begin(), plan.stages.end(),
              [](const Stage& stage) { return stage.workers.size() > 1; });
@@ -57,7 +58,7 @@ bool is_better(const Estimate& one, const Estimate& other) {
 TunedPlan tuned(const Plan& plan, const Problem& problem,
                 const Estimator& estimate) {
   TunedPlan best{plan, estimate(plan)};
-  if (!best.estimate || !can_be_tuned(plan, problem)) return best;
+  if (!best.estimate) return best;
   for (Plan& other : tunings(plan, problem)) {
     if (other.stages == plan.stages) continue;
     Result<Estimate> result = estimate(other);
@@ -75,6 +76,8 @@ Estimator tuning_estimator(const Problem& problem, const Estimator& estimate) {
   known.bucket = problem.bucket;
   known.shares_by_speed = problem.shares_by_speed;
   return [known, estimate](const Plan& plan) {
+    if (plan.num_workers() > kMaxSearchedWorkers || !can_be_tuned(plan, known))
+      return estimate(plan);
     return tuned(plan, known, estimate).estimate;
   };
 }
@@ -115,7 +118,9 @@ Estimator unlimited_estimator(const Problem& problem) {
 }
 
 void tune(Planned& planned, const Problem& problem) {
-  if (!can_be_tuned(planned.plan, problem)) return;
+  if (planned.plan.num_workers() > kMaxTunedWorkers ||
+      !can_be_tuned(planned.plan, problem))
+    return;
   const Estimator estimate = unlimited_estimator(problem);
   TunedPlan best = tuned(planned.plan, problem, estimate);
   if (!best.estimate) return;
@@ -153,6 +158,13 @@ Result<Planned> plan_with_tuned_replicas(
   PIPEWRIGHT_TRY(Planned planned, plan(with_tuned_replicas(problem)));
   tune(planned, problem);
   return planned;
+}
+
+Result<Planned> default_plan(const Planner& planner, Problem problem) {
+  problem.bucket = kDefaultBucket;
+  problem.shares_by_speed = true;
+  return plan_with_tuned_replicas(
+      problem, [&](const Problem& tuned) { return planner.plan(tuned); });
 }
 
 std::vector<Planned> untuned(const std::vector<Planned>& plans) {

@@ -14,14 +14,21 @@
 
 namespace pipewright {
 
+// Of `pipewright plan`, unless it is told otherwise.
+inline constexpr Bytes kDefaultBucket{25'000'000};
+
 // What `plan` returns for the problem, with tuned replicas as problem.bucket
 // and problem.shares_by_speed ask for. Fails as `plan` does.
 Result<Planned> plan_with_tuned_replicas(
     const Problem& problem,
     const std::function<Result<Planned>(const Problem&)>& plan);
 
-// The problem with estimates of tuned plans. Plans on very many workers are not
-// tuned: simulating them takes long.
+// What the planner returns where nothing is said about replicas: buckets of
+// kDefaultBucket, shares by speed. Fails as the planner does.
+Result<Planned> default_plan(const Planner& planner, Problem problem);
+
+// The problem with estimates of tuned plans. Those on more than 64 workers are
+// of plans as they are: simulating these takes long.
 Problem with_tuned_replicas(const Problem& problem);
 
 // The plans that a search can go on with: as before they were tuned.

@@ -5,11 +5,14 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <numeric>
 
+#include "pipewright/model/model.h"
 #include "pipewright/plan/gradient_buckets.h"
 #include "pipewright/plan/sample_range.h"
 #include "pipewright/planners/bounds/bounds.h"
+#include "pipewright/profile/analytic.h"
 #include "tests/planners/random_problems.h"
 
 namespace pipewright {
@@ -93,6 +96,28 @@ TEST_CASE("a plan of any planner is never slower than before it was tuned") {
   }
   MESSAGE(tuned, " plans were tuned");
   CHECK(tuned > 10);
+}
+
+// More workers than a search tunes: the plan that it returns still is.
+TEST_CASE("plans on many workers are tuned at the end") {
+  const Profile profile =
+      analytic_profile(load_model("vgg16").value(),
+                       load_cluster("1xV100").value().kinds(), std::array{1, 2})
+          .value();
+  const Cluster cluster = load_cluster("9x8xV100@nvlink/25GbE").value();
+  Problem problem;
+  problem.profile = &profile;
+  problem.cluster = &cluster;
+  problem.minibatch = 144;
+  problem.microbatches = {144};
+  set_estimators(problem);
+  const auto planner = find_planner("data-parallel").value();
+  const Planned before = planner->plan(problem).value();
+  const Planned after = default_plan(*planner, problem).value();
+  CHECK(after.plan.num_workers() == 72);
+  CHECK(has_buckets(after.plan));
+  CHECK(after.estimate.step < before.estimate.step);
+  CHECK(after.estimate.step == problem.estimate(after.plan)->step);
 }
 
 // A layer without weights: the T4 takes `slow` times as long as the V100.

@@ -77,10 +77,14 @@ struct RunningReduction {
   std::size_t num_begun = 0, num_done = 0;
   int num_read = 0;
 
+  // Once all is added up: a worker that steps first begins the gradients of
+  // its next minibatch while others have not read these sums.
+  void drop_contributions() {
+    for (WorkerContributions& part : parts) part.contributions.clear();
+  }
   // Keeps its lists.
   void end() {
     microbatch = MicrobatchId();
-    for (WorkerContributions& part : parts) part.contributions.clear();
     sums.clear();
     num_begun = num_done = 0;
     num_contributed = num_read = 0;
@@ -180,7 +184,9 @@ class InProcessChannel final : public Channel {
       at::Tensor sum = reduction_sum(description(reduction), mine, from.parts);
       lock.lock();
       from.sums[mine] = std::move(sum);
-      if (++from.num_done == count) shared_->completion.happened();
+      if (++from.num_done < count) continue;
+      from.drop_contributions();
+      shared_->completion.happened();
     }
     wait(lock, [&] { return from.num_done == count; });
     sums = from.sums;

@@ -29,6 +29,30 @@ TEST_CASE("channels in a process keep the contract") {
     }
 }
 
+// A replica that steps first begins the gradients of its next minibatch; those
+// of this one must be gone by then, or it holds both.
+TEST_CASE("gradients are let go of once they are added up, whoever reads") {
+  const auto all = testing::everyone(3);
+  const Program program = testing::reducing(3, all, all);
+  const auto channels = in_process_channels(program);
+  std::vector<at::Tensor> gradients;
+  for (const auto& channel : channels) {
+    std::vector<Contribution> parts;
+    for (const ParameterId parameter : program.reductions[0].parameters) {
+      gradients.push_back(at::ones({5}));
+      parts.push_back({parameter, LayerId(1), gradients.back()});
+    }
+    channel->contribute(ReductionId(0), MicrobatchId(0), std::move(parts));
+  }
+  for (const at::Tensor& gradient : gradients) CHECK(gradient.use_count() == 2);
+  for (const auto& channel : channels) {
+    const Tensors sums = channel->reduced(ReductionId(0), MicrobatchId(0));
+    for (const at::Tensor& sum : sums) CHECK(sum.equal(at::full({5}, 3.0F)));
+    for (const at::Tensor& gradient : gradients)
+      CHECK(gradient.use_count() == 1);
+  }
+}
+
 TEST_CASE("sums are in order of layers, then of workers, whoever is first") {
   Reduction reduction;
   reduction.workers = {WorkerId(2), WorkerId(0)};

@@ -45,8 +45,8 @@ const Profile& profile_for_memory(const std::string& name) {
   return at->second;
 }
 
-MicrobatchSource one_microbatch(const Model& model) {
-  const MicrobatchSource random = random_source(model, kMicrobatch);
+MicrobatchSource one_microbatch(const Model& model, int samples) {
+  const MicrobatchSource random = random_source(model, samples);
   Tensors inputs;
   for (std::size_t i = 0; i < model.inputs().size(); ++i)
     inputs.push_back(random(static_cast<int>(i), 0));
@@ -140,15 +140,16 @@ std::int64_t statistics_of(const Model& model, const Program& program,
   return bytes;
 }
 
-// Gradients summed over workers: the sums, and the parts while another worker
-// has not read the sums yet. A step's memory is in no program either.
+// Sums of gradients over workers: while another worker has not read them, they
+// are there beside the gradients of the next minibatch. A step's memory is in
+// no program either.
 std::int64_t sums_of(const Program& program, WorkerId worker) {
   std::int64_t bytes = 0;
   for (const Reduction& reduction : program.reductions) {
     const std::set<WorkerId> workers(reduction.workers.begin(),
                                      reduction.workers.end());
     if (workers.size() > 1 && workers.count(worker))
-      bytes += 2 * reduction.bytes.value();
+      bytes += reduction.bytes.value();
   }
   return bytes;
 }
@@ -191,7 +192,8 @@ void check(const std::string& name, Plan plan, Counts& counts) {
   settings.optimizer = sgd({0.9, 0, false});
   Executor executor(model, program, settings);
   const int minibatches = program.minibatches_outside + 6;
-  const Executed run = executor.run(one_microbatch(model), minibatches).value();
+  const Executed run =
+      executor.run(one_microbatch(model, plan.microbatch), minibatches).value();
   const auto bounds = memory_bounds(program);
   for (int w = 0; w < program.num_workers(); ++w) {
     CAPTURE(w);
@@ -235,6 +237,30 @@ TEST_CASE("memory of every synchronous schedule on 1 to 3 workers") {
           100 * counts.measured / counts.predicted, " % of what was proved");
   CHECK(counts.workers > 250);
   CHECK(counts.measured > 0.8 * static_cast<double>(counts.predicted));
+}
+
+// Replicas that split each microbatch, some of them ahead of the others. Each
+// has as many samples as were profiled.
+TEST_CASE("memory of replicas") {
+  Counts counts;
+  for (const std::string generator : {"gpipe", "1f1b"})
+    for (const int stages : {1, 2})
+      for (const int replicas : {2, 4})
+        for (const auto& [name, model] : models()) {
+          CAPTURE(generator);
+          CAPTURE(stages);
+          CAPTURE(replicas);
+          CAPTURE(name);
+          const Schedule schedule =
+              with_replicas(generated(generator, stages, kMicrobatches),
+                            std::vector<int>(stages, replicas),
+                            Replication::Split)
+                  .value();
+          check(name, plan_of(model, schedule, replicas * kMicrobatch), counts);
+        }
+  MESSAGE(counts.workers, " workers; measured ",
+          100 * counts.measured / counts.predicted, " % of what was proved");
+  CHECK(counts.workers == 2 * 3 * (2 + 4 + 4 + 8));
 }
 
 TEST_CASE("memory where stages recompute") {
