@@ -69,6 +69,10 @@ def bi_partition():
             bi_partition_ratios(table, row, alone, where + alone)
     for line in table.summary(rows):
         check(line in text.splitlines(), f"bi-partition: not printed: {line}")
+    steps = re.search(r"in buckets .*pipedream ([\d.]+) ms, bi-partition "
+                      r"([\d.]+) ms, ([\d.]+)x", text)
+    check(steps and abs(float(steps[1]) / float(steps[2]) / float(steps[3]) - 1)
+          < 0.01, "bi-partition: in buckets the steps give another ratio")
 
 
 def bapipe_rows(text):
