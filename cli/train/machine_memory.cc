@@ -104,11 +104,18 @@ Result<void> check_machine_memory(const TrainRequest& request,
                "the plan takes " + to_text(needed) + " (" + workers +
                    "), but " + memory.text + " " + to_text(memory.bytes),
                "",
-               std::string("plan ") +
-                   (request.plan.microbatch > 1 ? "with a smaller microbatch, "
-                                                : "with a smaller model, ") +
-                   "for more hosts, or with recomputation",
+               std::string(request.plan.microbatch > 1
+                               ? "plan with a smaller microbatch, for"
+                               : "plan for") +
+                   " more hosts, or with recomputation",
                {}};
+}
+
+Error with_possible_way_out(Error error, const Plan& plan) {
+  if (error.code == ErrorCode::OutOfMemory && plan.microbatch == 1)
+    error.hint =
+        "use a plan with more workers or hosts, or one that recomputes";
+  return error;
 }
 
 }  // namespace pipewright::cli

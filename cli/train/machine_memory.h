@@ -24,4 +24,8 @@ MachineMemory machine_memory();
 Result<void> check_machine_memory(const TrainRequest& request,
                                   const Model& model, int rank);
 
+// A hint that asks for smaller microbatches helps no plan whose microbatches
+// have one sample.
+Error with_possible_way_out(Error error, const Plan& plan);
+
 }  // namespace pipewright::cli

@@ -210,10 +210,11 @@ Result<TrainReport> trained(const TrainOptions& options, const Model& model,
   hooks.on_stop = show_stop;
   if (options.watch > 0)
     start_page(options.request.run, page_port(options.watch));
-  if (options.tensorboard.empty())
-    return run_training(model, options.request, hooks);
-  return run_training(model, options.request,
-                      with_events(hooks, options.tensorboard));
+  if (!options.tensorboard.empty())
+    hooks = with_events(hooks, options.tensorboard);
+  Result<TrainReport> report = run_training(model, options.request, hooks);
+  if (report) return report;
+  return with_possible_way_out(report.error(), options.request.plan);
 }
 
 // Says so where there is none.

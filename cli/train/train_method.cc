@@ -161,6 +161,8 @@ Result<Plan> planned_here(const MethodOptions& options, int optimizer_words) {
   PIPEWRIGHT_TRY(const Planner* planner, find_planner("pipemare"));
   PIPEWRIGHT_TRY(Planned planned, planner->plan(loaded.problem));
   planned.plan.method = method;
+  // Only the cuts are the planner's.
+  if (method != Method::PipeMare) planned.plan.planner = "train";
   name_device_kinds(planned.plan, *loaded.cluster);
   if (options.segment >= 0) {
     PIPEWRIGHT_TRY(

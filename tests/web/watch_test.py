@@ -123,6 +123,8 @@ def check_one(browser, binary, folder, pictures):
         browser.wait("document.documentElement.dataset.runs === 'ended'")
         run = reported(binary, folder, "sync")
         assert run["state"] == "ended" and run["steps"] == 1500
+        plan = next(said["text"] for said in run["summary"] if said["about"] == "plan")
+        assert plan.endswith("planned by train."), plan  # pipemare is no planner of synchronous plans
         check_shown(browser, run)
         curves = browser.script("return [...document.querySelectorAll('[data-curve]')]"
                                 ".map((each) => each.dataset.curve)")
