@@ -7,10 +7,11 @@ import traceback
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import CheckpointFunction
 
 from ._draws import Draws
 from ._tokens import TOKEN_SHARE, has_ignored, weighted
-from ._values import STORED_TYPES, ExportError, aten
+from ._values import STORED_TYPES, ExportError, aten, value
 
 PREFIX = "module."
 
@@ -131,10 +132,17 @@ def user_place(error):
 
 @contextlib.contextmanager
 def own_backwards_refused():
-    """torch.export keeps the forward of a torch.autograd.Function, and would lose its backward without a word."""
+    """torch.export keeps the forward of a torch.autograd.Function, and would lose its backward without a word.
+
+    A reentrant checkpoint is one whose gradient is that of the function it calls; inside it, nodes would not know their
+    module. What is computed again is for the plan to say.
+    """
     apply = torch.autograd.Function.__dict__["apply"]
 
     def checked(cls, *args, **kwargs):
+        if cls is CheckpointFunction:
+            function, _, *given = args
+            return function(*given)
         if not cls.__module__.startswith("torch."):
             raise ExportError(f"{cls.__name__} is a torch.autograd.Function with a backward of its own, which torch.export "
                               "does not keep; write forward so that PyTorch's own gradient is the one you want, for "
@@ -173,7 +181,7 @@ def capture(module, sample, loss, weigh_tokens=None):
         raise ExportError((f"{where}: " if where else "") + f"torch.export cannot trace the model: {first}; "
                           "branches and sizes must not depend on data or on random numbers: "
                           "use torch.where, masks, and layers without layer drop") from error
-    for node in program.graph.nodes:
+    for node in list(program.graph.nodes):
         replace(node)
     return program, arguments
 
@@ -188,3 +196,20 @@ def replace(node):
     elif node.target in pools and all(size == 1 for size in node.args[1]):
         node.args = (node.args[0], list(range(-pools[node.target], 0)), True)
         node.target = aten.mean.dim
+    # An assignment to a part of a tensor, which has no derivative of its own.
+    elif node.target is aten.copy.default:
+        copy_source(node)
+
+
+def copy_source(node):
+    """copy(part, source) becomes the source, in the part's shape and type."""
+    part, source = node.args[:2]
+    if value(source).shape != value(part).shape:
+        with node.graph.inserting_before(node):
+            expanded = node.graph.call_function(aten.expand_as.default, (source, part))
+        expanded.meta = {**node.meta, "val": value(source).expand(value(part).shape)}
+        source = expanded
+    if value(source).dtype is value(part).dtype:
+        node.target, node.args, node.kwargs = aten.clone.default, (source,), {}
+    else:
+        node.target, node.args, node.kwargs = aten._to_copy.default, (source,), {"dtype": value(part).dtype}

@@ -116,6 +116,9 @@ class Exporter:
         self.count_tokens = token_counter(program, names) if names[-1] == TOKEN_SHARE else None
         self.graph = Graph(program)
         self.layers = Grouping(self.graph, block).layers()
+        for layer in self.layers:
+            if layer.name in names:  # a module may have the name of an input
+                layer.name = f"{layer.name}/{layer.root.name}"
         self.module, self.name = weakref.ref(module), type(module).__name__
         self.state = {name: t.detach() for name, t in module.state_dict().items() if isinstance(t, torch.Tensor)}
         self.index = {layer.root: i for i, layer in enumerate(self.layers)}

@@ -38,8 +38,8 @@ def is_random(node):
     if not is_operator(node) or torch.Tag.nondeterministic_seeded not in node.target.tags:
         return False
     for i, argument in enumerate(node.target._schema.arguments):
-        if argument.name == "dropout_p":  # attention draws only if it drops
-            return (node.args[i] if i < len(node.args) else node.kwargs.get("dropout_p", 0)) != 0
+        if argument.name in ("dropout_p", "dropout"):  # attention, lstm and gru draw only if they drop
+            return (node.args[i] if i < len(node.args) else node.kwargs.get(argument.name, 0)) != 0
     return True
 
 

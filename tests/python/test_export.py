@@ -12,6 +12,7 @@ import sys
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 import pipewright as pw
@@ -247,3 +248,84 @@ def test_forward_functions_compute_what_the_module_computes():
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
             torch.testing.assert_close(gradients[name], parameter.grad, rtol=1e-6, atol=1e-7)
+
+
+class Checkpointed(nn.Module):
+    """Blocks with dropout; what is computed again changes nothing but PyTorch's memory."""
+
+    def __init__(self, run):
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.2), nn.Linear(8, 4)) for _ in range(3)])
+        self.head, self._run = nn.Linear(4, 2), run
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = x + self._run(block, x)
+        return self.head(x).sum()
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_a_checkpoint_is_exported_as_what_it_calls(use_reentrant):
+    def described(run):
+        return file_text(pw.export(Checkpointed(run), torch.randn(3, 4)).description)
+
+    plain = described(lambda block, x: block(x))
+    assert described(lambda block, x: checkpoint(block, x, use_reentrant=use_reentrant)) == plain
+
+
+class Assigned(nn.Module):
+    """Parts of a tensor are written: by a tensor, by one that is broadcast, by a number, by one of another type."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.head = nn.Linear(4, 6), nn.Linear(6, 2)
+
+    def forward(self, x, count):
+        h = self.fc(x).clone()
+        h[:, ::2] += 1
+        h[:, 1] = h[:, 0] + h[:, 2]
+        h[:, 3:5] = h[:, :1]
+        h[:, 5] = count
+        return self.head(h).square().sum()
+
+
+def test_a_part_of_a_tensor_is_written():
+    torch.manual_seed(1)
+    module = Assigned()
+    model = pw.export(module, (torch.randn(3, 4), torch.arange(3)))
+    batch = {"x": torch.randn(5, 4), "count": torch.arange(5)}
+    loss, gradients = interpreted(model, batch)
+    expected = module(**batch)
+    expected.backward()
+    assert torch.equal(loss, expected.detach())
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(gradients[name], parameter.grad, rtol=1e-6, atol=1e-7)
+
+
+class Translator(nn.Module):
+    """Both results of a GRU are read, by different layers; a module has the name of an input."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.encoder = nn.Embedding(9, 4), nn.GRU(4, 4, num_layers=2, batch_first=True)
+        self.bridge, self.head = nn.Linear(4, 4), nn.Linear(4, 9)
+
+    def forward(self, words):
+        steps, last = self.encoder(self.words(words))
+        return self.head(steps + torch.tanh(self.bridge(last[-1])).unsqueeze(1)).square().mean()
+
+
+def test_several_results_and_equal_names(tmp_path):
+    torch.manual_seed(1)
+    module = Translator()
+    model = pw.export(module, torch.randint(0, 9, (3, 5)))
+    batch = {"words": torch.randint(0, 9, (4, 5))}
+    loss, gradients = interpreted(model, batch)
+    expected = module(**batch)
+    expected.backward()
+    torch.testing.assert_close(loss, expected.detach())
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(gradients[name], parameter.grad)
+    file = model.save(tmp_path / "translator")
+    checked = subprocess.run([os.environ["PIPEWRIGHT"], "validate", file], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
