@@ -2,11 +2,13 @@
 
 import contextlib
 import inspect
+import keyword
 import os
 import traceback
 
 import torch
 from torch import nn
+from torch.export.graph_signature import InputKind
 from torch.utils.checkpoint import CheckpointFunction
 
 from ._draws import Draws
@@ -156,6 +158,14 @@ def own_backwards_refused():
         torch.autograd.Function.apply = apply
 
 
+def refuse_keywords(module):
+    """torch.export writes modules' names as Python."""
+    for name, _ in module.named_modules():
+        if keyword.iskeyword(name.rsplit(".", 1)[-1]):
+            raise ExportError(f"torch.export cannot trace the model: the module {name} is named by a keyword of Python; "
+                              "rename it")
+
+
 def capture(module, sample, loss, weigh_tokens=None):
     """The exported program of module and loss, and the names of its inputs."""
     if isinstance(loss, str):
@@ -176,6 +186,7 @@ def capture(module, sample, loss, weigh_tokens=None):
         where = user_place(error)
         raise ExportError((f"{where}: " if where else "") + str(error)) from error
     except Exception as error:
+        refuse_keywords(module)
         where = user_place(error)
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ExportError((f"{where}: " if where else "") + f"torch.export cannot trace the model: {first}; "
@@ -183,7 +194,29 @@ def capture(module, sample, loss, weigh_tokens=None):
                           "use torch.where, masks, and layers without layer drop") from error
     for node in list(program.graph.nodes):
         replace(node)
+    store_complex_as_real(program, module.state_dict())
     return program, arguments
+
+
+def store_complex_as_real(program, named):
+    """Complex constants (rotary embeddings have such) are stored as pairs of real numbers, of which the graph makes complex
+    ones."""
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    stored = {InputKind.BUFFER, InputKind.CONSTANT_TENSOR}
+    changed = set(program.graph_signature.buffers_to_mutate.values())
+    for node, spec in zip(placeholders, program.graph_signature.input_specs):
+        if spec.kind not in stored or not value(node).is_complex() or spec.target in changed:
+            continue
+        if spec.target.removeprefix(PREFIX) in named:
+            raise ExportError(f"the buffer {spec.target.removeprefix(PREFIX)} is complex, and the state_dict() cannot have "
+                              "it as it is stored; register it with persistent=False")
+        tensors = program.state_dict if spec.target in program.state_dict else program.constants
+        tensors[spec.target] = torch.view_as_real(tensors[spec.target]).contiguous()
+        with program.graph.inserting_before(next(n for n in program.graph.nodes if n.op != "placeholder")):
+            pairs = program.graph.call_function(aten.view_as_complex.default, (node,))
+        pairs.meta = {"val": value(node)}
+        node.replace_all_uses_with(pairs, delete_user_cb=lambda user, made=pairs: user is not made)
+        node.meta["val"] = torch.view_as_real(value(node))
 
 
 def replace(node):

@@ -180,7 +180,8 @@ class Exporter:
     def tensor_row(self, name):
         tensor = self.graph.tensor(name)
         if tensor.dtype not in STORED_TYPES:
-            raise ExportError(f"{plain(name)} has type {tensor.dtype}, which is not supported")
+            hint = "; keep two real numbers and use torch.view_as_complex" if tensor.is_complex() else "; convert it"
+            raise ExportError(f"{plain(name)} has type {tensor.dtype}, which is not supported{hint}")
         return {"name": plain(name), "shape": list(tensor.shape), "type": NUMBER_TYPES[tensor.dtype]}
 
     def layer(self, layer):

@@ -329,3 +329,43 @@ def test_several_results_and_equal_names(tmp_path):
     file = model.save(tmp_path / "translator")
     checked = subprocess.run([os.environ["PIPEWRIGHT"], "validate", file], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
+
+
+class Rotated(nn.Module):
+    """Turned by complex numbers, as rotary embeddings are; they are a buffer, or a tensor that is not registered."""
+
+    def __init__(self, persistent):
+        super().__init__()
+        self.fc, self.head = nn.Linear(4, 6), nn.Linear(6, 2)
+        turn = torch.polar(torch.ones(3), torch.arange(3.0))
+        if persistent is None:
+            self.turn = turn
+        else:
+            self.register_buffer("turn", turn, persistent=persistent)
+
+    def forward(self, x):
+        pairs = torch.view_as_complex(self.fc(x).reshape(-1, 3, 2)) * self.turn
+        return self.head(torch.view_as_real(pairs).flatten(1)).square().sum()
+
+
+@pytest.mark.parametrize("persistent", [None, False])
+def test_complex_constants_are_stored_as_real_ones(persistent):
+    torch.manual_seed(1)
+    module = Rotated(persistent)
+    model = pw.export(module, torch.randn(3, 4))
+    batch = {"x": torch.randn(5, 4)}
+    loss, gradients = interpreted(model, batch)
+    expected = module(**batch)
+    expected.backward()
+    torch.testing.assert_close(loss, expected.detach())
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(gradients[name], parameter.grad)
+
+
+def test_names_and_numbers_that_cannot_be_stored():
+    with pytest.raises(pw.ExportError, match="buffer turn is complex.*persistent=False"):
+        pw.export(Rotated(True), torch.randn(3, 4))
+    named = nn.Sequential(nn.ModuleDict({"in": nn.Linear(4, 2)}))
+    named.forward = lambda x: named[0]["in"](x).sum()
+    with pytest.raises(pw.ExportError, match="module 0.in is named by a keyword"):
+        pw.export(named, torch.randn(3, 4))
