@@ -110,8 +110,12 @@ def make_pure(graph):
         if not (is_operator(node) and node.target._schema.is_mutable):
             continue
         name, changed = node.target._schema.name.removeprefix("aten::"), node.args[0]
-        pure = getattr(getattr(aten, name.removesuffix("_"), None), node.target._overloadname, None)
-        is_own = changed.op == "call_function" and not is_view(changed) and not any(map(is_view, changed.users))
+        overload = "int" if name == "transpose_" else node.target._overloadname
+        pure = getattr(getattr(aten, name.removesuffix("_"), None), overload, None)
+        views = [user for user in changed.users if is_view(user) and place[user] < place[node]]
+        is_own = changed.op == "call_function" and not is_view(changed) and not views
+        if torch.Tag.inplace_view in node.target.tags:  # its shape changes, not its numbers
+            is_own = changed.op == "call_function"
         if not name.endswith("_") or pure is None or pure._schema.is_mutable or not is_own:
             continue
         node.target = pure
@@ -250,11 +254,15 @@ class Functions:
     def _split(self):
         of_inputs = self._ancestors(self.input_gradients, self.after)
         of_weights = self._ancestors(self.parameter_gradients, self.after) - of_inputs
-        # What makes both, or reads weights, is computed with the input gradients and carried.
-        for node in self._sorted(of_weights):
-            parent = node.target is operator.getitem and node.args[0] in of_inputs
-            if parent or any(source in self.of_weights for source in tensor_inputs(node)):
-                of_inputs |= self._ancestors([node], self.after)
+        # What makes both, or reads weights, is computed with the input gradients and carried; an operator with several
+        # results may be found to be such after one of its results was looked at.
+        num_before = -1
+        while num_before != len(of_inputs):
+            num_before = len(of_inputs)
+            for node in self._sorted(of_weights - of_inputs):
+                parent = node.target is operator.getitem and node.args[0] in of_inputs
+                if parent or any(source in self.of_weights for source in tensor_inputs(node)):
+                    of_inputs |= self._ancestors([node], self.after)
         of_weights -= of_inputs
         self._make_views_again(of_inputs, of_weights)
         kept_inputs, again_inputs = self._sources(of_inputs)

@@ -369,3 +369,30 @@ def test_names_and_numbers_that_cannot_be_stored():
     named.forward = lambda x: named[0]["in"](x).sum()
     with pytest.raises(pw.ExportError, match="module 0.in is named by a keyword"):
         pw.export(named, torch.randn(3, 4))
+
+
+class Normed(nn.Module):
+    """A backward with several results, of which some lead to weights by others; and a spectrum."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("window", torch.hann_window(8))
+        self.front = nn.utils.parametrizations.weight_norm(nn.Conv1d(5, 3, 3, padding=1))
+        self.head = nn.Linear(3, 2)
+
+    def forward(self, wave):
+        heights = torch.stft(wave, 8, 4, window=self.window, return_complex=True).abs()
+        return self.head(torch.tanh(self.front(heights)).mean(-1)).square().sum()
+
+
+def test_several_results_of_a_backward():
+    torch.manual_seed(1)
+    module = Normed()
+    model = pw.export(module, torch.randn(3, 32))
+    batch = {"wave": torch.randn(5, 32)}
+    loss, gradients = interpreted(model, batch)
+    expected = module(**batch)
+    expected.backward()
+    torch.testing.assert_close(loss, expected.detach())
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(gradients[name], parameter.grad)
