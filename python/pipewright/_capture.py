@@ -189,9 +189,12 @@ def capture(module, sample, loss, weigh_tokens=None):
         refuse_keywords(module)
         where = user_place(error)
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ExportError((f"{where}: " if where else "") + f"torch.export cannot trace the model: {first}; "
-                          "branches and sizes must not depend on data or on random numbers: "
-                          "use torch.where, masks, and layers without layer drop") from error
+        hint = ("branches and sizes must not depend on data or on random numbers: use torch.where, masks, and layers "
+                "without layer drop")
+        if "Constraints violated" in first:
+            hint = "the model makes the batch size a constant, as len(x) and int(x.shape[0]) do: use x.shape[0]"
+        raise ExportError((f"{where}: " if where else "") +
+                          f"torch.export cannot trace the model: {first}; {hint}") from error
     for node in list(program.graph.nodes):
         replace(node)
     store_complex_as_real(program, module.state_dict())

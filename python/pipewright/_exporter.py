@@ -13,7 +13,7 @@ from ._functions import Functions
 from ._layers import Graph, Grouping
 from ._pictures import table
 from ._tokens import TOKEN_SHARE, token_counter
-from ._values import NUMBER_TYPES, STORED_TYPES, ExportError, refuse, sized
+from ._values import NUMBER_TYPES, STORED_TYPES, ExportError, place_of, refuse, sized
 
 FORMAT, VERSION = "pipewright/exported", 1
 
@@ -218,7 +218,8 @@ class Exporter:
 
     def function(self, functions):
         """The number of the function in the file; equal ones are stored once."""
-        where = f"what layer {functions.layer.name} keeps for backward"
+        place = place_of(functions.layer.root)
+        where = (f"{place}: " if place else "") + f"what layer {functions.layer.name} keeps for backward"
         entry = {
             "keeps_inputs": [functions.inputs.index(node) for node in functions.kept_inputs],
             "keeps_output": functions.keeps_output,

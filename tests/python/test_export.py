@@ -396,3 +396,24 @@ def test_several_results_of_a_backward():
     torch.testing.assert_close(loss, expected.detach())
     for name, parameter in module.named_parameters():
         torch.testing.assert_close(gradients[name], parameter.grad)
+
+
+class Contrast(nn.Module):
+    """Samples are compared with each other."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.fc, self._count = nn.Linear(4, 2), count
+
+    def forward(self, x, y):
+        scores = self.fc(x) @ self.fc(y).T
+        return nn.functional.cross_entropy(scores, torch.arange(self._count(x)))  # compares samples
+
+
+def test_samples_that_are_compared_with_each_other():
+    pair = torch.randn(3, 4), torch.randn(3, 4)
+    with pytest.raises(pw.ExportError, match="compare samples with each other outside") as raised:
+        pw.export(Contrast(lambda x: x.shape[0]), pair)
+    assert line_of("compares samples") in str(raised.value)
+    with pytest.raises(pw.ExportError, match="makes the batch size a constant, as len"):
+        pw.export(Contrast(len), pair)
