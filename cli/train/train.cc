@@ -363,6 +363,10 @@ void add_train(CLI::App& app, Exit& exit) {
                     "Lets GPUs multiply float32 with 10 bits of mantissa");
   command->add_flag("--fast-kernels", request.kernels.is_fast,
                     "Lets GPUs use kernels whose bits change between runs");
+  command->add_flag_callback(
+      "--no-fused-kernels",
+      [options] { options->request.kernels.is_fused = false; },
+      "Gives GPUs LibTorch's kernels only, none compiled at run time");
   command->add_option("--weights", options->weights,
                       "Initial weights of an exported model: a safetensors "
                       "file, or a folder with one or with shards; default: "

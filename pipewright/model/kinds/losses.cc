@@ -56,7 +56,7 @@ void mse_cost(const LayerFacts& facts, LayerCost& cost) {
 }  // namespace
 
 // Mean over all rows of -log softmax(row)[target]; classes are the last
-// dimension. Keeps the log-probabilities and the target.
+// dimension. Keeps its derivative by the logits, and the target.
 KindRule cross_entropy_kind() {
   return {.kind = LayerKind::CrossEntropy,
           .name = "cross_entropy",

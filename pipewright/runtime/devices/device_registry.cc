@@ -75,15 +75,20 @@ Result<void> find_devices(const std::vector<std::string>& kinds) {
 }
 
 std::string KernelChoice::to_text() const {
-  std::string text = tf32 ? "TF32 products" : "";
-  if (is_fast)
-    text += std::string(tf32 ? ", " : "") +
-            "the fastest kernels, whose bits may change between runs";
+  std::string text;
+  const auto add = [&](const std::string& part) {
+    text += (text.empty() ? "" : ", ") + part;
+  };
+  if (tf32) add("TF32 products");
+  if (is_fast) add("the fastest kernels, whose bits may change between runs");
+  const std::string why = is_fused ? why_no_fused_kernels() : "";
+  if (!is_fused || !why.empty())
+    add("LibTorch's kernels only" + (why.empty() ? "" : ": " + why));
   return text;
 }
 
 void choose_kernels(const KernelChoice& choice) {
-  choose_cuda_kernels(choice.tf32, choice.is_fast);
+  choose_cuda_kernels(choice.tf32, choice.is_fast, choice.is_fused);
 }
 
 GpuReport gpu_report() { return cuda_report(); }

@@ -36,8 +36,10 @@ Result<std::vector<std::unique_ptr<WorkerDevice>>> open_devices(
 struct KernelChoice {
   bool tf32 = false;     // float32 products by units of 10 bits of mantissa
   bool is_fast = false;  // the fastest, even if their bits change between runs
+  bool is_fused = true;  // ours in place of several of LibTorch's
 
-  // "TF32 products"; empty: the default.
+  // "TF32 products"; empty: the default. Also says why kernels of ours are
+  // asked for and not there.
   std::string to_text() const;
   bool operator==(const KernelChoice&) const = default;
 };

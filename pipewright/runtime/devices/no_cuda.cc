@@ -4,7 +4,9 @@
 
 namespace pipewright {
 
-void choose_cuda_kernels(bool, bool) {}
+void choose_cuda_kernels(bool, bool, bool) {}
+
+std::string why_no_fused_kernels() { return {}; }
 
 GpuReport cuda_report() {
   GpuReport report;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "pipewright/runtime/fused_kernels.h"
 #include "pipewright/runtime/layers/device_constant.h"
 #include "pipewright/runtime/layers/layer_description.h"
 
@@ -28,12 +29,34 @@ class Embedding final : public LayerFunction {
   }
   Tensors backward_weight(const KeptTensors& kept, const at::Tensor& gradient,
                           const Tensors&) const override {
+    if (const FusedKernels* fused = kernels_for(kept, gradient)) {
+      Tensors sums = {
+          at::zeros({rows_, gradient.size(-1)}, gradient.options())};
+      fused->add_to_table(kept.inputs[0], gradient, scale_, sums[0]);
+      return sums;
+    }
     at::Tensor table = at::embedding_dense_backward(
         gradient.contiguous(), kept.inputs[0], rows_, -1, false);
     return {scale_ == 1 ? table : table.mul_(scale_)};
   }
+  void add_backward_weight(const KeptTensors& kept, const at::Tensor& gradient,
+                           const Tensors& carried,
+                           Tensors& sums) const override {
+    if (const FusedKernels* fused = kernels_for(kept, gradient))
+      fused->add_to_table(kept.inputs[0], gradient, scale_, sums[0]);
+    else
+      LayerFunction::add_backward_weight(kept, gradient, carried, sums);
+  }
 
  private:
+  // Of many tokens sorting them is faster than comparing each with all.
+  static const FusedKernels* kernels_for(const KeptTensors& kept,
+                                         const at::Tensor& gradient) {
+    constexpr std::int64_t kMaxTokens = 1 << 15;
+    return kept.inputs[0].numel() <= kMaxTokens ? fused_kernels(gradient)
+                                                : nullptr;
+  }
+
   std::int64_t rows_;
   double scale_;
 };

@@ -1,7 +1,9 @@
 // linear: output = input * weight^T + bias over the last dimension. Its
 // backward keeps the input.
 
+#include "pipewright/runtime/fused_kernels.h"
 #include "pipewright/runtime/layers/layer_description.h"
+#include "pipewright/runtime/layers/uneven_products.h"
 
 namespace pipewright {
 namespace {
@@ -16,6 +18,10 @@ class Linear final : public LayerFunction {
                     const ForwardContext&) const override {
     const at::Tensor& input = inputs[0];
     const at::Tensor rows = as_rows(input);
+    if (is_uneven(weights[0]))
+      return {like(input, uneven_output(rows, weights[0],
+                                        has_bias_ ? weights[1] : at::Tensor())),
+              {}};
     if (!has_bias_) return {like(input, at::mm(rows, weights[0].t())), {}};
     return {like(input, at::addmm(weights[1], rows, weights[0].t())), {}};
   }
@@ -23,25 +29,52 @@ class Linear final : public LayerFunction {
   Tensors backward_input(const KeptTensors&, const Tensors& weights,
                          const at::Tensor& gradient, Tensors*) const override {
     if (!wants_gradient_) return {at::Tensor()};
-    return {like(gradient, at::mm(as_rows(gradient), weights[0]))};
+    const at::Tensor rows = as_rows(gradient);
+    return {like(gradient, is_uneven(weights[0])
+                               ? uneven_input_gradient(rows, weights[0])
+                               : at::mm(rows, weights[0]))};
   }
 
   Tensors backward_weight(const KeptTensors& kept, const at::Tensor& gradient,
                           const Tensors&) const override {
     const at::Tensor rows = as_rows(gradient);
-    Tensors gradients = {at::mm(rows.t(), as_rows(kept.inputs[0]))};
-    if (has_bias_) gradients.push_back(rows.sum(0));
-    return gradients;
+    Tensors sums = {of_weights(rows, as_rows(kept.inputs[0]))};
+    if (has_bias_) sums.push_back(of_bias(rows));
+    return sums;
   }
 
   void add_backward_weight(const KeptTensors& kept, const at::Tensor& gradient,
                            const Tensors&, Tensors& sums) const override {
     const at::Tensor rows = as_rows(gradient);
-    sums[0].addmm_(rows.t(), as_rows(kept.inputs[0]));
-    if (has_bias_) sums[1].add_(rows.sum(0));
+    const at::Tensor inputs = as_rows(kept.inputs[0]);
+    if (is_uneven(sums[0]))
+      uneven_weight_gradient(rows, inputs, true, sums[0]);
+    else
+      sums[0].addmm_(rows.t(), inputs);
+    if (!has_bias_) return;
+    if (const FusedKernels* fused = fused_kernels(rows))
+      fused->sum_rows(rows, false, sums[1]);
+    else
+      sums[1].add_(rows.sum(0));
   }
 
  private:
+  static at::Tensor of_weights(const at::Tensor& rows,
+                               const at::Tensor& inputs) {
+    if (!rows.is_cuda()) return at::mm(rows.t(), inputs);
+    at::Tensor sum =
+        at::empty({rows.size(1), inputs.size(1)}, inputs.options());
+    if (!is_uneven(sum)) return at::mm_out(sum, rows.t(), inputs);
+    uneven_weight_gradient(rows, inputs, false, sum);
+    return sum;
+  }
+  static at::Tensor of_bias(const at::Tensor& rows) {
+    const FusedKernels* fused = fused_kernels(rows);
+    if (!fused) return rows.sum(0);
+    at::Tensor sum = at::empty({rows.size(1)}, rows.options());
+    fused->sum_rows(rows, true, sum);
+    return sum;
+  }
   static at::Tensor as_rows(const at::Tensor& tensor) {
     return tensor.dim() == 2 ? tensor : tensor.reshape({-1, tensor.size(-1)});
   }

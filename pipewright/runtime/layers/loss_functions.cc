@@ -1,7 +1,10 @@
 // cross_entropy and mse: the mean over the given samples, one number.
-// cross_entropy keeps log-probabilities and target, mse both inputs.
+// cross_entropy keeps its derivative by the logits, which its inputs alone
+// decide, before it is scaled; mse both inputs.
 
+#include "pipewright/runtime/fused_kernels.h"
 #include "pipewright/runtime/layers/layer_description.h"
+#include "pipewright/runtime/layers/uneven_products.h"
 
 namespace pipewright {
 namespace {
@@ -15,11 +18,15 @@ class CrossEntropy final : public LayerFunction {
       : wants_gradient_(description.wants_gradient(0)) {}
 
   Forwarded forward(const Tensors& inputs, const Tensors&,
-                    const ForwardContext&) const override {
+                    const ForwardContext& context) const override {
+    if (const FusedKernels* fused = fused_kernels(inputs[0]))
+      return fused_forward(*fused, inputs[0], inputs[1]);
     const at::Tensor rows = inputs[0].reshape({-1, inputs[0].size(-1)});
+    const at::Tensor targets = inputs[1].reshape({-1});
     at::Tensor log_probabilities = at::_log_softmax(rows, 1, false);
-    auto [loss, weight] = at::nll_loss_forward(
-        log_probabilities, inputs[1].reshape({-1}), {}, kMean, kIgnoreNone);
+    auto [loss, weight] = at::nll_loss_forward(log_probabilities, targets, {},
+                                               kMean, kIgnoreNone);
+    if (context.training) differentiate(log_probabilities, targets);
     return {loss, {log_probabilities.view(inputs[0].sizes())}};
   }
 
@@ -27,17 +34,32 @@ class CrossEntropy final : public LayerFunction {
   Tensors backward_input(const KeptTensors& kept, const Tensors&,
                          const at::Tensor& gradient, Tensors*) const override {
     if (!wants_gradient_) return {at::Tensor(), at::Tensor()};
-    const at::Tensor& log_probabilities = kept.kept_private[0];
-    at::Tensor result = log_probabilities.exp();
-    at::Tensor rows = result.view({-1, result.size(-1)});
-    const at::Tensor one = at::full({1, 1}, -1, rows.options());
-    rows.scatter_add_(1, kept.inputs[1].reshape({-1, 1}),
-                      one.expand({rows.size(0), 1}));
-    result.mul_(gradient.div(static_cast<double>(rows.size(0))));
+    const at::Tensor& derivative = kept.kept_private[0];
+    const auto rows =
+        static_cast<double>(derivative.numel() / derivative.size(-1));
+    const FusedKernels* fused = fused_kernels(derivative);
+    if (!fused) return {derivative.mul(gradient.div(rows)), at::Tensor()};
+    at::Tensor result = spaced_rows(derivative.sizes(), derivative.options());
+    fused->multiply(derivative, gradient, 1 / rows, result);
     return {result, at::Tensor()};
   }
 
  private:
+  static Forwarded fused_forward(const FusedKernels& fused,
+                                 const at::Tensor& logits,
+                                 const at::Tensor& targets) {
+    at::Tensor derivative = spaced_rows(logits.sizes(), logits.options());
+    const at::Tensor losses = fused.cross_entropy(logits, targets, derivative);
+    return {losses.mean().to(logits.scalar_type()), {derivative}};
+  }
+
+  // Log-probabilities become probabilities, less one at the target.
+  static void differentiate(at::Tensor& rows, const at::Tensor& targets) {
+    rows.exp_();
+    const at::Tensor one = at::full({1, 1}, -1, rows.options());
+    rows.scatter_add_(1, targets.unsqueeze(1), one.expand({rows.size(0), 1}));
+  }
+
   bool wants_gradient_;
 };
 

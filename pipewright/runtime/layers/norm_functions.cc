@@ -4,6 +4,7 @@
 #include <array>
 #include <tuple>
 
+#include "pipewright/runtime/fused_kernels.h"
 #include "pipewright/runtime/layers/layer_description.h"
 
 namespace pipewright {
@@ -31,6 +32,13 @@ class LayerNorm final : public LayerFunction {
   }
   Tensors backward_weight(const KeptTensors& kept, const at::Tensor& gradient,
                           const Tensors&) const override {
+    const FusedKernels* fused = kernels_for(kept, gradient);
+    if (fused) {
+      Tensors sums = {at::empty(shape_, gradient.options()),
+                      at::empty(shape_, gradient.options())};
+      add(*fused, kept, gradient, true, sums);
+      return sums;
+    }
     Tensors sums = {at::zeros(shape_, gradient.options()),
                     at::zeros(shape_, gradient.options())};
     add_backward_weight(kept, gradient, {}, sums);
@@ -38,6 +46,8 @@ class LayerNorm final : public LayerFunction {
   }
   void add_backward_weight(const KeptTensors& kept, const at::Tensor& gradient,
                            const Tensors&, Tensors& sums) const override {
+    if (const FusedKernels* fused = kernels_for(kept, gradient))
+      return add(*fused, kept, gradient, false, sums);
     // The gain's gradient does not depend on the gain: any tensor of its shape
     // will do.
     auto [none, gain, shift] =
@@ -47,6 +57,20 @@ class LayerNorm final : public LayerFunction {
   }
 
  private:
+  // Statistics made on a core may be of 16 bit.
+  static const FusedKernels* kernels_for(const KeptTensors& kept,
+                                         const at::Tensor& gradient) {
+    return kept.kept_private[0].scalar_type() == at::kFloat
+               ? fused_kernels(gradient)
+               : nullptr;
+  }
+  static void add(const FusedKernels& fused, const KeptTensors& kept,
+                  const at::Tensor& gradient, bool is_first, Tensors& sums) {
+    fused.sum_norm(gradient, kept.inputs[0], kept.kept_private[0].contiguous(),
+                   kept.kept_private[1].contiguous(), is_first, sums[0],
+                   sums[1]);
+  }
+
   std::tuple<at::Tensor, at::Tensor, at::Tensor> halves(
       const KeptTensors& kept, const at::Tensor& gain,
       const at::Tensor& gradient, std::array<bool, 3> mask) const {

@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "pipewright/runtime/devices/device_registry.h"
+#include "pipewright/runtime/fused_kernels.h"
 #include "tests/runtime/layers/layer_bench.h"
 
 namespace pipewright {
@@ -66,6 +67,58 @@ TEST_CASE("every layer on a GPU is close to that on a core") {
     check_case(c, NumberType::Float32, 1e-5);
     check_case(c, NumberType::BFloat16, 0.05);
   }
+}
+
+// Sizes at which kernels of ours work in several pieces, or products in two.
+std::vector<Case> large_cases() {
+  const Shape rows = {300, 24};
+  const auto sized = [](const char* name, std::int64_t size) {
+    return Attributes{{name, size}};
+  };
+  std::vector<Case> all = {
+      {"linear of a vocabulary",
+       LayerKind::Linear,
+       {{"out_features", std::int64_t{1027}}, {"bias", false}},
+       {rows},
+       {}},
+      {"linear of a vocabulary, with bias",
+       LayerKind::Linear,
+       sized("out_features", 1027),
+       {rows},
+       {}},
+      loss_case("cross_entropy of a vocabulary", {20, 5001}, {20})};
+  for (Case& c : cases())
+    if (c.kind == LayerKind::LayerNorm) {
+      c.inputs = {{300, 130}};
+      all.push_back(c);
+    } else if (c.kind == LayerKind::Embedding) {
+      c.inputs = {{700}};
+      c.index_bound = 150;
+      c.attributes["entries"] = c.index_bound;
+      all.push_back(c);
+    }
+  return all;
+}
+
+TEST_CASE("large layers, with kernels of ours and with LibTorch's") {
+  const c10::InferenceMode guard;
+  for (const bool is_fused : {true, false}) {
+    CAPTURE(is_fused);
+    choose_kernels({false, false, is_fused});
+    if (const Result<void> found = find_devices({"cuda"}); !found) {
+      std::cout << "skipped: " << found.error().to_text() << std::endl;
+      choose_kernels({});
+      return;
+    }
+    const at::Tensor one =
+        at::ones({1}, at::TensorOptions(at::kCUDA).dtype(at::kFloat));
+    CHECK((fused_kernels(one) != nullptr) == is_fused);
+    for (const Case& c : large_cases()) {
+      check_case(c, NumberType::Float32, 1e-5);
+      check_case(c, NumberType::BFloat16, 0.05);
+    }
+  }
+  choose_kernels({});
 }
 
 }  // namespace

@@ -20,8 +20,12 @@ struct CudaKind {
 };
 
 // For devices that are opened from now on: products in TF32, kernels whose bits
-// may change from run to run. By default neither.
-void choose_cuda_kernels(bool tf32, bool is_fast);
+// may change from run to run (by default neither), and kernels of our own
+// (by default).
+void choose_cuda_kernels(bool tf32, bool is_fast, bool is_fused);
+
+// Why GPUs have no kernels of our own; empty if they have, or were never asked.
+std::string why_no_fused_kernels();
 
 GpuReport cuda_report();
 

@@ -16,7 +16,9 @@
 #include "pipewright/base/check.h"
 #include "pipewright/runtime/devices/cuda/cuda.h"
 #include "pipewright/runtime/devices/cuda/cuda_device.h"
+#include "pipewright/runtime/devices/cuda/cuda_fused_kernels.h"
 #include "pipewright/runtime/devices/cuda/green_contexts.h"
+#include "pipewright/runtime/fused_kernels.h"
 
 // Of LibTorch: its header needs those of cuBLAS, which may be missing.
 namespace at::cuda {
@@ -31,7 +33,7 @@ using Streams = std::vector<c10::cuda::CUDAStream>;
 constexpr int kMaxStreams = 32;  // LibTorch has no more; the next are the same
 
 struct CudaKernels {
-  std::atomic<bool> tf32 = false, is_fast = false;
+  std::atomic<bool> tf32 = false, is_fast = false, is_fused = true;
 };
 CudaKernels& chosen_kernels() {
   static CudaKernels kernels;
@@ -48,6 +50,9 @@ void set_kernels() {
   at::globalContext().setBenchmarkCuDNN(false);
   at::globalContext().setAllowTF32CuDNN(tf32);
   at::globalContext().setAllowTF32CuBLAS(tf32);
+  if (!chosen_kernels().is_fused) return use_fused_kernels(nullptr);
+  const Result<const FusedKernels*> fused = cuda_fused_kernels();
+  use_fused_kernels(fused ? *fused : nullptr);
 }
 
 std::string version_text(int number) {
@@ -119,9 +124,16 @@ Result<Streams> streams_of(const CudaKind& kind, int gpu) {
 
 }  // namespace
 
-void choose_cuda_kernels(bool tf32, bool is_fast) {
+void choose_cuda_kernels(bool tf32, bool is_fast, bool is_fused) {
   chosen_kernels().tf32 = tf32;
   chosen_kernels().is_fast = is_fast;
+  chosen_kernels().is_fused = is_fused;
+}
+
+std::string why_no_fused_kernels() {
+  if (CudaDevice::count() == 0) return {};
+  const Result<const FusedKernels*> fused = cuda_fused_kernels();
+  return fused ? "" : fused.error().message;
 }
 
 GpuReport cuda_report() {

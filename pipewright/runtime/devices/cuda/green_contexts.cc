@@ -1,22 +1,14 @@
 #include "pipewright/runtime/devices/cuda/green_contexts.h"
 
 #include <c10/cuda/CUDAException.h>
-#include <cuda.h>
-#include <dlfcn.h>
 
 #include <optional>
 #include <string>
 
+#include "pipewright/runtime/devices/cuda/cuda_driver.h"
+
 namespace pipewright {
 namespace {
-
-// The driver is not linked: a program with CUDA starts on a machine without.
-template <class Function>
-Function* driver_function(const char* name) {
-  static void* const kDriver = ::dlopen("libcuda.so.1", RTLD_NOW);
-  return kDriver ? reinterpret_cast<Function*>(::dlsym(kDriver, name))
-                 : nullptr;
-}
 
 Error driver_error(const std::string& what) {
   return bad_configuration(
@@ -37,19 +29,12 @@ class Driver {
     }
     const CUresult result = function(arguments...);
     if (result != CUDA_SUCCESS)
-      error_ = driver_error(std::string(name) + ": " + text_of(result));
+      error_ =
+          driver_error(std::string(name) + ": " + driver_error_text(result));
   }
   const std::optional<Error>& error() const { return error_; }
 
  private:
-  static std::string text_of(CUresult result) {
-    const char* text = nullptr;
-    if (auto* explain =
-            driver_function<decltype(cuGetErrorString)>("cuGetErrorString"))
-      explain(result, &text);
-    return text ? text : "error " + std::to_string(result);
-  }
-
   std::optional<Error> error_;
 };
 

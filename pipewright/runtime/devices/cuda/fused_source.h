@@ -1,0 +1,322 @@
+// The fused kernels in CUDA C++, compiled when a GPU is first used; see
+// cuda_fused_kernels.h, and fused_kernels.h for what they compute. Each is
+// there for float32 (_float) and bfloat16 (_bf16). No header is included.
+
+#pragma once
+
+namespace pipewright {
+
+// Rows of a chunk of sum_rows() and sum_norm(), and columns of a block.
+inline constexpr int kChunkRows = 256, kBlockColumns = 128;
+// Threads of a block of the other kernels.
+inline constexpr int kRowThreads = 512, kTableThreads = 256;
+
+inline constexpr const char* kFusedSource = R"cuda(
+constexpr int kTableThreads = 256;
+typedef long long Index;
+struct bf16 { unsigned short bits; };
+
+__device__ float number(float value) { return value; }
+__device__ float number(bf16 value) {
+  return __uint_as_float(static_cast<unsigned>(value.bits) << 16);
+}
+__device__ void set(float& to, float value) { to = value; }
+__device__ void set(bf16& to, float value) {
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(value));
+}
+
+template <class T, int N, int Alignment>
+struct alignas(Alignment) Pack { T values[N]; };
+
+// N numbers, of which `left` are there. In one piece where memory allows it:
+// which thread has which number does not depend on that.
+template <int N, class T>
+__device__ void load(const T* from, Index left, float missing, float* to) {
+  constexpr int kBytes = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
+  if (left >= N && reinterpret_cast<Index>(from) % kBytes == 0) {
+    const auto pack = *reinterpret_cast<const Pack<T, N, kBytes>*>(from);
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = number(pack.values[i]);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) to[i] = i < left ? number(from[i]) : missing;
+}
+template <int N, class T>
+__device__ void store(T* to, Index left, const float* from) {
+  constexpr int kBytes = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
+  if (left >= N && reinterpret_cast<Index>(to) % kBytes == 0) {
+    Pack<T, N, kBytes> pack;
+#pragma unroll
+    for (int i = 0; i < N; ++i) set(pack.values[i], from[i]);
+    *reinterpret_cast<Pack<T, N, kBytes>*>(to) = pack;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    if (i < left) set(to[i], from[i]);
+}
+
+// The largest number, and the sum of all exponentials relative to it.
+struct Exponentials { float largest, sum; };
+__device__ Exponentials joined(Exponentials a, Exponentials b) {
+  const float largest = fmaxf(a.largest, b.largest);
+  return {largest, a.sum * expf(a.largest - largest) +
+                       b.sum * expf(b.largest - largest)};
+}
+__device__ Exponentials joined_over_warp(Exponentials own) {
+  for (int distance = 16; distance > 0; distance /= 2) {
+    Exponentials other;
+    other.largest = __shfl_down_sync(~0u, own.largest, distance);
+    other.sum = __shfl_down_sync(~0u, own.sum, distance);
+    own = joined(own, other);
+  }
+  return own;
+}
+
+constexpr int kEach = 8;                // numbers of a thread at a time
+constexpr float kLowest = -3.402823e38f;
+
+// A block for each row.
+template <class T>
+__device__ void cross_entropy(const T* logits, Index stride,
+                              const Index* targets, Index classes,
+                              float* losses, T* derivative, Index to_stride) {
+  const float kMinusInfinity = __int_as_float(0xff800000);
+  const T* row = logits + blockIdx.x * stride;
+  const Index step = static_cast<Index>(blockDim.x) * kEach;
+  const Index first = static_cast<Index>(threadIdx.x) * kEach;
+  Exponentials own = {kLowest, 0};
+  for (Index i = first; i < classes; i += step) {
+    float x[kEach];
+    load<kEach>(row + i, classes - i, kMinusInfinity, x);
+    float largest = own.largest;
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) largest = fmaxf(largest, x[k]);
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) sum += expf(x[k] - largest);
+    own = {largest, own.sum * expf(own.largest - largest) + sum};
+  }
+  __shared__ Exponentials warps[32];
+  own = joined_over_warp(own);
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = own;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    const int num_warps = blockDim.x / 32;
+    own = threadIdx.x < num_warps ? warps[threadIdx.x]
+                                  : Exponentials{kLowest, 0};
+    own = joined_over_warp(own);
+    if (threadIdx.x == 0) warps[0] = own;
+  }
+  __syncthreads();
+  const Exponentials all = warps[0];
+  const Index target = targets[blockIdx.x];
+  const bool is_class = target >= 0 && target < classes;
+  if (threadIdx.x == 0)
+    losses[blockIdx.x] = is_class ? logf(all.sum) + all.largest -
+                                        number(row[target])
+                                  : __int_as_float(0x7fc00000);
+  const float share = 1 / all.sum;
+  T* to = derivative + blockIdx.x * to_stride;
+  for (Index i = first; i < classes; i += step) {
+    float x[kEach];
+    load<kEach>(row + i, classes - i, kMinusInfinity, x);
+#pragma unroll
+    for (int k = 0; k < kEach; ++k)
+      x[k] = expf(x[k] - all.largest) * share - (i + k == target ? 1.f : 0.f);
+    store<kEach>(to + i, classes - i, x);
+  }
+}
+
+// A block for each row.
+template <class T>
+__device__ void multiply(const T* rows, Index stride, const T* factor,
+                         float scale, Index columns, T* result,
+                         Index to_stride) {
+  const T* row = rows + blockIdx.x * stride;
+  T* to = result + blockIdx.x * to_stride;
+  const float by = number(*factor) * scale;
+  for (Index i = static_cast<Index>(threadIdx.x) * kEach; i < columns;
+       i += static_cast<Index>(blockDim.x) * kEach) {
+    float x[kEach];
+    load<kEach>(row + i, columns - i, 0, x);
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) x[k] *= by;
+    store<kEach>(to + i, columns - i, x);
+  }
+}
+
+constexpr int kColumns = 4;  // of a thread
+
+// 32 x 8 threads for 128 columns of a chunk of rows. Sums of one chunk go to
+// their place at once, those of several to partial[chunk][column].
+template <class T>
+__device__ void finish_chunk(const float* sums, Index column, Index columns,
+                             bool is_first, T* result, float* partial) {
+  __shared__ float shared[8][32 * kColumns];
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < kColumns; ++k)
+    shared[threadIdx.y][threadIdx.x * kColumns + k] = sums[k];
+  __syncthreads();
+  if (threadIdx.y != 0) return;
+#pragma unroll
+  for (int k = 0; k < kColumns; ++k) {
+    if (column + k >= columns) break;
+    float sum = 0;
+    for (int y = 0; y < 8; ++y)
+      sum += shared[y][threadIdx.x * kColumns + k];
+    if (gridDim.y > 1)
+      partial[blockIdx.y * columns + column + k] = sum;
+    else
+      set(result[column + k],
+          is_first ? sum : number(result[column + k]) + sum);
+  }
+}
+
+template <class T>
+__device__ void sum_rows(const T* rows, Index stride, Index num_rows,
+                         Index columns, int chunk, int is_first, T* result,
+                         float* partial) {
+  const Index column =
+      (static_cast<Index>(blockIdx.x) * 32 + threadIdx.x) * kColumns;
+  const Index begin = static_cast<Index>(blockIdx.y) * chunk;
+  const Index end = begin + chunk < num_rows ? begin + chunk : num_rows;
+  float sums[kColumns] = {};
+  if (column < columns) {
+#pragma unroll 4
+    for (Index r = begin + threadIdx.y; r < end; r += 8) {
+      float x[kColumns];
+      load<kColumns>(rows + r * stride + column, columns - column, 0, x);
+#pragma unroll
+      for (int k = 0; k < kColumns; ++k) sums[k] += x[k];
+    }
+  }
+  finish_chunk(sums, column, columns, is_first, result, partial);
+}
+
+template <class T>
+__device__ void sum_norm(const T* gradient, Index stride, const T* input,
+                         Index input_stride, const float* mean,
+                         const float* scale, Index num_rows, Index columns,
+                         int chunk, int is_first, T* gain, T* shift,
+                         float* partial) {
+  const Index column =
+      (static_cast<Index>(blockIdx.x) * 32 + threadIdx.x) * kColumns;
+  const Index begin = static_cast<Index>(blockIdx.y) * chunk;
+  const Index end = begin + chunk < num_rows ? begin + chunk : num_rows;
+  float gains[kColumns] = {}, shifts[kColumns] = {};
+  if (column < columns) {
+#pragma unroll 4
+    for (Index r = begin + threadIdx.y; r < end; r += 8) {
+      float g[kColumns], x[kColumns];
+      load<kColumns>(gradient + r * stride + column, columns - column, 0, g);
+      load<kColumns>(input + r * input_stride + column, columns - column, 0, x);
+      const float m = mean[r], s = scale[r];
+#pragma unroll
+      for (int k = 0; k < kColumns; ++k) {
+        gains[k] += g[k] * ((x[k] - m) * s);
+        shifts[k] += g[k];
+      }
+    }
+  }
+  finish_chunk(gains, column, columns, is_first, gain, partial);
+  finish_chunk(shifts, column, columns, is_first, shift,
+               partial + gridDim.y * columns);
+}
+
+// A thread for each column of a sum of several chunks.
+template <class T>
+__device__ void add_chunks(const float* partial, int chunks, Index columns,
+                           int is_first, T* result) {
+  const Index column = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (column >= columns) return;
+  float sum = 0;
+#pragma unroll 8
+  for (int c = 0; c < chunks; ++c) sum += partial[c * columns + column];
+  set(result[column], is_first ? sum : number(result[column]) + sum);
+}
+
+// A block for each token; the first of equal ones adds all of their rows, in
+// their order.
+template <class T>
+__device__ void add_to_table(const Index* tokens, int count, const T* rows,
+                             Index stride, Index columns, float scale,
+                             Index num_rows, T* table) {
+  constexpr int kMaxColumns = 8;  // of a thread, at a time
+  __shared__ unsigned equal[kTableThreads / 32];
+  const Index token = tokens[blockIdx.x];
+  if (token < 0 || token >= num_rows) return;
+  for (Index start = 0; start < columns;
+       start += static_cast<Index>(kMaxColumns) * kTableThreads) {
+    float sums[kMaxColumns] = {};
+    for (int chunk = 0; chunk < count; chunk += kTableThreads) {
+      const int own = chunk + threadIdx.x;
+      const bool is_equal = own < count && tokens[own] == token;
+      if (__syncthreads_or(is_equal && own < blockIdx.x)) return;
+      const unsigned of_warp = __ballot_sync(~0u, is_equal);
+      if (threadIdx.x % 32 == 0) equal[threadIdx.x / 32] = of_warp;
+      __syncthreads();
+      for (int warp = 0; warp < kTableThreads / 32; ++warp)
+        for (unsigned left = equal[warp]; left != 0; left &= left - 1) {
+          const T* row = rows + (chunk + warp * 32 + __ffs(left) - 1) * stride;
+#pragma unroll
+          for (int k = 0; k < kMaxColumns; ++k) {
+            const Index column = start + k * kTableThreads + threadIdx.x;
+            if (column < columns) sums[k] += number(row[column]);
+          }
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < kMaxColumns; ++k) {
+      const Index column = start + k * kTableThreads + threadIdx.x;
+      if (column >= columns) continue;
+      T& to = table[token * columns + column];
+      set(to, number(to) + scale * sums[k]);
+    }
+  }
+}
+
+#define KERNELS(T, name)                                                      \
+  extern "C" __global__ void cross_entropy_##name(                            \
+      const T* logits, Index stride, const Index* targets, Index classes,     \
+      float* losses, T* derivative, Index to_stride) {                        \
+    cross_entropy(logits, stride, targets, classes, losses, derivative,       \
+                  to_stride);                                                 \
+  }                                                                           \
+  extern "C" __global__ void multiply_##name(                                 \
+      const T* rows, Index stride, const T* factor, float scale,              \
+      Index columns, T* result, Index to_stride) {                            \
+    multiply(rows, stride, factor, scale, columns, result, to_stride);        \
+  }                                                                           \
+  extern "C" __global__ void sum_rows_##name(                                 \
+      const T* rows, Index stride, Index num_rows, Index columns, int chunk,  \
+      int is_first, T* result, float* partial) {                              \
+    sum_rows(rows, stride, num_rows, columns, chunk, is_first, result,        \
+             partial);                                                        \
+  }                                                                           \
+  extern "C" __global__ void sum_norm_##name(                                 \
+      const T* gradient, Index stride, const T* input, Index input_stride,    \
+      const float* mean, const float* scale, Index num_rows, Index columns,   \
+      int chunk, int is_first, T* gain, T* shift, float* partial) {           \
+    sum_norm(gradient, stride, input, input_stride, mean, scale, num_rows,    \
+             columns, chunk, is_first, gain, shift, partial);                 \
+  }                                                                           \
+  extern "C" __global__ void add_chunks_##name(                               \
+      const float* partial, int chunks, Index columns, int is_first,          \
+      T* result) {                                                            \
+    add_chunks(partial, chunks, columns, is_first, result);                   \
+  }                                                                           \
+  extern "C" __global__ void add_to_table_##name(                             \
+      const Index* tokens, int count, const T* rows, Index stride,            \
+      Index columns, float scale, Index num_rows, T* table) {                 \
+    add_to_table(tokens, count, rows, stride, columns, scale, num_rows,       \
+                 table);                                                      \
+  }
+
+KERNELS(float, float)
+KERNELS(bf16, bf16)
+)cuda";
+
+}  // namespace pipewright

@@ -1,0 +1,51 @@
+// Kernels of a device that take the place of several of LibTorch's: they pass
+// over memory less often, and are fewer. A layer asks for them by a tensor and
+// uses LibTorch's where there are none: on cores, where they cannot be
+// compiled, and for types other than float32 and bfloat16.
+//
+// Everything is added up in float32 and in an order that depends on shapes
+// only: bits are the same on every stream and share of a device.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace pipewright {
+
+class FusedKernels {
+ public:
+  virtual ~FusedKernels() = default;
+
+  // Of rows x classes and a class for each row: the loss of each row, in
+  // float32, and what `derivative`, a tensor like the logits, gets: the
+  // probabilities, less one at the target.
+  virtual at::Tensor cross_entropy(const at::Tensor& logits,
+                                   const at::Tensor& targets,
+                                   at::Tensor& derivative) const = 0;
+  // result = rows * factor * scale; `factor` is one number on the device.
+  virtual void multiply(const at::Tensor& rows, const at::Tensor& factor,
+                        double scale, at::Tensor& result) const = 0;
+
+  // What follows adds to sums, or with `is_first` begins them.
+
+  // The sum over rows.
+  virtual void sum_rows(const at::Tensor& rows, bool is_first,
+                        at::Tensor& sum) const = 0;
+  // The gradients of a layer norm's gain and shift: the sums over rows of
+  // gradient * (input - mean) * scale, and of gradient.
+  virtual void sum_norm(const at::Tensor& gradient, const at::Tensor& input,
+                        const at::Tensor& mean, const at::Tensor& scale,
+                        bool is_first, at::Tensor& gain,
+                        at::Tensor& shift) const = 0;
+  // table[tokens[i]] += scale * rows[i].
+  virtual void add_to_table(const at::Tensor& tokens, const at::Tensor& rows,
+                            double scale, at::Tensor& table) const = 0;
+};
+
+// For tensors like this one; null: LibTorch's kernels.
+const FusedKernels* fused_kernels(const at::Tensor& tensor);
+
+// From now on, for tensors on GPUs; null: none. Must outlive their use.
+void use_fused_kernels(const FusedKernels* kernels);
+
+}  // namespace pipewright
