@@ -104,7 +104,7 @@ def use_generators(graph):
 
 def make_pure(graph):
     """Operators that change a tensor of the graph's own in place, as PyTorch's RMS norm does inside, become those that
-    make a new one. Others, such as changes of a view, stay and are refused."""
+    make a new one. Others, such as changes of most views, stay and are refused."""
     place = {node: i for i, node in enumerate(graph.nodes)}
     for node in list(graph.nodes):
         if not (is_operator(node) and node.target._schema.is_mutable):
@@ -116,10 +116,35 @@ def make_pure(graph):
         is_own = changed.op == "call_function" and not is_view(changed) and not views
         if torch.Tag.inplace_view in node.target.tags:  # its shape changes, not its numbers
             is_own = changed.op == "call_function"
-        if not name.endswith("_") or pure is None or pure._schema.is_mutable or not is_own:
+        if not name.endswith("_") or pure is None or pure._schema.is_mutable:
+            continue
+        if is_own_slice(node, place):
+            change_slice(graph, node, pure, place)
+            continue
+        if not is_own:
             continue
         node.target = pure
         changed.replace_all_uses_with(node, delete_user_cb=lambda user: place[user] > place[node])
+
+
+def is_own_slice(node, place):
+    """Whether a node changes a slice of a tensor of the graph's own, as the backward of a real FFT does; nobody else reads
+    the slice, and there is no other view of the tensor."""
+    part = node.args[0]
+    if part.target is not aten.slice.Tensor or set(part.users) != {node} or node.users:
+        return False
+    base = part.args[0]
+    views = [user for user in base.users if is_view(user) and place[user] < place[node]]
+    return base.op == "call_function" and not is_view(base) and views == [part]
+
+
+def change_slice(graph, node, pure, place):
+    part, base = node.args[0], node.args[0].args[0]
+    node.target = pure
+    with graph.inserting_after(node):
+        whole = graph.call_function(aten.slice_scatter.default, (base, node, *part.args[1:]))
+    whole.meta = {"val": value(base)}
+    base.replace_all_uses_with(whole, delete_user_cb=lambda user: user is not whole and place[user] > place[node])
 
 
 def halve_convolutions(graph):

@@ -417,3 +417,27 @@ def test_samples_that_are_compared_with_each_other():
     assert line_of("compares samples") in str(raised.value)
     with pytest.raises(pw.ExportError, match="makes the batch size a constant, as len"):
         pw.export(Contrast(len), pair)
+
+
+class Spectral(nn.Module):
+    """A filter of frequencies; the backward of the transform changes a slice in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.head = nn.Parameter(torch.randn(5, 2)), nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.head(torch.fft.irfft(torch.fft.rfft(x) * torch.view_as_complex(self.weight), n=8)).square().sum()
+
+
+def test_transforms_to_frequencies():
+    torch.manual_seed(1)
+    module = Spectral()
+    model = pw.export(module, torch.randn(3, 8))
+    batch = {"x": torch.randn(5, 8)}
+    loss, gradients = interpreted(model, batch)
+    expected = module(**batch)
+    expected.backward()
+    torch.testing.assert_close(loss, expected.detach())
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(gradients[name], parameter.grad)
