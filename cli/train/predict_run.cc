@@ -8,6 +8,7 @@
 #include "cli/train/train_devices.h"
 #include "cli/train/train_progress.h"
 #include "pipewright/base/files.h"
+#include "pipewright/base/text.h"
 #include "pipewright/cluster/cluster_builder.h"
 #include "pipewright/plan/memory/run_memory.h"
 #include "pipewright/plan/optimizer_choice.h"
@@ -64,6 +65,26 @@ Result<Measured> measured_on_gpu(const TrainRequest& request,
   return measured;
 }
 
+// In threads, unless ranks have run a pipeline.
+Result<void> measure_action(const TrainRequest& request, const Model& model,
+                            const InProcessChannelCosts& channel,
+                            std::optional<PipelineRun> run,
+                            Measured& measured) {
+  if (!run) {
+    PIPEWRIGHT_TRY(run, measure_pipeline(
+                            model, request.plan.microbatch,
+                            profiler_for(request, request.plan.num_workers())));
+  }
+  if (auto fitted =
+          fit_action(*run, measured.profile, channel, measured.overheads);
+      !fitted)
+    return fitted;
+  measured.profile.origin.description += "; an action takes " +
+                                         to_text(measured.overheads.action) +
+                                         " beside its layers";
+  return {};
+}
+
 // All workers at once, where a worker alone cannot be measured.
 Result<Measured> measured_here(const TrainRequest& request,
                                const Model& model) {
@@ -106,7 +127,7 @@ Result<Cluster> cluster_here(const Plan& plan, const std::string& device,
                  load_cluster(std::to_string(last + 1) + "x" + device));
   ClusterBuilder builder(preset.name());
   for (DeviceKind kind : preset.kinds()) {
-    if (device != "cpu") set_overheads(overheads, stretched, kind);
+    set_overheads(overheads, stretched, kind);
     builder.add_kind(kind);
   }
   std::vector<DeviceId> devices;
@@ -129,14 +150,20 @@ void write_or_warn(const std::filesystem::path& file, const std::string& text) {
 }  // namespace
 
 Result<Timeline> predict_run(const TrainRequest& request, const Model& model,
-                             const std::optional<Profile>& given) {
+                             const std::optional<Profile>& given,
+                             const std::optional<PipelineRun>& handovers) {
   PIPEWRIGHT_TRY(const std::string device, one_device_kind(request.plan));
-  const Result<Measured> measured =
+  Result<Measured> measured =
       given ? Measured{*given, {}} : measured_here(request, model);
   if (!measured) return measured.error();
-  const Profile& profile = measured->profile;
-  const RunOverheads& overheads = measured->overheads;
   PIPEWRIGHT_TRY(const InProcessChannelCosts channel, measure_channel());
+  const Profile& profile = measured->profile;
+  RunOverheads& overheads = measured->overheads;
+  if (device == "cpu" && !given)
+    if (auto done =
+            measure_action(request, model, channel, handovers, *measured);
+        !done)
+      return done.error();
   PIPEWRIGHT_TRY(const StepMemory step,
                  step_memory(request.optimizer, request.max_norm > 0, model));
   PIPEWRIGHT_TRY(

@@ -218,11 +218,12 @@ Result<TrainReport> trained(const TrainOptions& options, const Model& model,
 }
 
 // Says so where there is none.
-Result<Timeline> predicted(const TrainOptions& options, const Model& model) {
+Result<Timeline> predicted(const TrainOptions& options, const Model& model,
+                           const std::optional<PipelineRun>& handovers = {}) {
   if (!options.given_profile)
     show_activity("measuring the layers for the prediction ...");
   Result<Timeline> timeline =
-      predict_run(options.request, model, options.given_profile);
+      predict_run(options.request, model, options.given_profile, handovers);
   end_activity();
   if (!timeline)
     show_warning("there is no prediction: " + timeline.error().to_text());
@@ -252,7 +253,7 @@ void run_train(TrainOptions& options, Exit& exit) {
       report->signal == 0 && report->steps > report->first_step;
   if (is_compared && !hooks.on_start) {
     stop_listening();  // what was trained is saved
-    expected = predicted(options, *model);
+    expected = predicted(options, *model, report->handovers);
   }
   if (!is_compared) expected = bad_configuration("nothing to compare");
   print_summary(options, *report, expected);

@@ -11,6 +11,8 @@
 namespace pipewright {
 namespace {
 
+constexpr int kRounds = 24;  // of halving what is searched
+
 // Sums over the spans of a worker, and the pauses before them.
 struct SpanSums {
   Seconds inside, before;
@@ -107,6 +109,14 @@ std::vector<double> slowdowns_up_to(double slowdown, int workers) {
   return result;
 }
 
+void add(const RunOverheads& overheads, Costs& costs) {
+  for (Costs::OperationCost& operation : costs.operations) {
+    for (Seconds& compute : operation.compute)
+      if (compute > Seconds(0)) compute += overheads.action;
+    operation.step += overheads.step;
+  }
+}
+
 }  // namespace
 
 std::string RunOverheads::to_text() const {
@@ -137,16 +147,15 @@ Result<Costs> costs_on(const std::string& device, const Program& program,
     return bad_configuration(
         "the profile has no times of " + device,
         "measure it with pipewright profile --device " + device);
-  if (device == "cpu") return in_process_costs(program, profile, channel);
+  const bool is_gpu = device != "cpu";
   profile.times = {{"cpu", times->second}};  // those that it reads
-  PIPEWRIGHT_TRY(Costs costs, in_process_costs(program, profile, {}));
-  for (Costs::OperationCost& operation : costs.operations) {
-    for (Seconds& compute : operation.compute)
-      if (compute > Seconds(0)) compute += overheads.action;
-    operation.step += overheads.step;
-  }
-  costs.contention = {gpu_units(device, program.num_workers()),
-                      overheads.slowdowns};
+  PIPEWRIGHT_TRY(Costs costs,
+                 in_process_costs(program, profile,
+                                  is_gpu ? InProcessChannelCosts() : channel));
+  add(overheads, costs);
+  if (is_gpu)
+    costs.contention = {gpu_units(device, program.num_workers()),
+                        overheads.slowdowns};
   return costs;
 }
 
@@ -184,9 +193,27 @@ Result<RunOverheads> overheads_alone(const PipelineRun& alone,
   return result;
 }
 
+Result<void> fit_action(const PipelineRun& run, const Profile& profile,
+                        const InProcessChannelCosts& channel,
+                        RunOverheads& overheads) {
+  SimulateOptions quick;
+  quick.keep_spans = quick.track_memory = false;
+  const Seconds measured = step_period(run.timeline);
+  PIPEWRIGHT_TRY(const Program program, lower(run.plan, profile));
+  Seconds low, high = measured;
+  for (int round = 0; round < kRounds; ++round) {
+    overheads.action = (low + high) / 2;
+    PIPEWRIGHT_TRY(const Costs costs,
+                   costs_on("cpu", program, profile, channel, overheads));
+    const Seconds step = simulate(program, costs, quick).step_seconds;
+    (step < measured ? low : high) = overheads.action;
+  }
+  overheads.action = low;
+  return {};
+}
+
 Result<void> fit_slowdowns(const PipelineRun& together, const Profile& profile,
                            const std::string& device, RunOverheads& overheads) {
-  constexpr int kRounds = 24;
   const int workers = together.plan.num_workers();
   SimulateOptions quick;
   quick.keep_spans = quick.track_memory = false;

@@ -1,12 +1,16 @@
-// What a run on GPUs takes beside its layers, measured before it begins: a
-// pipeline of the model is run on one worker and on as many as the plan has.
+// What a run takes beside its layers, measured before it begins.
 //
-// One worker shows how long an action takes beside its layers' own times, which
-// were stretched by being timed, and how much memory is held beside tensors.
-// All together show how much workers that share a GPU slow each other down: the
-// slowdown with which the simulated pipeline takes as long as the measured one.
-// The prediction of the plan's own program then has these numbers; none of them
-// is fitted to the run that is predicted.
+// On cores a pipeline of the model, in threads or over ranks as the run will
+// be, shows how long an action takes beside its layers, whose times are those
+// of all workers at once.
+//
+// On GPUs such a pipeline is run on one worker and on as many as the plan has.
+// One worker shows how long an action takes beside its layers' own
+// times, which were stretched by being timed, and how much memory is held
+// beside tensors. All together show how much workers that share a GPU slow each
+// other down: the slowdown with which the simulated pipeline takes as long as
+// the measured one. The prediction of the plan's own program then has these
+// numbers; none of them is fitted to the run that is predicted.
 
 #pragma once
 
@@ -34,8 +38,8 @@ struct RunOverheads {
 // Which workers of a kind share a GPU: all streams, the shares of one.
 std::vector<int> gpu_units(const std::string& device, int workers);
 
-// As in_process_costs(), of workers on that kind of device: GPUs have the
-// overheads and no channel costs, which are part of them. Fails with
+// As in_process_costs(), of workers on that kind of device, with the overheads;
+// GPUs have no channel costs, which are part of them. Fails with
 // BadConfiguration if the profile has no times of the kind.
 Result<Costs> costs_on(const std::string& device, const Program& program,
                        Profile profile, const InProcessChannelCosts& channel,
@@ -48,6 +52,12 @@ Result<RunOverheads> overheads_alone(const PipelineRun& alone,
                                      const Model& model,
                                      const std::string& device,
                                      Profile& profile);
+
+// Sets the overhead of an action so that the pipeline is simulated to take as
+// long as it was measured to; none where it is simulated to take longer.
+Result<void> fit_action(const PipelineRun& run, const Profile& profile,
+                        const InProcessChannelCosts& channel,
+                        RunOverheads& overheads);
 
 // Sets the slowdowns so that the pipeline is simulated to take as long as it
 // was measured to; none where no two workers share a GPU.

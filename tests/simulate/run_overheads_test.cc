@@ -196,6 +196,35 @@ TEST_CASE("the slowdown of a pipeline is found again, and holds for others") {
   }
 }
 
+TEST_CASE(
+    "what an action takes on cores is found again, and holds for others") {
+  for (int i = 0; i < 30; ++i) {
+    const int workers = 1 + i % 4;
+    Profile profile = random_profile();
+    profile.times["cpu"] = profile.times.at(kDevice);
+    const InProcessChannelCosts channel{Seconds(random_number(0, 3e-6)), 1e9};
+    const auto step_of = [&](const Plan& plan, const RunOverheads& overheads) {
+      const Program program = lower(plan, profile).value();
+      return simulate(
+                 program,
+                 costs_on("cpu", program, profile, channel, overheads).value())
+          .step_seconds;
+    };
+    RunOverheads real, found;
+    real.action = Seconds(random_number(0, 5e-5));
+    PipelineRun run{plan_for(workers, 3 * workers), {}};
+    run.timeline.spans.emplace_back();
+    run.timeline.step_seconds = step_of(run.plan, real);
+    REQUIRE(fit_action(run, profile, channel, found).ok());
+    const Plan other = plan_for(workers, 8);
+    CHECK(step_of(other, found).value() ==
+          doctest::Approx(step_of(other, real).value()).epsilon(1e-3));
+    run.timeline.step_seconds = step_of(run.plan, {}) / 2;
+    REQUIRE(fit_action(run, profile, channel, found).ok());
+    CHECK(found.action == Seconds(0));
+  }
+}
+
 TEST_CASE("streams share a GPU, shares of it do, GPUs do not") {
   CHECK((gpu_units("cuda-stream", 3) == std::vector<int>{0, 0, 0}));
   CHECK((gpu_units("cuda/2", 4) == std::vector<int>{0, 0, 1, 1}));

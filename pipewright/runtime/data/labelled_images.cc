@@ -30,6 +30,18 @@ int only_input(const Model& model, bool floating) {
   return found;
 }
 
+// Few images are converted once: a thread that converts each microbatch takes
+// time from workers where those have all the cores.
+StoredInput stored_images(const LabelledImages& images, NumberType type) {
+  constexpr std::int64_t kFewBytes = 64'000'000;
+  const at::Tensor pixels = images.pixels.view({images.labels.numel(), -1});
+  const at::ScalarType wanted = scalar_type(type);
+  if (pixels.numel() * static_cast<std::int64_t>(elementSize(wanted)) >
+      kFewBytes)
+    return {pixels, images.scale};
+  return {pixels.to(wanted).mul_(images.scale), 1};
+}
+
 }  // namespace
 
 Result<Dataset> image_dataset(LabelledImages images, const Model& model) {
@@ -60,8 +72,7 @@ Result<Dataset> image_dataset(LabelledImages images, const Model& model) {
                        images.name, "labels count from 0");
   Dataset dataset{images.name, images.labels.numel(), model.inputs(), {}, true};
   dataset.inputs.resize(2);
-  dataset.inputs[image] = {images.pixels.view({images.labels.numel(), -1}),
-                           images.scale};
+  dataset.inputs[image] = stored_images(images, model.inputs()[image].type);
   dataset.inputs[label] = {images.labels, 1};
   return dataset;
 }

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "pipewright/runtime/channels/in_process.h"
+#include "pipewright/runtime/devices/cpu_device.h"
+#include "pipewright/runtime/execution/cores.h"
+#include "pipewright/runtime/execution/worker_threads.h"
 #include "pipewright/runtime/profiling/profiler.h"
 
 namespace pipewright {
@@ -65,31 +67,36 @@ Sample measured(const std::function<void()>& work, Seconds budget) {
   return summary(std::move(times));
 }
 
+// On cores as workers have them: two threads on one core would take turns.
 Sample channel_latency(Seconds budget) {
   const Program program = there_and_back();
   auto channels = in_process_channels(program);
   const at::Tensor message = at::ones({4});
-  const auto send = [&](int worker, std::int32_t key) {
-    channels[worker]->send(TransferId(worker), key, {{message}});
+  const auto send = [&](int worker, std::int32_t key, const at::Tensor& what) {
+    channels[worker]->send(TransferId(worker), key, {{what}});
   };
-  std::thread answers([&] {
+  const auto answer = [&] {
     for (std::int32_t key = 0;; ++key) {
       channels[1]->post(TransferId(0), key);
       if (!channels[1]->take(TransferId(0), key)[0][0].defined()) return;
-      send(1, key);
+      send(1, key, message);
     }
-  });
-  std::int32_t key = 0;
-  const Sample round_trip = measured(
-      [&] {
-        channels[0]->post(TransferId(1), key);
-        send(0, key);
-        channels[0]->take(TransferId(1), key);
-        ++key;
-      },
-      budget);
-  channels[0]->send(TransferId(0), key, {{at::Tensor()}});  // the end
-  answers.join();
+  };
+  Sample round_trip;
+  const auto ask = [&] {
+    std::int32_t key = 0;
+    const auto there_and_back_again = [&] {
+      channels[0]->post(TransferId(1), key);
+      send(0, key, message);
+      channels[0]->take(TransferId(1), key);
+      ++key;
+    };
+    round_trip = measured(there_and_back_again, budget);
+    send(0, key, at::Tensor());  // the end
+  };
+  CpuDevice devices[2];
+  WorkerThreads threads({&devices[0], &devices[1]}, keeps_to_cores(2) ? 0 : -1);
+  threads.run([&](std::size_t worker) { worker == 0 ? ask() : answer(); });
   return {round_trip.median / 2, round_trip.mean / 2, round_trip.spread};
 }
 

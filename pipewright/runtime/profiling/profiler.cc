@@ -219,32 +219,12 @@ Result<void> check_measured(int workers, std::span<const int> microbatches) {
 
 Result<PipelineRun> measured_pipeline(const Model& model, int microbatch,
                                       const ProfilerOptions& options) {
-  constexpr Seconds kRun{0.05}, kLongStep{0.02}, kVeryLongStep{0.1};
   if (auto fine = check_measured(options.workers, {&microbatch, 1}); !fine)
     return fine.error();
   PIPEWRIGHT_TRY(ProfilingPipeline pipeline,
                  ProfilingPipeline::create(model, microbatch, options.workers,
                                            options.device, options.may_record));
-  pipeline.stop_timing();
-  do {
-    if (auto warmed = pipeline.run_steps(1); !warmed) return warmed.error();
-  } while (!pipeline.is_settled());
-  PIPEWRIGHT_TRY(const Timeline first, pipeline.run_steps(2));
-  const Seconds step = first.step_seconds;
-  const int steps = static_cast<int>(
-      std::clamp(kRun / std::max(step, Seconds(1e-6)), 3.0, 40.0));
-  std::vector<Timeline> runs;
-  const int num_runs = step > kVeryLongStep ? 1 : step > kLongStep ? 3 : 7;
-  for (int i = 0; i < num_runs; ++i) {
-    PIPEWRIGHT_TRY(runs.emplace_back(), pipeline.run_steps(steps));
-  }
-  const auto middle =
-      runs.begin() + static_cast<std::ptrdiff_t>(runs.size() / 2);
-  std::nth_element(runs.begin(), middle, runs.end(),
-                   [](const Timeline& a, const Timeline& b) {
-                     return a.duration < b.duration;
-                   });
-  return PipelineRun{pipeline.plan(), std::move(*middle)};
+  return pipeline.measured_run();
 }
 
 Result<Profile> measured_profile(const Model& model,

@@ -4,9 +4,11 @@
 
 #include "pipewright/plan/lowering/lower.h"
 #include "pipewright/profile/analytic.h"
+#include "pipewright/runtime/channels/transport.h"
 #include "pipewright/runtime/data/random_inputs.h"
 #include "pipewright/runtime/devices/device_registry.h"
 #include "pipewright/runtime/devices/worker_device.h"
+#include "pipewright/runtime/ranks/commands.h"
 
 namespace pipewright {
 namespace {
@@ -101,26 +103,36 @@ TrainingSettings profiling_settings(bool may_record) {
   return result;
 }
 
+std::size_t num_here(const Program& program, const Transport* transport) {
+  if (!transport) return program.workers.size();
+  std::size_t count = 0;
+  for (int w = 0; w < program.num_workers(); ++w)
+    count += transport->is_here(WorkerId(w));
+  return count;
+}
+
 }  // namespace
 
 Result<ProfilingPipeline> ProfilingPipeline::create(const Model& model,
                                                     int microbatch, int workers,
                                                     const std::string& device,
-                                                    bool may_record) {
+                                                    bool may_record,
+                                                    Transport* transport) {
   PIPEWRIGHT_TRY(Plan plan, profiling_plan(model, microbatch, workers));
   PIPEWRIGHT_TRY(const Program program, program_of(plan, model));
-  PIPEWRIGHT_TRY(
-      Executor::Devices devices,
-      open_devices(std::vector<std::string>(program.workers.size(), device)));
+  PIPEWRIGHT_TRY(Executor::Devices devices,
+                 open_devices(std::vector<std::string>(
+                     num_here(program, transport), device)));
   return ProfilingPipeline(model, std::move(plan), program,
                            random_source(model, microbatch), std::move(devices),
-                           may_record);
+                           may_record, transport);
 }
 
 ProfilingPipeline::ProfilingPipeline(const Model& model, Plan plan,
                                      const Program& program,
                                      MicrobatchSource source,
-                                     Executor::Devices devices, bool may_record)
+                                     Executor::Devices devices, bool may_record,
+                                     Transport* transport)
     : plan_(std::move(plan)),
       stage_of_layer_(model.num_layers()),
       updated_(model.num_layers()),
@@ -129,7 +141,7 @@ ProfilingPipeline::ProfilingPipeline(const Model& model, Plan plan,
       steps_(program.num_stages),
       executor_(std::make_unique<Executor>(model, program,
                                            profiling_settings(may_record),
-                                           nullptr, std::move(devices))),
+                                           transport, std::move(devices))),
       source_(std::move(source)) {
   executor_->time_layers(layers_.get());
   std::vector<bool> is_known(model.parameters().size(), false);
@@ -160,6 +172,36 @@ Result<void> ProfilingPipeline::run() {
 }
 
 void ProfilingPipeline::stop_timing() { executor_->time_layers(nullptr); }
+
+Result<PipelineRun> ProfilingPipeline::measured_run() {
+  constexpr Seconds kRun{0.05}, kLongStep{0.02}, kVeryLongStep{0.1},
+      kTooLongStep{1};
+  stop_timing();
+  do {
+    if (auto warmed = run_steps(1); !warmed) return warmed.error();
+  } while (!is_settled());
+  PIPEWRIGHT_TRY(Timeline first, run_steps(2));
+  const Seconds step = first.step_seconds;
+  if (step > kTooLongStep) return PipelineRun{plan_, std::move(first)};
+  const int steps = static_cast<int>(
+      std::clamp(kRun / std::max(step, Seconds(1e-6)), 3.0, 40.0));
+  std::vector<Timeline> runs;
+  const int num_runs = step > kVeryLongStep ? 1 : step > kLongStep ? 3 : 7;
+  for (int i = 0; i < num_runs; ++i) {
+    PIPEWRIGHT_TRY(runs.emplace_back(), run_steps(steps));
+  }
+  const auto middle =
+      runs.begin() + static_cast<std::ptrdiff_t>(runs.size() / 2);
+  std::nth_element(runs.begin(), middle, runs.end(),
+                   [](const Timeline& a, const Timeline& b) {
+                     return a.duration < b.duration;
+                   });
+  return PipelineRun{plan_, std::move(*middle)};
+}
+
+CommandMessage ProfilingPipeline::follow() {
+  return executor_->follow(source_);
+}
 
 Result<Timeline> ProfilingPipeline::run_steps(int steps) {
   PIPEWRIGHT_TRY(Executed executed, executor_->run(source_, steps));

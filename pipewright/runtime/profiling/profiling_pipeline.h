@@ -12,17 +12,19 @@
 #include "pipewright/plan/program/program.h"
 #include "pipewright/runtime/execution/executor.h"
 #include "pipewright/runtime/execution/layer_stopwatch.h"
+#include "pipewright/timeline/pipeline_run.h"
 
 namespace pipewright {
 
 class ProfilingPipeline {
  public:
-  // On devices of that kind, given actions as recordings where they may be.
-  // Fails as lowering and open_devices() do.
+  // On devices of that kind, given actions as recordings where they may be; a
+  // transport outlives the pipeline. Fails as lowering and open_devices() do.
   static Result<ProfilingPipeline> create(const Model& model, int microbatch,
                                           int workers,
                                           const std::string& device,
-                                          bool may_record);
+                                          bool may_record,
+                                          Transport* transport = nullptr);
 
   // Runs a training step; adds its times to the samples.
   Result<void> run();
@@ -30,6 +32,10 @@ class ProfilingPipeline {
   void stop_timing();
   // Runs that many steps after one another.
   Result<Timeline> run_steps(int steps);
+  // Steps whose layers are not timed: the run that took the median of several.
+  Result<PipelineRun> measured_run();
+  // Does what the leader's pipeline does, as Executor::follow() has it.
+  CommandMessage follow();
   const Plan& plan() const { return plan_; }
   void clear();  // the samples
   // Whether later steps will take as long as the last.
@@ -46,7 +52,7 @@ class ProfilingPipeline {
  private:
   ProfilingPipeline(const Model& model, Plan plan, const Program& program,
                     MicrobatchSource source, Executor::Devices devices,
-                    bool may_record);
+                    bool may_record, Transport* transport);
 
   Plan plan_;
   std::vector<StageId> stage_of_layer_;

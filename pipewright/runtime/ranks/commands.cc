@@ -19,12 +19,15 @@ CommandMessage next_command(Transport& transport) {
   return {command, unpacker.text()};
 }
 
-void send_begin(Transport& transport, bool is_warm_up) {
-  send_command(transport, Command::Begin, is_warm_up ? "warm-up" : "");
+void send_begin(Transport& transport, BegunProgram program) {
+  Packer argument;
+  argument.number(program);
+  send_command(transport, Command::Begin, argument.take());
 }
 
-bool is_for_warm_up(const CommandMessage& begin) {
-  return !begin.argument.empty();
+BegunProgram begun_program(const CommandMessage& begin) {
+  Unpacker argument(begin.argument);
+  return argument.number<BegunProgram>();
 }
 
 void shut_down(Transport& transport, const Outcome& outcome) {

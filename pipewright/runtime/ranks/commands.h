@@ -27,10 +27,14 @@ void send_command(Transport& transport, Command command, std::string argument);
 // Waits for the next command; on a rank that follows.
 CommandMessage next_command(Transport& transport);
 
-// The other ranks start an executor of the same program: the warm-up's, or the
-// plan's.
-void send_begin(Transport& transport, bool is_warm_up);
-bool is_for_warm_up(const CommandMessage& begin);
+// The other ranks start an executor of the same program.
+enum class BegunProgram : std::int32_t {
+  Plan,
+  WarmUp,
+  Handovers,  // measured_handovers()
+};
+void send_begin(Transport& transport, BegunProgram program);
+BegunProgram begun_program(const CommandMessage& begin);
 
 // Ends training on all other ranks. Once, on rank 0, with or without an
 // executor.

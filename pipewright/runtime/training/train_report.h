@@ -9,6 +9,7 @@
 
 #include "pipewright/base/units.h"
 #include "pipewright/runtime/training/evaluation.h"
+#include "pipewright/timeline/pipeline_run.h"
 #include "pipewright/timeline/timeline.h"
 
 namespace pipewright {
@@ -46,6 +47,8 @@ struct TrainReport {
   std::string why_not_recorded;
   std::string kernels;  // of GPUs, where others than the default were chosen
   int signal = 0;       // that ended it early
+  // Of ranks: before the first step; see handovers.h.
+  std::optional<PipelineRun> handovers;
 };
 
 }  // namespace pipewright

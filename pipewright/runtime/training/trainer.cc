@@ -19,6 +19,7 @@
 #include "pipewright/runtime/devices/device_registry.h"
 #include "pipewright/runtime/devices/worker_device.h"
 #include "pipewright/runtime/execution/executor.h"
+#include "pipewright/runtime/profiling/handovers.h"
 #include "pipewright/runtime/ranks/commands.h"
 #include "pipewright/runtime/training/evaluator.h"
 #include "pipewright/runtime/training/group_settings.h"
@@ -73,6 +74,10 @@ Result<SampleSets> open_samples(const Model& model,
 
 // Those that the plan names for the workers of this process; whoever made the
 // request has found them here. A plan that names none is for cores.
+Handovers handovers_of(const Model& model, const TrainRequest& request) {
+  return {model, request.plan.microbatch, request.plan.num_workers()};
+}
+
 Executor::Devices devices_of(const Plan& plan, const Transport* transport) {
   if (plan.device_kinds.empty()) return {};
   std::vector<std::string> kinds;
@@ -213,7 +218,9 @@ class Trainer {
         done_ < warm_up_steps() ? &request_.method.warm_up : &request_.program;
     executor_.reset();
     if (request_.transport)
-      send_begin(*request_.transport, program_ == &request_.method.warm_up);
+      send_begin(*request_.transport, program_ == &request_.method.warm_up
+                                          ? BegunProgram::WarmUp
+                                          : BegunProgram::Plan);
     executor_ = std::make_unique<Executor>(
         model_, *program_, settings_, request_.transport,
         devices_of(request_.plan, request_.transport));
@@ -231,7 +238,28 @@ class Trainer {
             request_.plan.minibatch};
   }
 
+  // Faults are counted in the steps of the run: none may come before them.
+  bool are_handovers_measured() const {
+    const std::vector<std::string>& kinds = request_.plan.device_kinds;
+    return request_.transport && !request_.transport->is_alone() &&
+           request_.injected_step == 0 &&
+           request_.plan.num_workers() <= model_.num_layers() &&
+           std::all_of(kinds.begin(), kinds.end(),
+                       [](const std::string& kind) { return kind == "cpu"; });
+  }
+
+  Result<void> measure_handovers() {
+    if (!are_handovers_measured()) return {};
+    Transport* transport = request_.transport;
+    send_begin(*transport, BegunProgram::Handovers);
+    PIPEWRIGHT_TRY(
+        report_.handovers,
+        measured_handovers(handovers_of(model_, request_), *transport));
+    return {};
+  }
+
   Result<void> start() {
+    if (auto measured = measure_handovers(); !measured) return measured;
     if (request_.resume) {
       std::vector<Error> skipped;
       PIPEWRIGHT_TRY(const TrainingState state,
@@ -531,9 +559,15 @@ Outcome follow_training(const Model& model, const TrainRequest& request) {
     source = samples.error();
   CommandMessage command = next_command(*request.transport);
   while (command.command == Command::Begin) {
-    const bool is_warm_up = is_for_warm_up(command);
+    const BegunProgram begun = begun_program(command);
+    if (begun == BegunProgram::Handovers) {
+      command =
+          follow_handovers(handovers_of(model, request), *request.transport);
+      continue;
+    }
     Executor executor(model,
-                      is_warm_up ? request.method.warm_up : request.program,
+                      begun == BegunProgram::WarmUp ? request.method.warm_up
+                                                    : request.program,
                       settings, request.transport);
     command = executor.follow(source);
   }

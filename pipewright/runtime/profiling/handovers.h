@@ -1,0 +1,27 @@
+// What handing tensors over takes: a pipeline of the model is run over the
+// ranks of a training, before it begins.
+
+#pragma once
+
+#include "pipewright/base/result.h"
+#include "pipewright/model/model.h"
+#include "pipewright/runtime/channels/transport.h"
+#include "pipewright/runtime/ranks/commands.h"
+#include "pipewright/timeline/pipeline_run.h"
+
+namespace pipewright {
+
+struct Handovers {
+  const Model& model;
+  int microbatch = 1;
+  int workers = 1;  // of all ranks
+};
+
+// On the leader. Fails as a training does if a worker is lost.
+Result<PipelineRun> measured_handovers(const Handovers& handovers,
+                                       Transport& transport);
+// On the other ranks; returns the command that ended it.
+CommandMessage follow_handovers(const Handovers& handovers,
+                                Transport& transport);
+
+}  // namespace pipewright
