@@ -50,6 +50,8 @@ class Channel {
   // `key` is the microbatch, or the version if the transfer carries weights.
   // send() moves the tensors out of `values` and take() moves them in. The
   // lists stay with the worker, so that its next message reuses their memory.
+  // Tensors that `values` has before take() are where a channel that copies
+  // messages may copy to; the others leave them.
   virtual void send(TransferId transfer, std::int32_t key, Values&& values) = 0;
   virtual void post(TransferId transfer, std::int32_t key) = 0;
   virtual void take(TransferId transfer, std::int32_t key, Values& values) = 0;

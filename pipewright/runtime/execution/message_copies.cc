@@ -132,15 +132,16 @@ class CopyingChannel final : public Channel {
     inner_->post(transfer, key);
   }
   void take(TransferId transfer, std::int32_t key, Values& values) override {
-    inner_->take(transfer, key, values);
-    if (!is_copied(transfer)) return;
+    if (!is_copied(transfer)) return inner_->take(transfer, key, values);
+    Values lent;
+    inner_->take(transfer, key, lent);
     MessageMoments& moments = shared_->transfers[transfer.index()];
     device_.wait_for(moments.taken(key));
-    Values lent(values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      lent[i] = values[i];
-      for (at::Tensor& tensor : values[i])
-        if (tensor.defined()) tensor = device_.copy(tensor);
+    values.resize(lent.size());
+    for (std::size_t i = 0; i < lent.size(); ++i) {
+      values[i].resize(lent[i].size());
+      for (std::size_t j = 0; j < lent[i].size(); ++j)
+        copy(lent[i][j], values[i][j]);
     }
     moments.copied(std::move(lent), device_.moment());
   }
@@ -206,6 +207,13 @@ class CopyingChannel final : public Channel {
     const WorkerDevice& to = *shared_->devices[transfer.to.index()];
     return !to.reads_memory_of(from) || !from.computes_at_once() ||
            !to.computes_at_once();
+  }
+  // To where `to` is, or to a new tensor.
+  void copy(const at::Tensor& from, at::Tensor& to) {
+    if (from.defined() && to.defined() && to.sizes() == from.sizes())
+      to.copy_(from, /*non_blocking=*/true);
+    else
+      to = from.defined() ? device_.copy(from) : at::Tensor();
   }
   // With the mutex held.
   MomentaryReduction& running(ReductionId reduction, MicrobatchId microbatch) {

@@ -194,9 +194,10 @@ void RecordedActions::rehearse(const RunningAction& running,
   if (!why.empty()) give_up(why);
 }
 
-void RecordedActions::make_room(const RunningAction& running,
-                                const ActionState& state,
-                                std::vector<at::Tensor>& from_outside) const {
+std::vector<RecordedActions::Change> RecordedActions::make_room(
+    const RunningAction& running, const ActionState& state,
+    std::vector<at::Tensor>& from_outside) const {
+  std::vector<Change> rooms;
   const MicrobatchId m = running.action.microbatch;
   const Samples range = running.code.samples;
   const auto room_for = [&](const at::Tensor& tensor) {
@@ -209,9 +210,26 @@ void RecordedActions::make_room(const RunningAction& running,
     Tensors copies;
     for (const at::Tensor& tensor : *message)
       copies.push_back(room_for(tensor));
+    rooms.push_back({value, false, borrowed(copies)});
     state.values.replace(value, m, range, std::move(copies));
   }
   for (at::Tensor& sample : state.samples) sample = room_for(sample);
+  return rooms;
+}
+
+// Of a message that comes in one piece.
+void RecordedActions::add_rooms(std::size_t place, const ActionCode& code,
+                                TransferId transfer, Values& rooms) const {
+  if (phase_ != Phase::Replay) return;
+  const Transfer& message = program_.transfer(transfer);
+  if (message.first_sample != code.samples.first ||
+      message.end_sample != code.samples.end)
+    return;
+  for (const Value& value : message.values) {
+    Tensors& tensors = rooms.emplace_back();
+    for (const Change& room : recorded_[place].rooms)
+      if (room.value == value) tensors = room.tensors;
+  }
 }
 
 // In the order of make_room().
@@ -243,7 +261,7 @@ void RecordedActions::record(const RunningAction& running,
   const std::vector<at::Tensor> from = outside(running, state);
   Recorded& recorded = recorded_[running.place];
   recorded.recording = device_.record([&] {
-    make_room(running, state, recorded.from_outside);
+    recorded.rooms = make_room(running, state, recorded.from_outside);
     running.compute();
   });
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -270,7 +288,8 @@ void RecordedActions::give(const Recorded& recorded,
                            std::span<Seconds* const> times) const {
   for (std::size_t i = 0; i < from.size(); ++i) {
     at::Tensor to = recorded.from_outside[i];
-    to.copy_(from[i], /*non_blocking=*/true);
+    if (to.const_data_ptr() != from[i].const_data_ptr())
+      to.copy_(from[i], /*non_blocking=*/true);
   }
   recorded.recording->replay(times);
 }

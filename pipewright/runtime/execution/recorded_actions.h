@@ -75,6 +75,10 @@ class RecordedActions {
   // A repetition of the body begins.
   void begin_step();
   void run(const RunningAction& running, const ActionState& state);
+  // Where the action at that place of the body reads a message, if nothing else
+  // is given to the device before it; empty if that is not known.
+  void add_rooms(std::size_t place, const ActionCode& code, TransferId transfer,
+                 Values& rooms) const;
 
  private:
   enum class Phase {
@@ -93,6 +97,7 @@ class RecordedActions {
   struct Recorded {
     std::unique_ptr<Recording> recording;
     std::vector<at::Tensor> from_outside;  // where it reads messages, samples
+    std::vector<Change> rooms;             // the same of messages, by value
     std::vector<Change> changes;
     std::vector<Tensors> sums;  // by layer of the code; empty: none
     at::Tensor loss;
@@ -106,8 +111,9 @@ class RecordedActions {
   std::vector<Value> touched(const ActionCode& code) const;
   std::vector<Value> arrived(const ActionCode& code) const;
   // Copies to be filled take the place of what came from outside.
-  void make_room(const RunningAction& running, const ActionState& state,
-                 std::vector<at::Tensor>& from_outside) const;
+  std::vector<Change> make_room(const RunningAction& running,
+                                const ActionState& state,
+                                std::vector<at::Tensor>& from_outside) const;
   std::vector<at::Tensor> outside(const RunningAction& running,
                                   const ActionState& state) const;
   void give(const Recorded& recorded, const std::vector<at::Tensor>& from,

@@ -114,7 +114,8 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
     current_ = action;
     current_layer_ = LayerId();
     channel.before(action, absolute(action.microbatch));
-    if (is_compute(action.kind) && !is_joined) wait_for_reads(action, code);
+    if (is_compute(action.kind) && !is_joined)
+      wait_for_reads(action, code, cursor.position());
     is_joined = action.joined;
     if (is_joined) wait_for_next(cursor);
     wait_for_reductions(action, code);
@@ -218,11 +219,9 @@ void Worker::run_compute(const Action& action, const ActionCode& code,
   if (recorded_.is_off()) {
     compute(action, code);
   } else {
-    const WorkerProgram& program = program_.workers[id_.index()];
-    recorded_.run(
-        {static_cast<std::size_t>(position) % program.body.size(), action, code,
-         [&] { compute(action, code); }, layer_times(action, code)},
-        {values_, gradients_, samples_, loss_});
+    recorded_.run({place_in_body(position), action, code,
+                   [&] { compute(action, code); }, layer_times(action, code)},
+                  {values_, gradients_, samples_, loss_});
     if (draws_) recorded_.give_up("a layer draws random numbers");
   }
   samples_.clear();
@@ -242,9 +241,18 @@ void Worker::compute(const Action& action, const ActionCode& code) {
   for (const Value& value : code.frees) values_.drop(value, action.microbatch);
 }
 
-void Worker::wait_for_reads(const Action& action, const ActionCode& code) {
+std::size_t Worker::place_in_body(std::int64_t position) const {
+  return static_cast<std::size_t>(position) %
+         program_.workers[id_.index()].body.size();
+}
+
+void Worker::wait_for_reads(const Action& action, const ActionCode& code,
+                            std::int64_t position) {
   for (const TransferId id : code.takes) {
     const Transfer& transfer = program_.transfers[id.index()];
+    message_.clear();
+    if (position >= 0 && recorded_.is_in_use())
+      recorded_.add_rooms(place_in_body(position), code, id, message_);
     channel_->take(id, action.microbatch.value, message_);
     for (std::size_t i = 0; i < message_.size(); ++i)
       values_.add_piece(transfer.values[i], action.microbatch,
@@ -263,7 +271,7 @@ void Worker::wait_for_reads(const Action& action, const ActionCode& code) {
 // Joined actions start when both can.
 void Worker::wait_for_next(ActionCursor cursor) {
   cursor.advance();
-  wait_for_reads(cursor.action(), code_.at(cursor.position()));
+  wait_for_reads(cursor.action(), code_.at(cursor.position()), -1);
 }
 
 void Worker::wait_for_reductions(const Action& action, const ActionCode& code) {

@@ -100,7 +100,11 @@ class Worker {
   std::vector<Seconds*> layer_times(const Action& action,
                                     const ActionCode& code);
   std::vector<const void*> addresses() const;
-  void wait_for_reads(const Action& action, const ActionCode& code);
+  // Of a program that is a body alone, as all are that are recorded.
+  std::size_t place_in_body(std::int64_t position) const;
+  // Copies messages to where a recording at that place reads them; -1: none.
+  void wait_for_reads(const Action& action, const ActionCode& code,
+                      std::int64_t position);
   void wait_for_next(ActionCursor cursor);
   void wait_for_reductions(const Action& action, const ActionCode& code);
   const Tensors* own_gradients(LayerId layer, MicrobatchId microbatch) const {
