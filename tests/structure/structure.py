@@ -81,8 +81,8 @@ SEES_INSIDE = {
         "checkpoint": {"execution", "layers", "safetensors"},
         "data": {"layers", "safetensors", "training"},
         "training": {"checkpoint", "data", "devices", "execution", "layers", "optimizers",
-                     "ranks"},
-        "profiling": {"channels", "data", "devices", "execution"},
+                     "profiling", "ranks"},
+        "profiling": {"channels", "data", "devices", "execution", "ranks"},
         "reference": {"channels", "execution", "training", "weights"},
     },
 }

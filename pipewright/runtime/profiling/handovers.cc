@@ -5,23 +5,23 @@
 namespace pipewright {
 namespace {
 
-Result<ProfilingPipeline> pipeline_of(const Handovers& handovers,
+Result<ProfilingPipeline> pipeline_of(const HandoverPipeline& wanted,
                                       Transport& transport) {
-  return ProfilingPipeline::create(handovers.model, handovers.microbatch,
-                                   handovers.workers, "cpu", false, &transport);
+  return ProfilingPipeline::create(wanted.model, wanted.microbatch,
+                                   wanted.workers, "cpu", false, &transport);
 }
 
 }  // namespace
 
-Result<PipelineRun> measured_handovers(const Handovers& handovers,
+Result<PipelineRun> measured_handovers(const HandoverPipeline& wanted,
                                        Transport& transport) {
-  PIPEWRIGHT_TRY(ProfilingPipeline pipeline, pipeline_of(handovers, transport));
+  PIPEWRIGHT_TRY(ProfilingPipeline pipeline, pipeline_of(wanted, transport));
   return pipeline.measured_run();
 }
 
-CommandMessage follow_handovers(const Handovers& handovers,
+CommandMessage follow_handovers(const HandoverPipeline& wanted,
                                 Transport& transport) {
-  Result<ProfilingPipeline> pipeline = pipeline_of(handovers, transport);
+  Result<ProfilingPipeline> pipeline = pipeline_of(wanted, transport);
   if (!pipeline) return next_command(transport);
   return pipeline->follow();
 }

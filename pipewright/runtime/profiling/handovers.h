@@ -11,17 +11,17 @@
 
 namespace pipewright {
 
-struct Handovers {
+struct HandoverPipeline {
   const Model& model;
   int microbatch = 1;
   int workers = 1;  // of all ranks
 };
 
 // On the leader. Fails as a training does if a worker is lost.
-Result<PipelineRun> measured_handovers(const Handovers& handovers,
+Result<PipelineRun> measured_handovers(const HandoverPipeline& wanted,
                                        Transport& transport);
 // On the other ranks; returns the command that ended it.
-CommandMessage follow_handovers(const Handovers& handovers,
+CommandMessage follow_handovers(const HandoverPipeline& wanted,
                                 Transport& transport);
 
 }  // namespace pipewright

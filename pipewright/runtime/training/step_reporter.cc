@@ -3,6 +3,12 @@
 #include "pipewright/base/background.h"
 
 namespace pipewright {
+namespace {
+
+// Each report of its own would interrupt workers that have all the cores.
+constexpr std::chrono::milliseconds kPause{10};
+
+}  // namespace
 
 StepReporter::StepReporter(int num_microbatches, int microbatch_samples,
                            Hook hook)
@@ -17,6 +23,7 @@ StepReporter::~StepReporter() {
     ends_ = true;
   }
   changed_.notify_all();
+  hurries_.notify_all();
   thread_.join();
 }
 
@@ -42,11 +49,14 @@ void StepReporter::add(std::int64_t microbatch, std::int32_t first,
 
 void StepReporter::wait() {
   std::unique_lock lock(mutex_);
+  is_awaited_ = true;
+  hurries_.notify_all();
   changed_.wait(lock, [this] {
     const auto first = minibatches_.find(done_);
     return !is_reporting_ && (first == minibatches_.end() ||
                               first->second.complete == Clock::time_point());
   });
+  is_awaited_ = false;
 }
 
 // Added up in the same order as the executor does, to the same bits.
@@ -84,7 +94,10 @@ void StepReporter::report() {
   std::unique_lock lock(mutex_);
   while (true) {
     std::optional<Step> step;
-    changed_.wait(lock, [&] { return ends_ || (step = next_step()); });
+    if (!(step = next_step())) {
+      hurries_.wait_for(lock, kPause, [&] { return ends_ || is_awaited_; });
+      changed_.wait(lock, [&] { return ends_ || (step = next_step()); });
+    }
     if (!step) return;
     is_reporting_ = true;
     lock.unlock();

@@ -1,6 +1,7 @@
 // Reports steps while a run is in progress: workers hand in losses of parts of
 // microbatches, in any order, and a thread reports each step when all its
-// samples are there. Workers never wait for it.
+// samples are there, several short ones after one another. Workers never wait
+// for it.
 
 #pragma once
 
@@ -62,11 +63,11 @@ class StepReporter {
   const int num_microbatches_, microbatch_samples_;
   const Hook hook_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, hurries_;
   std::map<std::int64_t, Minibatch> minibatches_;  // by step, from 0
   std::int64_t done_ = 0;
   Clock::time_point last_;
-  bool is_reporting_ = false, ends_ = false;
+  bool is_reporting_ = false, is_awaited_ = false, ends_ = false;
   std::thread thread_;
 };
 

@@ -74,7 +74,7 @@ Result<SampleSets> open_samples(const Model& model,
 
 // Those that the plan names for the workers of this process; whoever made the
 // request has found them here. A plan that names none is for cores.
-Handovers handovers_of(const Model& model, const TrainRequest& request) {
+HandoverPipeline handovers_of(const Model& model, const TrainRequest& request) {
   return {model, request.plan.microbatch, request.plan.num_workers()};
 }
 
