@@ -159,7 +159,9 @@ Result<Timeline> predict_run(const TrainRequest& request, const Model& model,
   PIPEWRIGHT_TRY(const InProcessChannelCosts channel, measure_channel());
   const Profile& profile = measured->profile;
   RunOverheads& overheads = measured->overheads;
-  if (device == "cpu" && !given)
+  if (device == "cpu" && !given &&
+      has_short_actions(model, request.plan.microbatch,
+                        request.plan.num_workers()))
     if (auto done =
             measure_action(request, model, channel, handovers, *measured);
         !done)

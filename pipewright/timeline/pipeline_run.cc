@@ -2,7 +2,19 @@
 
 #include <vector>
 
+#include "pipewright/profile/analytic.h"
+
 namespace pipewright {
+
+bool has_short_actions(const Model& model, int microbatch, int workers) {
+  constexpr double kShort = 2e9;  // of a microbatch in a stage
+  double work = 0;
+  for (int l = 0; l < model.num_layers(); ++l) {
+    const LayerCost cost = layer_cost(model, LayerId(l));
+    work += (cost.forward + cost.backward_input + cost.backward_weight).value();
+  }
+  return work * microbatch / workers < kShort;
+}
 
 Seconds step_period(const Timeline& timeline) {
   std::vector<Seconds> ends;

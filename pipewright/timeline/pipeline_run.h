@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "pipewright/model/model.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/timeline/timeline.h"
 
@@ -12,6 +13,10 @@ struct PipelineRun {
   Plan plan;
   Timeline timeline;  // of several steps, one after the other
 };
+
+// Whether actions of the model's pipeline on cores are so short that what is
+// done beside their layers counts: under a tenth of a second or so.
+bool has_short_actions(const Model& model, int microbatch, int workers);
 
 // Time between the ends of two steps.
 Seconds step_period(const Timeline& timeline);

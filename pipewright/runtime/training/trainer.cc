@@ -244,6 +244,8 @@ class Trainer {
     return request_.transport && !request_.transport->is_alone() &&
            request_.injected_step == 0 &&
            request_.plan.num_workers() <= model_.num_layers() &&
+           has_short_actions(model_, request_.plan.microbatch,
+                             request_.plan.num_workers()) &&
            std::all_of(kinds.begin(), kinds.end(),
                        [](const std::string& kind) { return kind == "cpu"; });
   }

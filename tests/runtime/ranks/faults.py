@@ -34,6 +34,20 @@ def same_bits(folder):
             "the weights are others", run)
     require(losses(folder / "ranks") == losses(whole), "the losses are others")
     require("step 12/12" in run.text(), "no steps are shown", run)
+    measured(folder, whole)
+
+
+def measured(folder, whole):
+    """What ranks measure before the first step leaves its bits alone."""
+    where = folder / "measured"
+    command = ["train", plan(folder, 3), "--data", "digits", "--run", where,
+               "--steps", 12, "--checkpoint-every", 3, "--seed", 7]
+    run = Run(folder, [command] * 3, "measured").wait()
+    require(set(run.codes().values()) == {0}, "not well", run)
+    require(checkpoint(where, 12) == checkpoint(whole, 12),
+            "the weights are others", run)
+    require("beside its layers" in (where / "profile.json").read_text(),
+            "the overhead of an action is not said", run)
 
 
 def kill(folder, points=50, seed=1):
