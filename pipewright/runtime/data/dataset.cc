@@ -1,5 +1,7 @@
 #include "pipewright/runtime/data/dataset.h"
 
+#include <ATen/core/DimVector.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -42,7 +44,7 @@ class EpochOrders {
 at::Tensor selected(const at::Tensor& values, const at::Tensor& samples) {
   if (!values.is_contiguous() || !samples.is_contiguous())
     return values.index_select(0, samples);
-  std::vector<std::int64_t> sizes = values.sizes().vec();
+  at::DimVector sizes(values.sizes());
   sizes[0] = samples.numel();
   at::Tensor rows = at::empty(sizes, values.options());
   const auto bytes = static_cast<std::int64_t>(
