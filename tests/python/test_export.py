@@ -32,6 +32,16 @@ def line_of(text):
     raise AssertionError(text)
 
 
+def check_gradients(module, model, batch):
+    """Loss and gradients of the exported model are PyTorch's."""
+    loss, gradients = interpreted(model, batch)
+    expected = module(**batch)
+    expected.backward()
+    torch.testing.assert_close(loss, expected.detach())
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(gradients[name], parameter.grad)
+
+
 class Branch(nn.Module):
     def __init__(self):
         super().__init__()
@@ -320,12 +330,7 @@ def test_several_results_and_equal_names(tmp_path):
     module = Translator()
     model = pw.export(module, torch.randint(0, 9, (3, 5)))
     batch = {"words": torch.randint(0, 9, (4, 5))}
-    loss, gradients = interpreted(model, batch)
-    expected = module(**batch)
-    expected.backward()
-    torch.testing.assert_close(loss, expected.detach())
-    for name, parameter in module.named_parameters():
-        torch.testing.assert_close(gradients[name], parameter.grad)
+    check_gradients(module, model, batch)
     file = model.save(tmp_path / "translator")
     checked = subprocess.run([os.environ["PIPEWRIGHT"], "validate", file], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
@@ -354,12 +359,7 @@ def test_complex_constants_are_stored_as_real_ones(persistent):
     module = Rotated(persistent)
     model = pw.export(module, torch.randn(3, 4))
     batch = {"x": torch.randn(5, 4)}
-    loss, gradients = interpreted(model, batch)
-    expected = module(**batch)
-    expected.backward()
-    torch.testing.assert_close(loss, expected.detach())
-    for name, parameter in module.named_parameters():
-        torch.testing.assert_close(gradients[name], parameter.grad)
+    check_gradients(module, model, batch)
 
 
 def test_names_and_numbers_that_cannot_be_stored():
@@ -390,12 +390,7 @@ def test_several_results_of_a_backward():
     module = Normed()
     model = pw.export(module, torch.randn(3, 32))
     batch = {"wave": torch.randn(5, 32)}
-    loss, gradients = interpreted(model, batch)
-    expected = module(**batch)
-    expected.backward()
-    torch.testing.assert_close(loss, expected.detach())
-    for name, parameter in module.named_parameters():
-        torch.testing.assert_close(gradients[name], parameter.grad)
+    check_gradients(module, model, batch)
 
 
 class Contrast(nn.Module):
@@ -435,9 +430,4 @@ def test_transforms_to_frequencies():
     module = Spectral()
     model = pw.export(module, torch.randn(3, 8))
     batch = {"x": torch.randn(5, 8)}
-    loss, gradients = interpreted(model, batch)
-    expected = module(**batch)
-    expected.backward()
-    torch.testing.assert_close(loss, expected.detach())
-    for name, parameter in module.named_parameters():
-        torch.testing.assert_close(gradients[name], parameter.grad)
+    check_gradients(module, model, batch)
