@@ -246,6 +246,7 @@ void run_train(TrainOptions& options, Exit& exit) {
   TrainHooks hooks;
   if (is_alone || options.given_profile)
     hooks.on_start = [&] { expected = predicted(options, *model); };
+  options.request.measures_handovers = !hooks.on_start;
   const Result<TrainReport> report = trained(options, *model, *launch, hooks);
   end_progress();
   if (!has_ended_well(*launch, report, exit)) return;

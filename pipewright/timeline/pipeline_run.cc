@@ -7,7 +7,7 @@
 namespace pipewright {
 
 bool has_short_actions(const Model& model, int microbatch, int workers) {
-  constexpr double kShort = 2e9;  // of a microbatch in a stage
+  constexpr double kShort = 2e9;  // operations of a microbatch in a stage
   double work = 0;
   for (int l = 0; l < model.num_layers(); ++l) {
     const LayerCost cost = layer_cost(model, LayerId(l));

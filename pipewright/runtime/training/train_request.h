@@ -57,6 +57,8 @@ struct TrainRequest {
   // Above 0: at this step a fault is injected, so training must come to it.
   std::int64_t injected_step = 0;
   Transport* transport = nullptr;  // to other ranks; null: all workers here
+  // Whether ranks measure TrainReport::handovers, where these are to be had.
+  bool measures_handovers = false;
 };
 
 }  // namespace pipewright

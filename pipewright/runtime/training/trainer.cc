@@ -72,12 +72,12 @@ Result<SampleSets> open_samples(const Model& model,
   return samples;
 }
 
-// Those that the plan names for the workers of this process; whoever made the
-// request has found them here. A plan that names none is for cores.
 HandoverPipeline handovers_of(const Model& model, const TrainRequest& request) {
   return {model, request.plan.microbatch, request.plan.num_workers()};
 }
 
+// Those that the plan names for the workers of this process; whoever made the
+// request has found them here. A plan that names none is for cores.
 Executor::Devices devices_of(const Plan& plan, const Transport* transport) {
   if (plan.device_kinds.empty()) return {};
   std::vector<std::string> kinds;
@@ -241,8 +241,8 @@ class Trainer {
   // Faults are counted in the steps of the run: none may come before them.
   bool are_handovers_measured() const {
     const std::vector<std::string>& kinds = request_.plan.device_kinds;
-    return request_.transport && !request_.transport->is_alone() &&
-           request_.injected_step == 0 &&
+    return request_.measures_handovers && request_.transport &&
+           !request_.transport->is_alone() && request_.injected_step == 0 &&
            request_.plan.num_workers() <= model_.num_layers() &&
            has_short_actions(model_, request_.plan.microbatch,
                              request_.plan.num_workers()) &&
