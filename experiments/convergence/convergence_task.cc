@@ -3,7 +3,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include "pipewright/model/zoo/sketch.h"
-#include "pipewright/runtime/layers/layer_functions.h"
+#include "pipewright/runtime/layers/layer_makers.h"
 
 namespace pipewright {
 namespace {

@@ -14,7 +14,7 @@
 #include "pipewright/base/files.h"
 #include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
-#include "pipewright/runtime/layers/layer_functions.h"
+#include "pipewright/runtime/layers/layer_makers.h"
 #include "pipewright/runtime/safetensors/safetensors.h"
 
 namespace pipewright {

@@ -3,7 +3,7 @@
 #include "pipewright/runtime/execution/network.h"
 
 #include "pipewright/model/exported/exported_model.h"
-#include "pipewright/runtime/layers/layer_functions.h"
+#include "pipewright/runtime/layers/layer_makers.h"
 
 namespace pipewright {
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "pipewright/runtime/layers/layer_functions.h"
+#include "pipewright/runtime/layers/layer_makers.h"
 #include "pipewright/runtime/training/initial_parameters.h"
 
 namespace pipewright::testing {

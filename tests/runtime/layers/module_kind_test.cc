@@ -8,7 +8,7 @@
 #include "pipewright/model/kinds.h"
 #include "pipewright/model/model_file.h"
 #include "pipewright/runtime/execution/executor.h"
-#include "pipewright/runtime/layers/layer_functions.h"
+#include "pipewright/runtime/layers/layer_makers.h"
 #include "pipewright/runtime/reference/sequential.h"
 #include "pipewright/runtime/training/initial_parameters.h"
 #include "tests/runtime/test_models.h"

@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "pipewright/runtime/layers/layer_functions.h"
+#include "pipewright/runtime/layers/layer_makers.h"
 #include "pipewright/runtime/reference/sequential.h"
 #include "tests/cli/train/train_cases.h"
 

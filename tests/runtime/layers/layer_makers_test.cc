@@ -2,7 +2,7 @@
 // output and gradients against LibTorch's autograd in float32, and what it
 // keeps against what layer_cost() says, to the byte.
 
-#include "pipewright/runtime/layers/layer_functions.h"
+#include "pipewright/runtime/layers/layer_makers.h"
 
 #include <c10/core/InferenceMode.h>
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-#include "pipewright/runtime/layers/layer_functions.h"
+#include "pipewright/runtime/layers/layer_makers.h"
 
 #include <ATen/Config.h>
 #include <ATen/Context.h>
