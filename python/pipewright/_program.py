@@ -69,16 +69,22 @@ def message_of(text):
     return "\n".join(line.removeprefix("pipewright: ") for line in lines) or "the program ended without a message"
 
 
-def call(command, *words, on_line=None, **options):
-    """The JSON object that a command prints; `on_line` is called with the lines that it says meanwhile.
+def call(command, *words, on_line=None, feeder=None, **options):
+    """The JSON object that a command prints; `on_line` is called with the lines that it says meanwhile, and a feeder gives
+    it samples.
 
     Ctrl-C reaches the program once, so that it can save what it has; a second one ends it.
     """
     found, environment = program()
     arguments = [found, command, *map(str, words), *words_of(options), "--json"]
+    descriptors = feeder.descriptors() if feeder else ()
+    if feeder:
+        environment = dict(environment or os.environ, PIPEWRIGHT_FEED="{},{}".format(*descriptors))
     with tempfile.TemporaryFile("w+") as answer:
         running = subprocess.Popen(arguments, stdout=answer, stderr=subprocess.PIPE, text=True, env=environment,
-                                   start_new_session=True)
+                                   start_new_session=True, pass_fds=descriptors)
+        if feeder:
+            feeder.start()
         said = []
         try:
             for line in running.stderr:

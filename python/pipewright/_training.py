@@ -10,11 +10,11 @@ import tempfile
 import torch
 
 from ._exporter import ExportedModel
+from ._feeding import Feeder
 from ._optimizers import optimizer_words
 from ._pictures import curve, table
 from ._planning import Plan, model_name
 from ._program import PipewrightError, call
-from ._tokens import TOKEN_SHARE, token_shares
 
 
 class Run:
@@ -50,50 +50,10 @@ class Run:
         return f"Run({self.folder}: {self.report['steps']} steps, loss {self.report['loss']:.4g})"
 
 
-def as_tensors(batch, names):
-    """The tensors of a batch in the order of the model's inputs."""
-    if isinstance(batch, dict):
-        missing = [name for name in names if name not in batch]
-        if missing:
-            raise PipewrightError(f"a batch of the data has no {', '.join(missing)}; it has {', '.join(batch)}")
-        return [torch.as_tensor(batch[name]) for name in names]
-    items = [batch] if isinstance(batch, torch.Tensor) else list(batch)
-    if len(items) != len(names):
-        raise PipewrightError(f"a batch of the data has {len(items)} tensors; the model takes {', '.join(names)}")
-    return [torch.as_tensor(item) for item in items]
-
-
 def as_batches(data, minibatch):
     """A dataset is read in order; anything else is an iterable of batches."""
     is_dataset = isinstance(data, torch.utils.data.Dataset) and hasattr(data, "__getitem__")
     return torch.utils.data.DataLoader(data, batch_size=minibatch) if is_dataset else data
-
-
-def stored_samples(model, data, num_samples, minibatch, folder):
-    """Writes the batches of an iterable, as many as are needed, as one tensor per input of the model; the name is the same
-    when a run goes on."""
-    from safetensors.torch import save_file
-
-    names = [row["name"] for row in model.description["inputs"] if row["name"] != TOKEN_SHARE]
-    parts, count = [], 0
-    while count < num_samples:
-        before = count
-        for batch in data:
-            parts.append(as_tensors(batch, names))
-            count += len(parts[-1][0])
-            if count >= num_samples:
-                break
-        if count == before:
-            raise PipewrightError(f"the data ends after {count} samples, training needs {num_samples}; "
-                                  "give something that can be read again, such as a DataLoader, or fewer steps")
-    joined = {name: torch.cat([part[i] for part in parts])[:num_samples].contiguous() for i, name in enumerate(names)}
-    if model.count_tokens is not None:
-        joined[TOKEN_SHARE] = token_shares(model.count_tokens(*(joined[name] for name in names)), minibatch)
-    os.makedirs(folder, exist_ok=True)
-    file = os.path.join(os.path.abspath(folder), "samples.safetensors")
-    save_file(joined, file + ".part")
-    os.replace(file + ".part", file)
-    return file
 
 
 class Progress:
@@ -125,8 +85,8 @@ def train(model, plan=None, data=None, steps=100, minibatch=None, run=None, prog
     """Trains an exported model.
 
     plan      a Plan, a plan file, or None: planned here for `minibatch` and `workers` (an option, default 2)
-    data      an iterable of batches (a DataLoader, a Dataset), read in its order and as often as the steps need; or a
-              text as --data takes it, such as "tensors:FILE"
+    data      an iterable of batches (a DataLoader, a Dataset), read in its order while training runs, and again from its
+              start when it ends; or a text as --data takes it, such as "tensors:FILE"
     run       the run folder; default: a temporary one, which stays
     progress  True: a bar; False: nothing; or a function of each line that the program says
     optimizer "sgd" (default), "adam", "adamw"; or an SGD, Adam or AdamW of torch.optim that has made no step: its
@@ -138,7 +98,8 @@ def train(model, plan=None, data=None, steps=100, minibatch=None, run=None, prog
               workers, method, weights, device, resume, ...
 
     Returns a Run. Ctrl-C ends the training after a step and saves it in the run folder; train(..., run=..., resume=True)
-    goes on. Raises PipewrightError with the program's message.
+    goes on: it reads the data from its start, and leaves out the samples of the steps that are done. Raises
+    PipewrightError with the program's message, or what the data raised.
     """
     if isinstance(plan, Plan):
         words, minibatch = [plan.file], plan.minibatch
@@ -151,16 +112,23 @@ def train(model, plan=None, data=None, steps=100, minibatch=None, run=None, prog
     if data is None:
         raise PipewrightError("give data: an iterable of batches, or a text as --data takes it")
     folder = os.fspath(run) if run is not None else tempfile.mkdtemp(prefix="pipewright-run-")
+    group_words, options = optimizer_words(model, optimizer, groups, options)
+    feeder = None
     if not isinstance(data, str):
         if not isinstance(model, ExportedModel):
             raise PipewrightError("data from Python needs the model that export() returned; or give data as a text")
-        data = "batches:" + stored_samples(model, as_batches(data, minibatch), steps * minibatch, minibatch, folder)
-    group_words, options = optimizer_words(model, optimizer, groups, options)
+        feeder, data = Feeder(model, as_batches(data, minibatch), minibatch, steps), "python"
     show = Progress(steps) if progress is True else None
     try:
         report = call("train", *words, *group_words, model=model_name(model), data=data, run=folder, steps=steps,
-                      on_line=show or progress or None, **options)
+                      on_line=show or progress or None, feeder=feeder, **options)
+    except PipewrightError:
+        if feeder and feeder.error:
+            raise feeder.error
+        raise
     finally:
+        if feeder:
+            feeder.close()
         if show:
             show.close()
     return Run(folder, report)

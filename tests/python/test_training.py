@@ -111,6 +111,52 @@ def test_data_from_loaders_datasets_and_generators():
         pw.train(model, data=[tokens], **options)
 
 
+def test_batches_are_read_while_training_runs_and_no_more_than_needed():
+    _, draw, _, model = exported("recurrent")
+    samples, drawn = draw(8 * 16), []
+
+    def batches():
+        for first in range(0, 10**6, 8):
+            drawn.append(first)
+            place = first % 128
+            yield [tensor[place:place + 8] for tensor in samples]
+
+    options = dict(steps=8, minibatch=16, lr=0.01, workers=2, progress=False)
+    endless = pw.train(model, data=batches(), **options)
+    assert len(drawn) == 16
+    assert endless.losses == pw.train(model, data=[samples], **options).losses
+    assert not (endless.folder / "samples.safetensors").exists()
+
+
+def test_a_run_that_goes_on_reads_the_samples_of_its_steps(tmp_path):
+    _, draw, _, model = exported("recurrent")
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*draw(40)), batch_size=7)
+    options = dict(data=loader, minibatch=16, lr=0.01, workers=2, progress=False)
+    whole = pw.train(model, steps=6, **options)
+    pw.train(model, steps=3, run=tmp_path / "run", **options)
+    rest = pw.train(model, steps=6, run=tmp_path / "run", resume=True, **options)
+    for key, tensor in whole.state_dict().items():
+        assert torch.equal(tensor, rest.state_dict()[key]), key
+
+
+def test_what_the_data_raises_comes_back():
+    _, draw, _, model = exported("recurrent")
+    tokens, target = draw(16)
+    options = dict(steps=5, minibatch=16, lr=0.01, workers=1, progress=False)
+
+    def broken():
+        yield tokens, target
+        yield tokens, target
+        raise FileNotFoundError("no third file")
+
+    with pytest.raises(FileNotFoundError, match="no third file"):
+        pw.train(model, data=broken(), **options)
+    with pytest.raises(pw.PipewrightError, match="16 of tokens, 15 of target"):
+        pw.train(model, data=[(tokens, target[:15])], **options)
+    with pytest.raises(pw.PipewrightError, match=r"a sample of tokens is .* of float32 in the data"):
+        pw.train(model, data=[(tokens.float(), target)], **options)
+
+
 def test_errors_are_the_programs_own():
     _, draw, _, model = exported("recurrent")
     with pytest.raises(pw.PipewrightError, match="unknown device kind") as refused:
@@ -129,11 +175,25 @@ except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
 
+INTERRUPTED_LOADER = """
+import torch, pipewright as pw
+from test_training import exported
+_, draw, _, model = exported("recurrent")
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*draw(64)), batch_size=8, num_workers=1)
+def say(line): print(line, flush=True)
+try:
+    pw.train(model, data=loader, steps=10**6, minibatch=16, workers=2, run={run!r}, progress=say)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
 
-def test_ctrl_c_saves_the_run(tmp_path):
+
+@pytest.mark.parametrize("text", [INTERRUPTED, INTERRUPTED_LOADER], ids=["file", "loader"])
+def test_ctrl_c_saves_the_run(text, tmp_path):
     _, _, _, model = exported("recurrent")
-    script = INTERRUPTED.format(file=model.save(tmp_path / "model"), run=str(tmp_path / "run"))
-    environment = dict(os.environ, PYTHONPATH=str(pathlib.Path(pw.__file__).parents[1]))
+    script = text.format(file=model.save(tmp_path / "model"), run=str(tmp_path / "run"))
+    folders = [pathlib.Path(pw.__file__).parents[1], pathlib.Path(__file__).parent]
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, folders)))
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment,
                           start_new_session=True) as running:
         while not (line := running.stdout.readline()).startswith("step 1/"):

@@ -79,9 +79,9 @@ at::Tensor Dataset::batch_of(int input, const at::Tensor& samples) const {
   return rows.view(sizes_of(samples.numel(), form.shape));
 }
 
-std::int64_t steps_of_epochs(const Dataset& dataset, int minibatch,
+std::int64_t steps_of_epochs(std::int64_t num_samples, int minibatch,
                              std::int64_t epochs) {
-  return (epochs * dataset.num_samples + minibatch - 1) / minibatch;
+  return (epochs * num_samples + minibatch - 1) / minibatch;
 }
 
 // Fisher and Yates, with random numbers of this epoch.

@@ -67,8 +67,8 @@ struct BatchSettings {
 // the first samples of the next one fill it. So every epoch has every sample
 // once, and every minibatch is full.
 //
-// The number of steps for that many epochs.
-std::int64_t steps_of_epochs(const Dataset& dataset, int minibatch,
+// The number of steps for that many epochs of so many samples.
+std::int64_t steps_of_epochs(std::int64_t num_samples, int minibatch,
                              std::int64_t epochs);
 
 // The order in which an epoch goes through the samples.

@@ -16,6 +16,7 @@
 #include "pipewright/runtime/checkpoint/write_weights.h"
 #include "pipewright/runtime/data/dataset.h"
 #include "pipewright/runtime/data/loader.h"
+#include "pipewright/runtime/data/training_samples.h"
 #include "pipewright/runtime/devices/device_registry.h"
 #include "pipewright/runtime/devices/worker_device.h"
 #include "pipewright/runtime/execution/executor.h"
@@ -50,21 +51,48 @@ constexpr std::int64_t kStepsBeforeRecordings = 4;  // of one piece
 
 // What a run trains on, and what it evaluates on.
 struct SampleSets {
-  Dataset training;
+  std::unique_ptr<TrainingSamples> training;
   std::optional<Dataset> held_out;
 };
 
+Result<SampleSets> split_samples(const Dataset& all,
+                                 const TrainRequest& request) {
+  if (all.num_samples < 2)
+    return bad_configuration("the data has one sample, which cannot be split",
+                             "evaluate on other data with --eval");
+  Split parts = split(all, request.held_out_share, request.seed);
+  return SampleSets{stored_samples(std::move(parts.rest)),
+                    std::move(parts.held_out)};
+}
+
+// How many samples an epoch has is not known of these.
+Result<std::unique_ptr<TrainingSamples>> open_fed(const Model& model,
+                                                  const TrainRequest& request) {
+  if (request.transport && !request.transport->is_alone())
+    return bad_configuration("data from Python reaches one process only",
+                             "give a file, for example tensors:FILE");
+  if (request.steps == 0)
+    return bad_configuration("data from Python needs a number of steps",
+                             "for example --steps 100");
+  if (request.held_out_share > 0)
+    return bad_configuration("data from Python cannot be split",
+                             "evaluate on other data with --eval");
+  if (!request.held_out_data.empty() && request.evaluate_every == 0)
+    return bad_configuration("data from Python has no epochs to evaluate after",
+                             "for example --eval-every 100");
+  return fed_samples(model);
+}
+
 Result<SampleSets> open_samples(const Model& model,
                                 const TrainRequest& request) {
-  PIPEWRIGHT_TRY(Dataset all, open_dataset(request.data, model));
-  if (request.held_out_share > 0) {
-    if (all.num_samples < 2)
-      return bad_configuration("the data has one sample, which cannot be split",
-                               "evaluate on other data with --eval");
-    Split parts = split(all, request.held_out_share, request.seed);
-    return SampleSets{std::move(parts.rest), std::move(parts.held_out)};
+  SampleSets samples;
+  if (request.data == kFedData) {
+    PIPEWRIGHT_TRY(samples.training, open_fed(model, request));
+  } else {
+    PIPEWRIGHT_TRY(Dataset all, open_dataset(request.data, model));
+    if (request.held_out_share > 0) return split_samples(all, request);
+    samples.training = stored_samples(std::move(all));
   }
-  SampleSets samples{std::move(all), std::nullopt};
   if (!request.held_out_data.empty()) {
     PIPEWRIGHT_TRY(samples.held_out,
                    open_dataset(request.held_out_data, model));
@@ -129,7 +157,7 @@ class Trainer {
                     request.checkpoint_every,
                     samples.held_out.has_value(),
                     request.evaluate_every,
-                    training_.num_samples,
+                    std::max<std::int64_t>(training_->num_samples(), 1),
                     request.plan.minibatch,
                     request.program.minibatches_outside,
                     request.method.warm_up_steps},
@@ -155,13 +183,15 @@ class Trainer {
     if (auto ready = start(); !ready) return ready.error();
     report_.steps = done_;
     if (done_ >= milestones_.total) return report_;  // nothing is left to do
-    const int two_minibatches = 2 * request_.program.num_microbatches;
-    Loader loader(
-        microbatches_of(training_, {request_.seed, request_.plan.microbatch}),
-        static_cast<int>(model_.inputs().size()),
-        done_ * request_.program.num_microbatches, two_minibatches,
-        two_minibatches);
-    source_ = loader.microbatches();
+    std::optional<Loader> loader;
+    source_ = training_->microbatches(sample_request());
+    if (!training_->prepares_ahead()) {
+      const int two_minibatches = 2 * request_.program.num_microbatches;
+      loader.emplace(source_, static_cast<int>(model_.inputs().size()),
+                     done_ * request_.program.num_microbatches, two_minibatches,
+                     two_minibatches);
+      source_ = loader->microbatches();
+    }
     while (done_ < milestones_.total) {
       if (is_warm_up_over()) {
         const TrainingState state = executor_->state();
@@ -183,6 +213,24 @@ class Trainer {
       if (ends) break;
     }
     return finish();
+  }
+
+  SampleRequest sample_request() const {
+    const Program& warm_up = request_.method.warm_up;
+    const std::int64_t num_warm_up = warm_up_steps();
+    const std::int64_t before =
+        num_warm_up > 0 ? sample_reads(model_, warm_up) : 0;
+    const std::int64_t after = sample_reads(model_, request_.program);
+    SampleRequest request;
+    request.seed = request_.seed;
+    request.microbatch = request_.plan.microbatch;
+    request.num_microbatches = request_.program.num_microbatches;
+    request.first = done_;
+    request.end = milestones_.total;
+    request.num_reads = [=](std::int64_t step) {
+      return step < num_warm_up ? before : after;
+    };
+    return request;
   }
 
   RunHooks run_hooks() {
@@ -503,7 +551,7 @@ class Trainer {
   const Model& model_;
   const TrainRequest& request_;
   const TrainHooks& hooks_;
-  const Dataset training_;
+  const std::unique_ptr<TrainingSamples> training_;
   RunFolder folder_;
   const Milestones milestones_;
   const Bytes memory_before_;
@@ -527,8 +575,8 @@ class Trainer {
 
 std::int64_t steps_of(const TrainRequest& request, const SampleSets& samples) {
   if (request.steps > 0) return request.steps;
-  return steps_of_epochs(samples.training, request.plan.minibatch,
-                         request.epochs);
+  return steps_of_epochs(samples.training->num_samples(),
+                         request.plan.minibatch, request.epochs);
 }
 
 // About what a checkpoint takes on disk.
@@ -554,11 +602,14 @@ Outcome follow_training(const Model& model, const TrainRequest& request) {
   const Result<TrainingSettings> made = settings_of(model, request, steps);
   const TrainingSettings settings = made ? *made : TrainingSettings();
   Result<MicrobatchSource> source = bad_configuration("no samples");
-  if (samples)
-    source = microbatches_of(samples->training,
-                             {request.seed, request.plan.microbatch});
-  else
+  if (samples) {
+    SampleRequest wanted;
+    wanted.seed = request.seed;
+    wanted.microbatch = request.plan.microbatch;
+    source = samples->training->microbatches(wanted);
+  } else {
     source = samples.error();
+  }
   CommandMessage command = next_command(*request.transport);
   while (command.command == Command::Begin) {
     const BegunProgram begun = begun_program(command);

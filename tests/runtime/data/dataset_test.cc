@@ -209,8 +209,8 @@ TEST_CASE("epochs follow each other: every sample once, none twice") {
     }
   }
   const Dataset dataset = open_dataset("synthetic:50", model).value();
-  CHECK(steps_of_epochs(dataset, 12, 1) == 5);
-  CHECK(steps_of_epochs(dataset, 12, 6) == 25);
+  CHECK(steps_of_epochs(dataset.num_samples, 12, 1) == 5);
+  CHECK(steps_of_epochs(dataset.num_samples, 12, 6) == 25);
 }
 
 TEST_CASE("in order: every sample once, and the first fills up") {
