@@ -112,15 +112,20 @@ std::vector<std::string> names_to_split(const Model& model) {
 }
 
 Error no_layer(const Model& model, const LayerSplit& split) {
-  return bad_configuration("there is no layer \"" + split.layer + "\" to split",
-                           suggestion(split.layer, names_to_split(model)));
+  return bad_configuration(
+      "there is no layer \"" + split.layer + "\" to split",
+      model.exported() ? "layers of an exported model stay whole"
+                       : suggestion(split.layer, names_to_split(model)));
 }
 
 Result<void> check_split(const Model& model, LayerId id,
                          const LayerSplit& split) {
   if (const std::string why = why_not_split(model, id); !why.empty())
-    return bad_configuration("layer \"" + split.layer +
-                             "\" cannot be split: " + why);
+    return bad_configuration(
+        "layer \"" + split.layer + "\" cannot be split: " + why,
+        model.exported()
+            ? "linear and conv2d layers of a model file can be split"
+            : "");
   const std::int64_t outputs = num_outputs(model.layer(id));
   if (split.outputs < 1 || split.outputs >= outputs)
     return bad_configuration(
@@ -168,12 +173,16 @@ std::int64_t num_outputs(const Layer& layer) {
 
 std::string why_not_split(const Model& model, LayerId id) {
   const Layer& layer = model.layer(id);
+  if (layer.kind == LayerKind::Exported)
+    return "it is exported: its functions compute all outputs at once";
   if (layer.kind != LayerKind::Linear && layer.kind != LayerKind::Conv2d)
     return "it is a " + to_text(layer.kind) + ", no linear and no conv2d";
   if (layer.kind == LayerKind::Conv2d &&
       integer(layer.attributes, "groups") != 1)
     return "it has groups";
   if (num_outputs(layer) < 2) return "it has one output";
+  if (layer.name.find_first_of("+,") != std::string::npos)
+    return "its name has a + or a comma, which end a name in split=";
   for (const Layer& other : model.layers())
     for (ParameterId parameter : layer.parameters)
       if (&other != &layer && std::count(other.parameters.begin(),

@@ -8,7 +8,9 @@
 // computes the same; only the gradient of the input, now a sum of two, may be
 // rounded differently. No planner, simulator or executor knows about it.
 //
-// Zoo models have the setting "split" for it: mlp:split=output@4.
+// Zoo models and model files have the setting "split" for it:
+// mlp:split=output@4, mine.json:split=fc@24. The functions of an exported layer
+// compute all its outputs at once: it stays whole.
 
 #pragma once
 

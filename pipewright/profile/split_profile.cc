@@ -5,7 +5,6 @@
 
 #include "pipewright/model/kinds.h"
 #include "pipewright/model/split_layers.h"
-#include "pipewright/model/zoo/zoo.h"
 #include "pipewright/profile/analytic.h"
 
 namespace pipewright {
@@ -131,7 +130,8 @@ bool is_profile_of(const Profile& profile, const Model& model) {
 
 Result<Profile> with_splits(Profile profile, const std::string& model,
                             std::span<const DeviceKind> kinds) {
-  const auto whole = zoo_model(profile.model), parts = zoo_model(model);
+  if (model.find("split=") == std::string::npos) return profile;
+  const auto whole = load_model(profile.model), parts = load_model(model);
   if (!whole || !parts || is_profile_of(profile, *parts) ||
       !is_profile_of(profile, *whole))
     return profile;

@@ -20,7 +20,7 @@ namespace pipewright {
 // Whether it has the model's layers.
 bool is_profile_of(const Profile& profile, const Model& model);
 
-// `model` is the zoo model of the profile with layers split ("split=...",
+// `model` is the model of the profile with layers split ("split=...",
 // split_layers.h). A profile that has these layers already, and one of any
 // other model, stays as it is. The result has tables for `kinds` only. Fails as
 // analytic_profile() does.

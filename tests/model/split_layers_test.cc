@@ -4,7 +4,11 @@
 #include "pipewright/model/split_layers.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <filesystem>
+
+#include "pipewright/base/files.h"
 #include "pipewright/model/model_file.h"
 #include "pipewright/model/zoo/zoo.h"
 
@@ -108,6 +112,65 @@ TEST_CASE("a split model as a file is the same model") {
   CHECK(*again == split);
 }
 
+// A model of the zoo as a file of one's own.
+class SplitModelFile {
+ public:
+  SplitModelFile(const std::string& zoo_name, const std::string& end)
+      : path_((std::filesystem::temp_directory_path() /
+               ("pipewright_split_" + std::to_string(::getpid()) + end))
+                  .string()) {
+    REQUIRE(write_file(path_, to_text(model_named(zoo_name))));
+  }
+  ~SplitModelFile() { std::filesystem::remove(path_); }
+  SplitModelFile(const SplitModelFile&) = delete;
+  SplitModelFile& operator=(const SplitModelFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST_CASE("layers of a model file are split as those of the zoo are") {
+  const std::string splits = "split=conv2@5+conv2.part1@4+fc1@100";
+  for (const char* end : {".json", ".model", ":a.json", ".json:b"}) {
+    CAPTURE(end);
+    const SplitModelFile file("lenet", end);
+    const Model split = model_named(file.path() + ":" + splits);
+    const Model zoo = model_named("lenet:" + splits);
+    CHECK(split.layers() == zoo.layers());
+    CHECK(split.parameters() == zoo.parameters());
+    CHECK(split.name() == "lenet");
+    CHECK(model_named(file.path()).layers() == model_named("lenet").layers());
+  }
+}
+
+TEST_CASE("what cannot be split in a file is refused with the reason") {
+  const SplitModelFile file("lenet", ".json");
+  const auto says = [&](const std::string& settings, const std::string& text) {
+    const std::string said = refusal(file.path() + settings);
+    INFO(said);
+    CHECK(said.find(text) != std::string::npos);
+    CHECK(said.find(file.path() + ": ") != std::string::npos);
+  };
+  says(":split=conv2", "expected LAYER@OUTPUTS, found \"conv2\"");
+  says(":split=conv9@4", "did you mean \"conv1\"?");
+  says(":image=20", "expected split=LAYER@OUTPUTS after the colon");
+  says(":", "expected split=LAYER@OUTPUTS after the colon");
+  CHECK(load_model("none.json:split=a@1").error().code ==
+        ErrorCode::MissingInput);
+  const std::string exported =
+      PIPEWRIGHT_SOURCE_DIR "/fuzz/samples/exported/tiny.json";
+  const Model tiny = model_named(exported);
+  const std::string name = tiny.layer(LayerId(0)).name;
+  CHECK(refusal(exported + ":split=" + name + "@1")
+            .find("layer \"" + name + "\" cannot be split: it is exported") !=
+        std::string::npos);
+  CHECK(refusal(exported + ":split=nothing@1")
+            .find("layers of an exported model stay whole") !=
+        std::string::npos);
+}
+
 TEST_CASE("texts of models get more splits") {
   CHECK(with_splits("mlp", {{"output", 4}}) == "mlp:split=output@4");
   CHECK(with_splits("mlp:hidden=8", {{"output", 4}}) ==
@@ -115,6 +178,10 @@ TEST_CASE("texts of models get more splits") {
   CHECK(with_splits("mlp:split=output@4,hidden=8", {{"a", 1}, {"b", 2}}) ==
         "mlp:split=output@4+a@1+b@2,hidden=8");
   CHECK(with_splits("mlp", {}) == "mlp");
+  CHECK(with_splits("a/b.json", {{"fc", 4}}) == "a/b.json:split=fc@4");
+  CHECK(with_splits("a:b/c.json", {{"fc", 4}}) == "a:b/c.json:split=fc@4");
+  CHECK(with_splits("b.json:split=fc@4", {{"a", 1}}) ==
+        "b.json:split=fc@4+a@1");
   const auto splits = parse_splits("fc@24+conv.part1@8");
   REQUIRE(splits);
   CHECK(to_text(*splits) == "fc@24+conv.part1@8");

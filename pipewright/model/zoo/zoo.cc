@@ -118,8 +118,10 @@ std::string with_splits(std::string text,
       const std::size_t end = std::min(text.find(',', found + 1), text.size());
       return text.insert(end, "+" + to_text(splits));
     }
-  const char separator = text.find(':') == std::string::npos ? ':' : ',';
-  return text + separator + "split=" + to_text(splits);
+  const std::size_t colon = text.find(':');
+  const bool has_settings =
+      colon != std::string::npos && find_zoo_entry(text.substr(0, colon));
+  return text + (has_settings ? "," : ":") + "split=" + to_text(splits);
 }
 
 Result<Model> zoo_model(std::string_view text) {

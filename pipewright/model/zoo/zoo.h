@@ -28,8 +28,8 @@ const ZooEntry* find_zoo_entry(std::string_view name);
 // setting (the nearest one is offered), settings that do not fit each other.
 Result<Model> zoo_model(std::string_view text);
 
-// The text of a zoo model with more layers split: "mlp:hidden=64" becomes
-// "mlp:hidden=64,split=output@4".
+// The text of a model with more layers split: "mlp:hidden=64" becomes
+// "mlp:hidden=64,split=output@4", a file "mine.json:split=output@4".
 std::string with_splits(std::string text,
                         const std::vector<LayerSplit>& splits);
 

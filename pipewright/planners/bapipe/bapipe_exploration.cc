@@ -35,6 +35,11 @@ std::vector<BaPipeSchedule> schedules_of(const Cluster& cluster,
   return schedules;
 }
 
+bool can_split_layers(const Cluster& cluster) {
+  return std::any_of(cluster.kinds().begin(), cluster.kinds().end(),
+                     [](const DeviceKind& kind) { return kind.splits_layers; });
+}
+
 bool splits_layers(const Cluster& cluster,
                    const std::vector<DeviceId>& devices) {
   return std::all_of(devices.begin(), devices.end(), [&](DeviceId device) {
@@ -90,10 +95,17 @@ BaPipeExploration::BaPipeExploration(const Problem& problem,
                                      std::string planner, BaPipeParts parts)
     : problem_(problem), planner_(std::move(planner)), parts_(parts) {
   if (!parts.split_layers || !problem.may_split_layers ||
-      !problem.estimator_for)
+      !problem.estimator_for || !can_split_layers(*problem.cluster))
     return;
-  auto model = zoo_model(problem.profile->model);
-  if (!model || !is_profile_of(*problem.profile, *model)) return;
+  auto model = load_model(problem.profile->model);
+  if (!model || !is_profile_of(*problem.profile, *model)) {
+    remarks_.push_back("layers stay whole: the profile's are not those of " +
+                       problem.profile->model);
+    return;
+  }
+  if (model->exported())
+    remarks_.push_back("layers stay whole: " + problem.profile->model +
+                       " is an exported model");
   model_ = *std::move(model);
   for (int l = 0; l < model_->num_layers(); ++l)
     may_split_.push_back(why_not_split(*model_, LayerId(l)).empty());

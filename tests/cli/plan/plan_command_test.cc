@@ -206,10 +206,15 @@ TEST_CASE("the suggested cluster is large enough, one device less is not") {
 }
 
 TEST_CASE("a layer split over two devices: other commands build the model") {
-  const std::string model = "mlp:layers=3,hidden=1024,features=1024,classes=2 ";
+  const std::string zoo = "mlp:layers=3,hidden=1024,features=1024,classes=2 ";
   const std::string stem = (fs::temp_directory_path() /
                             ("pipewright_split_" + std::to_string(::getpid())))
                                .string();
+  const std::string file = stem + "_model.json";
+  REQUIRE(run_pipewright("models " + zoo + "--json > " + file).code == 0);
+  std::string model = zoo;
+  SUBCASE("of the zoo") {}
+  SUBCASE("in a file") { model = file + " "; }
   const std::string plan = stem + "_plan.json", profile = stem + ".json";
   const Json json = json_of("plan --planner bapipe --model " + model +
                             "--cluster 2xVCU118 --minibatch 512 --microbatch "
@@ -238,8 +243,7 @@ TEST_CASE("a layer split over two devices: other commands build the model") {
                              "--cluster 2xVCU118 --minibatch 512 --microbatch "
                              "16");
   CHECK(number(whole, "step_seconds") > 1.1 * step);
-  fs::remove(plan);
-  fs::remove(profile);
+  for (const std::string& each : {plan, profile, file}) fs::remove(each);
 }
 
 TEST_CASE("plan --set switches parts of a planner off") {

@@ -1,10 +1,14 @@
 // BaPipe as a whole: its schedules' closed forms, its choices, its table.
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "pipewright/base/files.h"
 #include "pipewright/model/model.h"
+#include "pipewright/model/model_file.h"
 #include "pipewright/planners/bapipe/bapipe_exploration.h"
 #include "pipewright/planners/planner_parts.h"
 #include "pipewright/profile/analytic.h"
@@ -243,12 +247,36 @@ TEST_CASE("FPGAs: a split layer is what makes the plan faster") {
   CHECK(model->layer(last).name == "hidden1.linear.part0");
 }
 
-TEST_CASE("a model that is not in the zoo is not split") {
+TEST_CASE("a model that cannot be read is not split, and the notes say so") {
   Boards boards = two_boards();
   boards.profile.model = "mine.json";
   const auto result = bapipe().plan(problem_of_boards(boards, true));
   REQUIRE(result);
   CHECK(result->plan.model == "mine.json");
+  CHECK(std::count(result->notes.begin(), result->notes.end(),
+                   "layers stay whole: the profile's are not those of "
+                   "mine.json") == 1);
+}
+
+TEST_CASE("a model file is split as the zoo's model is") {
+  Boards boards = two_boards();
+  const auto zoo = bapipe().plan(problem_of_boards(boards, true));
+  REQUIRE(zoo);
+  const std::string file =
+      (std::filesystem::temp_directory_path() /
+       ("pipewright_boards_" + std::to_string(::getpid()) + ".json"))
+          .string();
+  REQUIRE(write_file(file, to_text(*load_model(boards.profile.model))));
+  boards.profile.model = file;
+  const auto mine = bapipe().plan(problem_of_boards(boards, true));
+  REQUIRE(mine);
+  CHECK(mine->plan.model.starts_with(file + ":split=hidden1.linear@"));
+  CHECK(mine->plan.stages == zoo->plan.stages);
+  CHECK(mine->estimate.step == zoo->estimate.step);
+  const auto model = load_model(mine->plan.model);
+  REQUIRE(model);
+  CHECK(check_plan(mine->plan, profile_graph(*model)));
+  std::filesystem::remove(file);
 }
 
 TEST_CASE("data parallelism where it is faster, with the reason") {
