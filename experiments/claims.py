@@ -69,10 +69,19 @@ def bi_partition():
             bi_partition_ratios(table, row, alone, where + alone)
     for line in table.summary(rows):
         check(line in text.splitlines(), f"bi-partition: not printed: {line}")
-    steps = re.search(r"in buckets .*pipedream ([\d.]+) ms, bi-partition "
-                      r"([\d.]+) ms, ([\d.]+)x", text)
-    check(steps and abs(float(steps[1]) / float(steps[2]) / float(steps[3]) - 1)
-          < 0.01, "bi-partition: in buckets the steps give another ratio")
+    readme_figures("bi-partition", "\n".join(table.summary(rows)))
+
+
+def readme_figures(folder, lines):
+    """The README gives no ratio or count that the lines below the tables do
+    not."""
+    readme = (HERE / folder / "README.md").read_text(encoding="utf-8")
+    known = set(re.findall(r"\d+(?:\.\d+)?", lines))
+    for figures in re.findall(r"([\d.]+) to ([\d.]+)x|([\d.]+)x|"
+                              r"(\d+) of the (\d+)|(\d+) rows", readme):
+        for number in filter(None, figures):
+            check(number in known, f"{folder}/README.md: {number} is in no line "
+                  "below the tables")
 
 
 def bapipe_rows(text):
@@ -196,6 +205,25 @@ def network():
           "network: median or largest error are not those of its rows")
 
 
+def convergence():
+    """The README's table has the figures of tables.txt, rounded."""
+    folder = HERE / "convergence"
+    tables = (folder / "tables.txt").read_text(encoding="utf-8")
+    tasks = dict(re.findall(r"^(\S+): (\d+ layers.*?)^utilisation", tables,
+                            re.M | re.S))
+    rows = re.findall(r"^\| (\S+) \| ([\d.]+(?: %)? \|.*)$",
+                      (folder / "README.md").read_text(encoding="utf-8"), re.M)
+    check({task for task, _ in rows} == set(tasks),
+          "convergence: the README's table has other tasks than tables.txt")
+    for task, row in rows:
+        known = re.findall(r"[-+]?\d+(?:\.\d+)?", tasks.get(task, ""))
+        known += [f"{float(number):+.2f}" for number in known]
+        figures = re.sub(r"\(\d+ %\)|\d of \d", "", row)
+        for number in re.findall(r"[-+]?\d+(?:\.\d+)?", figures):
+            check(number in known, f"convergence: {task}: {number} in the README "
+                  "is not in tables.txt")
+
+
 def papers():
     """The documents give no figure of the four papers that their pages do not
     print."""
@@ -214,10 +242,15 @@ def papers():
         for number in re.findall(r"\d+(?:\.\d+)?", claim + here):
             check(number in known,
                   f"docs/results.md: {number} is on no page of a paper: {row}")
+    trained = document[document.index("At depth, with every arm's rate"):]
+    for number in re.findall(r"\d+\.\d+", trained[:trained.index("\n\n")]):
+        check(number in known,
+              f"docs/results.md: {number} is on no page of a paper")
 
 
 def main():
-    for claims in (bi_partition, bapipe, spp, dapple, network, papers):
+    for claims in (bi_partition, bapipe, spp, dapple, network, convergence,
+                   papers):
         claims()
     print("\n".join(PROBLEMS) or "every claim follows from its rows")
     return 1 if PROBLEMS else 0
