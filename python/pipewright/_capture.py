@@ -8,6 +8,7 @@ import traceback
 
 import torch
 from torch import nn
+from torch._decomp import get_decompositions
 from torch.export.graph_signature import InputKind
 from torch.utils.checkpoint import CheckpointFunction
 
@@ -181,7 +182,7 @@ def capture(module, sample, loss, weigh_tokens=None):
     try:
         with own_backwards_refused():
             program = torch.export.export(objective, arguments.tensors, dynamic_shapes=(shapes,), strict=False)
-        program = program.run_decompositions({})
+        program = program.run_decompositions(get_decompositions([aten.affine_grid_generator]))  # its own backward fixes sizes
     except ExportError as error:
         where = user_place(error)
         raise ExportError((f"{where}: " if where else "") + str(error)) from error

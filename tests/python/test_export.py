@@ -431,3 +431,32 @@ def test_transforms_to_frequencies():
     model = pw.export(module, torch.randn(3, 8))
     batch = {"x": torch.randn(5, 8)}
     check_gradients(module, model, batch)
+
+
+class Spatial(nn.Module):
+    """A spatial transformer: where it looks is computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.where, self.head = nn.Linear(8, 6), nn.Linear(16, 4)
+
+    def forward(self, x):
+        grid = nn.functional.affine_grid(self.where(x.mean((2, 3))).view(-1, 2, 3), x.shape, align_corners=False)
+        looked = nn.functional.grid_sample(x, grid, align_corners=False)
+        return self.head(looked.mean(1).flatten(1)).square().mean()
+
+
+def test_a_grid_that_is_computed():
+    torch.manual_seed(1)
+    module, x = Spatial(), torch.randn(5, 8, 4, 4)
+    model = pw.export(module, x[:3])
+    check_gradients(module, model, {"x": x})
+    run = pw.train(model, data=[x], steps=2, minibatch=5, workers=2, optimizer="sgd", lr=0.1, momentum=0,
+                   progress=False)
+    optimizer, losses = torch.optim.SGD(module.parameters(), 0.1), []
+    for _ in range(2):
+        optimizer.zero_grad()
+        losses.append(module(x))
+        losses[-1].backward()
+        optimizer.step()
+    assert run.losses == pytest.approx([loss.item() for loss in losses], rel=1e-5)
