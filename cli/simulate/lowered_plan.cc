@@ -51,6 +51,14 @@ Error not_ours(Error error, const std::string& text, const std::string& file) {
                        "--cluster cluster.json reads it");
 }
 
+Error no_cluster() {
+  return {ErrorCode::Usage,
+          "--cluster is required",
+          {},
+          "for example --cluster 4xV100@1GB/s",
+          {}};
+}
+
 }  // namespace
 
 std::string estimated_model(const Plan& plan) {
@@ -69,6 +77,7 @@ Result<LoweredPlan> load_lowered(const std::string& plan_file,
   Result<Plan> parsed = parse_plan(text, plan_file);
   if (!parsed) return not_ours(parsed.error(), text, plan_file);
   Plan plan = std::move(*parsed);
+  if (inputs.cluster.empty()) return no_cluster();
   PIPEWRIGHT_TRY(Cluster cluster, load_cluster(inputs.cluster));
   PIPEWRIGHT_TRY(Profile profile, profile_for(inputs, plan, cluster));
   Result<Program> program = lower(plan, profile);

@@ -27,7 +27,9 @@ struct LoweredPlan {
   ProgramFacts facts;
 };
 
-// Every worker's device is in the cluster. Errors name the file.
+// Every worker's device is in the cluster. Errors name the file; a file of
+// another system is named with the command that reads it, with or without a
+// cluster.
 Result<LoweredPlan> load_lowered(const std::string& plan_file,
                                  const PlanInputs& inputs);
 

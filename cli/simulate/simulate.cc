@@ -162,10 +162,12 @@ void add_simulate(CLI::App& app, Exit& exit) {
       ->add_option("--model", options->inputs.model,
                    "Model whose costs are estimated; default: the plan's")
       ->excludes(profile);
+  // Required only once the plan is read: of a file of another system the user
+  // is told that first.
   command
       ->add_option("--cluster", options->inputs.cluster,
                    "Cluster, for example 4xV100@1GB/s, or a cluster file")
-      ->required();
+      ->type_name("TEXT REQUIRED");
   command->add_flag("--draw", options->draw, "Draw the timeline");
   add_picture_options(*command, options->pictures);
   command

@@ -179,12 +179,21 @@ TEST_CASE("plans and devices of other sources, and what is missing") {
 
 TEST_CASE("simulate says who reads a plan of another system") {
   Folder folder;
-  const Answer answer =
-      answer_of(PIPEWRIGHT_BINARY " simulate " + (folder / "plan_config.json") +
-                " --cluster 2xV100 2>&1");
-  CHECK(answer.code == 65);
-  CHECK(says(answer, "this is a file of sailor, not a plan file"));
-  CHECK(says(answer, "pipewright import "));
+  const std::string samples = PIPEWRIGHT_SOURCE_DIR "/fuzz/samples/";
+  const std::pair<std::string, std::string> files[] = {
+      {folder / "plan_config.json", "sailor"},
+      {folder / "toy/graph.txt", "pipedream"},
+      {folder / "hybrid_conf.json", "pipedream"},
+      {samples + "galvatron/galvatron_config.json", "galvatron"},
+      {samples + "piper/toy.json", "piper"}};
+  for (const auto& [file, system] : files)
+    for (const std::string cluster : {"", " --cluster 2xV100"}) {
+      const Answer answer =
+          answer_of(PIPEWRIGHT_BINARY " simulate " + file + cluster + " 2>&1");
+      CHECK(answer.code == 65);
+      CHECK(says(answer, "this is a file of " + system + ", not a plan file"));
+      CHECK(says(answer, "pipewright import " + file));
+    }
 }
 
 }  // namespace pipewright
