@@ -39,6 +39,18 @@ Result<Profile> measured_layers(const TrainRequest& request, const Model& model,
                          profiler_for(request, workers));
 }
 
+// Of a pipeline that shows how much its workers slow each other down: the
+// plan's own, where each worker has one stage and keeps what it computes.
+std::vector<Stage> stages_at_once(const Plan& plan) {
+  const auto is_plain = [](const Stage& stage, std::size_t worker) {
+    return stage.workers == std::vector{WorkerId(worker)} &&
+           stage.forward == stage.backward && !stage.recompute && !stage.bucket;
+  };
+  for (std::size_t s = 0; s < plan.stages.size(); ++s)
+    if (!is_plain(plan.stages[s], s)) return {};
+  return plan.stages;
+}
+
 // Layers by themselves, then what comes on top of them.
 Result<Measured> measured_on_gpu(const TrainRequest& request,
                                  const Model& model) {
@@ -52,9 +64,10 @@ Result<Measured> measured_on_gpu(const TrainRequest& request,
   PIPEWRIGHT_TRY(measured.overheads,
                  overheads_alone(alone, model, device, measured.profile));
   if (workers > 1) {
+    ProfilerOptions options = profiler_for(request, workers);
+    options.stages = stages_at_once(request.plan);
     PIPEWRIGHT_TRY(const PipelineRun together,
-                   measure_pipeline(model, request.plan.microbatch,
-                                    profiler_for(request, workers)));
+                   measure_pipeline(model, request.plan.microbatch, options));
     if (auto fitted = fit_slowdowns(together, measured.profile, device,
                                     measured.overheads);
         !fitted)

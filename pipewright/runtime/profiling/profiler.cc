@@ -223,7 +223,8 @@ Result<PipelineRun> measured_pipeline(const Model& model, int microbatch,
     return fine.error();
   PIPEWRIGHT_TRY(ProfilingPipeline pipeline,
                  ProfilingPipeline::create(model, microbatch, options.workers,
-                                           options.device, options.may_record));
+                                           options.device, options.may_record,
+                                           nullptr, options.stages));
   return pipeline.measured_run();
 }
 

@@ -14,6 +14,7 @@
 #include "pipewright/base/result.h"
 #include "pipewright/base/units.h"
 #include "pipewright/model/model.h"
+#include "pipewright/plan/plan.h"
 #include "pipewright/profile/profile.h"
 #include "pipewright/timeline/pipeline_run.h"
 
@@ -28,6 +29,9 @@ struct ProfilerOptions {
   // Workers that compute at once, each some consecutive layers; at most one per
   // layer.
   int workers = 1;
+  // Of a pipeline that is run as it is, one for each worker. None: stages of
+  // about equal work.
+  std::vector<Stage> stages = {};
   // The kind of device that each worker has; see device_registry.h.
   std::string device = "cpu";
   // Whether devices that can are given actions as recordings, as in training.
@@ -44,9 +48,9 @@ Result<Profile> measured_profile(const Model& model,
                                  const ProfilerOptions& options = {});
 
 // Steps of a pipeline whose layers are not timed: what a run takes beside its
-// layers, and what workers at once take. A stage of about equal work for each
-// worker, in 1F1B order; the run that took the median of several. Fails as
-// measured_profile() does.
+// layers, and what workers at once take. A stage for each worker, in 1F1B
+// order; the run that took the median of several. Fails as measured_profile()
+// does.
 Result<PipelineRun> measured_pipeline(const Model& model, int microbatch,
                                       const ProfilerOptions& options);
 

@@ -61,14 +61,17 @@ Orders one_f_one_b_orders(int stages, int microbatches) {
   return orders;
 }
 
-Result<Plan> profiling_plan(const Model& model, int microbatch, int workers) {
+Result<Plan> profiling_plan(const Model& model, int microbatch, int workers,
+                            std::vector<Stage> given) {
   const int stages = std::min(workers, model.num_layers());
   Plan plan;
   plan.model = model.name();
   plan.microbatch = microbatch;
   plan.minibatch = microbatch * kRounds * stages;
-  plan.stages =
-      stages_of_cuts(cuts_of(model, microbatch, stages), model.num_layers());
+  plan.stages = std::move(given);
+  if (plan.stages.empty())
+    plan.stages =
+        stages_of_cuts(cuts_of(model, microbatch, stages), model.num_layers());
   for (int w = 0; w < stages; ++w) plan.devices.push_back(DeviceId(w));
   PIPEWRIGHT_TRY(
       plan.schedule,
@@ -113,12 +116,11 @@ std::size_t num_here(const Program& program, const Transport* transport) {
 
 }  // namespace
 
-Result<ProfilingPipeline> ProfilingPipeline::create(const Model& model,
-                                                    int microbatch, int workers,
-                                                    const std::string& device,
-                                                    bool may_record,
-                                                    Transport* transport) {
-  PIPEWRIGHT_TRY(Plan plan, profiling_plan(model, microbatch, workers));
+Result<ProfilingPipeline> ProfilingPipeline::create(
+    const Model& model, int microbatch, int workers, const std::string& device,
+    bool may_record, Transport* transport, std::vector<Stage> stages) {
+  PIPEWRIGHT_TRY(Plan plan,
+                 profiling_plan(model, microbatch, workers, std::move(stages)));
   PIPEWRIGHT_TRY(const Program program, program_of(plan, model));
   PIPEWRIGHT_TRY(Executor::Devices devices,
                  open_devices(std::vector<std::string>(

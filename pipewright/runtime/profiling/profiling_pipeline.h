@@ -1,5 +1,5 @@
-// A pipeline that is run to time its layers: stages of about equal work, one
-// per worker, in 1F1B order, on random data.
+// A pipeline that is run to time its layers: stages of about equal work, or
+// those of a plan, one per worker, in 1F1B order, on random data.
 
 #pragma once
 
@@ -19,12 +19,14 @@ namespace pipewright {
 class ProfilingPipeline {
  public:
   // On devices of that kind, given actions as recordings where they may be; a
-  // transport outlives the pipeline. Fails as lowering and open_devices() do.
+  // transport outlives the pipeline. Stages, if given, one for each worker.
+  // Fails as lowering and open_devices() do.
   static Result<ProfilingPipeline> create(const Model& model, int microbatch,
                                           int workers,
                                           const std::string& device,
                                           bool may_record,
-                                          Transport* transport = nullptr);
+                                          Transport* transport = nullptr,
+                                          std::vector<Stage> stages = {});
 
   // Runs a training step; adds its times to the samples.
   Result<void> run();

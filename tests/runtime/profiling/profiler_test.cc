@@ -138,6 +138,13 @@ TEST_CASE("a pipeline is run as it is, on as many workers as asked for") {
     CHECK(period < run.timeline.duration);
     CHECK(run.timeline.workers[0].peak.total() > Bytes(0));
   }
+  ProfilerOptions uneven = quick();
+  uneven.workers = 2;
+  uneven.stages = stages_of_cuts({1}, small_mlp().num_layers());
+  const PipelineRun given = measured_pipeline(small_mlp(), 3, uneven).value();
+  REQUIRE(given.plan.stages.size() == 2);
+  CHECK((given.plan.stages[0].forward == std::vector{LayerId(0)}));
+  CHECK(std::ssize(given.timeline.spans) == 2);
   ProfilerOptions none = quick();
   none.workers = 0;
   CHECK(measured_pipeline(small_mlp(), 3, none).error().code ==
