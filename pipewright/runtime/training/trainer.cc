@@ -115,6 +115,25 @@ Executor::Devices devices_of(const Plan& plan, const Transport* transport) {
   return open_devices(kinds).value();
 }
 
+// Steps that were run one after the other, and what each took.
+struct PieceTime {
+  Seconds step;
+  std::int64_t steps = 0;
+};
+
+// Over steps: short pieces, which begin and end as the long ones do, count
+// less.
+Seconds median_step(std::vector<PieceTime> times) {
+  std::sort(times.begin(), times.end(),
+            [](const auto& a, const auto& b) { return a.step < b.step; });
+  std::int64_t left = 0;
+  for (const PieceTime& piece : times) left += piece.steps;
+  left = left / 2 + 1;
+  for (const PieceTime& piece : times)
+    if ((left -= piece.steps) <= 0) return piece.step;
+  return {};
+}
+
 std::int64_t warm_up_steps(const TrainRequest& request, std::int64_t total) {
   return std::min(request.method.warm_up_steps, total);
 }
@@ -346,7 +365,8 @@ class Trainer {
     // A device that records has its full speed only afterwards.
     const bool is_settled = executor_->is_settled();
     std::int64_t steps = milestones_.piece(
-        done_, times_.empty() ? std::nullopt : std::optional(times_.back()),
+        done_,
+        times_.empty() ? std::nullopt : std::optional(times_.back().step),
         around_piece_);
     if (!is_settled) steps = std::min(steps, kStepsBeforeRecordings);
     const auto start = std::chrono::steady_clock::now();
@@ -359,7 +379,8 @@ class Trainer {
       const std::chrono::duration<double> whole =
           std::chrono::steady_clock::now() - start;
       around_piece_ = Seconds(whole.count()) - done->timeline.duration;
-      times_.push_back(done->timeline.step_seconds);
+      times_.push_back(
+          {done->timeline.step_seconds, done->timeline.minibatches});
       if (is_settled) settled_times_.push_back(times_.back());
       report_.timeline = std::move(done->timeline);
       report_rest(done->losses, before);
@@ -537,8 +558,7 @@ class Trainer {
       times_ = settled_times_;
     else if (times_.size() > 2)
       times_.erase(times_.begin());
-    std::sort(times_.begin(), times_.end());
-    if (!times_.empty()) report_.step_seconds = times_[times_.size() / 2];
+    report_.step_seconds = median_step(times_);
     report_.memory =
         std::max(process_memory("VmHWM") - memory_before_, Bytes(0));
     if (auto written = write_trained_weights(); !written)
@@ -562,9 +582,9 @@ class Trainer {
   MicrobatchSource source_;
   std::int64_t done_ = 0, saved_ = 0, tried_ = 0, evaluated_ = 0;
   bool has_missed_lines_ = false, has_stopped_ = false;
-  std::mutex showing_;                  // one hook at a time
-  std::vector<Seconds> times_;          // of a step, piece by piece
-  std::vector<Seconds> settled_times_;  // of those at full speed
+  std::mutex showing_;                    // one hook at a time
+  std::vector<PieceTime> times_;          // of all pieces
+  std::vector<PieceTime> settled_times_;  // of those at full speed
   Seconds around_piece_;  // what the last one took beside its steps
   Seconds mean_seconds_;  // of the last steps, for what is left
   std::deque<double> recent_losses_;
