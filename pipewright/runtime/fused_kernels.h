@@ -10,6 +10,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 namespace pipewright {
 
 class FusedKernels {
@@ -26,6 +28,14 @@ class FusedKernels {
   virtual void multiply(const at::Tensor& rows, const at::Tensor& factor,
                         double scale, at::Tensor& result) const = 0;
 
+  // A layer norm of rows of at most kMaxNormColumns: the result, and the mean
+  // and the scale of each row, in float32 tensors of one number per row.
+  virtual void normalize(const at::Tensor& rows, const at::Tensor& gain,
+                         const at::Tensor& shift, double epsilon,
+                         at::Tensor& result, at::Tensor& mean,
+                         at::Tensor& scale) const = 0;
+  static constexpr std::int64_t kMaxNormColumns = 1024;
+
   // What follows adds to sums, or with `is_first` begins them.
 
   // The sum over rows.
@@ -40,6 +50,14 @@ class FusedKernels {
   // table[tokens[i]] += scale * rows[i].
   virtual void add_to_table(const at::Tensor& tokens, const at::Tensor& rows,
                             double scale, at::Tensor& table) const = 0;
+
+  // A step of gradient descent: master -= rate * gradient, and weights get the
+  // master's numbers; both may be one tensor. With a velocity it first becomes
+  // momentum * velocity + gradient, and takes the gradient's place. All are
+  // contiguous; master and velocity are float32.
+  virtual void descend(const at::Tensor& gradient, double rate, double momentum,
+                       at::Tensor& velocity, at::Tensor& master,
+                       at::Tensor& weights) const = 0;
 };
 
 // For tensors like this one; null: LibTorch's kernels.

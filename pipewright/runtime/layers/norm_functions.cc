@@ -20,6 +20,10 @@ class LayerNorm final : public LayerFunction {
 
   Forwarded forward(const Tensors& inputs, const Tensors& weights,
                     const ForwardContext&) const override {
+    const FusedKernels* fused = fused_kernels(inputs[0]);
+    if (fused && shape_.size() == 1 &&
+        shape_[0] <= FusedKernels::kMaxNormColumns)
+      return normalized(*fused, inputs[0], weights);
     auto [output, mean, scale] = at::native_layer_norm(
         inputs[0], shape_, weights[0], weights[1], epsilon_);
     return {output, {mean, scale}};
@@ -57,6 +61,18 @@ class LayerNorm final : public LayerFunction {
   }
 
  private:
+  Forwarded normalized(const FusedKernels& fused, const at::Tensor& input,
+                       const Tensors& weights) const {
+    std::vector<std::int64_t> rows = input.sizes().vec();
+    rows.back() = 1;
+    at::Tensor output = at::empty(input.sizes(), input.options());
+    at::Tensor mean = at::empty(rows, input.options().dtype(at::kFloat));
+    at::Tensor scale = at::empty_like(mean);
+    fused.normalize(input, weights[0], weights[1], epsilon_, output, mean,
+                    scale);
+    return {output, {mean, scale}};
+  }
+
   // Statistics made on a core may be of 16 bit.
   static const FusedKernels* kernels_for(const KeptTensors& kept,
                                          const at::Tensor& gradient) {

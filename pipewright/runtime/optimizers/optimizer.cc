@@ -13,6 +13,9 @@ Tensors Optimizer::first_state(const at::Tensor& weights) const {
 
 void Optimizer::update(at::Tensor& weights, const at::Tensor& gradient,
                        Tensors& state, double rate, std::int64_t step) const {
+  const FusedKernels* kernels = fused_kernels(weights);
+  if (kernels && change_at_once(*kernels, weights, gradient, state, rate))
+    return;
   if (!has_master(weights.scalar_type()))
     return change(weights, gradient, state, rate, step);
   at::Tensor& master = state.back();

@@ -12,6 +12,7 @@
 
 #include "pipewright/base/result.h"
 #include "pipewright/plan/optimizer_choice.h"
+#include "pipewright/runtime/fused_kernels.h"
 #include "pipewright/runtime/tensors.h"
 
 namespace pipewright {
@@ -31,6 +32,12 @@ class Optimizer {
   // In the type of the state.
   virtual void change(at::Tensor& weights, const at::Tensor& gradient,
                       Tensors& state, double rate, std::int64_t step) const = 0;
+  // All of an update by one kernel. False: there is none for it, and nothing
+  // has changed.
+  virtual bool change_at_once(const FusedKernels&, at::Tensor&,
+                              const at::Tensor&, Tensors&, double) const {
+    return false;
+  }
 };
 
 struct SgdSettings {

@@ -2,6 +2,8 @@
 //   g <- gradient + decay * w;  b <- momentum * b + g;  w <- w - rate * b
 // and with Nesterov's look-ahead w <- w - rate * (g + momentum * b).
 
+#include <initializer_list>
+
 #include "pipewright/runtime/optimizers/optimizer.h"
 
 namespace pipewright {
@@ -29,6 +31,24 @@ class Sgd final : public Optimizer {
   }
 
  private:
+  bool change_at_once(const FusedKernels& kernels, at::Tensor& weights,
+                      const at::Tensor& gradient, Tensors& state,
+                      double rate) const override {
+    if (settings_.weight_decay != 0 || settings_.nesterov ||
+        gradient.scalar_type() != weights.scalar_type())
+      return false;
+    at::Tensor none;
+    at::Tensor& velocity = settings_.momentum != 0 ? state.front() : none;
+    at::Tensor& master =
+        has_master(weights.scalar_type()) ? state.back() : weights;
+    for (const at::Tensor* each : std::initializer_list<const at::Tensor*>{
+             &weights, &gradient, &master, &velocity})
+      if (each->defined() && !each->is_contiguous()) return false;
+    kernels.descend(gradient, rate, settings_.momentum, velocity, master,
+                    weights);
+    return true;
+  }
+
   SgdSettings settings_;
 };
 

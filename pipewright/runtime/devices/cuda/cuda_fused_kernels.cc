@@ -60,6 +60,17 @@ class CudaFusedKernels final : public FusedKernels {
            to.stride(0));
   }
 
+  void normalize(const at::Tensor& rows, const at::Tensor& gain,
+                 const at::Tensor& shift, double epsilon, at::Tensor& result,
+                 at::Tensor& mean, at::Tensor& scale) const override {
+    const at::Tensor from = as_matrix(rows);
+    launch("normalize", rows, {divided_up(from.size(0), kTableThreads / 32)},
+           {kTableThreads}, from.data_ptr(), from.stride(0), from.size(0),
+           from.size(1), gain.data_ptr(), shift.data_ptr(),
+           static_cast<float>(epsilon), result.data_ptr(), mean.data_ptr(),
+           scale.data_ptr());
+  }
+
   void sum_rows(const at::Tensor& rows, bool is_first,
                 at::Tensor& sum) const override {
     const at::Tensor from = as_matrix(rows);
@@ -68,7 +79,7 @@ class CudaFusedKernels final : public FusedKernels {
     launch("sum_rows", rows, blocks, {32, 8}, from.data_ptr(), from.stride(0),
            from.size(0), from.size(1), kChunkRows, int{is_first},
            sum.data_ptr(), data_of(partial));
-    if (blocks.y > 1) add_chunks(partial[0], is_first, sum);
+    if (blocks.y > 1) add_chunks(partial, is_first, sum, sum);
   }
 
   void sum_norm(const at::Tensor& gradient, const at::Tensor& input,
@@ -81,9 +92,7 @@ class CudaFusedKernels final : public FusedKernels {
            from.stride(0), inputs.data_ptr(), inputs.stride(0), mean.data_ptr(),
            scale.data_ptr(), from.size(0), from.size(1), kChunkRows,
            int{is_first}, gain.data_ptr(), shift.data_ptr(), data_of(partial));
-    if (blocks.y == 1) return;
-    add_chunks(partial[0], is_first, gain);
-    add_chunks(partial[1], is_first, shift);
+    if (blocks.y > 1) add_chunks(partial, is_first, gain, shift);
   }
 
   void add_to_table(const at::Tensor& tokens, const at::Tensor& rows,
@@ -94,6 +103,16 @@ class CudaFusedKernels final : public FusedKernels {
            all.data_ptr(), static_cast<int>(all.size(0)), from.data_ptr(),
            from.stride(0), from.size(1), static_cast<float>(scale),
            table.size(0), table.data_ptr());
+  }
+
+  void descend(const at::Tensor& gradient, double rate, double momentum,
+               at::Tensor& velocity, at::Tensor& master,
+               at::Tensor& weights) const override {
+    launch("descend", weights,
+           {divided_up(weights.numel(), kTableThreads * kNumbersOfThread)},
+           {kTableThreads}, gradient.data_ptr(), static_cast<float>(rate),
+           static_cast<float>(momentum), data_of(velocity), master.data_ptr(),
+           weights.data_ptr(), weights.numel());
   }
 
  private:
@@ -114,12 +133,14 @@ class CudaFusedKernels final : public FusedKernels {
   static void* data_of(const at::Tensor& tensor) {
     return tensor.defined() ? tensor.data_ptr() : nullptr;
   }
-  void add_chunks(const at::Tensor& partial, bool is_first,
-                  at::Tensor& sum) const {
-    launch("add_chunks", sum, {divided_up(partial.size(1), kTableThreads)},
+  // Of one or two sums.
+  void add_chunks(const at::Tensor& partial, bool is_first, at::Tensor& first,
+                  at::Tensor& second) const {
+    launch("add_chunks", first,
+           {divided_up(partial.size(2), kTableThreads), count(partial.size(0))},
            {kTableThreads}, partial.data_ptr(),
-           static_cast<int>(partial.size(0)), partial.size(1), int{is_first},
-           sum.data_ptr());
+           static_cast<int>(partial.size(1)), partial.size(2), int{is_first},
+           first.data_ptr(), second.data_ptr());
   }
 
   // For tensors of the type of `like`, in the thread's stream.

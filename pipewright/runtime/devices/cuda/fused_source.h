@@ -10,6 +10,8 @@ namespace pipewright {
 inline constexpr int kChunkRows = 256, kBlockColumns = 128;
 // Threads of a block of the other kernels.
 inline constexpr int kRowThreads = 512, kTableThreads = 256;
+// Of a thread at a time.
+inline constexpr int kNumbersOfThread = 8;
 
 inline constexpr const char* kFusedSource = R"cuda(
 constexpr int kTableThreads = 256;
@@ -229,9 +231,11 @@ __device__ void sum_norm(const T* gradient, Index stride, const T* input,
 // A thread for each column of a sum of several chunks.
 template <class T>
 __device__ void add_chunks(const float* partial, int chunks, Index columns,
-                           int is_first, T* result) {
+                           int is_first, T* first_result, T* second_result) {
   const Index column = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (column >= columns) return;
+  T* result = blockIdx.y == 0 ? first_result : second_result;
+  partial += blockIdx.y * chunks * columns;
   float sum = 0;
 #pragma unroll 8
   for (int c = 0; c < chunks; ++c) sum += partial[c * columns + column];
@@ -278,6 +282,84 @@ __device__ void add_to_table(const Index* tokens, int count, const T* rows,
   }
 }
 
+__device__ float sum_over_warp(float own) {
+  for (int distance = 16; distance > 0; distance /= 2)
+    own += __shfl_xor_sync(~0u, own, distance);
+  return own;
+}
+
+// A warp for each row, which its threads keep.
+template <class T>
+__device__ void normalize(const T* rows, Index stride, Index num_rows,
+                          Index columns, const T* gain, const T* shift,
+                          float epsilon, T* result, float* means,
+                          float* scales) {
+  constexpr int kPieces = 4;  // of kMaxNormColumns
+  const Index row = static_cast<Index>(blockIdx.x) * (blockDim.x / 32) +
+                    threadIdx.x / 32;
+  const Index first = (threadIdx.x % 32) * kEach;
+  if (row >= num_rows) return;
+  float x[kPieces][kEach];
+  float sum = 0, squares = 0;
+#pragma unroll
+  for (int p = 0; p < kPieces; ++p) {
+    const Index column = first + p * 32 * kEach;
+    load<kEach>(rows + row * stride + column, columns - column, 0, x[p]);
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) sum += x[p][k];
+  }
+  const float mean = sum_over_warp(sum) / columns;
+#pragma unroll
+  for (int p = 0; p < kPieces; ++p)
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      x[p][k] -= mean;
+      if (first + p * 32 * kEach + k < columns) squares += x[p][k] * x[p][k];
+    }
+  const float scale = rsqrtf(sum_over_warp(squares) / columns + epsilon);
+#pragma unroll
+  for (int p = 0; p < kPieces; ++p) {
+    const Index column = first + p * 32 * kEach;
+    float by[kEach], and_add[kEach];
+    load<kEach>(gain + column, columns - column, 0, by);
+    load<kEach>(shift + column, columns - column, 0, and_add);
+#pragma unroll
+    for (int k = 0; k < kEach; ++k)
+      x[p][k] = x[p][k] * scale * by[k] + and_add[k];
+    store<kEach>(result + row * columns + column, columns - column, x[p]);
+  }
+  if (threadIdx.x % 32 != 0) return;
+  means[row] = mean;
+  scales[row] = scale;
+}
+
+// With the roundings of LibTorch's operators one by one.
+template <class T>
+__device__ void descend(const T* gradient, float rate, float momentum,
+                        float* velocity, float* master, T* weights,
+                        Index count) {
+  const Index first =
+      (static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x) * kEach;
+  const Index left = count - first;
+  if (left <= 0) return;
+  float direction[kEach], numbers[kEach];
+  load<kEach>(gradient + first, left, 0.f, direction);
+  if (velocity) {
+    load<kEach>(velocity + first, left, 0.f, numbers);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i)
+      direction[i] = __fadd_rn(__fmul_rn(momentum, numbers[i]), direction[i]);
+    store<kEach>(velocity + first, left, direction);
+  }
+  load<kEach>(master + first, left, 0.f, numbers);
+#pragma unroll
+  for (int i = 0; i < kEach; ++i)
+    numbers[i] = __fmaf_rn(-rate, direction[i], numbers[i]);
+  store<kEach>(master + first, left, numbers);
+  if (static_cast<void*>(weights) != static_cast<void*>(master))
+    store<kEach>(weights + first, left, numbers);
+}
+
 #define KERNELS(T, name)                                                      \
   extern "C" __global__ void cross_entropy_##name(                            \
       const T* logits, Index stride, const Index* targets, Index classes,     \
@@ -305,14 +387,27 @@ __device__ void add_to_table(const Index* tokens, int count, const T* rows,
   }                                                                           \
   extern "C" __global__ void add_chunks_##name(                               \
       const float* partial, int chunks, Index columns, int is_first,          \
-      T* result) {                                                            \
-    add_chunks(partial, chunks, columns, is_first, result);                   \
+      T* first_result, T* second_result) {                                    \
+    add_chunks(partial, chunks, columns, is_first, first_result,              \
+               second_result);                                                \
   }                                                                           \
   extern "C" __global__ void add_to_table_##name(                             \
       const Index* tokens, int count, const T* rows, Index stride,            \
       Index columns, float scale, Index num_rows, T* table) {                 \
     add_to_table(tokens, count, rows, stride, columns, scale, num_rows,       \
                  table);                                                      \
+  }                                                                           \
+  extern "C" __global__ void normalize_##name(                                \
+      const T* rows, Index stride, Index num_rows, Index columns,             \
+      const T* gain, const T* shift, float epsilon, T* result, float* means,  \
+      float* scales) {                                                        \
+    normalize(rows, stride, num_rows, columns, gain, shift, epsilon, result,  \
+              means, scales);                                                 \
+  }                                                                           \
+  extern "C" __global__ void descend_##name(                                  \
+      const T* gradient, float rate, float momentum, float* velocity,         \
+      float* master, T* weights, Index count) {                               \
+    descend(gradient, rate, momentum, velocity, master, weights, count);      \
   }
 
 KERNELS(float, float)
