@@ -61,6 +61,10 @@ class Channel {
     return values;
   }
 
+  // What this worker has sent before is in memory that its device writes to
+  // from now on: blocks until it has been taken, unless messages are copied.
+  virtual void reuse_messages() {}
+
   // Adds this worker's part to a reduction, once for the minibatch that starts
   // with `microbatch`. The list stays with the worker, as above.
   virtual void contribute(ReductionId reduction, MicrobatchId microbatch,

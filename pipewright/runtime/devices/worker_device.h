@@ -64,6 +64,11 @@ class WorkerDevice {
   // A new tensor here with the same numbers. What it copies may be in any
   // memory; it must stay until the moment after this call.
   virtual at::Tensor copy(const at::Tensor& tensor) = 0;
+  // Gives `to`, a tensor that is here, the numbers of `from`, which may be in
+  // any memory. That of a device must stay until the moment after this call.
+  virtual void fill(at::Tensor& to, const at::Tensor& from) {
+    to.copy_(from, /*non_blocking=*/true);
+  }
   // The tensor itself if it is here; otherwise a copy.
   at::Tensor bring(const at::Tensor& tensor) {
     return tensor.device() == place() ? tensor : copy(tensor);

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "pipewright/plan/program/send_capacity.h"
@@ -23,6 +24,7 @@ class MessageMoments {
   void sent(std::int32_t key, MomentPointer moment) {
     const std::lock_guard lock(mutex_);
     under_way_.push_back({key, std::move(moment)});
+    ++num_sent_;
   }
   MomentPointer taken(std::int32_t key) {
     const std::lock_guard lock(mutex_);
@@ -35,7 +37,18 @@ class MessageMoments {
   }
   void copied(Values&& values, MomentPointer moment) {
     const std::lock_guard lock(mutex_);
+    last_copied_ = moment;
+    ++num_copied_;
     lent_.push_back({std::move(values), std::move(moment)});
+  }
+  // By the sender's thread: whether all messages have been copied, or will be
+  // before its device does more. Copies are made one after the other.
+  bool are_copied(WorkerDevice& sender) {
+    const std::lock_guard lock(mutex_);
+    if (num_copied_ < num_sent_) return false;
+    if (last_copied_) sender.wait_for(last_copied_);
+    last_copied_ = nullptr;
+    return true;
   }
   // By the sender's thread, for then its device may reuse the memory.
   void reclaim(std::size_t num_left, WorkerDevice& sender) {
@@ -61,6 +74,8 @@ class MessageMoments {
   }
 
   std::mutex mutex_;
+  std::int64_t num_sent_ = 0, num_copied_ = 0;
+  MomentPointer last_copied_;    // null: passed, or waited for
   std::vector<Sent> under_way_;  // few
   std::deque<Lent> lent_;        // oldest first
 };
@@ -114,7 +129,12 @@ class CopyingChannel final : public Channel {
       : inner_(std::move(inner)),
         shared_(std::move(shared)),
         worker_(worker),
-        device_(*shared_->devices[worker.index()]) {}
+        device_(*shared_->devices[worker.index()]) {
+    const std::vector<Transfer>& transfers = shared_->program.transfers;
+    for (std::size_t t = 0; t < transfers.size(); ++t)
+      if (transfers[t].from == worker && is_copied(TransferId(t)))
+        sends_.push_back(TransferId(t));
+  }
 
   void before(const Action& action, std::int64_t microbatch) override {
     inner_->before(action, microbatch);
@@ -144,6 +164,15 @@ class CopyingChannel final : public Channel {
         copy(lent[i][j], values[i][j]);
     }
     moments.copied(std::move(lent), device_.moment());
+  }
+
+  // Those of the last step have mostly been taken long ago.
+  void reuse_messages() override {
+    for (const TransferId transfer : sends_)
+      while (!shared_->transfers[transfer.index()].are_copied(device_)) {
+        if (shared_->cancelled) throw Cancelled();
+        std::this_thread::yield();
+      }
   }
 
   void contribute(ReductionId reduction, MicrobatchId microbatch,
@@ -211,7 +240,7 @@ class CopyingChannel final : public Channel {
   // To where `to` is, or to a new tensor.
   void copy(const at::Tensor& from, at::Tensor& to) {
     if (from.defined() && to.defined() && to.sizes() == from.sizes())
-      to.copy_(from, /*non_blocking=*/true);
+      device_.fill(to, from);
     else
       to = from.defined() ? device_.copy(from) : at::Tensor();
   }
@@ -258,6 +287,7 @@ class CopyingChannel final : public Channel {
   const std::shared_ptr<CopiesShared> shared_;
   const WorkerId worker_;
   WorkerDevice& device_;
+  std::vector<TransferId> sends_;  // of this worker, that are copied
 };
 
 }  // namespace

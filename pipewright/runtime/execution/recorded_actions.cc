@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "pipewright/runtime/error_text.h"
+#include "pipewright/runtime/execution/message_values.h"
 
 namespace pipewright {
 namespace {
@@ -15,6 +16,9 @@ namespace {
 constexpr int kWarmUpSteps = 2;
 // The first backward of a step makes sums of gradients, the next adds to them.
 constexpr int kRehearsals = 2;
+
+// Bytes of a transfer in a step, up to which its messages have memory each.
+constexpr std::size_t kMaxMessages = std::size_t{1} << 20;
 
 // The same memory, which somebody else keeps.
 at::Tensor borrowed(const at::Tensor& tensor) {
@@ -68,13 +72,15 @@ RecordedActions::RecordedActions(const Network& network, const Program& program,
                                  WorkerId worker,
                                  const TrainingSettings& settings,
                                  WorkerDevice& device)
-    : network_(network), program_(program), device_(device) {
-  const WorkerProgram& own = program.workers[worker.index()];
-  recorded_.resize(own.body.size());
+    : network_(network),
+      program_(program),
+      own_(program.workers[worker.index()]),
+      device_(device) {
+  recorded_.resize(own_.body.size());
   num_compute_ = static_cast<std::size_t>(
-      std::count_if(own.body.begin(), own.body.end(),
+      std::count_if(own_.body.begin(), own_.body.end(),
                     [](const Action& each) { return is_compute(each.kind); }));
-  why_not_ = pipewright::why_not(program, own, settings);
+  why_not_ = pipewright::why_not(program, own_, settings);
   if (!why_not_.empty() || !device.records()) phase_ = Phase::Off;
 }
 
@@ -263,6 +269,7 @@ void RecordedActions::record(const RunningAction& running,
   recorded.recording = device_.record([&] {
     recorded.rooms = make_room(running, state, recorded.from_outside);
     running.compute();
+    copy_messages(running, state.values);
   });
   for (std::size_t i = 0; i < values.size(); ++i) {
     const Tensors* after = state.values.whole(values[i], m, range);
@@ -283,13 +290,40 @@ void RecordedActions::record(const RunningAction& running,
   give(recorded, from, running.times);
 }
 
+// Those that are sent before the next compute action, if those of all
+// microbatches are small: a send is then no work of its own.
+void RecordedActions::copy_messages(const RunningAction& running,
+                                    const ValueStore& values) {
+  const std::int32_t begun = running.action.microbatch.value -
+                             own_.body[running.place].microbatch.value;
+  for (std::size_t i = running.place + 1;
+       i < own_.body.size() && !is_compute(own_.body[i].kind); ++i) {
+    const Action& send = own_.body[i];
+    if (send.kind != ActionKind::Send) continue;
+    Values message;
+    read_message(network_, program_.transfer(send.transfer),
+                 send.microbatch + begun, values, message);
+    std::size_t bytes = 0;
+    for (const Tensors& tensors : message)
+      for (const at::Tensor& tensor : tensors)
+        if (tensor.defined()) bytes += tensor.nbytes();
+    if (bytes * static_cast<std::size_t>(program_.num_microbatches) >
+        kMaxMessages)
+      continue;
+    for (Tensors& tensors : message)
+      for (at::Tensor& tensor : tensors)
+        if (tensor.defined()) tensor = tensor.clone();
+    recorded_[i].message = std::move(message);
+  }
+}
+
 void RecordedActions::give(const Recorded& recorded,
                            const std::vector<at::Tensor>& from,
                            std::span<Seconds* const> times) const {
   for (std::size_t i = 0; i < from.size(); ++i) {
     at::Tensor to = recorded.from_outside[i];
     if (to.const_data_ptr() != from[i].const_data_ptr())
-      to.copy_(from[i], /*non_blocking=*/true);
+      device_.fill(to, from[i]);
   }
   recorded.recording->replay(times);
 }

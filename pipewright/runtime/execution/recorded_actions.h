@@ -69,12 +69,20 @@ class RecordedActions {
     return phase_ == Phase::Recording || phase_ == Phase::Replay;
   }
 
+  // Whether actions are replayed, which copy their samples from any memory.
+  bool is_replayed() const { return phase_ == Phase::Replay; }
+
   // A run begins. `addresses` are those of weights and statistics; if they have
   // changed, recordings are worthless.
   void begin_run(std::vector<const void*> addresses);
   // A repetition of the body begins.
   void begin_step();
   void run(const RunningAction& running, const ActionState& state);
+  // What the send at that place of the body sends, copied by the recording
+  // before it; empty: that did not.
+  const Values& message(std::size_t place) const {
+    return recorded_[place].message;
+  }
   // Where the action at that place of the body reads a message, if nothing else
   // is given to the device before it; empty if that is not known.
   void add_rooms(std::size_t place, const ActionCode& code, TransferId transfer,
@@ -99,6 +107,7 @@ class RecordedActions {
     std::vector<at::Tensor> from_outside;  // where it reads messages, samples
     std::vector<Change> rooms;             // the same of messages, by value
     std::vector<Change> changes;
+    Values message;             // of a send
     std::vector<Tensors> sums;  // by layer of the code; empty: none
     at::Tensor loss;
   };
@@ -108,6 +117,7 @@ class RecordedActions {
   void record(const RunningAction& running, const ActionState& state);
   void replay(const Recorded& recorded, const RunningAction& running,
               const ActionState& state) const;
+  void copy_messages(const RunningAction& running, const ValueStore& values);
   std::vector<Value> touched(const ActionCode& code) const;
   std::vector<Value> arrived(const ActionCode& code) const;
   // Copies to be filled take the place of what came from outside.
@@ -121,6 +131,7 @@ class RecordedActions {
 
   const Network& network_;
   const Program& program_;
+  const WorkerProgram& own_;
   WorkerDevice& device_;
   std::string why_not_;
   Phase phase_ = Phase::WarmUp;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "pipewright/runtime/execution/layer_timer.h"
+#include "pipewright/runtime/execution/message_values.h"
 
 namespace pipewright {
 namespace {
@@ -108,7 +109,10 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
       cursor = at_epilogue(cursor, repetitions);
       if (cursor.at_end()) break;
     }
-    if (begun >= 0 && begun < repetitions) recorded_.begin_step();
+    if (begun >= 0 && begun < repetitions) {
+      recorded_.begin_step();
+      if (recorded_.is_in_use()) channel.reuse_messages();
+    }
     const Action action = cursor.action();
     const ActionCode& code = code_.at(cursor.position());
     current_ = action;
@@ -195,7 +199,7 @@ void Worker::execute(const Action& action, const ActionCode& code,
   if (is_compute(action.kind)) return run_compute(action, code, position);
   switch (action.kind) {
     case ActionKind::Send:
-      send(action, code);
+      send(action, code, position);
       break;
     case ActionKind::Receive:
       channel_->post(action.transfer, program_.key(action));
@@ -285,35 +289,32 @@ void Worker::wait_for_reductions(const Action& action, const ActionCode& code) {
   }
 }
 
-// A program is made from a profile, which does not say that a layer needs no
-// gradient; nothing is sent for it.
-bool Worker::is_nothing(const Value& value) const {
-  return value.kind == ValueKind::Gradient &&
-         !network_.model.needs_gradient(value.layer);
-}
-
 // It lets go of what it does not need itself before others have it: then it is
 // theirs alone.
-void Worker::send(const Action& action, const ActionCode& code) {
+void Worker::send(const Action& action, const ActionCode& code,
+                  std::int64_t position) {
   const TransferId id = action.transfer;
   const Transfer& transfer = program_.transfers[id.index()];
   message_.clear();
-  if (transfer.is_keyed_by_version()) {
+  if (transfer.is_keyed_by_version())
     weights_.copy(transfer.group, action.version, message_);
-  } else {
-    for (const Value& value : transfer.values)
-      message_.push_back(
-          is_nothing(value)
-              ? Tensors()
-              : values_.read(value, action.microbatch,
-                             {transfer.first_sample, transfer.end_sample}));
-  }
-  if (recorded_.is_in_use())
-    for (Tensors& tensors : message_)
-      for (at::Tensor& tensor : tensors)
-        if (tensor.defined()) tensor = tensor.clone();
+  else if (recorded_.is_in_use())
+    copy_recorded(action, place_in_body(position));
+  else
+    read_message(network_, transfer, action.microbatch, values_, message_);
   for (const Value& value : code.frees) values_.drop(value, action.microbatch);
   channel_->send(id, program_.key(action), std::move(message_));
+}
+
+// Values in memory of recordings, which the next action may write to.
+void Worker::copy_recorded(const Action& send, std::size_t place) {
+  message_ = recorded_.message(place);
+  if (!message_.empty()) return;
+  read_message(network_, program_.transfer(send.transfer), send.microbatch,
+               values_, message_);
+  for (Tensors& tensors : message_)
+    for (at::Tensor& tensor : tensors)
+      if (tensor.defined()) tensor = device_.copy(tensor);
 }
 
 // Of its stages among these: sums over workers where it has waited for some,
@@ -403,9 +404,11 @@ void Worker::load_samples(const Action& action, const ActionCode& code) {
       const at::Tensor whole =
           (*source_)(source.input, absolute(action.microbatch));
       const std::int64_t count = code.samples.end - code.samples.first;
-      samples_.push_back(device_.bring(
+      const at::Tensor samples =
           whole.size(0) == count ? whole
-                                 : whole.narrow(0, code.samples.first, count)));
+                                 : whole.narrow(0, code.samples.first, count);
+      samples_.push_back(recorded_.is_replayed() ? samples
+                                                 : device_.bring(samples));
     }
 }
 

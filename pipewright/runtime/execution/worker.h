@@ -124,8 +124,9 @@ class Worker {
                    Samples samples, const at::Tensor& loss,
                    const Tensors& weights, Tensors* statistics);
   void read_late_losses();
-  bool is_nothing(const Value& value) const;
-  void send(const Action& action, const ActionCode& code);
+  void send(const Action& action, const ActionCode& code,
+            std::int64_t position);
+  void copy_recorded(const Action& send, std::size_t place);
   void reduce(const Action& action);
   void check_gradients() const;
   void step(const Action& action);

@@ -114,6 +114,27 @@ TEST_CASE("sent memory is the sender's again after the copy, not before") {
   }
 }
 
+TEST_CASE("memory of messages is reused after all of them were copied") {
+  constexpr int kMessages = 5;
+  const Program program = reducing(2, {}, {});
+  const auto devices = watched(2);
+  const auto channels = channels_of(program, devices);
+  channels[0]->reuse_messages();  // none yet
+  for (int key = 0; key < kMessages; ++key)
+    channels[0]->send(onwards(0), key, message_of(number(1, [] {})));
+  std::thread receiver([&] {
+    for (int key = 0; key < kMessages; ++key)
+      channels[1]->take(onwards(0), key);
+  });
+  channels[0]->reuse_messages();
+  CHECK(devices[0]->known(1) == kMessages);
+  receiver.join();
+  CHECK(devices[1]->num_moments() == kMessages);
+  channels[0]->send(onwards(0), kMessages, message_of(number(1, [] {})));
+  channels[1]->cancel();
+  CHECK_THROWS_AS(channels[0]->reuse_messages(), Cancelled);
+}
+
 TEST_CASE("gradients are read after they were made, and kept until read") {
   const Program program = reducing(2, {0, 1}, {0, 1});
   std::vector<std::int64_t> read;  // moments of device 1 after it has read

@@ -15,13 +15,21 @@
 namespace pipewright {
 namespace {
 
-// As many as a step of a long pipeline has; the GPU has mostly passed them.
-constexpr std::size_t kMaxPendingStamps = 4096;
+// As many as steps of a long pipeline have; the GPU has mostly passed them.
+constexpr std::size_t kMaxPendingStamps = 16384;
+// Of the host: the driver takes as many into memory of its own at once.
+constexpr std::size_t kMaxStagedBytes = 1 << 16;
+
+// Whether one is a copy of the other's bytes.
+bool are_laid_out_alike(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides() && a.is_non_overlapping_and_dense();
+}
 
 class CudaMoment final : public Moment {
  public:
-  CudaMoment(std::shared_ptr<CudaEvents> events, cudaStream_t stream)
-      : events_(std::move(events)), event_(events_->recorded(stream)) {}
+  CudaMoment(std::shared_ptr<CudaEvents> events, CudaEvent event)
+      : events_(std::move(events)), event_(std::move(event)) {}
 
   bool has_passed() const override {
     const cudaError_t state = cudaEventQuery(event_.get());
@@ -83,6 +91,7 @@ class CudaDevice::CudaRecording final : public Recording {
     SilentWarnings silent;
     const c10::WarningUtils::WarningHandlerGuard guard(&silent);
     graph_->capture_end();
+    exec_ = graph_->raw_cuda_graph_exec();
   }
 
   void stamp(cudaStream_t stream) {
@@ -91,8 +100,9 @@ class CudaDevice::CudaRecording final : public Recording {
                                             cudaEventRecordExternal));
   }
 
+  // Not by LibTorch, which would first set up random numbers: none are drawn.
   void replay(std::span<Seconds* const> times) override {
-    graph_->replay();
+    C10_CUDA_CHECK(cudaGraphLaunch(exec_, device_.stream_.stream()));
     for (std::size_t i = 0; i < times.size(); ++i)
       device_.stamps_.push_back({CudaEvent(), events_.at(i).get(), times[i]});
   }
@@ -115,6 +125,7 @@ class CudaDevice::CudaRecording final : public Recording {
   CudaDevice& device_;
   const c10::MempoolId_t pool_;
   std::unique_ptr<at::cuda::CUDAGraph> graph_;
+  cudaGraphExec_t exec_ = nullptr;  // graph_'s
   std::vector<CudaEvent> events_;
 };
 
@@ -145,13 +156,32 @@ at::Tensor CudaDevice::copy(const at::Tensor& tensor) {
     return tensor.pin_memory().to(tensor.options().device(place()),
                                   /*non_blocking=*/true);
   at::Tensor here = at::empty_like(tensor, tensor.options().device(place()));
-  here.copy_(tensor, /*non_blocking=*/true);
+  fill(here, tensor);
   return here;
+}
+
+void CudaDevice::fill(at::Tensor& to, const at::Tensor& from) {
+  const bool is_staged = from.is_cpu() && from.nbytes() <= kMaxStagedBytes;
+  if (are_laid_out_alike(to, from) && (is_staged || from.device() == place())) {
+    C10_CUDA_CHECK(cudaMemcpyAsync(
+        to.data_ptr(), from.const_data_ptr(), from.nbytes(),
+        from.is_cpu() ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToDevice,
+        stream_.stream()));
+    return;
+  }
+  const c10::cuda::CUDAStreamGuard guard(stream_);
+  to.copy_(from.is_cpu() ? from.pin_memory() : from, /*non_blocking=*/true);
+}
+
+CudaEvent CudaDevice::recorded(CudaEvents& events) {
+  CudaEvent event = events.made();
+  C10_CUDA_CHECK(cudaEventRecord(event.get(), stream_.stream()));
+  return event;
 }
 
 MomentPointer CudaDevice::moment() {
   const c10::cuda::CUDAGuard guard(stream_.device_index());
-  return std::make_shared<CudaMoment>(events_, stream_.stream());
+  return std::make_shared<CudaMoment>(events_, recorded(*events_));
 }
 
 void CudaDevice::wait_for(const MomentPointer& moment) {
@@ -168,7 +198,7 @@ void CudaDevice::finish() {
 
 void CudaDevice::start_clock(Clock::time_point start) {
   const c10::cuda::CUDAGuard guard(stream_.device_index());
-  origin_ = clock_events_.recorded(stream_.stream());
+  origin_ = recorded(clock_events_);
   C10_CUDA_CHECK(cudaEventSynchronize(origin_.get()));
   origin_time_ =
       Seconds(std::chrono::duration<double>(Clock::now() - start).count());
@@ -176,18 +206,20 @@ void CudaDevice::start_clock(Clock::time_point start) {
 
 void CudaDevice::stamp(Seconds& time) {
   if (in_progress_) return in_progress_->stamp(stream_.stream());
-  CudaEvent own = clock_events_.recorded(stream_.stream());
+  CudaEvent own = recorded(clock_events_);
   const cudaEvent_t event = own.get();
   stamps_.push_back({std::move(own), event, &time});
   if (stamps_.size() > kMaxPendingStamps) write_stamps(kMaxPendingStamps / 2);
 }
 
-// Waits for those that the GPU has not passed.
+// Waits for those that the GPU has not passed; it passes the last one last.
 void CudaDevice::write_stamps(std::size_t num_left) {
+  if (stamps_.size() <= num_left) return;
+  C10_CUDA_CHECK(
+      cudaEventSynchronize(stamps_[stamps_.size() - num_left - 1].event));
   for (; stamps_.size() > num_left; stamps_.pop_front()) {
     float milliseconds = 0;
     const cudaEvent_t event = stamps_.front().event;
-    C10_CUDA_CHECK(cudaEventSynchronize(event));
     C10_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, origin_.get(), event));
     *stamps_.front().time = origin_time_ + Seconds(milliseconds / 1e3);
   }
@@ -206,6 +238,7 @@ std::unique_ptr<Recording> CudaDevice::record(
 void CudaDevice::begin_recordings() {
   const std::lock_guard lock(recording_mutex());
   c10::cuda::CUDACachingAllocator::emptyCache();
+  memory_.begin_recordings();
   pool_ = at::cuda::graph_pool_handle();
 }
 

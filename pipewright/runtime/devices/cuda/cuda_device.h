@@ -35,6 +35,7 @@ class CudaDevice final : public WorkerDevice {
     return other.place() == place();
   }
   at::Tensor copy(const at::Tensor& tensor) override;
+  void fill(at::Tensor& to, const at::Tensor& from) override;
 
   MomentPointer moment() override;
   void wait_for(const MomentPointer& moment) override;
@@ -63,6 +64,7 @@ class CudaDevice final : public WorkerDevice {
   };
   class CudaRecording;
 
+  CudaEvent recorded(CudaEvents& events);
   void write_stamps(std::size_t num_left);
 
   inline static std::atomic<int> count_ = 0;

@@ -29,12 +29,6 @@ CudaEvent CudaEvents::made() {
   return CudaEvent(this, event);
 }
 
-CudaEvent CudaEvents::recorded(cudaStream_t stream) {
-  CudaEvent event = made();
-  C10_CUDA_CHECK(cudaEventRecord(event.get(), stream));
-  return event;
-}
-
 void CudaEvents::put_back(cudaEvent_t event) {
   const std::lock_guard lock(mutex_);
   unused_.push_back(event);

@@ -45,8 +45,6 @@ class CudaEvents {
 
   // Not recorded yet.
   CudaEvent made();
-  // Recorded in that stream, on the thread's current GPU.
-  CudaEvent recorded(cudaStream_t stream);
 
  private:
   friend class CudaEvent;

@@ -66,6 +66,7 @@ void StreamMemory::allocated(std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
   held_ += bytes;
   peak_ = std::max(peak_, held_);
+  recorded_peak_ = std::max(recorded_peak_, held_);
 }
 void StreamMemory::segment_allocated(std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
@@ -87,9 +88,13 @@ void StreamMemory::restart_peak() {
   const std::lock_guard lock(mutex_);
   peak_ = std::max(held_, kept_peak_);
 }
+void StreamMemory::begin_recordings() {
+  const std::lock_guard lock(mutex_);
+  recorded_peak_ = held_;
+}
 void StreamMemory::keep_peak() {
   const std::lock_guard lock(mutex_);
-  kept_peak_ = std::max(kept_peak_, peak_);
+  kept_peak_ = std::max(kept_peak_, recorded_peak_);
 }
 void StreamMemory::forget_kept_peak() {
   const std::lock_guard lock(mutex_);

@@ -20,7 +20,9 @@ class StreamMemory {
   Bytes peak() const;
   Bytes reserved() const;
   void restart_peak();
-  // The peak so far is that of recorded work, and of each of its replays,
+  // Recordings begin: what was held before them is not part of their peak.
+  void begin_recordings();
+  // The peak since then is that of recorded work, and of each of its replays,
   // which allocate nothing.
   void keep_peak();
   void forget_kept_peak();
@@ -30,7 +32,8 @@ class StreamMemory {
 
  private:
   mutable std::mutex mutex_;
-  std::int64_t held_ = 0, peak_ = 0, reserved_ = 0, kept_peak_ = 0;
+  std::int64_t held_ = 0, peak_ = 0, reserved_ = 0;
+  std::int64_t recorded_peak_ = 0, kept_peak_ = 0;
 };
 
 }  // namespace pipewright
