@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""The tables of tools/cuda-check, from what `pipewright train --json` reports.
+
+    check_rows.py add ROWS FOLDER MODEL MINIBATCH MICROBATCH KIND WORKERS [OPTION]
+        prints a row of FOLDER/json and FOLDER/run, and adds it to the file ROWS
+    check_rows.py head            prints the head of the rows
+    check_rows.py errors ROWS     how far predictions are off
+    check_rows.py goals ROWS      measured beside what was to be reached
+"""
+import json
+import pathlib
+import sys
+
+HEAD = (f"{'model':10} {'mini x':8} {'device':11} {'workers':>7} {'step, ms':>9} {'predicted':>9} "
+        f"{'error':>8} {'MB':>9} {'predicted':>9} {'error':>8}  {'last loss':11} given as     us     x")
+
+
+def read(path):
+    return [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
+
+
+def add(rows, folder, model, minibatch, microbatch, kind, workers, option=""):
+    report = json.loads(pathlib.Path(folder, "json").read_text())
+    if "comparison" not in report:
+        sys.exit(f"{model} {minibatch} x {microbatch} {kind} {workers}  not predicted: {report}")
+    cluster = pathlib.Path(folder, "run", "cluster.json")
+    here = json.loads(cluster.read_text())["kinds"][0] if cluster.exists() else {}
+    compared, count = report["comparison"], int(workers)
+    memory = max((compared[f"memory_bytes_{w}"] for w in range(count)),
+                 key=lambda each: each["measured"])
+    row = {
+        "model": model, "minibatch": int(minibatch), "microbatch": int(microbatch), "kind": kind,
+        "workers": count, "option": option, "step": compared["step_seconds"], "memory": memory,
+        "busy": max(compared[f"busy_seconds_{w}"]["measured"] for w in range(count)),
+    }
+    with open(rows, "a") as file:
+        print(json.dumps(row), file=file)
+    step = row["step"]
+    notes = [report["kernels"]] if "kernels" in report else []
+    print(f"{model:10} {minibatch + ' x ' + microbatch:8} {kind:11} {workers:>7} "
+          f"{step['measured'] * 1e3:9.3f} {step['predicted'] * 1e3:9.3f} "
+          f"{step['error_percent']:6.1f} % {memory['measured'] / 1e6:9.1f} "
+          f"{memory['predicted'] / 1e6:9.1f} {memory['error_percent']:6.1f} %  "
+          f"{report['loss']:<11.9g} {'kernels' if 'no_graphs' in report else 'graphs':8} "
+          f"{here.get('action_overhead', 0) * 1e6:6.1f} {1 + here.get('layer_overhead', 0):5.2f}"
+          + "".join("  " + note for note in notes))
+
+
+def errors(rows):
+    def table(name, key):
+        off = sorted(abs(row[key]["error_percent"]) for row in read(rows))
+        at = lambda share: off[min(len(off) - 1, int(share * len(off)))]
+        print(f"{len(off)} predicted {name}: median {at(0.5):.1f} % off, "
+              f"95th percentile {at(0.95):.1f} %, worst {off[-1]:.1f} %")
+    table("steps", "step")
+    table("peaks of memory", "memory")
+
+
+def goals(rows):
+    known = {}
+    for row in read(rows):
+        known[row["model"], row["minibatch"], row["microbatch"], row["kind"], row["workers"],
+              row["option"]] = row
+    ms = lambda row: row["step"]["measured"] * 1e3
+
+    def line(work, value, unit, goal, at_least=False):
+        fits = value >= goal if at_least else value <= goal
+        print(f"{work:58} {value:8.1f} {unit:3} {'>=' if at_least else '<='} {goal:5.1f}"
+              f"{'' if fits else '   missed'}")
+
+    def step(goal, *key):
+        if row := known.get(key):
+            option = " " + key[5] if key[5] else ""
+            line(f"{key[0]}, {key[1]} x {key[2]}, {key[4]} x {key[3]}{option}", ms(row), "ms", goal)
+
+    def shares(name, minibatch, microbatch, count):
+        kind, microbatches = f"cuda/{count}", minibatch // microbatch
+        pipeline = known.get((name, minibatch, microbatch, kind, count, ""))
+        alone = known.get((name, minibatch, microbatch, kind, 1, ""))
+        if not pipeline or not alone:
+            return
+        useful = microbatches / (microbatches + count - 1)  # the schedule's
+        line(f"{count} x {kind}: of the busiest share without waits",
+             100 * pipeline["busy"] / useful / pipeline["step"]["measured"], "%", 95, True)
+        line(f"{count} x {kind}: of one share's time divided by {count}",
+             100 * ms(alone) / count / useful / ms(pipeline), "%", 88, True)
+
+    step(3.8, "width16", 128, 4, "cuda-stream", 2, "")
+    step(2.3, "width16", 128, 4, "cuda-stream", 4, "")
+    for option, goal in (("--no-graphs", 4), ("", 1)):
+        if row := known.get(("relay", 128, 4, "cuda-stream", 4, option)):
+            line("an action that does next to nothing, 4 workers "
+                 + (option or "graphs"), ms(row) * 1e3 / (2 * 32 * 4), "us", goal)
+    for option in ("", "--fast-kernels"):
+        step(140, "gpt2", 32, 1, "cuda", 1, option)
+        step(110, "gpt2", 32, 1, "cuda-stream", 4, option)
+    for option in ("", "--fast-kernels"):
+        step(67, "gpt2", 32, 8, "cuda", 1, option)
+    for workers in (2, 4):
+        step(85, "gpt2", 32, 4, "cuda-stream", workers, "")
+    for count in (2, 4):
+        shares("blocks12", 32, 4, count)
+    if row := known.get(("gpt2-medium", 32, 8, "cuda", 1, "")):
+        line("memory, gpt2-medium, 32 x 8", row["memory"]["measured"] / 2**30, "GiB", 8.5)
+
+
+def main():
+    command = sys.argv[1]
+    if command == "head":
+        print(HEAD)
+    else:
+        {"add": add, "errors": errors, "goals": goals}[command](*sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()
