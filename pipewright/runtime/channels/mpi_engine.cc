@@ -17,8 +17,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// MPI counts in int. Low priority is sent in small pieces, so that a message of
-// high priority waits for at most one of them.
+// MPI counts in int. Low priority is sent in small pieces, of which no more
+// bytes than one piece may have are under way, so that a message of high
+// priority waits for at most so many. Small tensors of a message go together:
+// one after the other, each would wait until a computing worker's thread looks.
 constexpr std::size_t kPiece = std::size_t{1} << 30;
 constexpr std::size_t kLowPiece = std::size_t{1} << 20;
 // A receiver may need a piece of low priority before messages of high priority,
@@ -157,16 +159,17 @@ void MpiEngine::expect_receives(const MessageLayout& layout, Priority priority,
 
 // MPI_Issend: the last piece of a bounded transfer's message is complete only
 // when its receive has been posted, however small the message is.
-void MpiEngine::start(Outgoing outgoing, int& under_way) {
+void MpiEngine::start(Outgoing outgoing, std::int64_t& under_way) {
   MPI_Request request = MPI_REQUEST_NULL;
   const auto isend = outgoing.unreceived ? MPI_Issend : MPI_Isend;
   const Envelope& to = outgoing.to;
   check_mpi(isend(outgoing.from, outgoing.bytes, MPI_BYTE, place(to),
                   tensor_tag(to), to.group->comm, &request),
             "MPI_Isend");
-  ++under_way;
+  under_way += outgoing.bytes;
   add_request(request, {.tensor = std::move(outgoing.tensor),
                         .under_way = &under_way,
+                        .bytes = outgoing.bytes,
                         .unreceived = std::move(outgoing.unreceived)});
 }
 
@@ -206,7 +209,10 @@ MpiEngine::Queue& MpiEngine::queue_of(Peer& peer, Priority priority) {
 void MpiEngine::start_low(Peer& peer, Queue& queue) {
   while (!queue.waiting.empty()) {
     const Clock::time_point now = Clock::now();
-    if (queue.under_way > 0 && now - queue.last_start < kMaxYield) return;
+    const std::int64_t bytes = queue.under_way + queue.waiting.front().bytes;
+    if (queue.under_way > 0 && bytes > std::int64_t{kLowPiece} &&
+        now - queue.last_start < kMaxYield)
+      return;
     if (peer.high > 0 && now - queue.waiting.front().since < kMaxYield) return;
     start(queue.waiting.pop_front(), queue.under_way);
     queue.last_start = now;
@@ -277,7 +283,7 @@ void MpiEngine::test_requests() {
   std::sort(completed_.begin(), completed_.begin() + count);
   for (int i = 0; i < count; ++i) {
     const Pending& pending = pending_[completed_[i]];
-    if (pending.under_way) --*pending.under_way;
+    if (pending.under_way) *pending.under_way -= pending.bytes;
     if (pending.unreceived) --*pending.unreceived;
     if (pending.into) --pending.into->outstanding;
   }

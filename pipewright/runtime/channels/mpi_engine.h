@@ -106,7 +106,8 @@ class MpiEngine {
   struct Pending {
     at::Tensor tensor = {};
     std::shared_ptr<const std::string> text = nullptr;
-    int* under_way = nullptr;
+    std::int64_t* under_way = nullptr;
+    int bytes = 0;                              // of a piece
     std::shared_ptr<int> unreceived = nullptr;  // of a message's last piece
     std::shared_ptr<Receive> into = nullptr;
   };
@@ -124,19 +125,19 @@ class MpiEngine {
   };
   // The pieces of one low priority, in the order of sends.
   struct Queue {
-    int under_way = 0;
+    std::int64_t under_way = 0;    // bytes
     std::size_t num_expected = 0;  // pieces that wait at once
     std::chrono::steady_clock::time_point last_start;
     Ring<Outgoing> waiting;
   };
   struct Peer {
-    int high = 0;  // sends under way
+    std::int64_t high = 0;  // bytes under way
     Queue queues[2];
   };
 
   static Queue& queue_of(Peer& peer, Priority priority);
   void add_request(MPI_Request request, Pending pending);
-  void start(Outgoing outgoing, int& under_way);
+  void start(Outgoing outgoing, std::int64_t& under_way);
   void start_low(Peer& peer, Queue& queue);
   void test_requests();
   void probe_texts();
