@@ -271,10 +271,14 @@ Result<std::vector<Candidate>> ranked_plans(
   SharedTime time(loaded.problem.budget, total, 1, watch.clock());
   std::vector<Candidate> all;
   for (Method method : methods) {
-    if (only_best(method) && Watch::was_interrupted()) break;
+    const Seconds limit = time.take(weight(method));
+    if (only_best(method)) {
+      if (Watch::was_interrupted()) break;
+      all.push_back(best_candidate(loaded, method, watch, limit, all));
+      continue;
+    }
     PIPEWRIGHT_TRY(std::vector<Candidate> some,
-                   candidates(loaded, only_best(method) ? "auto" : "", method,
-                              watch, time.take(weight(method))));
+                   candidates(loaded, "", method, watch, limit));
     for (Candidate& candidate : some) all.push_back(std::move(candidate));
   }
   sort_by_step(all);

@@ -7,6 +7,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/plan/gradient_buckets.h"
 #include "pipewright/planners/auto/auto_planner.h"
+#include "pipewright/planners/auto/auto_search.h"
 #include "pipewright/planners/bounds/bounds.h"
 #include "pipewright/planners/parallel.h"
 #include "pipewright/planners/plan_in_time.h"
@@ -119,12 +120,54 @@ Json strings(const std::vector<std::string>& texts) {
   return json;
 }
 
-}  // namespace
+// Of estimates beyond a time limit, where there is a plan already.
+constexpr Seconds kShortGrace{0.05};
 
-Candidate candidate_of(const Planner& planner, const Problem& problem,
-                       const std::vector<Planned>* starts) {
+// Plans of other methods that are tried, until one fits.
+constexpr int kMaxTransferred = 3;
+
+// The plan's pipeline for the problem's method; none if it is no plain
+// pipeline.
+std::optional<Pipeline> transferred(const Planned& planned,
+                                    const Problem& problem) {
+  std::optional<Pipeline> pipeline =
+      pipeline_of_plan(untuned({planned}).front().plan);
+  if (pipeline && is_asynchronous(problem.method) &&
+      !is_asynchronous(planned.plan.method))
+    pipeline->schedule = "async-1f1b";
+  return pipeline;
+}
+
+// The fastest of the known plans that fits with the problem's method.
+Result<Planned> best_transferred(const std::vector<Candidate>& known,
+                                 const Problem& problem) {
+  std::vector<Candidate> ranked = known;
+  sort_by_step(ranked);
+  int tried = 0;
+  for (const Candidate& candidate : ranked) {
+    if (!candidate.planned || tried == kMaxTransferred) break;
+    const auto pipeline = transferred(*candidate.planned, problem);
+    if (!pipeline) continue;
+    ++tried;
+    Result<Planned> made = planned(*pipeline, problem, "auto");
+    if (!made || !made->estimate.fits ||
+        !problem.has_required_stages(made->plan))
+      continue;
+    made->why = "It is the plan of " + candidate.planner + " for " +
+                to_text(candidate.method) + ", trained with " +
+                to_text(problem.method) + ".";
+    made->bottleneck = made->promised / made->plan.num_microbatches();
+    return made;
+  }
+  return bad_configuration("no known plan fits with this method");
+}
+
+// What `plan` finds, with tuned replicas; `planner` is its name.
+Candidate candidate_by(
+    const std::string& planner, const Problem& problem,
+    const std::function<Result<Planned>(const Problem&)>& plan) {
   Candidate candidate;
-  candidate.planner = planner.name();
+  candidate.planner = planner;
   candidate.method = problem.method;
   const double start = now_seconds();
   Problem unbounded = problem;
@@ -135,13 +178,7 @@ Candidate candidate_of(const Planner& planner, const Problem& problem,
       if (problem.is_over()) was_over = true;
       return was_over.load();
     };
-  Result<Planned> planned = plan_with_tuned_replicas(
-      unbounded, [&](const Problem& tuned) -> Result<Planned> {
-        if (starts) return best_plan(tuned, untuned(*starts));
-        if (planner.effort() == PlanningEffort::AllPlanners)
-          return planner.plan(tuned);
-        return plan_in_time(planner, tuned);
-      });
+  Result<Planned> planned = plan_with_tuned_replicas(unbounded, plan);
   candidate.planning = Seconds(now_seconds() - start);
   candidate.was_cut_short = was_over;
   if (!planned) {
@@ -159,6 +196,24 @@ Candidate candidate_of(const Planner& planner, const Problem& problem,
   return candidate;
 }
 
+bool is_faster(const Candidate& one, const Candidate& other) {
+  return one.planned && (!other.planned || one.planned->estimate.step <
+                                               other.planned->estimate.step);
+}
+
+}  // namespace
+
+Candidate candidate_of(const Planner& planner, const Problem& problem,
+                       const std::vector<Planned>* starts) {
+  return candidate_by(planner.name(), problem,
+                      [&](const Problem& tuned) -> Result<Planned> {
+                        if (starts) return best_plan(tuned, untuned(*starts));
+                        if (planner.effort() == PlanningEffort::AllPlanners)
+                          return planner.plan(tuned);
+                        return plan_in_time(planner, tuned);
+                      });
+}
+
 Candidate candidate_of(const Planner& planner, const LoadedProblem& loaded,
                        Method method, Watch& watch, Seconds limit) {
   keep_freed_memory();
@@ -170,6 +225,34 @@ Candidate candidate_of(const Planner& planner, const LoadedProblem& loaded,
   if (candidate.planned)
     candidate.planned->plan.number_type = loaded.number_type;
   return candidate;
+}
+
+Candidate best_candidate(const LoadedProblem& loaded, Method method,
+                         Watch& watch, Seconds limit,
+                         const std::vector<Candidate>& known) {
+  keep_freed_memory();
+  Problem problem = loaded.problem;
+  problem.method = method;
+  watch.set_task(to_text(method) + ", auto");
+  const double start = watch.clock()();
+  Problem plain = problem;  // tuning replicas takes most of an estimate's time
+  plain.bucket = Bytes(0);
+  plain.shares_by_speed = false;
+  Candidate early = candidate_by(
+      "auto", watch.watched(plain, limit),
+      [&](const Problem& watched) { return best_transferred(known, watched); });
+  const Seconds left = limit - Seconds(watch.clock()() - start);
+  Candidate best =
+      candidate_of(*find_planner("auto").value(),
+                   watch.watched(problem, std::max(left, Seconds(1e-3)),
+                                 early.planned ? kShortGrace : Watch::kGrace));
+  if (is_faster(early, best)) {
+    early.was_cut_short = best.was_cut_short;
+    best = std::move(early);
+  }
+  best.planning = Seconds(watch.clock()() - start);
+  if (best.planned) best.planned->plan.number_type = loaded.number_type;
+  return best;
 }
 
 Result<std::vector<Candidate>> candidates(const LoadedProblem& loaded,

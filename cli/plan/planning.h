@@ -30,6 +30,13 @@ Candidate candidate_of(const Planner& planner, const Problem& problem,
 Candidate candidate_of(const Planner& planner, const LoadedProblem& loaded,
                        Method method, Watch& watch, Seconds limit = Seconds(0));
 
+// The best plan of auto for a method, where plans of other methods are known:
+// the fastest of them that fits with this method counts as well. So there is an
+// answer early, and nothing is estimated beyond the time limit.
+Candidate best_candidate(const LoadedProblem& loaded, Method method,
+                         Watch& watch, Seconds limit,
+                         const std::vector<Candidate>& known);
+
 // Runs every planner, or the one named, for a method; several run in parallel
 // and share the time limit (0: the problem's budget). Fails with
 // BadConfiguration for an unknown name.

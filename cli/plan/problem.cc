@@ -8,6 +8,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/base/units_text.h"
 #include "pipewright/estimate/estimator.h"
+#include "pipewright/estimate/remembering_estimator.h"
 #include "pipewright/plan/optimizer_choice.h"
 
 namespace pipewright::cli {
@@ -216,6 +217,7 @@ Result<LoadedProblem> load_problem(const ProblemOptions& options,
       return default_microbatches(minibatch, other);
     };
   set_estimators(problem);
+  remember_estimates(problem);
   return loaded;
 }
 

@@ -15,10 +15,6 @@ namespace {
 constexpr double kQuietSeconds = 1;    // before the first line
 constexpr double kBetweenLines = 0.1;  // seconds
 
-// An estimate that began in time is ended after the limit only if it takes
-// longer than this: it may be the only plan.
-constexpr double kGraceSeconds = 1;
-
 volatile std::sig_atomic_t interrupted = 0;
 
 Error interrupted_early() {
@@ -69,20 +65,20 @@ void Watch::set_prefix(std::string prefix) {
   prefix_ = std::move(prefix);
 }
 
-Problem Watch::watched(const Problem& problem, Seconds limit) {
+Problem Watch::watched(const Problem& problem, Seconds limit, Seconds grace) {
   if (limit == Seconds(0)) limit = problem.budget;
   Problem watched = problem;
   const double end = clock_() + limit.value();
   const bool has_budget = limit > Seconds(0);
-  const auto is_over = [this, end, has_budget](double grace) {
-    return was_interrupted() || (has_budget && clock_() > end + grace);
+  const auto is_over = [this, end, has_budget](double later) {
+    return was_interrupted() || (has_budget && clock_() > end + later);
   };
   watched.is_over_ = [this, is_over] {
     show();
     return is_over(0);
   };
-  const std::function<bool()> is_too_late = [is_over] {
-    return is_over(kGraceSeconds);
+  const std::function<bool()> is_too_late = [is_over, grace] {
+    return is_over(grace.value());
   };
   watched.estimate = [this, is_too_late,
                       estimate = problem.estimate](const Plan& plan) {

@@ -27,11 +27,15 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
+  // An estimate that began in time is ended after the limit only if it takes
+  // longer than this: it may be the only plan.
+  static constexpr Seconds kGrace{1};
   // The problem with estimators that count and can be interrupted, and with a
   // time limit that starts now: its budget, or less if `limit` is given. The
   // budget stays, for planners that limit their work by it: what they find does
   // not depend on the time that others took.
-  Problem watched(const Problem& problem, Seconds limit = Seconds(0));
+  Problem watched(const Problem& problem, Seconds limit = Seconds(0),
+                  Seconds grace = kGrace);
   void set_task(std::string what);
   // Shown while others are searched for, if it is faster than those before it.
   void set_found(const std::string& planner, Seconds step);

@@ -4,6 +4,7 @@
 
 #include "pipewright/base/text.h"
 #include "pipewright/planners/bounds/bounds.h"
+#include "pipewright/planners/state_memory.h"
 
 namespace pipewright {
 namespace {
@@ -35,6 +36,13 @@ std::string shape_text(const Plan& plan) {
 }
 
 void Choice::consider(const Pipeline& pipeline, Promise promise) {
+  if (!states_exceed_memory(pipeline, problem_))
+    try_out(pipeline, promise);
+  else if (!too_large_)
+    too_large_ = pipeline;
+}
+
+void Choice::try_out(const Pipeline& pipeline, const Promise& promise) {
   if (score(pipeline, promise) || has_recompute(pipeline)) return;
   Pipeline recomputed = pipeline;
   for (PipelineStage& stage : recomputed.stages) stage.recompute = true;
@@ -72,15 +80,22 @@ bool Choice::score(const Pipeline& pipeline, const Promise& promise) {
   return true;
 }
 
+// `auto` reads the numbers of one planner only.
+bool Choice::needs_numbers() const {
+  return !problem_.any_planner || planner_ == kLeastMemoryPlanner;
+}
+
 Error Choice::refusal() const {
   if (plain_ || recomputed_)
     return nothing_fits(problem_, planner_, plain_, recomputed_);
   if (error_) return *error_;
+  if (too_large_) return bad_configuration("the weights alone do not fit");
   return bad_configuration(planner_ + " has nothing to try",
                            "give at least one microbatch size");
 }
 
 Result<Planned> Choice::best() && {
+  if (!best_ && too_large_ && needs_numbers()) try_out(*too_large_, {});
   if (!best_) return refusal();
   best_->lower_bound = lower_bound(problem_);
   best_->notes = std::move(notes_);

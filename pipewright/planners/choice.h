@@ -1,7 +1,8 @@
 // Keeps the best of the pipelines that a planner tries. Each is scored by the
 // problem's estimator, with recompute if it does not fit without; the fastest
 // that fits is the result. If none fits, the error says how much memory the one
-// with the smallest need would need.
+// with the smallest need would need. Of pipelines whose weights alone are too
+// large (state_memory.h) only the first is simulated, for that error.
 
 #pragma once
 
@@ -37,13 +38,16 @@ class Choice {
   Result<Planned> best() &&;
 
  private:
+  void try_out(const Pipeline& pipeline, const Promise& promise);
   bool score(const Pipeline& pipeline, const Promise& promise);
+  bool needs_numbers() const;
   Error refusal() const;
 
   const Problem& problem_;
   std::string planner_;
   std::optional<Planned> best_;
   std::optional<Error> error_;
+  std::optional<Pipeline> too_large_;  // the first that states_exceed_memory()
   std::optional<Shortage> plain_, recomputed_;  // the smallest of each
   std::vector<std::string> notes_;
 };

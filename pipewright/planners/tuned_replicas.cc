@@ -117,12 +117,25 @@ Estimator unlimited_estimator(const Problem& problem) {
                                problem.memory_limit);
 }
 
+// After the time limit a search's own estimates have to do, if the tunings that
+// it knows are as fast as it says. Otherwise the result has no estimate.
+TunedPlan tuned_late(const Planned& planned, const Problem& problem) {
+  TunedPlan none{planned.plan, bad_configuration("not estimated")};
+  if (!problem.is_over() || planned.plan.num_workers() > kMaxSearchedWorkers)
+    return none;
+  TunedPlan known = tuned(planned.plan, problem, problem.estimate);
+  if (!known.estimate || is_better(planned.estimate, *known.estimate))
+    return none;
+  return known;
+}
+
 void tune(Planned& planned, const Problem& problem) {
   if (planned.plan.num_workers() > kMaxTunedWorkers ||
       !can_be_tuned(planned.plan, problem))
     return;
   const Estimator estimate = unlimited_estimator(problem);
-  TunedPlan best = tuned(planned.plan, problem, estimate);
+  TunedPlan best = tuned_late(planned, problem);
+  if (!best.estimate) best = tuned(planned.plan, problem, estimate);
   if (!best.estimate) return;
   if (best.plan.stages != planned.plan.stages) {
     if (const Result<Estimate> before = estimate(planned.plan))

@@ -183,7 +183,7 @@ Result<Planned> search_from(const Problem& problem,
     notes.push_back("at least as good as all " +
                     with_thousands(int(every.size())) +
                     " pipelines with one stage per device: each was simulated, "
-                    "or keeps a device busy for longer");
+                    "cannot fit, or keeps a device busy for longer");
   notes.push_back(with_thousands(search.num_scored()) +
                   " more pipelines were simulated" +
                   (search.was_cut_short()

@@ -5,6 +5,7 @@
 #include "pipewright/planners/auto/auto_moves.h"
 #include "pipewright/planners/auto/auto_shapes.h"
 #include "pipewright/planners/parallel.h"
+#include "pipewright/planners/state_memory.h"
 
 namespace pipewright {
 namespace {
@@ -98,7 +99,9 @@ std::vector<Pipeline> AutoSearch::untried(std::vector<Pipeline> pipelines,
                                           Seconds known_step) {
   std::vector<Pipeline> some;
   for (Pipeline& pipeline : pipelines) {
-    if (costs_.busiest(pipeline) >= known_step.value()) continue;
+    if (costs_.busiest(pipeline) >= known_step.value() ||
+        states_exceed_memory(pipeline, problem_))
+      continue;
     const double actions = actions_of(pipeline, problem_);
     if (!tried_.insert(key_of(pipeline)).second) continue;
     if (actions > actions_left_) {

@@ -36,8 +36,8 @@ class AutoSearch {
   void add(std::vector<Pipeline> pipelines, const std::string& origin);
   void add(AutoPlan plan);
 
-  // Scores all of them, except those that keep a worker busy for longer than
-  // the best step found. False if the limits did not allow all.
+  // Scores all of them, except those that cannot fit or keep a worker busy for
+  // longer than the best step found. False if the limits did not allow all.
   bool search_all(std::vector<Pipeline> pipelines, const std::string& origin);
 
   // Tries the best few with every schedule.
@@ -55,8 +55,8 @@ class AutoSearch {
                          std::vector<DeviceId>>;
   static Key key_of(const Pipeline& pipeline);
 
-  // Those not tried before that can be faster than `known_step`, as many as the
-  // limit on actions allows; in their order.
+  // Those not tried before that may fit and be faster than `known_step`, as
+  // many as the limit on actions allows; in their order.
   std::vector<Pipeline> untried(std::vector<Pipeline> pipelines,
                                 Seconds known_step);
   std::vector<std::optional<Planned>> score(std::vector<Pipeline>& pipelines);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "pipewright/planners/planner.h"
+#include "pipewright/planners/refusal.h"
 
 namespace pipewright {
 
@@ -20,10 +21,6 @@ using PlannerList = std::vector<const Planner*>;
 PlannerList other_planners();
 // Those that are worth their time for one group of a large cluster.
 PlannerList quick_planners(const Problem& problem);
-
-// One balanced stage per device usually needs the least memory per device, so
-// this planner's error says best how much is missing.
-inline constexpr const char* kLeastMemoryPlanner = "balanced";
 
 struct AutoRefusal {
   std::string planner;

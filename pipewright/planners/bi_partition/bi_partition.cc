@@ -197,6 +197,7 @@ class BiPartitionPlanner : public Planner {
     std::vector<std::string> notes;
     double promised = kNoLimit;
     for (LayerWise& start : starts) {
+      if (best && problem.is_over()) break;
       start.limit = std::min(start.limit, promised);
       Result<Planned> candidate = plan_at(problem, start);
       if (!candidate) {

@@ -72,6 +72,15 @@ TEST_CASE("compare prints a table") {
   CHECK(contains(answer.text, "stale"));
 }
 
+TEST_CASE("asynchronous methods have plans where the time is over") {
+  const Json json = json_of("compare --budget 0.001 --microbatch 32" + kGnmt);
+  int num_stale = 0;
+  for (const Json& plan : *json.find("plans")->if_array())
+    num_stale += *plan.find("method")->if_string() != "sync" &&
+                 number(plan, "step_seconds") > 0;
+  CHECK(num_stale == 3);
+}
+
 TEST_CASE("plan --json has the documented keys, and simulate agrees") {
   const std::string file =
       (fs::temp_directory_path() / ("plan_test." + std::to_string(::getpid())))
