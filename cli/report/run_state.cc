@@ -58,15 +58,17 @@ std::optional<Holder> holder_of(const fs::path& folder) {
   return holder;
 }
 
+// A run that a signal ends has saved its steps.
 struct Failure {
   std::string error;
-  std::int64_t exit_code = 0;
+  bool is_of_signal = false;
 };
 
-// A run that a signal ends has saved its steps, and says so as it ends.
-bool is_of_signal(const Failure& failure) {
-  return failure.exit_code == 130 ||
-         failure.error.find("ended by SIG") != std::string::npos;
+Failure read_failure(JsonCursor& root) {
+  JsonCursor signal = root.find("signal");  // not of version 0.1
+  return {root.at("error").text(), signal.exists()
+                                       ? signal.integer() != 0
+                                       : root.at("exit_code").integer() == 130};
 }
 
 // Of the rank that says that its end was no signal's; otherwise of any.
@@ -76,10 +78,8 @@ std::optional<Failure> failure_in(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, failed)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("failure_") || !name.ends_with(".json")) continue;
-    const auto failure = read_state_file(entry.path(), [](JsonCursor& root) {
-      return Failure{root.at("error").text(), root.at("exit_code").integer()};
-    });
-    if (failure && (!found || !is_of_signal(*failure))) found = failure;
+    const auto failure = read_state_file(entry.path(), read_failure);
+    if (failure && (!found || !failure->is_of_signal)) found = failure;
   }
   return found;
 }
@@ -108,7 +108,7 @@ RunState run_state(const fs::path& folder, std::int64_t last_step) {
                                    std::to_string(holder->process) + " on " +
                                    holder->host + "."};
   const auto failure = failure_in(folder);
-  if (failure && !is_of_signal(*failure))
+  if (failure && !failure->is_of_signal)
     return {RunPhase::Failed, "It failed: " + failure->error};
   const auto ending =
       read_state_file(folder / "summary.json", [](JsonCursor& root) {

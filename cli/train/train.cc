@@ -28,6 +28,7 @@ namespace {
 
 struct TrainOptions {
   std::string plan, device, profile, weights, schedule = "constant";
+  std::string not_finite = "stop";
   std::vector<std::string> groups;       // of parameters
   std::string tensorboard;               // folder; "": none
   std::int64_t watch = 0;                // port of the page; 0: none
@@ -55,6 +56,8 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
     json.set("first_step", report.first_step).set("steps", report.steps);
     if (has_trained) json.set("loss", report.last_loss);
     if (has_trained) json.set("step_seconds", report.step_seconds.value());
+    if (report.skipped > 0) json.set("skipped", report.skipped);
+    if (report.repeated > 0) json.set("repeated", report.repeated);
     if (report.evaluation) {
       if (report.evaluation->accuracy)
         json.set("accuracy", *report.evaluation->accuracy);
@@ -79,6 +82,12 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
             << ", loss " << to_text(report.first_loss, 4) << " to "
             << to_text(report.last_loss, 4) << "; run in "
             << options.request.run.string() << "\n";
+  if (report.skipped > 0)
+    std::cout << "steps that were skipped because they were not finite: "
+              << report.skipped << "\n";
+  if (report.repeated > 0)
+    std::cout << "times that steps were finite when they were repeated: "
+              << report.repeated << "\n";
   if (!report.weights.empty())
     std::cout << "weights in " << report.weights << "\n";
   if (!report.why_not_recorded.empty())
@@ -263,6 +272,20 @@ void run_train(TrainOptions& options, Exit& exit) {
   say("pipewright: " + end_by_signal(*report).to_text());
 }
 
+std::optional<NotFinitePolicy> policy_of(const std::string& text) {
+  if (text == "stop") return NotFinitePolicy::Stop;
+  if (text == "repeat") return NotFinitePolicy::Repeat;
+  if (text == "skip") return NotFinitePolicy::Skip;
+  return std::nullopt;
+}
+
+// What is wrong with the text of a policy, or "".
+std::string wrong_policy(const std::string& text) {
+  return policy_of(text) ? ""
+                         : "expected stop, repeat or skip, found \"" +
+                               printable(text) + "\"";
+}
+
 // What is wrong with the text of a parameter group, or "".
 std::string wrong_group(const std::string& text) {
   const auto group = parse_parameter_group(text);
@@ -382,6 +405,13 @@ void add_train(CLI::App& app, Exit& exit) {
   command->add_flag("--resume", request.resume,
                     "Continues from the run's newest checkpoint");
   command
+      ->add_option("--not-finite", options->not_finite,
+                   "What becomes of a step whose loss or gradient is not "
+                   "finite: stop; repeat: it is run once more, and only then "
+                   "the end; skip: repeated, too, then left out")
+      ->check(wrong_policy)
+      ->capture_default_str();
+  command
       ->add_flag("--watch", options->watch,
                  "Serves a page that shows the run, on 127.0.0.1, port 8765; "
                  "--watch=PORT: at this port")
@@ -397,6 +427,7 @@ void add_train(CLI::App& app, Exit& exit) {
     for (const std::string& group : options->groups)
       options->request.optimizer.groups.push_back(
           parse_parameter_group(group).value());
+    options->request.not_finite = policy_of(options->not_finite).value();
     if (auto good = checked_early(*options); !good)
       return report(good.error(), exit);
     enter_runtime(exit.arguments);

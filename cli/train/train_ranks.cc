@@ -57,15 +57,16 @@ void follow(Launch& launch, const Model& model, TrainRequest& request,
   const Result<Outcome> followed = follow_run(model, request);
   if (!followed) {  // the others see this rank end
     report(followed.error(), exit);
-    launch.report(followed.error());
+    launch.report(followed.error(), 0);
     return leave(launch, exit.code);
   }
   const Outcome& outcome = *followed;
   exit.code = outcome.exit_code;
   if (!outcome.text.empty())
     launch.report(
-        {static_cast<ErrorCode>(outcome.exit_code), outcome.text, "", "", {}});
-  launch.finish(outcome.exit_code, "", outcome.ended_well);
+        {static_cast<ErrorCode>(outcome.exit_code), outcome.text, "", "", {}},
+        outcome.signal);
+  launch.finish(outcome);
   if (!outcome.ended_well) leave(launch, exit.code);
 }
 
@@ -152,8 +153,8 @@ bool is_to_lead(Launch& launch, const RankOptions& options,
   if (!agreed) {
     if (launch.leads()) report(agreed.error(), exit);
     exit.code = static_cast<int>(agreed.error().code);
-    launch.report(agreed.error());
-    launch.finish(exit.code, "", true);
+    launch.report(agreed.error(), 0);
+    launch.finish({exit.code, "", true, 0});
     return false;
   }
   request.transport = launch.transport();
@@ -176,13 +177,14 @@ Error end_by_signal(const TrainReport& report) {
 bool has_ended_well(Launch& launch, const Result<TrainReport>& report,
                     Exit& exit) {
   if (!report) cli::report(report.error(), exit);
-  std::string text;
-  if (!report || report->signal != 0) {
+  Outcome outcome{exit_code(report), "", report.ok(),
+                  report ? report->signal : 0};
+  if (outcome.exit_code != 0) {
     const Error error = report ? end_by_signal(*report) : report.error();
-    launch.report(error);
-    text = error.to_text();
+    launch.report(error, outcome.signal);
+    outcome.text = error.to_text();
   }
-  launch.finish(exit_code(report), text, report.ok());
+  launch.finish(outcome);
   if (!report) leave(launch, exit.code);
   return report.ok();
 }

@@ -31,6 +31,16 @@ Error ended(const Problem& problem) {
       "give more than --budget " + to_text(problem.budget.value()));
 }
 
+// With what the planner has found out until then, if it has tried any plan: how
+// much memory the smallest of them needs, and what would be enough.
+Error ended_at(const Problem& problem, const Error& refusal) {
+  Error error = ended(problem);
+  if (refusal.message == error.message) return error;
+  error.message += "; so far " + refusal.message;
+  if (!refusal.hint.empty()) error.hint += "; " + refusal.hint;
+  return error;
+}
+
 template <typename... Arguments>
 auto until_over(
     std::function<Result<Estimate>(const Plan&, Arguments...)> estimate,
@@ -56,7 +66,8 @@ Result<Planned> plan_in_time(const Planner& planner, const Problem& problem) {
     timed.estimate_copies =
         until_over(problem.estimate_copies, problem, progress);
   Result<Planned> planned = planner.plan(timed);
-  if (!planned && progress->was_stopped) return ended(problem);
+  if (!planned && progress->was_stopped)
+    return ended_at(problem, planned.error());
   return planned;
 }
 

@@ -11,7 +11,7 @@ namespace pipewright {
 // After the time limit no plan is estimated, except that a planner without a
 // plan that fits may estimate two more: one, and the same with recompute. Fails
 // as the planner does, and with BadConfiguration if the limit ended the search
-// before it found a plan.
+// before it found a plan; the message also has what the planner says.
 Result<Planned> plan_in_time(const Planner& planner, const Problem& problem);
 
 }  // namespace pipewright

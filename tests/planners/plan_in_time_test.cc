@@ -91,6 +91,9 @@ TEST_CASE("a planner without a plan at its time limit says so") {
   CHECK(clock.late == 2);
   CHECK(contains(planned.error().to_text(), "the budget ended before a plan"));
   CHECK(contains(planned.error().to_text(), "--budget 3"));
+  // What the two that were tried need is said, too.
+  CHECK(contains(planned.error().to_text(), "fits 1 B: stage "));
+  CHECK(contains(planned.error().to_text(), "with recompute, at microbatch 1"));
 }
 
 TEST_CASE("auto asks only cheap planners after the time limit") {

@@ -28,6 +28,24 @@ int rank_of_launcher() {
   return 0;
 }
 
+int num_ranks_of_launcher() {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "PMI_SIZE"})
+    if (const int size = number_of(name, 0); size > 0) return size;
+  return 0;
+}
+
+// A job of Slurm has the same name when it is started again.
+std::string start_of_launcher() {
+  std::string text;
+  for (const char* name :
+       {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID",
+        "SLURM_STEP_ID", "SLURM_RESTART_COUNT"})
+    if (const char* value = std::getenv(name))
+      text += (text.empty() ? "" : " ") + std::string(value);
+  return text;
+}
+
 // Slurm sets the variable in the tasks of a step, not in a job's script.
 Result<void> check_launcher() {
   const int tasks = number_of("SLURM_STEP_NUM_TASKS", 1);

@@ -123,9 +123,11 @@ MpiEngine::~MpiEngine() {
   for (MPI_Comm* comm : {&everyone_.comm, &control_}) MPI_Comm_free(comm);
 }
 
+// It may come after the engine is gone.
 void MpiEngine::post_cancel_receive() {
-  check_mpi(MPI_Irecv(&cancel_word_, 1, MPI_INT, MPI_ANY_SOURCE, kCancelTag,
-                      control_, &cancel_request_),
+  static int word = 0;
+  check_mpi(MPI_Irecv(&word, 1, MPI_INT, MPI_ANY_SOURCE, kCancelTag, control_,
+                      &cancel_request_),
             "MPI_Irecv");
 }
 
@@ -339,6 +341,11 @@ void MpiEngine::cancel_all() {
     MPI_Isend(&word, 1, MPI_INT, to, kCancelTag, control_, &request);
     add_request(request, Pending());
   }
+}
+
+void MpiEngine::abandon() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
 }
 
 void MpiEngine::wait_until(c10::function_ref<bool()> done) {

@@ -91,6 +91,9 @@ class MpiEngine {
     return active_.empty() && texts_.empty() && is_queue_empty();
   }
   void cancel_all();  // on all ranks
+  // Before the engine is destroyed on all ranks, some of which may not have
+  // heard that others cancelled. Without the mutex.
+  void abandon();
   bool is_cancelled() const { return cancelled_; }
 
   // Without the mutex: makes progress until `done`, or throws Cancelled. `done`
@@ -156,7 +159,6 @@ class MpiEngine {
   std::vector<Expected> texts_;
   std::vector<Peer> peers_;
   MPI_Request cancel_request_ = MPI_REQUEST_NULL;
-  int cancel_word_ = 0;
   bool cancelled_ = false;
   const bool has_checksums_, sends_directly_;
   std::chrono::steady_clock::time_point last_progress_;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "pipewright/runtime/channels/backoff.h"
 #include "pipewright/runtime/channels/message_checksum.h"
@@ -108,20 +109,15 @@ int cores_of_host() {
 class MpiTransport final : public Transport {
  public:
   MpiTransport(int rank, int size, int core, const MpiOptions& options)
-      : rank_(rank),
-        size_(size),
-        core_(core),
-        options_(options),
-        engine_(MPI_COMM_WORLD, options.checksum),
-        groups_(engine_.everyone().comm) {
+      : rank_(rank), size_(size), core_(core), options_(options) {
     for (MPI_Comm* comm : {&texts_, &gates_})
       check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup");
-    if (options.progress_thread) engine_.start_thread();
+    start_engine();
   }
   ~MpiTransport() override {
-    const std::lock_guard lock(engine_.mutex());
-    if (engine_.is_cancelled()) return;  // messages may still be under way
-    groups_.free();
+    const std::lock_guard lock(engine_->mutex());
+    if (engine_->is_cancelled()) return;  // messages may still be under way
+    groups_->free();
     for (MPI_Comm* comm : {&texts_, &gates_}) MPI_Comm_free(comm);
   }
 
@@ -137,16 +133,23 @@ class MpiTransport final : public Transport {
     wait_for_all();
     std::vector<std::unique_ptr<Channel>> channels;
     if (rank_ < program.num_workers())
-      channels.push_back(std::make_unique<MpiChannel>(engine_, program,
+      channels.push_back(std::make_unique<MpiChannel>(*engine_, program,
                                                       WorkerId(rank_), ranks_));
     return channels;
+  }
+
+  // New communicators: messages of the old ones cannot be mistaken for theirs.
+  void drop_messages() override {
+    engine_->abandon();
+    engine_.reset();
+    start_engine();
   }
 
   // A run that drains after every step is short: it is not ended early.
   std::unique_ptr<RunGate> gate(const Program& program, int repetitions,
                                 RunHooks hooks) override {
     if (program.minibatches_outside > 0 && rank_ < program.num_workers())
-      return std::make_unique<MpiGate>(engine_, gates_, program, repetitions,
+      return std::make_unique<MpiGate>(*engine_, gates_, program, repetitions,
                                        std::move(hooks));
     hooks.is_to_end = nullptr;
     return Transport::gate(program, repetitions, std::move(hooks));
@@ -170,6 +173,12 @@ class MpiTransport final : public Transport {
   }
 
  private:
+  void start_engine() {
+    engine_ = std::make_unique<MpiEngine>(MPI_COMM_WORLD, options_.checksum);
+    groups_.emplace(engine_->everyone().comm);
+    if (options_.progress_thread) engine_->start_thread();
+  }
+
   void wait_for_all() {
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Ibarrier(texts_, &request), "MPI_Ibarrier");
@@ -187,15 +196,15 @@ class MpiTransport final : public Transport {
                     ranks.contributors == ranks.readers;
     const bool shares = !ranks.is_fast || have_one_order(program, ranks_, all);
     ranks.group =
-        &groups_.group(all, shares ? 0 : 1 + static_cast<int>(reduction));
+        &groups_->group(all, shares ? 0 : 1 + static_cast<int>(reduction));
   }
 
   const int rank_, size_, core_;
   const MpiOptions options_;
   MPI_Comm texts_ = MPI_COMM_NULL, gates_ = MPI_COMM_NULL;
   std::vector<ReductionRanks> ranks_;
-  MpiEngine engine_;
-  MpiGroups groups_;
+  std::unique_ptr<MpiEngine> engine_;
+  std::optional<MpiGroups> groups_;
 };
 
 }  // namespace

@@ -37,6 +37,10 @@ class Transport {
   virtual std::vector<std::unique_ptr<Channel>> connect(
       const Program& program) = 0;
 
+  // Drops what a run that failed on any rank has left under way. Every rank
+  // calls it before the next connect().
+  virtual void drop_messages() {}
+
   // Where the run ends; `hooks` count repetitions. Every rank calls it after
   // connect(), with the same program and repetitions.
   virtual std::unique_ptr<RunGate> gate(const Program& program, int repetitions,

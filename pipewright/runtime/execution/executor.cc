@@ -174,6 +174,7 @@ Result<Executed> Executor::run_here(const Result<MicrobatchSource>& source,
   report = combine_reports(*transport_, std::move(report));
   if (!report.failure) report.failure = report.not_finite;
   if (report.failure) {
+    has_failed_ = true;
     if (report.failure->code == ErrorCode::LossNotFinite)
       keep_last_good(report);
     return *report.failure;
@@ -196,6 +197,7 @@ Result<Executed> Executor::run_here(const Result<MicrobatchSource>& source,
 }
 
 std::vector<std::unique_ptr<Channel>> Executor::connected_channels() {
+  if (std::exchange(has_failed_, false)) transport_->drop_messages();
   auto channels = transport_->connect(program_);
   if (!transport_->is_alone()) return channels;
   const std::vector<WorkerDevice*> devices = pointers(devices_);
@@ -333,7 +335,9 @@ void Executor::keep_last_step(std::int32_t last,
   });
   std::map<ParameterId, WeightStore::StepState> steps;
   stale_.assign(trained_.parameters.size(), true);
-  for (const auto& worker : workers_) {
+  // As collect(): of replicas, whose statistics differ, the first one's.
+  for (auto each = workers_.rbegin(); each != workers_.rend(); ++each) {
+    const Worker* worker = each->get();
     const auto newest = worker->weights().newest();
     const auto states = worker->weights().step_states();
     for (const auto& [id, version] : worker->weights().newest_versions()) {
@@ -462,6 +466,8 @@ void Executor::resume(const TrainingState& state) {
 void Executor::resume_here(const TrainingState& state) {
   const c10::InferenceMode guard;
   minibatches_done_ = state.minibatches;
+  stale_.clear();
+  has_state_ = true;
   trained_.parameters = state.parameters;
   trained_.statistics = state.statistics;
   std::map<ParameterId, WeightStore::StepState> steps;

@@ -61,7 +61,8 @@ class Executor {
   // LossNotFinite: trained() and state() are then those after the last step
   // before that loss; or, where workers are not at the same step (a gradient is
   // not finite, and others have made the step; a program fills and drains) or
-  // read losses late, as before the run. With OutOfMemory if this
+  // read losses late, as before the run. To go on from there, resume() what
+  // state() gives. With OutOfMemory if this
   // machine's or a device's memory is too small. Or with WorkerLost: trained()
   // is then as before the run.
   Result<Executed> run(const MicrobatchSource& source, int minibatches,
@@ -127,6 +128,7 @@ class Executor {
   std::vector<bool> stale_;
   std::int64_t minibatches_done_ = 0;
   bool has_state_ = true;
+  bool has_failed_ = false;  // in the last run, on any process
 };
 
 }  // namespace pipewright

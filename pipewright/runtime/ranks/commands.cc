@@ -35,6 +35,7 @@ void shut_down(Transport& transport, const Outcome& outcome) {
   argument.number(outcome.exit_code);
   argument.text(outcome.text);
   argument.number(outcome.ended_well);
+  argument.number(outcome.signal);
   send_command(transport, Command::ShutDown, argument.take());
 }
 
@@ -44,6 +45,7 @@ Outcome outcome_of(const CommandMessage& shut_down) {
   outcome.exit_code = details.number<int>();
   outcome.text = details.text();
   outcome.ended_well = details.number<bool>();
+  outcome.signal = details.number<int>();
   return outcome;
 }
 

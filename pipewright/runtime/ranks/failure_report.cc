@@ -24,14 +24,14 @@ std::filesystem::path report_file(const std::filesystem::path& run, int rank) {
 }  // namespace
 
 void write_failure(const std::filesystem::path& run, int rank,
-                   const Error& error, const Progress& progress) {
+                   const Error& error, int signal, const Progress& progress) {
   std::error_code ignored;
   if (run.empty() || !std::filesystem::is_directory(run, ignored)) return;
   Json json = Json::object();
   json.set("format", "pipewright/failure").set("version", 1);
   json.set("rank", rank).set("host", host_name());
   json.set("process", static_cast<std::int64_t>(::getpid()));
-  json.set("exit_code", static_cast<int>(error.code));
+  json.set("exit_code", static_cast<int>(error.code)).set("signal", signal);
   json.set("error", error.to_text());
   json.set("message", error.message).set("where", error.where);
   json.set("hint", error.hint);

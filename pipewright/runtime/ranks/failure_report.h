@@ -10,9 +10,10 @@
 
 namespace pipewright {
 
-// Best effort: where nothing can be written there is no report.
+// Best effort: where nothing can be written there is no report. `signal` is the
+// one that asked for the end, or 0.
 void write_failure(const std::filesystem::path& run, int rank,
-                   const Error& error, const Progress& progress);
+                   const Error& error, int signal, const Progress& progress);
 
 // Removes the report of an earlier start.
 void remove_failure(const std::filesystem::path& run, int rank);

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "pipewright/base/text.h"
+#include "pipewright/runtime/channels/message_checksum.h"
 #include "pipewright/runtime/ranks/agreement.h"
 #include "pipewright/runtime/ranks/packing.h"
 #include "pipewright/runtime/ranks/sockets.h"
@@ -46,7 +47,35 @@ struct Message {
   std::int32_t culprit = -1;
   char text[256] = "";
 };
-static_assert(std::is_trivially_copyable_v<Message>);
+// As it travels. One whose bits have changed on the way counts as not sent.
+struct Frame {
+  Message message;
+  std::uint64_t checksum = 0;
+
+  std::uint64_t own_checksum() const {
+    MessageChecksum sum;
+    sum.add(&message, sizeof(message));
+    return sum.value();
+  }
+};
+static_assert(std::is_trivially_copyable_v<Frame>);
+
+void send_message(Socket& socket, const Message& message) {
+  Frame frame;
+  frame.message = message;
+  frame.checksum = frame.own_checksum();
+  socket.send(&frame, sizeof(frame));
+}
+
+// The next one that is intact.
+bool next_message(MessageReader& reader, Message& message) {
+  for (Frame frame; reader.next(&frame);)
+    if (frame.checksum == frame.own_checksum()) {
+      message = frame.message;
+      return true;
+    }
+  return false;
+}
 
 Error lost(std::string message) {
   return {ErrorCode::WorkerLost,
@@ -96,7 +125,7 @@ ListenerAddress unpacked_listener(const std::string& bytes) {
 struct Peer {
   int rank = 0;
   Socket socket;
-  MessageReader reader{sizeof(Message)};
+  MessageReader reader{sizeof(Frame)};
   RankView view;
   int signal = 0;
 };
@@ -128,8 +157,7 @@ class SocketHeartbeat final : public Heartbeat {
                   " on " + host_name() + " to rank 0 on " + listener.host +
                   " port " + std::to_string(listener.port));
     add_peer(0, std::move(socket));
-    Message hello = message(MessageKind::Hello);
-    peers_[0].socket.send(&hello, sizeof(hello));
+    send_message(peers_[0].socket, message(MessageKind::Hello));
     return {};
   }
 
@@ -192,9 +220,9 @@ class SocketHeartbeat final : public Heartbeat {
 
   // Closes a connection that does not come from one of our ranks.
   void greet(Socket socket, std::vector<bool>& is_connected) {
-    MessageReader reader(sizeof(Message));
+    MessageReader reader(sizeof(Frame));
     Message hello;
-    for (int i = 0; i < 20 && !reader.next(&hello); ++i) {
+    for (int i = 0; i < 20 && !next_message(reader, hello); ++i) {
       wait_for_any({&socket}, kInterval);
       reader.read(socket);
     }
@@ -214,7 +242,7 @@ class SocketHeartbeat final : public Heartbeat {
   }
 
   void send_to_all(const Message& sent) {
-    for (const Peer& peer : peers_) peer.socket.send(&sent, sizeof(sent));
+    for (Peer& peer : peers_) send_message(peer.socket, sent);
   }
 
   void beat() {
@@ -267,7 +295,7 @@ class SocketHeartbeat final : public Heartbeat {
     for (Peer& peer : peers_) {
       if (peer.view.is_closed) continue;
       const bool is_open = peer.reader.read(peer.socket);
-      for (Message received; peer.reader.next(&received);) {
+      for (Message received; next_message(peer.reader, received);) {
         if (received.kind == MessageKind::Verdict)
           conclude({received.culprit, std::string(received.text)}, true);
         if (received.kind == MessageKind::Finished)

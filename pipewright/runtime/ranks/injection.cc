@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <utility>
@@ -30,23 +31,20 @@ constexpr std::array<std::pair<const char*, Kind>, 8> kKinds = {{
     {"full", Kind::Full},
 }};
 
-std::optional<ActionKind> action_of(char letter) {
-  switch (letter) {
-    case 'F':
-      return ActionKind::Forward;
-    case 'B':
-      return ActionKind::Backward;
-    case 'I':
-      return ActionKind::BackwardInput;
-    case 'W':
-      return ActionKind::BackwardWeight;
-    case 'R':
-      return ActionKind::Recompute;
-    case 'S':
-      return ActionKind::Step;
-    default:
-      return std::nullopt;
-  }
+constexpr std::array<std::pair<const char*, ActionKind>, 7> kActions = {{
+    {"F", ActionKind::Forward},
+    {"B", ActionKind::Backward},
+    {"I", ActionKind::BackwardInput},
+    {"W", ActionKind::BackwardWeight},
+    {"R", ActionKind::Recompute},
+    {"S", ActionKind::Step},
+    {"send", ActionKind::Send},
+}};
+
+std::optional<ActionKind> action_of(const std::string& name) {
+  for (const auto& [each, kind] : kActions)
+    if (name == each) return kind;
+  return std::nullopt;
 }
 
 Error unknown(const std::string& what) {
@@ -60,10 +58,12 @@ Result<void> read_setting(const std::string& key, const std::string& value,
                           Injection& injection) {
   const auto number = parse_integer(value);
   if (key == "action") {
-    injection.action = value.empty() ? std::nullopt : action_of(value[0]);
+    const std::size_t end =
+        std::min(value.find_first_of("-0123456789"), value.size());
+    injection.action = action_of(value.substr(0, end));
     if (!injection.action) return unknown(value);
-    if (value.size() == 1) return {};
-    const auto microbatch = parse_integer(value.substr(1));
+    if (end == value.size()) return {};
+    const auto microbatch = parse_integer(value.substr(end));
     if (!microbatch || *microbatch < 0) return unknown(value);
     injection.microbatch = *microbatch;
     return {};
@@ -74,6 +74,8 @@ Result<void> read_setting(const std::string& key, const std::string& value,
     injection.rank = static_cast<int>(*number);
   else if (key == "step")
     injection.step = *number;
+  else if (key == "times")
+    injection.times = static_cast<int>(*number);
   else if (key == "seconds")
     injection.seconds = Seconds(static_cast<double>(*number));
   else

@@ -9,8 +9,10 @@
 //   full:step=5                     rank 0 finds the disk full at checkpoints
 //   missing:rank=1                  it never joins the others
 //
-// Steps count from 1. An action is F, B, I, W or R (or S for the optimizer's
-// step) with a microbatch of the step; by default it is the step's first.
+// With times=1 it happens the first time only that the step is run, not when it
+// is repeated. Steps count from 1. An action is F, B, I, W, R or send (or S for
+// the optimizer's step) with a microbatch of the step; by default it is the
+// step's first.
 
 #pragma once
 
@@ -42,6 +44,7 @@ struct Injection {
   std::optional<ActionKind> action;
   std::int64_t microbatch = 0;
   Seconds seconds;  // of a stop; 0: for ever
+  int times = 0;    // 0: whenever it is there
 
   bool is_at(int here, const Place& place) const;
 };

@@ -16,6 +16,7 @@
 #include "pipewright/runtime/ranks/commands.h"
 #include "pipewright/runtime/ranks/failure_report.h"
 #include "pipewright/runtime/ranks/heartbeat.h"
+#include "pipewright/runtime/ranks/roll_call.h"
 #include "pipewright/runtime/ranks/watched_transport.h"
 
 namespace pipewright {
@@ -49,6 +50,9 @@ class SetUpWatch {
   std::thread thread_;
 };
 
+// As of a run folder that another process has: it may be there later.
+constexpr ErrorCode kUnavailable = ErrorCode::InUse;
+
 Error worker_lost(std::string message, std::string hint) {
   return {ErrorCode::WorkerLost, std::move(message), "", std::move(hint), {}};
 }
@@ -70,6 +74,8 @@ class RankLaunch final : public Launch {
       if (injection && injection->kind == Injection::Kind::Missing &&
           rank_ == injection->rank)
         inject(*injection);
+      has_met_ = false;
+      roll_call_.answer(rank_);
       set_up_ = std::make_unique<SetUpWatch>(
           limits_.set_up, [this] { give_up(missing(), false); });
       PIPEWRIGHT_TRY(session_, MpiSession::start());
@@ -126,27 +132,29 @@ class RankLaunch final : public Launch {
                give_up(lost(verdict, hosts), from_leader);
              },
              request_.signal}));
+    transport_->broadcast({});  // rank 0 has heard of all
     set_up_.reset();
+    has_met_ = true;
+    roll_call_.end(rank_);
     return {};
   }
 
   // A rank that fails before training has no run folder yet; one that is
   // refused must not write into another's.
-  void report(const Error& error) const override {
-    if (error.code == ErrorCode::InUse) return;
+  void report(const Error& error, int signal) const override {
+    if (error.code == kUnavailable && has_met_) return;
     std::error_code ignored;
     if (is_launched_by_mpi() && !request_.run.empty())
       std::filesystem::create_directories(request_.run, ignored);
-    write_failure(request_.run, rank_, error, progress_);
+    write_failure(request_.run, rank_, error, signal, progress_);
   }
 
-  void finish(int exit_code, const std::string& text,
-              bool ended_well) override {
-    if (heartbeat_ && leads())
-      shut_down(*transport_, {exit_code, text, ended_well});
+  void finish(const Outcome& outcome) override {
+    if (heartbeat_ && leads()) shut_down(*transport_, outcome);
     set_up_.reset();
+    roll_call_.end(rank_);
     if (heartbeat_) heartbeat_->finish();
-    if (!ended_well) return;
+    if (!outcome.ended_well) return;
     heartbeat_.reset();
     transport_.reset();
     session_.reset();
@@ -154,11 +162,18 @@ class RankLaunch final : public Launch {
 
  private:
   Error missing() const {
-    return worker_lost(
-        "at least one rank is missing: not all have connected "
-        "within " +
-            to_text(limits_.set_up),
-        "check which host does not start its rank");
+    const std::string limit = to_text(limits_.set_up);
+    if (const std::string absent = roll_call_.absent(); !absent.empty())
+      return {kUnavailable,
+              "missing " + limit + " after the start: " + absent,
+              "",
+              "look why it does not start, then start again",
+              {}};
+    return {kUnavailable,
+            "ranks are missing: not all have connected within " + limit,
+            "",
+            "can the hosts reach each other's ports?",
+            {}};
   }
 
   static Error lost(const Verdict& verdict,
@@ -171,12 +186,15 @@ class RankLaunch final : public Launch {
   }
 
   void give_up(const Error& error, bool leader_prints_it) const {
-    report(error);
+    report(error, 0);
     request_.give_up(error, leader_prints_it);
   }
 
   const LaunchRequest request_;
   Limits limits_;
+  const RollCall roll_call_{request_.run, start_of_launcher(),
+                            num_ranks_of_launcher()};
+  bool has_met_ = true;  // the other ranks, where there are any
   int rank_ = 0, size_ = 1;
   Progress progress_;
   std::unique_ptr<SetUpWatch> set_up_;

@@ -18,6 +18,7 @@
 #include "pipewright/base/units.h"
 #include "pipewright/cluster/cluster.h"
 #include "pipewright/plan/plan.h"
+#include "pipewright/runtime/ranks/outcome.h"
 
 namespace pipewright {
 
@@ -64,13 +65,12 @@ class Launch {
   virtual Result<void> agree(const Result<Intentions>& mine, const Plan& plan,
                              const Cluster* cluster) = 0;
 
-  // Writes failure_RANK.json.
-  virtual void report(const Error& error) const = 0;
-  // Rank 0 shuts the others down with this exit code, or another rank has been
-  // shut down. If training `ended_well` MPI ends, too; after a failure it may
+  // Writes failure_RANK.json. `signal` asked for the end; 0: none did.
+  virtual void report(const Error& error, int signal) const = 0;
+  // Rank 0 shuts the others down with this outcome, or another rank has been
+  // shut down. If training ended well MPI ends, too; after a failure it may
   // hang, and the process must end with _exit().
-  virtual void finish(int exit_code, const std::string& text,
-                      bool ended_well) = 0;
+  virtual void finish(const Outcome& outcome) = 0;
 };
 
 }  // namespace pipewright

@@ -52,6 +52,7 @@ Socket& Socket::operator=(Socket&& other) noexcept {
   if (this != &other) {
     close();
     fd_ = std::exchange(other.fd_, -1);
+    rest_ = std::move(other.rest_);
   }
   return *this;
 }
@@ -60,10 +61,20 @@ void Socket::close() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
-// Where the buffer is full the peer is not reading, and the message is dropped.
-bool Socket::send(const void* bytes, std::size_t size) const {
-  return fd_ >= 0 && ::send(fd_, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT) ==
-                         static_cast<ssize_t>(size);
+// A part of a message, and then the next one, would shift all that follow.
+bool Socket::send(const void* bytes, std::size_t size) {
+  if (fd_ < 0 || !send_rest()) return false;
+  rest_.assign(static_cast<const char*>(bytes), size);
+  send_rest();
+  return true;
+}
+
+bool Socket::send_rest() {
+  if (rest_.empty()) return true;
+  const ssize_t sent =
+      ::send(fd_, rest_.data(), rest_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent > 0) rest_.erase(0, static_cast<std::size_t>(sent));
+  return rest_.empty();
 }
 
 Result<Listener> listening_socket() {

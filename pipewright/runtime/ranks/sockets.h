@@ -17,18 +17,24 @@ class Socket {
  public:
   Socket() = default;
   explicit Socket(int fd) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket(Socket&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), rest_(std::move(other.rest_)) {}
   Socket& operator=(Socket&& other) noexcept;
   ~Socket() { close(); }
   void close();
   int fd() const { return fd_; }
   bool is_open() const { return fd_ >= 0; }
 
-  // Never waits: false if it cannot be sent now, or the connection is closed.
-  bool send(const void* bytes, std::size_t size) const;
+  // Never waits. What the connection does not take now is sent before the next
+  // message; while there is such a rest, messages are dropped whole. False if
+  // this one was, or the connection is closed.
+  bool send(const void* bytes, std::size_t size);
 
  private:
+  bool send_rest();
+
   int fd_ = -1;
+  std::string rest_;
 };
 
 // Listens on all interfaces, on a port that is free.

@@ -36,11 +36,13 @@ class Waiting {
 class WatchedChannel final : public Channel {
  public:
   WatchedChannel(std::unique_ptr<Channel> inner, Progress& progress,
-                 const std::optional<Injection>& injection, WorkerId worker,
-                 int rank, int num_microbatches)
+                 const std::optional<Injection>& injection,
+                 std::atomic<int>& num_injected, WorkerId worker, int rank,
+                 int num_microbatches)
       : inner_(std::move(inner)),
         progress_(progress),
         injection_(injection),
+        num_injected_(num_injected),
         worker_(worker),
         rank_(rank),
         num_microbatches_(num_microbatches) {}
@@ -84,6 +86,8 @@ class WatchedChannel final : public Channel {
                       microbatch % num_microbatches_};
     if (!injection_->is_at(rank_, place)) return;
     is_injected_ = true;
+    const int before = num_injected_++;
+    if (injection_->times > 0 && before >= injection_->times) return;
     if (injection_->kind == Injection::Kind::Nan) is_poisoned_ = true;
     inject(*injection_);
   }
@@ -91,6 +95,7 @@ class WatchedChannel final : public Channel {
   const std::unique_ptr<Channel> inner_;
   Progress& progress_;
   const std::optional<Injection>& injection_;
+  std::atomic<int>& num_injected_;
   const WorkerId worker_;
   const int rank_, num_microbatches_;
   bool is_injected_ = false, is_poisoned_ = false;
@@ -150,11 +155,13 @@ class WatchedTransport final : public Transport {
       const int injected = inner_->is_alone() ? w : inner_->rank();
       auto& channel = channels[next++];
       channel = std::make_unique<WatchedChannel>(
-          std::move(channel), progress_, injection_, WorkerId(w), injected,
-          program.num_microbatches);
+          std::move(channel), progress_, injection_, num_injected_, WorkerId(w),
+          injected, program.num_microbatches);
     }
     return channels;
   }
+
+  void drop_messages() override { inner_->drop_messages(); }
 
   std::unique_ptr<RunGate> gate(const Program& program, int repetitions,
                                 RunHooks hooks) override {
@@ -185,6 +192,7 @@ class WatchedTransport final : public Transport {
   }
 
   const std::optional<Injection> injection_;
+  std::atomic<int> num_injected_ = 0;
   const CorruptionHook on_corrupted_;
 };
 

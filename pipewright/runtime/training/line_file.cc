@@ -7,7 +7,8 @@ namespace fs = std::filesystem;
 Result<LineFile> LineFile::open(const fs::path& path, bool goes_on) {
   LineFile file;
   file.path_ = path;
-  file.stream_.open(path, goes_on ? std::ios::app : std::ios::trunc);
+  if (!goes_on) std::ofstream(path, std::ios::trunc);
+  file.stream_.open(path, std::ios::app);  // also after go_back_to()
   if (!file.stream_)
     return Error{
         ErrorCode::CannotCreate, "cannot be opened", path.string(), "", {}};

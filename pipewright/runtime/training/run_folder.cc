@@ -113,6 +113,10 @@ Result<void> RunFolder::add(const Evaluation& evaluation) {
   return metrics_.add(line);
 }
 
+Result<void> RunFolder::add_skipped(std::int64_t step) {
+  return metrics_.add(Json::object().set("step", step).set("skipped", true));
+}
+
 void RunFolder::add(const PieceReport& piece, const Program& program,
                     const Timeline& timeline) {
   static_cast<void>(pieces_.add(to_json(piece)));
@@ -138,6 +142,7 @@ Result<void> RunFolder::finish(const Program& program,
   Json json = Json::object();
   json.set("first_step", report.first_step).set("steps", report.steps);
   json.set("first_loss", report.first_loss).set("loss", report.last_loss);
+  json.set("skipped", report.skipped).set("repeated", report.repeated);
   json.set("step_seconds", report.step_seconds.value());
   json.set("bubble", report.timeline.bubble);
   json.set("memory_bytes", report.memory.value());

@@ -34,6 +34,7 @@ class RunFolder {
   // Adds a line to metrics.jsonl: the whole line or, with CannotWrite, nothing.
   Result<void> add(const StepReport& step);
   Result<void> add(const Evaluation& evaluation);
+  Result<void> add_skipped(std::int64_t step);
   // For those who watch the run: a line of pieces.jsonl, and trace.json if
   // writing it takes less than half a percent of the run's time. What cannot be
   // written is left out.

@@ -36,9 +36,12 @@ struct PieceReport {
 struct TrainReport {
   std::int64_t first_step = 0, steps = 0;  // done before and after
   double first_loss = 0, last_loss = 0;    // of this run's steps
-  Seconds step_seconds;                    // median
-  std::optional<Evaluation> evaluation;    // the last one
-  Timeline timeline;                       // of the last piece
+  // Of this run, by NotFinitePolicy: steps that were left out, and how often
+  // steps were finite when they were repeated.
+  std::int64_t skipped = 0, repeated = 0;
+  Seconds step_seconds;                  // median
+  std::optional<Evaluation> evaluation;  // the last one
+  Timeline timeline;                     // of the last piece
   Bytes memory;            // by how much the process grew, at its peak
   std::string checkpoint;  // the last one written
   std::string weights;     // the file with them, of an exported model

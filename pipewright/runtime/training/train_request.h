@@ -29,6 +29,14 @@ struct MethodSettings {
   Program warm_up;
 };
 
+// What becomes of a step whose loss or gradient is not finite. It never changes
+// weights or the optimizer's state.
+enum class NotFinitePolicy {
+  Stop,    // training ends
+  Repeat,  // it is run once more; if it is not finite again, training ends
+  Skip,    // ... training goes on with the step after it
+};
+
 struct TrainRequest {
   Plan plan;
   Program program;  // the plan's, validated
@@ -48,6 +56,8 @@ struct TrainRequest {
   double max_norm = 0;
   LearningRate rate;
   std::uint64_t seed = 1;
+  // Other than Stop only where every step is synchronous.
+  NotFinitePolicy not_finite = NotFinitePolicy::Stop;
   std::int64_t checkpoint_every = 0;  // steps; 0: only at the end
   bool resume = false;
   // Whether devices that can may be given a step's actions as recordings (CUDA

@@ -48,6 +48,7 @@ void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
 constexpr std::size_t kRecentLosses = 32;
 constexpr double kSpike = 3;                        // times their median
 constexpr std::int64_t kStepsBeforeRecordings = 4;  // of one piece
+constexpr int kMaxSkipped = 10;                     // steps, one after another
 
 // What a run trains on, and what it evaluates on.
 struct SampleSets {
@@ -138,12 +139,26 @@ std::int64_t warm_up_steps(const TrainRequest& request, std::int64_t total) {
   return std::min(request.method.warm_up_steps, total);
 }
 
-// Fails as make_optimizer() and group_settings() do.
+// A pipeline that is never drained has no state before a step to go back to.
+Result<void> check_policy(const TrainRequest& request) {
+  if (request.not_finite == NotFinitePolicy::Stop ||
+      request.program.minibatches_outside == 0)
+    return {};
+  return bad_configuration(
+      "a step can be repeated or skipped only where every step is "
+      "synchronous; " +
+          to_text(request.plan.method) + " trains several at a time",
+      "use --not-finite stop, or a plan of the method sync");
+}
+
+// Fails as check_policy(), make_optimizer() and group_settings() do.
 Result<TrainingSettings> settings_of(const Model& model,
                                      const TrainRequest& request,
                                      std::int64_t total) {
+  if (auto good = check_policy(request); !good) return good.error();
   TrainingSettings result;
   result.seed = request.seed;
+  result.always_remembers = request.not_finite != NotFinitePolicy::Stop;
   PIPEWRIGHT_TRY(result.optimizer, make_optimizer(request.optimizer));
   PIPEWRIGHT_TRY(result.groups, group_settings(model, request, total));
   result.max_norm = request.max_norm;
@@ -369,6 +384,7 @@ class Trainer {
         times_.empty() ? std::nullopt : std::optional(times_.back().step),
         around_piece_);
     if (!is_settled) steps = std::min(steps, kStepsBeforeRecordings);
+    if (done_ < repeated_until_) steps = 1;  // so that the bad one is known
     const auto start = std::chrono::steady_clock::now();
     const std::size_t known = executor_->trained().losses.size();
     reporter_.begin(done_);
@@ -385,21 +401,71 @@ class Trainer {
       report_.timeline = std::move(done->timeline);
       report_rest(done->losses, before);
       folder_.add(piece_report(), *program_, report_.timeline);
+      end_repetition();
       return {};
     }
-    if (done.error().code == ErrorCode::LossNotFinite) {
-      // The executor has the state after the last good step or, if the workers
-      // were not all at that step, before this piece.
-      const auto good =
-          std::span<const double>(executor_->trained().losses).subspan(known);
-      report_rest(good, before);
-      done_ = before + num_steps(good);
-      if (auto back = folder_.go_back_to(done_); !back)
-        warn(back.error().to_text());
+    if (done.error().code != ErrorCode::LossNotFinite) return done.error();
+    // The executor has the state after the last good step or, if the workers
+    // were not all at that step, before this piece.
+    const auto good =
+        std::span<const double>(executor_->trained().losses).subspan(known);
+    report_rest(good, before);
+    done_ = before + num_steps(good);
+    if (auto back = folder_.go_back_to(done_); !back)
+      warn(back.error().to_text());
+    return after_bad_step(done.error(), before + steps);
+  }
+
+  // Somewhere before `end`; where steps are repeated, it is the next one.
+  Result<void> after_bad_step(Error error, std::int64_t end) {
+    const bool is_repeated = done_ < repeated_until_;
+    if (is_the_end(is_repeated, error)) {
       if (done_ > saved_ && executor_->has_state())
         if (auto saved = save(); !saved) warn(not_saved(saved.error()));
+      return error;
     }
-    return done.error();
+    TrainingState state = executor_->state();
+    if (is_repeated) {
+      skip_step(error);
+      state.minibatches = done_;
+    } else {
+      repeated_until_ = end;
+      warn(error.to_text() + "; goes on from step " + std::to_string(done_) +
+           " and repeats what follows");
+    }
+    executor_->resume(state);
+    return {};
+  }
+
+  bool is_the_end(bool is_repeated, Error& error) const {
+    if (request_.not_finite == NotFinitePolicy::Stop || !executor_->has_state())
+      return true;
+    if (!is_repeated) return false;
+    error.message += ", also when it was repeated";
+    if (request_.not_finite == NotFinitePolicy::Repeat) return true;
+    if (times_.empty() && done_ + 1 == milestones_.total) return true;
+    if (num_skipped_ < kMaxSkipped || last_skipped_ != done_) return false;
+    error.message +=
+        "; the " + std::to_string(kMaxSkipped) + " steps before were skipped";
+    return true;
+  }
+
+  void skip_step(const Error& error) {
+    num_skipped_ = last_skipped_ == done_ ? num_skipped_ + 1 : 1;
+    last_skipped_ = ++done_;
+    repeated_until_ = 0;
+    ++report_.skipped;
+    warn_if_missed(folder_.add_skipped(done_));
+    warn(error.to_text() + "; step " + std::to_string(done_) +
+         " is skipped and changes nothing");
+  }
+
+  void end_repetition() {
+    if (repeated_until_ == 0 || done_ < repeated_until_) return;
+    repeated_until_ = 0;
+    ++report_.repeated;
+    warn("all is finite up to step " + std::to_string(done_) +
+         " now that it was repeated: the fault has not come back");
   }
 
   PieceReport piece_report() const {
@@ -451,7 +517,8 @@ class Trainer {
                         ? seconds
                         : mean_seconds_ * 0.9 + seconds * 0.1;
     step.left = mean_seconds_ * static_cast<double>(step.steps - done_);
-    if (done_ == report_.first_step + 1) report_.first_loss = loss;
+    if (done_ <= report_.first_step + report_.skipped + 1)
+      report_.first_loss = loss;
     report_.last_loss = loss;
     warn_if_missed(folder_.add(step));
     if (hooks_.on_step) {
@@ -581,6 +648,9 @@ class Trainer {
   std::optional<Evaluator> evaluator_;
   MicrobatchSource source_;
   std::int64_t done_ = 0, saved_ = 0, tried_ = 0, evaluated_ = 0;
+  std::int64_t repeated_until_ = 0;  // steps up to this one are run again
+  std::int64_t last_skipped_ = 0;
+  int num_skipped_ = 0;  // up to that one, one after another
   bool has_missed_lines_ = false, has_stopped_ = false;
   std::mutex showing_;                    // one hook at a time
   std::vector<PieceTime> times_;          // of all pieces

@@ -40,7 +40,9 @@ struct TrainHooks {
 // CannotWrite (run folder, no space for a checkpoint), or as open_dataset() and
 // read_checkpoint() do; later with LossNotFinite or WorkerLost, or at the end
 // with CannotWrite. The last checkpoint is then kept, and the hint names it;
-// where the loss is not finite the weights of the last good step are saved. If
+// where the loss is not finite the weights of the last good step are saved,
+// unless request.not_finite asks for something else, until 10 steps in a row
+// are not finite or none was. If
 // the disk fills up during training there is a warning, and training goes on.
 //
 // A program that does not synchronise every step drains where a piece ends: at

@@ -49,6 +49,10 @@ struct TrainingSettings {
   // Whether devices that can may be given a step's actions as recordings.
   bool may_record = true;
 
+  // Whether a run that is not finite must be undone, however much it takes to
+  // remember the optimizer's state before each.
+  bool always_remembers = false;
+
   // PipeMare's T1: steps until a delayed stage has its full rate; 0 is off.
   std::int64_t rescheduling_steps = 0;
   // The step they are counted from: a synchronous warm-up ends there.

@@ -242,7 +242,7 @@ bool WeightStore::remember() {
     for (const at::Tensor& tensor : held.velocity)
       if (tensor.defined()) bytes += tensor.nbytes();
   }
-  if (bytes > kMaxCopiedState) return false;
+  if (bytes > kMaxCopiedState && !settings_.always_remembers) return false;
   remembered_ = step_states();
   return true;
 }

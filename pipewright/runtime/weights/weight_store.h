@@ -70,7 +70,7 @@ class WeightStore {
   void restore(const std::map<ParameterId, StepState>& states);
 
   // Keeps a copy of the same to restore later, if it is small enough to do so
-  // in every run: whether it was.
+  // in every run or the settings ask for it: whether it did.
   bool remember();
   void restore_remembered() { restore(remembered_); }
 

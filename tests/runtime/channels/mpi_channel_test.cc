@@ -21,9 +21,10 @@ void keep_contract(const MpiOptions& options) {
   for (const ContractCase& each : channel_contract(workers)) {
     CAPTURE(each.name);
     CAPTURE(session().rank());
-    const auto channels = transport->connect(each.program);
+    auto channels = transport->connect(each.program);
     REQUIRE(channels.size() == 1);
     each.worker(WorkerId(session().rank()), *channels[0]);
+    channels.clear();  // before the transport that they are of
     if (each.cancels) transport = session().connect(options);
   }
 }

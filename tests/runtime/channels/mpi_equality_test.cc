@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -232,6 +233,73 @@ TEST_CASE("replicas") { check_all(replicated_cases(), 16); }
 TEST_CASE("asynchronous methods") { check_all(asynchronous_cases(), 15); }
 TEST_CASE("two cuts") { check_all(two_cut_cases(), 9); }
 TEST_CASE("exported models") { check_all(exported_cases(), 36); }
+
+constexpr std::int64_t kBadMinibatch = 3;
+
+MicrobatchSource not_finite_once(const MicrobatchSource& good) {
+  return [good](int input, std::int64_t m) {
+    const at::Tensor tensor = good(input, m);
+    return input == 0 && m == kBadMinibatch * kMicrobatches + 1
+               ? tensor.mul(std::numeric_limits<double>::infinity())
+               : tensor;
+  };
+}
+
+// Comes to the bad minibatch, once in the middle of a run and once alone, and
+// goes on after it.
+TrainingState state_without_bad(Executor& executor,
+                                const MicrobatchSource& source) {
+  REQUIRE(executor.run(source, 2).ok());
+  const auto fails = [&](int minibatches) {
+    const Result<Executed> run = executor.run(source, minibatches);
+    REQUIRE(!run.ok());
+    CHECK(run.error().code == ErrorCode::LossNotFinite);
+    return executor.state();
+  };
+  TrainingState state = fails(4);
+  executor.resume(state);
+  if (const auto left = kBadMinibatch - state.minibatches; left > 0)
+    REQUIRE(executor.run(source, static_cast<int>(left)).ok());
+  state = fails(1);
+  CHECK(state.minibatches == kBadMinibatch);
+  ++state.minibatches;
+  executor.resume(state);
+  REQUIRE(executor.run(source, 2).ok());
+  CHECK(executor.num_values_held() == 0);
+  return executor.state();
+}
+
+TEST_CASE("ranks go on after a loss that is not finite") {
+  const auto transport = session().connect({});
+  std::vector<Case> cases = synchronous_cases();
+  for (Case& each : replicated_cases()) cases.push_back(std::move(each));
+  std::erase_if(cases, [](const Case& each) {
+    return each.model != "cnn" && each.model != "mlp";
+  });
+  CHECK(cases.size() >= 16);
+  TrainingSettings settings = settings_for_tests();
+  settings.always_remembers = true;
+  for (const Case& each : cases) {
+    CAPTURE(each.name);
+    const Model& model = models().at(each.model);
+    const Program program =
+        lower(each.plan, profile_of(model, kMicrobatch)).value();
+    const MicrobatchSource source = not_finite_once(source_for(model));
+    Executor executor(model, program, settings, transport.get());
+    if (!transport->leads()) {
+      executor.follow(source);
+      continue;
+    }
+    const TrainingState ours = state_without_bad(executor, source);
+    shut_down(*transport, {});
+    Executor alone(model, program, settings);
+    const TrainingState theirs = state_without_bad(alone, source);
+    CHECK(ours.minibatches == theirs.minibatches);
+    CHECK(same_bits(ours.parameters, theirs.parameters));
+    CHECK(same_bits(ours.statistics, theirs.statistics));
+    CHECK(same_bits(ours.optimizer, theirs.optimizer));
+  }
+}
 
 // Rank 0 is asked at its own steps; wherever the others are, all end after the
 // same one, with the bits of a run of that length, and every loss is told.

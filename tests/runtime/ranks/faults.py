@@ -19,10 +19,10 @@ import subprocess
 import sys
 import time
 
-from runs import (ENVIRONMENT, MODEL, MPIRUN, PIPEWRIGHT, STALL, Run, as_root,
-                  check_report, checkpoint, losses, nothing_left, one_line,
-                  others_stop, pids_of, pipewright, plan, require, run_cases,
-                  train, unbroken, until)
+from runs import (ENVIRONMENT, MODEL, MPIRUN, PIPEWRIGHT, STALL, STOPS_WITHIN,
+                  Run, as_root, check_report, checkpoint, losses, nothing_left,
+                  one_line, others_stop, pids_of, pipewright, plan, require,
+                  run_cases, train, unbroken, until)
 
 
 def same_bits(folder):
@@ -50,18 +50,17 @@ def measured(folder, whole):
             "the overhead of an action is not said", run)
 
 
-def kill(folder, points=50, seed=1):
-    """A rank is killed at any action; every few times it goes on with --resume.
-
-    Two at a time: most of it is waiting for a start."""
+def kill(folder, points=25, seed=1):
+    """A rank is killed at any action, each kind in turn; every few times it
+    goes on with --resume. Two at a time: most of it is waiting for a start."""
     whole = unbroken(folder)
     draw = random.Random(seed)
-    kinds = ["F", "B", "S"]
+    detected, ended = [], []  # seconds after the kill: the first, the last rank
 
     def start(i):
         workers = draw.choice([2, 3, 3, 4])
         rank, step = draw.randrange(workers), draw.randrange(1, 13)
-        kind = draw.choice(kinds)
+        kind = ("F", "B", "send", "S")[i % 4]
         microbatch = 0 if kind == "S" else draw.randrange(4)
         fault = f"kill:rank={rank},step={step},action={kind}{microbatch}"
         where = folder / f"kill{i}"
@@ -74,6 +73,10 @@ def kill(folder, points=50, seed=1):
         others_stop(run, where, rank)
         lines = one_line(run, f"rank {rank} ")
         require(any("was lost" in line for line in lines), fault, run)
+        others = [each for each in range(workers) if each != rank]
+        detected.append(min((where / f"failure_{each}.json").stat().st_mtime
+                            for each in others) - run.ended(rank))
+        ended.append(max(map(run.ended, others)) - run.ended(rank))
         if draw.random() < 0.25 and step > 3:
             again = train(folder, plan(folder, workers), where, "--resume",
                           workers=workers, name=where.name + "-again").wait()
@@ -86,9 +89,15 @@ def kill(folder, points=50, seed=1):
         shutil.rmtree(where)
 
     for i in range(0, points, 2):
-        pair = [start(i), start(i + 1)]
-        for each in pair:
+        for each in [start(j) for j in range(i, min(i + 2, points))]:
             check(*each)
+    require(sorted(detected)[points // 2] < 1, f"noticed late: {detected}")
+    print(f"kill: {points} of {points}, noticed after {max(detected):.2f} s at "
+          f"most, all down after {max(ended):.2f} s at most, no process left")
+
+
+def kill_many(folder):
+    kill(folder, 100, seed=5)
 
 
 def kill_few(folder):
@@ -154,23 +163,55 @@ def throw(folder):
     require(len(report["last_actions"]) == 64, "fewer than 64 actions")
 
 
+def missing(folder):
+    """A rank that never comes, or is gone before all have met, is named by
+    those who wait for it, after --set-up-limit."""
+    limit, number = 4, folder / "sleeper"
+    sleeper = ["sh", "-c", f"echo $$ > {number}; exec sleep 1000", "sh"]
+
+    def check(name, rank, says, when_started=None):
+        where, waiting = folder / name, {0, 1, 2} - {rank}
+        run = train(folder, plan(folder, 3), where, "--set-up-limit", limit,
+                    prefixes=[sleeper if each == rank else []
+                              for each in range(3)])
+        files = {each: where / f"start_{each}.json" for each in waiting}
+        until(lambda: number.exists() and
+              all(file.exists() for file in files.values()), "no start", run)
+        began = {each: file.stat().st_mtime for each, file in files.items()}
+        if when_started:
+            when_started(files[0])
+        until(lambda: set(run.codes()) == waiting, "not missed", run)
+        codes = run.codes()
+        os.kill(int(number.read_text()), signal.SIGKILL)
+        number.unlink()
+        run.wait(30)
+        for each in waiting:
+            require(codes[each] == 69, "not 69", run)
+            after = run.ended(each) - began[each]
+            require(limit - 0.5 < after < limit + STOPS_WITHIN,
+                    f"rank {each} ended after {after:.1f} s", run)
+            check_report(where, each, 69)
+        one_line(run, says)
+        nothing_left(where, run)
+
+    for rank in (0, 1):
+        check(f"missing{rank}", rank,
+              f"missing 4 s after the start: rank {rank} [(]look why")
+
+    def gone(file):
+        """Rank 1 has answered, and its process is no more."""
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        answer = dict(json.loads(file.read_text()), rank=1, process=ended.pid)
+        (file.parent / "start_1.json").write_text(json.dumps(answer))
+
+    check("gone", 1, r"start: rank 1 [(]its process \d+ on .* has ended[)]",
+          gone)
+
+
 def start(folder):
     """A rank missing, and ranks that differ, are told apart."""
-    where = folder / "missing"
-    run = train(folder, plan(folder, 3), where, "--set-up-limit", 8, "--inject",
-                "missing:rank=1")
-    try:
-        deadline = time.monotonic() + 40
-        while len(run.codes()) < 2 and time.monotonic() < deadline:
-            time.sleep(0.1)
-        require(run.codes() == {0: 75, 2: 75}, "rank 1 is not missed", run)
-        require(time.monotonic() - run.begin < 8 + 15, "too late", run)
-    finally:
-        for pid in run.pids(str(where)):
-            os.kill(pid, signal.SIGKILL)
-    run.wait(30)
-    one_line(run, "missing")
-    check_report(where, 2, 75)
+    missing(folder)
 
     other = folder / "other.json"
     text = plan(folder, 3).read_text()
@@ -423,6 +464,53 @@ def nan(folder):
     require(set(run.codes().values()) == {79}, "not 79", run)
     one_line(run, "step 8, .*norm of all gradients is -?nan.*step 7 are kept")
     checkpoint(where, 7)
+
+
+def not_finite(folder):
+    """--not-finite: ranks repeat a step and go on as if nothing had been, or
+    leave it out as one process does; else they stop."""
+    whole, file = unbroken(folder), plan(folder, 3)
+    nan_at = "nan:rank=1,step=8,action="
+    for action in ("F3", "B2"):
+        where = folder / f"repeat{action}"
+        run = train(folder, file, where, "--not-finite", "repeat", "--inject",
+                    nan_at + action + ",times=1").wait()
+        require(set(run.codes().values()) == {0}, "not well", run)
+        one_line(run, "warning: .*repeats what follows")
+        one_line(run, "warning: .*the fault has not come back")
+        require("finite when they were repeated: 1" in run.text(), "", run)
+        require(checkpoint(where, 12) == checkpoint(whole, 12),
+                f"{action}: other weights after a repetition", run)
+        require(losses(where) == losses(whole), "other losses", run)
+
+        where = folder / f"skip{action}"
+        options = ["--not-finite", "skip", "--inject", nan_at + action]
+        run = train(folder, file, where, *options).wait()
+        require(set(run.codes().values()) == {0}, "not well", run)
+        one_line(run, "warning: .*also when it was repeated; step 8 is skipped")
+        require("because they were not finite: 1" in run.text(), "", run)
+        alone = folder / f"alone{action}"
+        pipewright("train", file, "--data", "digits", "--run", alone, "--steps",
+                   12, "--checkpoint-every", 3, "--seed", 7, "--profile",
+                   folder / "profile.json", *options)
+        require(checkpoint(where, 12) == checkpoint(alone, 12),
+                f"{action}: one process has other weights", run)
+        require(losses(where) == losses(alone) and len(losses(where)) == 11 and
+                8 not in losses(where), f"{losses(where)}", run)
+        nothing_left(where, run)
+
+    run = train(folder, file, folder / "again", "--not-finite", "repeat",
+                "--inject", nan_at + "B2").wait()
+    require(set(run.codes().values()) == {79}, "not 79", run)
+    one_line(run, "also when it was repeated.*step 7 are kept")
+    checkpoint(folder / "again", 7)
+
+    command = ["train", "--model", MODEL, "--method", "pipemare", "--workers",
+               2, "--minibatch", 8, "--data", "digits", "--run",
+               folder / "asynchronous", "--steps", 9, "--not-finite", "skip"]
+    run = Run(folder, [command] * 2, "asynchronous").wait()
+    require(set(run.codes().values()) == {78}, "not 78", run)
+    one_line(run, "pipemare trains several at a time")
 
 
 def terminate(folder):
@@ -695,6 +783,8 @@ def supervised(folder):
     require(found == list(range(1, steps + 1)), "steps are missing or twice")
     require(losses(where) == losses(whole), "other losses")
 
+    from_the_start(folder)
+
     where = folder / "loop"
     done = subprocess.run(
         list(map(str, [SUPERVISE, *long_run(folder, where, 200), "--inject",
@@ -704,6 +794,40 @@ def supervised(folder):
     require(done.stderr.count("supervise: ended with 137") == 4,
             done.stderr)
     require("3 restarts without a new checkpoint" in done.stderr, done.stderr)
+
+
+def from_the_start(folder):
+    """A rank that does not come is waited for again; a folder that another
+    process has is not: both are 69."""
+    where, flag = folder / "late", folder / "flag"
+    late = (f'[ $OMPI_COMM_WORLD_RANK = 1 ] && [ ! -e {flag} ] && '
+            f'touch {flag} && exec sleep 1000; exec "$@"')
+
+    # An mpirun that ends the other ranks where one fails, as users' does.
+    environment = {name: value for name, value in ENVIRONMENT.items()
+                   if not name.startswith("OMPI_MCA_orte")}
+
+    def supervise(*command):
+        return subprocess.run(
+            list(map(str, [SUPERVISE, MPIRUN, "-n", 2, *command])), text=True,
+            capture_output=True, env=environment, timeout=100)
+
+    done = supervise("sh", "-c", late, "sh", *long_run(folder, where, 60),
+                     "--set-up-limit", 8)
+    require(done.returncode == 0, f"{done.returncode}\n{done.stderr}")
+    require("missing 8 s after the start: rank 1" in done.stderr and
+            done.stderr.count("supervise: ended with 75") == 1, done.stderr)
+    checkpoint(where, 60)
+
+    holder = subprocess.Popen(
+        list(map(str, [*long_run(folder, where, 10**9), "--resume"])),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: max(losses(where)) > 60, "no steps", None)
+    done = supervise(*long_run(folder, where, 10**9))
+    holder.kill()
+    holder.wait()
+    require(done.returncode == 69 and "in use by process" in done.stderr and
+            "supervise: " not in done.stderr, f"{done.returncode} {done.stderr}")
 
 
 def child_pids(parent):

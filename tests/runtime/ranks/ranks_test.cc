@@ -23,11 +23,16 @@ TEST_CASE("injections are parsed, and mistakes in them are errors") {
   Place elsewhere = there;
   elsewhere.microbatch = 2;
   CHECK(!kill.is_at(2, elsewhere));
+  const Injection send =
+      parse_injection("kill:rank=2,step=5,action=send3").value();
+  CHECK(!send.is_at(2, there));
+  CHECK(send.is_at(2, {WorkerId(2), StageId(1), ActionKind::Send, 5, 3}));
   const Injection stop = parse_injection("stop:rank=1,seconds=2").value();
   CHECK(stop.seconds == Seconds(2));
   CHECK(stop.is_at(1, {WorkerId(1), StageId(0), ActionKind::Send, 1, 0}));
   for (const char* text :
        {"", "kil", "kill:rank", "kill:rank=x", "kill:action=Q1", "kill:rank=-1",
+        "kill:action=", "kill:action=sen1", "kill:action=FF", "kill:action=1",
         "kill:action=B-1", "kill:colour=1", "kill:"})
     CHECK(!parse_injection(text).ok());
 }
