@@ -40,8 +40,9 @@ std::shared_ptr<const Profile> profile_of_two(const Profile& profile,
     const auto output = of_two(sizes.output, microbatch, copies);
     const auto kept = of_two(sizes.keeps_private, microbatch, copies);
     const auto workspace = of_two(sizes.workspace, microbatch, copies);
-    if (!output || !kept || !workspace) return nullptr;
-    two.push_back({*output, *kept, *workspace});
+    const auto carried = of_two(sizes.carried, microbatch, copies);
+    if (!output || !kept || !workspace || !carried) return nullptr;
+    two.push_back({*output, *kept, *workspace, *carried});
   }
   auto result = std::make_shared<Profile>(profile);
   result->sizes = {{2 * microbatch, std::move(two)}};

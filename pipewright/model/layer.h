@@ -140,7 +140,7 @@ struct LayerCost {
   bool keeps_output = false;
   Size keeps_private;
   // From the input gradients to the weight gradients of the same microbatch;
-  // counted as workspace.
+  // not among the workspace.
   Size carried;
   // The output is a view of the first input, which is another layer's output.
   bool output_is_view = false;

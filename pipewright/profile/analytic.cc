@@ -195,7 +195,7 @@ std::vector<LayerSizes> model_sizes(const Model& model, int microbatch) {
     const Bytes input = kept_model_input(model, model.layers()[i], cost);
     rows.push_back({cost.output.at(microbatch),
                     cost.keeps_private.at(microbatch) + input * microbatch,
-                    cost.carried.at(microbatch)});
+                    Bytes(0), cost.carried.at(microbatch)});
   }
   return rows;
 }

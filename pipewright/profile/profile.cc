@@ -99,7 +99,7 @@ void check_sizes(const Profile& profile, Errors& errors) {
     if (!check_table(profile, microbatch, rows, place, errors)) continue;
     for (std::size_t i = 0; i < rows.size(); ++i)
       if (!is_size(rows[i].output) || !is_size(rows[i].keeps_private) ||
-          !is_size(rows[i].workspace))
+          !is_size(rows[i].workspace) || !is_size(rows[i].carried))
         errors.add(place + ", layer " + profile.layers[i].name,
                    "a size is negative or above " + to_text(kMaxSize));
   }
@@ -282,6 +282,7 @@ Result<std::vector<LayerSizes>> sizes_at(const Profile& profile, int microbatch,
     mix(&LayerSizes::output);
     mix(&LayerSizes::keeps_private);
     mix(&LayerSizes::workspace);
+    mix(&LayerSizes::carried);
   }
   return rows;
 }

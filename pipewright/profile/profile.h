@@ -34,6 +34,8 @@ struct LayerSizes {
   Bytes output;
   Bytes keeps_private;  // kept for backward in addition to inputs and output
   Bytes workspace;      // needed only while it computes
+  // From the input gradients to the weight gradients of the same microbatch.
+  Bytes carried{};
 
   auto operator<=>(const LayerSizes&) const = default;
 };
@@ -136,7 +138,7 @@ Result<std::vector<LayerSizes>> sizes_at(const Profile& profile, int microbatch,
 //
 // A table may give "backward_seconds" instead of its two halves; set_backward()
 // then splits it, and origin says so. Columns of zeros (update, keeps_private,
-// workspace) may be omitted.
+// workspace, carried) may be omitted.
 Result<Profile> parse_profile(std::string_view text, const std::string& file);
 std::string to_text(const Profile& profile);
 

@@ -142,6 +142,8 @@ void read_sizes(JsonCursor table, Profile& profile) {
               &LayerSizes::keeps_private, read_size);
   read_column(table.find("workspace_bytes"), rows, &LayerSizes::workspace,
               read_size);
+  read_column(table.find("carried_bytes"), rows, &LayerSizes::carried,
+              read_size);
   table.refuse_other_keys();
   if (!profile.sizes.emplace(microbatch, std::move(rows)).second)
     table.fail("duplicate microbatch size " + std::to_string(microbatch));
@@ -239,6 +241,7 @@ Json to_json(int microbatch, const std::vector<LayerSizes>& rows) {
   set_unless_zero(table, "keeps_private_bytes", rows,
                   &LayerSizes::keeps_private);
   set_unless_zero(table, "workspace_bytes", rows, &LayerSizes::workspace);
+  set_unless_zero(table, "carried_bytes", rows, &LayerSizes::carried);
   return table;
 }
 

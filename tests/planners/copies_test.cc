@@ -53,7 +53,7 @@ void make_proportional(Profile& profile) {
                std::int64_t{size} * std::int64_t{size};
       };
       rows[l] = {scaled(sizes[l].output), scaled(sizes[l].keeps_private),
-                 scaled(sizes[l].workspace)};
+                 scaled(sizes[l].workspace), scaled(sizes[l].carried)};
     }
 }
 

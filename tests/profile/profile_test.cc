@@ -56,7 +56,8 @@ Profile random_profile(std::mt19937& random) {
     auto& sizes = profile.sizes[microbatch];
     for (int i = 0; i < num_layers; ++i)
       sizes.push_back({Bytes(random_int(random, 0, 1 << 30)),
-                       Bytes(random_int(random, 0, 9)), Bytes(0)});
+                       Bytes(random_int(random, 0, 9)), Bytes(0),
+                       Bytes(random_int(random, 0, 9))});
     for (const char* kind : {"V100", "cpu"})
       for (int i = 0; i < num_layers; ++i) {
         LayerTimes times{random_time(random), random_time(random),

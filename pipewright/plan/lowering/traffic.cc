@@ -63,6 +63,10 @@ Bytes Traffic::workspace_of(LayerId layer, SampleRange samples) const {
   return workspace * std::int64_t{count} / std::int64_t{nearest};
 }
 
+Bytes Traffic::carried_by(LayerId layer, SampleRange samples) const {
+  return share_of(sizes_[layer.index()].carried, samples);
+}
+
 Bytes Traffic::share_of(Bytes microbatch, SampleRange samples) const {
   if (samples.end - samples.first == plan_.microbatch) return microbatch;
   return microbatch * std::int64_t{samples.end - samples.first} /

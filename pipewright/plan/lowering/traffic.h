@@ -63,6 +63,7 @@ class Traffic {
 
   Bytes bytes_of(const Value& value, SampleRange samples) const;
   Bytes workspace_of(LayerId layer, SampleRange samples) const;
+  Bytes carried_by(LayerId layer, SampleRange samples) const;
 
  private:
   struct Building;

@@ -63,8 +63,10 @@ Bytes LayerWalk::backward(const std::vector<LayerId>& layers,
       order_.push_back(*layer);
   for (const LayerId layer : order_) {
     if (for_inputs) make_gradients(layer);
-    if (for_weights && has_weights(layer))
+    if (for_weights && has_weights(layer)) {
       note_peak(traffic_.workspace_of(layer, samples_));
+      held_ -= carried(layer);
+    }
     StorageId& own = gradient_[layer.index()];
     if ((for_weights || !has_weights(layer)) && !own.is_none()) {
       release(own);
@@ -89,6 +91,7 @@ void LayerWalk::make_gradients(LayerId layer) {
       part = new_storage(bytes_of(ValueKind::Activation, input));
     parts_.emplace_back(input, part);
   }
+  held_ += carried(layer);
   note_peak(temporary(layer));
   for (const auto& [input, part] : parts_) add_gradient(input, part);
 }
@@ -123,6 +126,7 @@ void LayerWalk::release(StorageId storage) {
 void LayerWalk::count_waiting(const std::vector<LayerId>& layers) {
   for (const LayerId layer : layers) {
     const StorageId own = gradient_[layer.index()];
+    waiting_ += carried(layer);
     if (own.is_none() || !has_weights(layer)) continue;
     Storage& storage = storages_[own.index()];
     waiting_ += storage.bytes;

@@ -44,7 +44,8 @@ class LayerWalk {
   // B, I or W.
   Bytes backward(const std::vector<LayerId>& layers, SampleRange samples,
                  ActionKind kind);
-  // Of the last traversal, if it was I: output gradients that W will read.
+  // Of the last traversal, if it was I: output gradients that W will read, and
+  // what I carries to it.
   Bytes waiting() const { return waiting_; }
 
  private:
@@ -72,6 +73,10 @@ class LayerWalk {
   }
   bool has_weights(LayerId layer) const {
     return !profile_.layers[layer.index()].parameters.empty();
+  }
+  // From I to W.
+  Bytes carried(LayerId layer) const {
+    return has_weights(layer) ? traffic_.carried_by(layer, samples_) : Bytes(0);
   }
   // What a layer has allocated only while it runs.
   Bytes temporary(LayerId layer) const {

@@ -32,6 +32,7 @@ class LayerStopwatch {
       part.resize(static_cast<std::size_t>(num_layers));
     for (auto& part : workspaces_)
       part.resize(static_cast<std::size_t>(num_layers));
+    carried_.resize(static_cast<std::size_t>(num_layers));
   }
 
   // One more, to be written until the run has ended. Layers of different
@@ -61,6 +62,11 @@ class LayerStopwatch {
       most = std::max(most, part[layer.index()].value_or(Bytes(0)));
     return most;
   }
+  // From one half of backward to the other.
+  void set_carried(LayerId layer, Bytes bytes) {
+    carried_[layer.index()] = bytes;
+  }
+  Bytes carried(LayerId layer) const { return carried_[layer.index()]; }
   void clear() {
     for (auto& part : intervals_)
       for (auto& intervals : part) intervals.clear();
@@ -74,6 +80,7 @@ class LayerStopwatch {
   // By part and layer. Intervals do not move in memory.
   std::array<std::vector<std::deque<Interval>>, 3> intervals_;
   std::array<std::vector<std::optional<Bytes>>, 3> workspaces_;
+  std::vector<Bytes> carried_;  // by layer
 };
 
 }  // namespace pipewright

@@ -48,9 +48,8 @@ class LayerMemory {
   }
   ~LayerMemory() {
     if (!stopwatch_) return;
-    Bytes taken = memory_->taken();
-    if (carried_) taken += size_of(*carried_);
-    stopwatch_->add_workspace(part_, layer_, taken);
+    stopwatch_->add_workspace(part_, layer_, memory_->taken());
+    if (carried_) stopwatch_->set_carried(layer_, size_of(*carried_));
   }
   LayerMemory(const LayerMemory&) = delete;
   LayerMemory& operator=(const LayerMemory&) = delete;

@@ -69,7 +69,7 @@ class Profiler {
         budget_(options.budget / static_cast<double>(num_sizes)),
         share_(1 / static_cast<double>(num_sizes)) {}
 
-  // Also sets the layers' workspace in `sizes`.
+  // Also sets workspace and carried bytes in `sizes`.
   Result<std::vector<LayerTimes>> times(int microbatch,
                                         std::vector<LayerSizes>& sizes) {
     PIPEWRIGHT_TRY(
@@ -89,6 +89,7 @@ class Profiler {
         rows[LayerId(l).index()].update = Seconds(0);
       sizes[LayerId(l).index()].workspace =
           pipeline.layers().workspace(LayerId(l));
+      sizes[LayerId(l).index()].carried = pipeline.layers().carried(LayerId(l));
     }
     done_ += share_;
     return rows;

@@ -328,6 +328,27 @@ TEST_CASE("a layer's workspace is held while it computes") {
   }
 }
 
+TEST_CASE("what I carries to W is held between them") {
+  const Bytes bytes(7000);
+  const auto effect = [](const char* schedule, ActionKind kind, Bytes carried) {
+    const Plan plan = plan_of({2}, 4, 2, schedule, Method::Sync);
+    Profile profile = chain(4);
+    profile.sizes[1][3].carried = carried;
+    return effect_of(lower(plan, profile).value(), 1, kind);
+  };
+  const auto net = [](const Effect& e) { return e.allocates - e.frees; };
+  const auto stays = [&](const char* schedule, ActionKind kind) {
+    return net(effect(schedule, kind, bytes)) -
+           net(effect(schedule, kind, Bytes(0)));
+  };
+  CHECK(stays("1f1b", ActionKind::Backward) == Bytes(0));
+  CHECK(stays("zb-h1", ActionKind::BackwardInput) == bytes);
+  CHECK(stays("zb-h1", ActionKind::BackwardWeight) == Bytes(0) - bytes);
+  // And the gradient that layer 3 makes.
+  CHECK(effect("1f1b", ActionKind::Backward, bytes).allocates ==
+        bytes + Bytes(100));
+}
+
 TEST_CASE("plans that do not fit their model are refused") {
   const auto message = [](const Plan& plan) {
     return lower(plan, chain(4)).error().to_text();

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "pipewright/profile/analytic.h"
+#include "tests/runtime/exported_models.h"
 #include "tests/runtime/test_models.h"
 
 namespace pipewright {
@@ -23,9 +24,10 @@ ProfilerOptions quick() {
   return options;
 }
 
-// That depends on LibTorch's kernels for this machine.
-std::vector<LayerSizes> without_workspace(std::vector<LayerSizes> sizes) {
-  for (LayerSizes& layer : sizes) layer.workspace = Bytes(0);
+// Workspace depends on LibTorch's kernels for this machine; estimates of
+// built-in layers know nothing of what is carried.
+std::vector<LayerSizes> without_measured(std::vector<LayerSizes> sizes) {
+  for (LayerSizes& layer : sizes) layer.workspace = layer.carried = Bytes(0);
   return sizes;
 }
 
@@ -40,7 +42,7 @@ TEST_CASE("every layer of every small model has the times it needs") {
     CHECK(profile->origin.source == "measured");
     std::vector<bool> updated(model.parameters().size(), false);
     for (const int size : sizes) {
-      CHECK((without_workspace(profile->sizes.at(size)) ==
+      CHECK((without_measured(profile->sizes.at(size)) ==
              model_sizes(model, size)));
       updated.assign(updated.size(), false);
       for (int l = 0; l < model.num_layers(); ++l) {
@@ -56,10 +58,27 @@ TEST_CASE("every layer of every small model has the times it needs") {
         CHECK((times.backward_input > Seconds(0)) ==
               model.needs_gradient(LayerId(l)));
         CHECK((times.update > Seconds(0)) == updates);
+        CHECK((profile->sizes.at(size)[l].carried > Bytes(0)) ==
+              (layer.kind == LayerKind::Lstm));
       }
     }
     CHECK(parse_profile(to_text(*profile), "x").ok());
   }
+}
+
+TEST_CASE("exported layers carry what their file says") {
+  std::size_t num_carrying = 0;
+  for (const auto& [name, model] : exported_models()) {
+    CAPTURE(name);
+    const Profile profile = measured_profile(model, {{4}}, quick()).value();
+    const std::vector<LayerSizes> expected = model_sizes(model, 4);
+    for (std::size_t l = 0; l < expected.size(); ++l) {
+      CAPTURE(profile.layers[l].name);
+      CHECK(profile.sizes.at(4)[l].carried == expected[l].carried);
+      num_carrying += expected[l].carried > Bytes(0);
+    }
+  }
+  CHECK(num_carrying > 5);
 }
 
 TEST_CASE("layers that do the same work have the same times") {
@@ -84,7 +103,7 @@ TEST_CASE("a profile lowers like an estimated one") {
   const Profile expected = profile_of(model, 4);
   CHECK((measured.layers == expected.layers));
   CHECK((measured.parameters == expected.parameters));
-  CHECK((without_workspace(measured.sizes.at(4)) == expected.sizes.at(4)));
+  CHECK((without_measured(measured.sizes.at(4)) == expected.sizes.at(4)));
 }
 
 TEST_CASE("the median is that of the work, and uneven work has a spread") {
