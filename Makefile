@@ -97,6 +97,7 @@ asan:
 	@cmake --build build-asan --parallel $(JOBS)
 	@$(CTEST) --test-dir build-asan --label-exclude long
 
+tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tests/races.txt
 tsan:
 	@tools/setup
 	@Torch_DIR=$$(tools/libtorch) cmake --preset tsan
