@@ -784,6 +784,7 @@ def supervised(folder):
     require(losses(where) == losses(whole), "other losses")
 
     from_the_start(folder)
+    after_the_end(folder)
 
     where = folder / "loop"
     done = subprocess.run(
@@ -794,6 +795,19 @@ def supervised(folder):
     require(done.stderr.count("supervise: ended with 137") == 4,
             done.stderr)
     require("3 restarts without a new checkpoint" in done.stderr, done.stderr)
+
+
+def after_the_end(folder):
+    """A host that dies after the last step leaves the others waiting: they are
+    started again, and have nothing to do."""
+    where = folder / "over"
+    where.mkdir()
+    script = 'test -e "$1"/summary.json || { echo {} >"$1"/summary.json; exec sleep 99; }'
+    done = subprocess.run(
+        list(map(str, [SUPERVISE, "sh", "-c", script, "train", where, "--run",
+                       where])), text=True, capture_output=True, timeout=60)
+    require(done.returncode == 0, f"{done.returncode}\n{done.stderr}")
+    require(done.stderr.count("supervise: ended with 137") == 1, done.stderr)
 
 
 def from_the_start(folder):
