@@ -105,6 +105,8 @@ def test_data_from_loaders_datasets_and_generators():
     assert by_loader.losses == by_dataset.losses == by_names.losses
     with pytest.raises(pw.PipewrightError, match="ends after 24 samples, training needs 32"):
         pw.train(model, data=(batch for batch in [(tokens, target)]), **options)
+    with pytest.raises(pw.PipewrightError, match="is read once: no step of it can be repeated"):
+        pw.train(model, data=dataset, not_finite="skip", **options)
     with pytest.raises(pw.PipewrightError, match="has no tokens"):
         pw.train(model, data=[{"target": target}], **options)
     with pytest.raises(pw.PipewrightError, match="has 1 tensors; the model takes tokens, target"):

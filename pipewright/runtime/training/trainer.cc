@@ -75,6 +75,12 @@ Result<std::unique_ptr<TrainingSamples>> open_fed(const Model& model,
   if (request.steps == 0)
     return bad_configuration("data from Python needs a number of steps",
                              "for example --steps 100");
+  if (request.not_finite != NotFinitePolicy::Stop)
+    return bad_configuration(
+        "data from Python is read once: no step of it can "
+        "be repeated or skipped",
+        "use --not-finite stop, or give a file, for "
+        "example tensors:FILE");
   if (request.held_out_share > 0)
     return bad_configuration("data from Python cannot be split",
                              "evaluate on other data with --eval");
