@@ -14,7 +14,9 @@
 #include "pipewright/base/text.h"
 #include "pipewright/runtime/checkpoint/checkpoint.h"
 #include "pipewright/runtime/checkpoint/write_weights.h"
+#include "pipewright/runtime/data/dataset.h"
 #include "pipewright/runtime/data/loader.h"
+#include "pipewright/runtime/data/training_samples.h"
 #include "pipewright/runtime/devices/device_registry.h"
 #include "pipewright/runtime/devices/worker_device.h"
 #include "pipewright/runtime/execution/executor.h"
@@ -24,7 +26,6 @@
 #include "pipewright/runtime/training/group_settings.h"
 #include "pipewright/runtime/training/milestones.h"
 #include "pipewright/runtime/training/run_folder.h"
-#include "pipewright/runtime/training/sample_sets.h"
 #include "pipewright/runtime/training/step_reporter.h"
 
 namespace pipewright {
@@ -48,6 +49,63 @@ constexpr std::size_t kRecentLosses = 32;
 constexpr double kSpike = 3;                        // times their median
 constexpr std::int64_t kStepsBeforeRecordings = 4;  // of one piece
 constexpr int kMaxSkipped = 10;                     // steps, one after another
+
+// What a run trains on, and what it evaluates on.
+struct SampleSets {
+  std::unique_ptr<TrainingSamples> training;
+  std::optional<Dataset> held_out;
+};
+
+Result<SampleSets> split_samples(const Dataset& all,
+                                 const TrainRequest& request) {
+  if (all.num_samples < 2)
+    return bad_configuration("the data has one sample, which cannot be split",
+                             "evaluate on other data with --eval");
+  Split parts = split(all, request.held_out_share, request.seed);
+  return SampleSets{stored_samples(std::move(parts.rest)),
+                    std::move(parts.held_out)};
+}
+
+// How many samples an epoch has is not known of these.
+Result<std::unique_ptr<TrainingSamples>> open_fed(const Model& model,
+                                                  const TrainRequest& request) {
+  if (request.transport && !request.transport->is_alone())
+    return bad_configuration("data from Python reaches one process only",
+                             "give a file, for example tensors:FILE");
+  if (request.steps == 0)
+    return bad_configuration("data from Python needs a number of steps",
+                             "for example --steps 100");
+  if (request.not_finite != NotFinitePolicy::Stop)
+    return bad_configuration(
+        "data from Python is read once: no step of it can "
+        "be repeated or skipped",
+        "use --not-finite stop, or give a file, for "
+        "example tensors:FILE");
+  if (request.held_out_share > 0)
+    return bad_configuration("data from Python cannot be split",
+                             "evaluate on other data with --eval");
+  if (!request.held_out_data.empty() && request.evaluate_every == 0)
+    return bad_configuration("data from Python has no epochs to evaluate after",
+                             "for example --eval-every 100");
+  return fed_samples(model);
+}
+
+Result<SampleSets> open_samples(const Model& model,
+                                const TrainRequest& request) {
+  SampleSets samples;
+  if (request.data == kFedData) {
+    PIPEWRIGHT_TRY(samples.training, open_fed(model, request));
+  } else {
+    PIPEWRIGHT_TRY(Dataset all, open_dataset(request.data, model));
+    if (request.held_out_share > 0) return split_samples(all, request);
+    samples.training = stored_samples(std::move(all));
+  }
+  if (!request.held_out_data.empty()) {
+    PIPEWRIGHT_TRY(samples.held_out,
+                   open_dataset(request.held_out_data, model));
+  }
+  return samples;
+}
 
 HandoverPipeline handovers_of(const Model& model, const TrainRequest& request) {
   return {model, request.plan.microbatch, request.plan.num_workers()};
