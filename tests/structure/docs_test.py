@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the documentation against the repository and the program.
+"""Compares the documentation with the repository and the program.
 
     docs_test.py ROOT [BINARY]
 

@@ -5,8 +5,8 @@
 
 prints one line per breach and exits with 1 if there is any. The rules: which
 folder may include which (SEES, SEES_INSIDE), no include loops, LibTorch and MPI
-only in runtime/, one name per file, tests/ mirrors the tree, and a header opens
-by saying what it is. A file of more than 400 lines is a hint, not a breach.
+only in runtime/, one name per file, tests/ mirrors the tree, a header opens by
+saying what it is, and no word of WORDS in program or pages. A file of more than 400 lines is a hint, not a breach.
 """
 
 import pathlib
@@ -100,6 +100,19 @@ HEAVY_ALLOWED = ("pipewright/runtime/", "tests/runtime/", "tests/cli/train/", "b
 LIBRARY = re.compile(r"^pipewright_folder\(([a-z ]+)\)$", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
+# Words that made readers stop, and what to write instead.
+WORDS = [(re.compile(pattern), instead) for pattern, instead in [
+    (r"\bkMost[A-Z]\w*", "kMax..."),
+    (r"\bmost_(?=(norm|steps|layers|samples|workers)\b)\w+", "max_..."),
+    (r"\b(told|fresh|scored)\(\)", "explain, untried, score"),
+    (r"\bin its stride\b", "in steady state"),
+    (r"\bheld against\b", "compared with"),
+    (r"\bstands twice\b", "duplicate"),
+    (r"(?<!there )\b(is|are|be) no number\b", "NaN, or not a number"),
+    (r"\bone a (device|worker|stage|file|line|step)\b", "one per ..."),
+    (r"\b(hungry|hopeless)\b", "uses the most memory, cannot fit"),
+    (r"\bpatience\b|\bdismiss\w*", "backoff, shutdown"),
+]]
 LONG_FILE = 400
 
 
@@ -165,6 +178,23 @@ def breaches_of_file(path, lines):
             yield number, breach
         if UNFINISHED.search(line):
             yield number, "is marked as unfinished"
+    if path.startswith(("pipewright/", "cli/")):
+        yield from word_breaches(lines)
+
+
+def word_breaches(lines):
+    for number, line in enumerate(lines, 1):
+        for pattern, instead in WORDS:
+            if match := pattern.search(line):
+                yield number, f"has the words \"{match.group()}\"; write {instead}"
+
+
+def pages(root):
+    """What people read: its path, and its lines."""
+    found = list((root / "docs").rglob("*.md"))
+    found += [root / name for name in ("README.md", "DESIGN.md", "CONTRIBUTING.md")]
+    for file in sorted(filter(pathlib.Path.is_file, found)):
+        yield file.relative_to(root).as_posix(), file.read_text(encoding="utf-8").splitlines()
 
 
 def sources(root):
@@ -235,6 +265,9 @@ def breaches(root):
         first = names.setdefault((folder, name), path)
         if first != path:
             yield f"{path}:1: has the name of {first}"
+    for path, lines in pages(root):
+        for number, why in word_breaches(lines):
+            yield f"{path}:{number}: {why}"
     cmake = root / "pipewright" / "CMakeLists.txt"
     if cmake.is_file():
         for why in library_breaches(cmake.read_text(encoding="utf-8")):

@@ -147,6 +147,14 @@ class Structure(unittest.TestCase):
             found = self.found({**tree, f"tests/{bad}/a_test.cc": ""})
             self.assertEqual(len(found), 1, bad)
 
+    def test_words(self):
+        for text in ["kMostSteps", "most_layers", "x.told()", "one a line", "it is no number",
+                     "in its stride", "held against", "a hungry stage"]:
+            for path in ["cli/x.cc", "docs/a/x.md", "README.md"]:
+                self.assertEqual(len(self.found({path: f"// {text}\n"})), 1, (path, text))
+        for text in ["kMaxSteps", "max_layers", "most_urgent", "made_by(x)", "one at a time"]:
+            self.assertEqual(self.found({"cli/x.cc": f"// {text}\n"}), [], text)
+
     def test_the_umbrella_sees_all_and_is_seen_by_none(self):
         self.assertEqual(self.includes("pipewright/pipewright.h", "pipewright/plan/p.h"), [])
         for path in ["pipewright/plan/x.cc", "pipewright/runtime/x.cc"]:
