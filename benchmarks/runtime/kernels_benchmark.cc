@@ -8,6 +8,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "pipewright/runtime/execution/finite_kernel.h"
+#include "pipewright/runtime/layers/bias_kernels.h"
 #include "pipewright/runtime/layers/gelu_kernels.h"
 #include "pipewright/runtime/layers/softmax_kernel.h"
 
@@ -117,6 +119,20 @@ void compare_finite(std::int64_t count) {
   if (!all) std::printf("not finite\n");
 }
 
+void compare_bias(std::int64_t rows, std::int64_t columns) {
+  const at::Tensor input = at::randn({rows, columns});
+  const at::Tensor bias = at::randn({columns});
+  at::Tensor own = at::zeros({columns}), other = at::zeros({columns});
+  compare(
+      named("bias", rows, columns), [&] { repeated_bias(bias, rows); },
+      [&] {
+        at::empty({rows, columns}).copy_(bias);
+      });
+  compare(
+      named("bias gradient", rows, columns), [&] { add_row_sum(input, own); },
+      [&] { other.add_(input.sum(0)); });
+}
+
 void run() {
   const c10::InferenceMode guard;
   at::set_num_threads(1);
@@ -127,6 +143,9 @@ void run() {
   for (const std::int64_t positions : {64, 256})
     for (const bool causal : {false, true})
       compare_softmax(16, positions, causal);
+  for (const auto& [rows, columns] : std::vector<std::array<std::int64_t, 2>>{
+           {4, 16}, {4, 64}, {64, 256}, {64, 1024}, {512, 768}, {512, 3072}})
+    compare_bias(rows, columns);
   for (const std::int64_t count : {10'000, 4'000'000}) compare_finite(count);
 }
 

@@ -18,7 +18,7 @@ using StageGroups = std::map<Workers, std::vector<const Stage*>>;
 constexpr int kHalvings = 48;
 
 // The most samples that a device finishes by `end`, at least one.
-int most_samples(int device, int samples, Seconds end,
+int max_samples(int device, int samples, Seconds end,
                  const TimeOfSamples& time) {
   int low = 1, high = samples;
   while (low < high) {
@@ -35,7 +35,7 @@ std::vector<int> most_of_each(int samples, int devices, Seconds end,
                               const TimeOfSamples& time) {
   std::vector<int> most;
   for (int d = 0; d < devices; ++d)
-    most.push_back(most_samples(d, samples, end, time));
+    most.push_back(max_samples(d, samples, end, time));
   return most;
 }
 

@@ -2,6 +2,7 @@
 // backward keeps the input.
 
 #include "pipewright/runtime/fused_kernels.h"
+#include "pipewright/runtime/layers/bias_kernels.h"
 #include "pipewright/runtime/layers/layer_description.h"
 #include "pipewright/runtime/layers/uneven_products.h"
 
@@ -23,7 +24,10 @@ class Linear final : public LayerFunction {
                                         has_bias_ ? weights[1] : at::Tensor())),
               {}};
     if (!has_bias_) return {like(input, at::mm(rows, weights[0].t())), {}};
-    return {like(input, at::addmm(weights[1], rows, weights[0].t())), {}};
+    if (rows.is_cuda())
+      return {like(input, at::addmm(weights[1], rows, weights[0].t())), {}};
+    at::Tensor output = repeated_bias(weights[1], rows.size(0));
+    return {like(input, output.addmm_(rows, weights[0].t())), {}};
   }
 
   Tensors backward_input(const KeptTensors&, const Tensors& weights,
@@ -55,7 +59,7 @@ class Linear final : public LayerFunction {
     if (const FusedKernels* fused = fused_kernels(rows))
       fused->sum_rows(rows, false, sums[1]);
     else
-      sums[1].add_(rows.sum(0));
+      add_row_sum(rows, sums[1]);
   }
 
  private:

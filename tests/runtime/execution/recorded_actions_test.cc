@@ -35,7 +35,8 @@ Model recordable() {
     y = sketch.add(LayerKind::Relu, {sketch.add(LayerKind::BatchNorm, {y})});
     x = sketch.add(LayerKind::Add, {y, x});
   }
-  x = sketch.linear(sketch.add(LayerKind::Flatten, {x}), 5);
+  x = sketch.add(LayerKind::Linear, {sketch.add(LayerKind::Flatten, {x})},
+                 {{"out_features", std::int64_t{5}}, {"bias", false}});
   sketch.add(LayerKind::CrossEntropy, {x, target});
   return sketch.build();
 }
