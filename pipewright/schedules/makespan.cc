@@ -5,11 +5,10 @@
 
 #include "pipewright/base/check.h"
 #include "pipewright/base/index.h"
+#include "pipewright/plan/schedule/stage_chain.h"
 
 namespace pipewright {
 namespace {
-
-bool is_forward(ComputeKind kind) { return kind == ComputeKind::Forward; }
 
 // Runs every worker as far as possible. A worker that lacks an input sleeps
 // until the action that produces it wakes it, so that each action is visited a
@@ -61,21 +60,13 @@ class LongestPath {
     int first_sleeper = -1;
   };
 
-  Value& value_at(bool backward, int stage, MicrobatchId microbatch) {
-    return values_[2 * (at(stage) * at(num_microbatches_) +
-                        microbatch.index()) +
-                   (backward ? 1 : 0)];
+  Value* value_of(const std::optional<PassedValue>& passed) {
+    if (!passed) return nullptr;
+    return &values_[passed->index(num_stages_, num_microbatches_)];
   }
-  Value* output_of(const ComputeAction& a) {
-    if (!is_forward(a.kind) && !starts_backward(a.kind)) return nullptr;
-    return &value_at(starts_backward(a.kind), a.stage.value, a.microbatch);
-  }
+  Value* output_of(const ComputeAction& a) { return value_of(passed_on(a)); }
   Value* input_of(const ComputeAction& a) {
-    if (is_forward(a.kind) && a.stage.value > 0)
-      return &value_at(false, a.stage.value - 1, a.microbatch);
-    if (starts_backward(a.kind) && a.stage.value + 1 < num_stages_)
-      return &value_at(true, a.stage.value + 1, a.microbatch);
-    return nullptr;
+    return value_of(read_of_neighbour(a, num_stages_));
   }
   double duration(const ComputeAction& a) const {
     const auto& t = times_[a.stage.index()];
@@ -93,14 +84,14 @@ class LongestPath {
     return 0;
   }
 
-  // Runs the worker's next action, with those joined to it; false if it has
-  // none or must wait.
+  // Runs the worker's next action, with the one that it is joined with; false
+  // if it has none or must wait.
   bool step(int worker) {
     const std::size_t w = at(worker);
     const auto& order = orders_[w];
     if (next_[w] == order.size()) return false;
-    std::size_t last = next_[w];
-    while (order[last].joined && last + 1 < order.size()) ++last;
+    const bool is_pair = order[next_[w]].joined && next_[w] + 1 < order.size();
+    const std::size_t last = next_[w] + (is_pair ? 1 : 0);
     double start = clock_[w], length = 0;
     for (std::size_t i = next_[w]; i <= last; ++i) {
       if (Value* value = input_of(order[i])) {

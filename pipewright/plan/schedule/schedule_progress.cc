@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "pipewright/plan/schedule/schedule_grid.h"
+#include "pipewright/plan/schedule/stage_chain.h"
 #include "pipewright/plan/schedule/wait_chain.h"
 
 namespace pipewright {
@@ -17,7 +18,7 @@ class Progress {
       : num_stages_(num_stages),
         num_microbatches_(num_microbatches),
         orders_(orders),
-        missing_(signal(2, StageId(0), MicrobatchId(0))),
+        missing_(2 * std::size_t(num_stages) * num_microbatches),
         waiting_(missing_.size()),
         next_(orders.size()) {
     for (const auto& order : orders)
@@ -42,36 +43,22 @@ class Progress {
  private:
   using Signal = std::optional<std::size_t>;  // into missing_
 
-  std::size_t signal(std::size_t half, StageId stage,
-                     MicrobatchId microbatch) const {
-    return (half * num_stages_ + stage.index()) * num_microbatches_ +
-           microbatch.index();
+  Signal signal(const std::optional<PassedValue>& value) const {
+    if (!value) return {};
+    return value->index(num_stages_, num_microbatches_);
   }
 
   // What others wait for: a forward, or a backward's input gradient.
-  Signal made_by(const ComputeAction& a) const {
-    switch (a.kind) {
-      case ComputeKind::Forward:
-        return signal(0, a.stage, a.microbatch);
-      case ComputeKind::Backward:
-      case ComputeKind::BackwardInput:
-        return signal(1, a.stage, a.microbatch);
-      default:
-        return {};
-    }
-  }
+  Signal made_by(const ComputeAction& a) const { return signal(passed_on(a)); }
 
   // The stage's own forward is waited for too: a joined pair holds none of its
   // own results when it starts.
   Signal needed_by(const ComputeAction& a) const {
-    const StageId before(a.stage.value - 1), after(a.stage.value + 1);
-    if (a.kind == ComputeKind::Forward)
-      return before.is_none() ? Signal() : signal(0, before, a.microbatch);
-    if (a.kind == ComputeKind::BackwardWeight)
-      return signal(1, a.stage, a.microbatch);
-    if (a.kind == ComputeKind::Recompute || after.value == num_stages_)
-      return signal(0, a.stage, a.microbatch);
-    return signal(1, after, a.microbatch);
+    if (const auto value = read_of_neighbour(a, num_stages_))
+      return signal(value);
+    if (a.kind == ComputeKind::Forward) return {};
+    const bool is_weight = a.kind == ComputeKind::BackwardWeight;
+    return signal(PassedValue{is_weight, a.stage, a.microbatch});
   }
 
   bool is_missing(Signal s) const { return s && missing_[*s] > 0; }

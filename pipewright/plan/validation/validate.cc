@@ -25,7 +25,7 @@ std::optional<std::string> index_fault(const Program& program, WorkerId worker,
     case ActionKind::Send:
     case ActionKind::Receive: {
       if (!is_within(action.transfer, program.transfers.size()))
-        return "no such transfer";
+        return "its transfer does not exist";
       const Transfer& transfer = program.transfer(action.transfer);
       const WorkerId end =
           action.kind == ActionKind::Send ? transfer.from : transfer.to;
@@ -37,7 +37,7 @@ std::optional<std::string> index_fault(const Program& program, WorkerId worker,
     }
     case ActionKind::Reduce: {
       if (!is_within(action.reduction, program.reductions.size()))
-        return "no such reduction";
+        return "its reduction does not exist";
       const auto& workers = program.reduction(action.reduction).workers;
       if (std::find(workers.begin(), workers.end(), worker) == workers.end())
         return "the reduction is not this worker's";
@@ -49,7 +49,7 @@ std::optional<std::string> index_fault(const Program& program, WorkerId worker,
     default:
       if (!stage_here) return "the worker does not have the stage";
       if (!is_within(action.read_set, program.read_sets.size()))
-        return "no such read set";
+        return "its read set does not exist";
       const ReadSet& set = program.reads(action);
       for (TransferId id : set.transfers)
         if (program.transfers[id.index()].to != worker)
