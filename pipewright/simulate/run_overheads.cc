@@ -1,6 +1,7 @@
 #include "pipewright/simulate/run_overheads.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/this_machine_gpu.h"
@@ -117,6 +118,27 @@ void add(const RunOverheads& overheads, Costs& costs) {
   }
 }
 
+// Sets a number between `low` and `high` so that the run is simulated, with the
+// costs that follow from it, to take as long as it was measured to.
+Result<void> fit(
+    double low, double high, const PipelineRun& run, const Profile& profile,
+    const std::function<void(double)>& set,
+    const std::function<Result<Costs>(const Program&)>& make_costs) {
+  SimulateOptions quick;
+  quick.keep_spans = quick.track_memory = false;
+  const Seconds measured = step_period(run.timeline);
+  PIPEWRIGHT_TRY(const Program program, lower(run.plan, profile));
+  for (int round = 0; round < kRounds; ++round) {
+    const double middle = (low + high) / 2;
+    set(middle);
+    PIPEWRIGHT_TRY(const Costs costs, make_costs(program));
+    const Seconds step = simulate(program, costs, quick).step_seconds;
+    (step < measured ? low : high) = middle;
+  }
+  set(low);
+  return {};
+}
+
 }  // namespace
 
 std::string RunOverheads::to_text() const {
@@ -196,42 +218,27 @@ Result<RunOverheads> overheads_alone(const PipelineRun& alone,
 Result<void> fit_action(const PipelineRun& run, const Profile& profile,
                         const InProcessChannelCosts& channel,
                         RunOverheads& overheads) {
-  SimulateOptions quick;
-  quick.keep_spans = quick.track_memory = false;
-  const Seconds measured = step_period(run.timeline);
-  PIPEWRIGHT_TRY(const Program program, lower(run.plan, profile));
-  Seconds low, high = measured;
-  for (int round = 0; round < kRounds; ++round) {
-    overheads.action = (low + high) / 2;
-    PIPEWRIGHT_TRY(const Costs costs,
-                   costs_on("cpu", program, profile, channel, overheads));
-    const Seconds step = simulate(program, costs, quick).step_seconds;
-    (step < measured ? low : high) = overheads.action;
-  }
-  overheads.action = low;
-  return {};
+  return fit(
+      0, step_period(run.timeline).value(), run, profile,
+      [&](double seconds) { overheads.action = Seconds(seconds); },
+      [&](const Program& program) {
+        return costs_on("cpu", program, profile, channel, overheads);
+      });
 }
 
 Result<void> fit_slowdowns(const PipelineRun& together, const Profile& profile,
                            const std::string& device, RunOverheads& overheads) {
   const int workers = together.plan.num_workers();
-  SimulateOptions quick;
-  quick.keep_spans = quick.track_memory = false;
   overheads.slowdowns.clear();
   if (gpu_units(device, workers).back() == workers - 1) return {};
-  const Seconds measured = step_period(together.timeline);
-  PIPEWRIGHT_TRY(const Program program, lower(together.plan, profile));
-  double low = 1, high = 8.0 * workers;
-  for (int round = 0; round < kRounds; ++round) {
-    const double middle = (low + high) / 2;
-    overheads.slowdowns = slowdowns_up_to(middle, workers);
-    PIPEWRIGHT_TRY(const Costs costs,
-                   costs_on(device, program, profile, {}, overheads));
-    const Seconds step = simulate(program, costs, quick).step_seconds;
-    (step < measured ? low : high) = middle;
-  }
-  overheads.slowdowns = slowdowns_up_to(low, workers);
-  return {};
+  return fit(
+      1, 8.0 * workers, together, profile,
+      [&](double slowdown) {
+        overheads.slowdowns = slowdowns_up_to(slowdown, workers);
+      },
+      [&](const Program& program) {
+        return costs_on(device, program, profile, {}, overheads);
+      });
 }
 
 }  // namespace pipewright

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <set>
+#include <utility>
 
 #include "pipewright/base/check.h"
 #include "pipewright/plan/program/execution.h"
@@ -98,7 +98,9 @@ class Compiler {
   }
 
   TimedCode compile() {
-    code_.num_contributions.resize(program_.reductions.size());
+    for (const Reduction& reduction : program_.reductions)
+      code_.num_contributions.push_back(
+          static_cast<std::int32_t>(reduction.workers.size()));
     reserve();
     for (int w = 0; w < program_.num_workers(); ++w) add_worker(w);
     code_.needs.emplace_back();
@@ -131,45 +133,22 @@ class Compiler {
     PIPEWRIGHT_CHECK(timed.blocking >= 0 && timed.blocking <= 1,
                      "a share is not between 0 and 1");
     timed.begin[0] = num_ops();
-    contributions_.clear();
     for (section_ = 0; section_ < 3; ++section_) {
       add_section(section_of(program_.workers[w], section_));
       timed.begin[section_ + 1] = num_ops();
     }
-    for (auto [reduction, stage] : contributions_)
-      ++code_.num_contributions[reduction.index()];
     code_.workers.push_back(timed);
   }
 
   void add_section(const std::vector<Action>& actions) {
     for (std::size_t i = 0; i < actions.size(); ++i) {
-      const Action& action = actions[i];
-      if (!is_work(action))
+      if (!is_work(actions[i])) {
         add_communication(actions, i);
-      else if (is_compute(action.kind) && action.joined)
-        i = add_joined(actions, i);
-      else
-        add_work(actions, i, i + 1, cost_of(action));
+      } else {
+        add_work(actions, i);
+        i += actions[i].joined;
+      }
     }
-  }
-
-  // Joined compute actions become one op. Receives between them come before
-  // it, sends and reduces after it. Returns the last of the actions.
-  std::size_t add_joined(const std::vector<Action>& actions,
-                         std::size_t first) {
-    std::size_t end = first;
-    std::vector<std::int32_t> costs;
-    for (bool goes_on = true; goes_on && end < actions.size(); ++end) {
-      const Action& action = actions[end];
-      if (is_work(action)) costs.push_back(cost_of(action));
-      if (action.kind == ActionKind::Receive) add_communication(actions, end);
-      goes_on = !is_work(action) || (is_compute(action.kind) && action.joined);
-    }
-    add_work(actions, first, end, cost_of_joined(costs));
-    for (std::size_t i = first; i < end; ++i)
-      if (!is_work(actions[i]) && actions[i].kind != ActionKind::Receive)
-        add_communication(actions, i);
-    return end - 1;
   }
 
   void add_communication(const std::vector<Action>& actions, std::size_t i) {
@@ -182,7 +161,6 @@ class Compiler {
       op.target = action.reduction.value;
       op.key = program_.minibatch_of(action.microbatch);
       ranges_[code_.network.first_reduction + op.target].make(op.key);
-      contributions_.emplace(action.reduction, action.stage);
     } else {
       const TimedTransfer& timed =
           code_.network.transfers[action.transfer.index()];
@@ -206,21 +184,18 @@ class Compiler {
            may_stream(program_, actions, send);
   }
 
-  // The actions from `first` to `end` that work. Others may stand between them.
-  void add_work(const std::vector<Action>& actions, std::size_t first,
-                std::size_t end, std::int32_t cost) {
+  // A joined action and the next one are one op.
+  void add_work(const std::vector<Action>& actions, std::size_t first) {
+    const std::size_t end = first + (actions[first].joined ? 2 : 1);
+    PIPEWRIGHT_CHECK(end <= actions.size(), "an action is joined with nothing");
     Op op;
     op.target = static_cast<std::int32_t>(first);
     op.key = static_cast<std::int32_t>(code_.needs.size());
-    op.cost = cost;
-    op.num_actions = 0;
-    for (std::size_t i = first; i < end; ++i) {
-      const Action& action = actions[i];
-      if (!is_work(action)) continue;
-      PIPEWRIGHT_CHECK(op.num_actions < 255, "too many actions are joined");
-      ++op.num_actions;
-      if (!action.read_set.is_none()) add_needs(action);
-    }
+    op.cost = end - first == 2 ? cost_of_pair(actions[first], actions[end - 1])
+                               : cost_of(actions[first]);
+    op.num_actions = static_cast<std::uint8_t>(end - first);
+    for (std::size_t i = first; i < end; ++i)
+      if (!actions[i].read_set.is_none()) add_needs(actions[i]);
     end_work(op);
     if (section_ == kBody) timed_->body_seconds += code_.seconds(op);
   }
@@ -252,13 +227,9 @@ class Compiler {
     for (TransferId t : reads.transfers) {
       Need need;
       need.transfer = t.value;
-      need.key = action.microbatch.value;
-      if (code_.network.transfers[t.index()].base == KeyBase::Repetition) {
-        need.base = KeyBase::Repetition;
-        need.available_until = 0;
-        need.key =
-            action.version + offset_of(reads, program_.transfer(t).group);
-      }
+      need.key = key_read(program_.transfer(t), reads, action);
+      need.base = code_.network.transfers[t.index()].base;
+      if (need.base == KeyBase::Repetition) need.available_until = 0;
       add_need(need);
     }
     for (ReductionId reduction : reads.reductions)
@@ -276,12 +247,6 @@ class Compiler {
   void add_need(const Need& need) {
     ranges_[need.transfer].take(need.key);
     code_.needs.push_back(need);
-  }
-
-  static std::int32_t offset_of(const ReadSet& reads, WeightGroupId group) {
-    for (const WeightRead& read : reads.weights)
-      if (read.group == group) return read.offset;
-    return 0;
   }
 
   std::int32_t cost_of(const Action& action) {
@@ -314,17 +279,15 @@ class Compiler {
     return {seconds, effect.allocates.value(), effect.frees.value()};
   }
 
-  std::int32_t cost_of_joined(const std::vector<std::int32_t>& joined) {
-    auto [known, is_new] = cost_of_joined_.try_emplace(joined, -1);
+  std::int32_t cost_of_pair(const Action& first, const Action& second) {
+    const std::pair pair(cost_of(first), cost_of(second));
+    auto [known, is_new] = cost_of_pair_.try_emplace(pair, -1);
     if (!is_new) return known->second;
-    OpCost sum;
-    for (std::int32_t cost : joined) {
-      const OpCost& one = code_.op_costs[cost];
-      sum.seconds += one.seconds;
-      sum.allocates += one.allocates;
-      sum.frees += one.frees;
-    }
-    return known->second = add_cost(sum);
+    const OpCost& a = code_.op_costs[pair.first];
+    const OpCost& b = code_.op_costs[pair.second];
+    return known->second =
+               add_cost({a.seconds + b.seconds, a.allocates + b.allocates,
+                         a.frees + b.frees});
   }
 
   std::int32_t cost_of_send(std::int32_t transfer) {
@@ -362,12 +325,12 @@ class Compiler {
   const CompileOptions options_;
   TimedCode code_;
   std::vector<KeyRange> ranges_;  // per transfer and reduction
-  // In op_costs, or -1: per operation and kind, per transfer, of joined ones.
+  // In op_costs, or -1: per operation and kind, per life set, per transfer, and
+  // of two joined actions by their own.
   std::vector<std::int32_t> cost_of_kind_, cost_of_life_, cost_of_send_;
-  std::map<std::vector<std::int32_t>, std::int32_t> cost_of_joined_;
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> cost_of_pair_;
   int worker_ = 0, section_ = 0;  // what is being added
   TimedWorker* timed_ = nullptr;
-  std::set<std::pair<ReductionId, StageId>> contributions_;
 };
 
 }  // namespace

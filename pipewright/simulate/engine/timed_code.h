@@ -18,7 +18,7 @@
 namespace pipewright {
 
 enum class OpCode : std::uint8_t {
-  Work,  // compute (one action, or several joined) or step; or only a wait
+  Work,  // compute (one action, or two joined) or step; or only a wait
   Send,
   Stream,  // a send that may start while the work before it is done
   Receive,
@@ -35,8 +35,7 @@ struct Op {
   std::int32_t cost = 0;         // in op_costs: of Work; of Send on a blocking
                                  // worker, also if it streams
   std::uint16_t num_needs = 0;   // of Work
-  std::uint8_t num_actions = 1;  // of Work: more than one if joined, none if
-                                 // it only waits
+  std::uint8_t num_actions = 1;  // of Work: 2 if joined, 0 if it only waits
   OpCode code : 4 = OpCode::Work;
   KeyBase base : 4 = KeyBase::Microbatch;
 

@@ -41,10 +41,7 @@ class SpanWriter {
                                .data() +
                            op.target;
     while (!messages_.empty() && messages_.front().time < start) add_message();
-    for (int left = op.num_actions; left > 0; ++action) {
-      if (!is_compute(action->kind) && action->kind != ActionKind::Step)
-        continue;
-      --left;
+    for (int left = op.num_actions; left > 0; --left, ++action) {
       Span& span = spans_.emplace_back();
       span.worker = worker_;
       span.kind = action->kind;

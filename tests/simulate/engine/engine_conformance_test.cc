@@ -249,5 +249,26 @@ TEST_CASE("programs that no plan makes are timed by the definition") {
   check_seen(seen, 2000);
 }
 
+// A worker with two stages in a reduction has one Reduce, which names the stage
+// that is done last: another one, it may be, while the pipeline fills.
+TEST_CASE("a worker contributes once, whichever of its stages a Reduce names") {
+  Seen seen;
+  int changed = 0;
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    CAPTURE(seed);
+    RandomProgram random =
+        RandomPrograms(seed).make({.finite_links = false, .chained = true});
+    for (WorkerProgram& worker : random.program.workers)
+      for (Action& action : worker.prologue)
+        if (action.kind == ActionKind::Reduce) {
+          action.stage = StageId(action.stage.value + 1);
+          ++changed;
+        }
+    Conformance(random.program, random.costs, 2, seen).check(true);
+  }
+  CHECK(seen.programs == 300);
+  CHECK(changed > 300);
+}
+
 }  // namespace
 }  // namespace pipewright
