@@ -73,15 +73,18 @@ def bi_partition():
 
 
 def readme_figures(folder, lines):
-    """The README gives no ratio or count that the lines below the tables do
-    not."""
+    """The README gives no ratio, share, time or size that the lines do not.
+    (Settings, such as the rates of links and the size of a bucket, are no
+    result.)"""
     readme = (HERE / folder / "README.md").read_text(encoding="utf-8")
     known = set(re.findall(r"\d+(?:\.\d+)?", lines))
-    for figures in re.findall(r"([\d.]+) to ([\d.]+)x|([\d.]+)x|"
-                              r"(\d+) of the (\d+)|(\d+) rows", readme):
+    for figures in re.findall(
+            r"([\d.]+)\s+to\s+([\d.]+)(?:x|\s+times)|([\d.]+)(?:x|\s+times)|"
+            r"(\d+)\s+of\s+the\s+(\d+)|(\d+)\s+rows|([\d.]+)\s+%|"
+            r"([\d.]+)\s+ms", readme):
         for number in filter(None, figures):
             check(number in known, f"{folder}/README.md: {number} is in no line "
-                  "below the tables")
+                  "that its command prints")
 
 
 def bapipe_rows(text):
@@ -122,6 +125,7 @@ def bapipe():
           [fallbacks + pipelines, fallbacks],
           "bapipe: the number of rows, or of those with data parallelism, is "
           "not that of the tables")
+    readme_figures("bapipe", text)
 
 
 def spp_gains(text):
@@ -158,6 +162,22 @@ def spp():
           0 <= int(slower[1]) - sum(gain < 0 for gain in either) <=
           sum(gain == 0 for gain in either),
           "spp: rows with a faster rival are not those of the table")
+    readme_figures("spp", text)
+
+
+def pipemare():
+    """The ratios below the table are those of its rows."""
+    text = expected("pipemare")
+    for what, largest in re.findall(r"^speed over sync \(gpipe\), (.*): median "
+                                    r".*, largest ([\d.]+)x", text, re.M):
+        speeds = [float(speed) for net, speed in re.findall(
+            r"^(\S.*?) +\d+ +\d+  pipemare  .* ([\d.]+)x +[\d.]+ [GM]B", text,
+            re.M) if what == ("equal stages" if net == "equal" else
+                              "measured stages" if net.endswith("(m)") else
+                              "stages as they are")]
+        check(speeds and max(speeds) == float(largest),
+              f"pipemare: {what}: the largest speed of the rows is not {largest}")
+    readme_figures("pipemare", text)
 
 
 def dapple():
@@ -249,8 +269,8 @@ def papers():
 
 
 def main():
-    for claims in (bi_partition, bapipe, spp, dapple, network, convergence,
-                   papers):
+    for claims in (bi_partition, bapipe, spp, pipemare, dapple, network,
+                   convergence, papers):
         claims()
     print("\n".join(PROBLEMS) or "every claim follows from its rows")
     return 1 if PROBLEMS else 0

@@ -3,7 +3,9 @@
 // float32 and in 16 bits. Memory is limited and links are slow where that gives
 // memory tuning and the coarse partition something to do. Parts of a pipeline
 // are compared among pipelines: data parallelism, which hides what they are
-// worth wherever it is faster, is off with and without them.
+// worth wherever it is faster, is off with and without them. Streaming belongs
+// to the boards, not to the planner: without it the same planner is given
+// estimates in which a transfer starts when its tensor is complete.
 
 #include <algorithm>
 #include <iostream>
@@ -12,7 +14,9 @@
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/estimate/estimator.h"
+#include "pipewright/estimate/simulated_estimate.h"
 #include "pipewright/model/model.h"
+#include "pipewright/plan/lowering/lower.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/planner_parts.h"
 #include "pipewright/planners/tuned_replicas.h"
@@ -30,7 +34,8 @@ struct Row {
   bool is_on_gpus() const { return numbers.empty(); }
 };
 
-const std::string kDataParallelism = "data-parallelism";
+const std::string kDataParallelism = "data-parallelism",
+                  kStreaming = "streaming";
 
 // One part switched off, and what that costs in each row.
 struct Arm {
@@ -47,13 +52,16 @@ struct Arm {
   }
   std::vector<std::string> parts_off() const {
     if (part.empty()) return {};
-    if (part == kDataParallelism) return {part};
+    if (part == kDataParallelism || part == kStreaming)
+      return {kDataParallelism};
     return {part, kDataParallelism};
   }
-  // A platform has two of the four schedules, and only FPGAs split layers.
+  // A platform has two of the four schedules, and only FPGAs stream and split
+  // layers.
   bool concerns(const Row& row) const {
     if (part == "1f1b-sno" || part == "1f1b-so") return row.is_on_gpus();
-    if (part == "1f1b-as" || part == "fbp-as" || part == "split-layers")
+    if (part == "1f1b-as" || part == "fbp-as" || part == "split-layers" ||
+        part == kStreaming)
       return !row.is_on_gpus();
     return true;
   }
@@ -73,6 +81,7 @@ std::vector<Arm> all_arms() {
   for (const PlannerPart& part : planner_parts())
     if (part.planner == "bapipe" && part.name != kDataParallelism)
       arms.push_back({part.name});
+  arms.push_back({kStreaming});
   return arms;
 }
 
@@ -92,12 +101,39 @@ Result<Profile> profile_of(const Row& row, const Cluster& cluster) {
   return analytic_profile(model, cluster.kinds(), row.microbatches, options);
 }
 
+Estimator estimator_without_streaming(const Profile& profile,
+                                      const Cluster& cluster,
+                                      Bytes memory_limit) {
+  Problem limits;
+  limits.profile = &profile;
+  limits.cluster = &cluster;
+  limits.memory_limit = memory_limit;
+  return [limits](const Plan& plan) -> Result<Estimate> {
+    PIPEWRIGHT_TRY(const Program program, lower(plan, *limits.profile));
+    PIPEWRIGHT_TRY(const ProgramFacts facts, validate(program));
+    PIPEWRIGHT_TRY(Costs costs,
+                   costs_of(program, *limits.profile, *limits.cluster));
+    for (Costs::TransferCost& transfer : costs.transfers)
+      transfer.streams = false;
+    return simulated_estimate(program, facts, costs, limits);
+  };
+}
+
+Problem without_streaming(Problem problem) {
+  problem.estimate = estimator_without_streaming(
+      *problem.profile, *problem.cluster, problem.memory_limit);
+  problem.estimate_copies = nullptr;
+  problem.estimator_for = estimator_without_streaming;
+  return problem;
+}
+
 // `whole` is the step that an arm's is compared with: that of all parts, then
 // that of all parts of a pipeline.
 void add_arm(const Row& row, Arm& arm, const Problem& problem, double& whole,
              TextTable& table) {
   const auto planner = planner_without("bapipe", arm.parts_off()).value();
-  const auto planned = default_plan(*planner, problem);
+  const auto planned = default_plan(
+      *planner, arm.part == kStreaming ? without_streaming(problem) : problem);
   const double step = planned ? planned->estimate.step.value() : 0;
   if (arm.part.empty()) whole = step;
   if (planned)

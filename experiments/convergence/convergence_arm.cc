@@ -1,10 +1,14 @@
 #include "experiments/convergence/convergence_arm.h"
 
+#include <sys/utsname.h>
+
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <thread>
 
 #include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/method_switch.h"
@@ -101,6 +105,19 @@ Result<TrainingSettings> settings_of(const Task& task, const Arm& arm,
   return settings;
 }
 
+// The day and the machine that trains.
+std::string origin_here() {
+  const std::time_t now = std::time(nullptr);
+  std::tm day{};
+  ::gmtime_r(&now, &day);
+  char date[16] = "";
+  std::strftime(date, sizeof date, "%Y-%m-%d", &day);
+  utsname system{};
+  ::uname(&system);
+  return std::string(date) + " on " + system.machine + " with " +
+         std::to_string(std::thread::hardware_concurrency()) + " cores";
+}
+
 void append_steps(const std::vector<double>& microbatches, int per_step,
                   std::vector<double>& losses) {
   for (std::size_t i = 0;
@@ -154,6 +171,7 @@ Result<Outcome> outcome_of(const Task& task, const Arm& arm,
       microbatches_of(task.train, {training.seed, task.recipe.microbatch});
   const int warm_up = static_cast<int>(settings.rescheduling_start);
   Outcome outcome;
+  outcome.origin = origin_here();
   // Whether it went on; a loss that is no number ends it.
   const auto ran = [&](Executor& executor, int more) -> Result<bool> {
     const Result<Executed> done = executor.run(source, more);

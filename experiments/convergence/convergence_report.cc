@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "experiments/convergence/loss_plot.h"
@@ -80,6 +81,28 @@ std::string time_text(const ArmResult& result, const ArmResult& sync) {
   const double own = steps * result.facts.step.value() * share;
   const double reference = steps_to(sync, target) * sync.facts.step.value();
   return to_text(own / reference, 3) + "x";
+}
+
+// Arms by the day and machine of their trainings, which differ where stored
+// ones were added to: "trained 2026-11-16 on x86_64 with 16 cores: sync,
+// naive".
+std::string origins_text(const std::vector<ArmResult>& results) {
+  std::map<std::string, std::vector<std::string>> arms;
+  const auto add = [&](const Outcome& outcome, const std::string& name) {
+    std::vector<std::string>& names = arms[outcome.origin];
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  };
+  for (const ArmResult& result : results) {
+    for (const Trial& trial : result.trials)
+      if (trial.outcome) add(*trial.outcome, result.arm.name);
+    for (const Outcome& outcome : result.outcomes)
+      add(outcome, result.arm.name);
+  }
+  std::string text;
+  for (const auto& [origin, names] : arms)
+    text += "trained " + origin + ": " + join(names, ", ") + "\n";
+  return text;
 }
 
 std::vector<int> depths(const std::vector<ArmResult>& results) {
@@ -218,7 +241,7 @@ std::string verdict_text(const Task& task,
               to_text(stash->facts.weights / both->facts.weights) +
               " times those of pipemare T1+T2\n";
   }
-  return text;
+  return text + origins_text(results);
 }
 
 std::string plot_text(const Task& task, const std::vector<ArmResult>& results,

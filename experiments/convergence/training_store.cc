@@ -45,6 +45,9 @@ Outcome outcome_in(JsonCursor& root, const std::string& training) {
   outcome.result = root.at("result").real();
   for (const JsonCursor& loss : root.at("losses").elements())
     outcome.losses.push_back(loss.real());
+  const JsonCursor origin = root.find("origin");
+  outcome.origin =
+      origin.exists() ? origin.text() : "on a day and machine not kept";
   root.refuse_other_keys();
   return outcome;
 }
@@ -121,6 +124,7 @@ Result<void> TrainingStore::keep(const Task& task, const Arm& arm,
   root.set("training", key)
       .set("diverged", outcome.diverged)
       .set("result", outcome.result)
+      .set("origin", outcome.origin)
       .set("losses", std::move(losses));
   return write_file(file_of(folder_, key), root.to_text());
 }
