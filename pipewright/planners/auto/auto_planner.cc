@@ -57,8 +57,6 @@ constexpr SearchLimits kGroup{5e4, 1, 2};
 // Pipelines with stages on whole hosts are simulated for at most two of their
 // copies, so with fewer groups nothing would be gained.
 constexpr int kMinHostCopies = 3;
-constexpr std::size_t kMaxHostPipelines = 4;
-constexpr double kHostActions = 3e4;  // simulated, in all
 
 // If there are at most this many pipelines, all of them are tried.
 constexpr std::size_t kMaxPipelines = 3000;
@@ -286,11 +284,11 @@ std::optional<Planned> plan_in_copies(const Problem& whole, int size,
   return copied(*std::move(best), whole.cluster->num_devices() / size, size);
 }
 
-// A group of hosts, and pipelines for it.
+// A group of hosts, and a pipeline for it.
 struct HostGroup {
   GroupProblem group;
-  int size = 0, copies = 0, hosts = 0;
-  std::vector<HostPipeline> pipelines;
+  int size = 0, copies = 0;
+  std::optional<HostPipeline> found;
 };
 
 std::unique_ptr<HostGroup> host_group(const Problem& whole, int size) {
@@ -301,10 +299,10 @@ std::unique_ptr<HostGroup> host_group(const Problem& whole, int size) {
   std::optional<GroupProblem> group = group_problem(whole, size, true);
   if (!group) return nullptr;
   auto made = std::make_unique<HostGroup>(
-      HostGroup{*std::move(group), size, devices / size, 0, {}});
-  made->hosts = made->group.cluster.num_hosts();
+      HostGroup{*std::move(group), size, devices / size, {}});
   made->group.problem.cluster = &made->group.cluster;
-  made->pipelines = host_pipelines(made->group.problem, made->copies);
+  made->found = host_pipeline(made->group.problem, made->copies);
+  if (!made->found) return nullptr;
   return made;
 }
 
@@ -321,62 +319,30 @@ class HostPlans {
   }
 
   std::optional<Planned> best() {
-    std::vector<std::pair<const HostGroup*, const HostPipeline*>> found;
-    for (const auto& group : groups_)
-      for (const HostPipeline& each : group->pipelines)
-        if (each.predicted < step_) found.emplace_back(group.get(), &each);
-    std::stable_sort(found.begin(), found.end(),
+    std::stable_sort(groups_.begin(), groups_.end(),
                      [](const auto& a, const auto& b) {
-                       return a.second->predicted < b.second->predicted;
+                       return a->found->predicted < b->found->predicted;
                      });
-    if (found.size() > kMaxHostPipelines) found.resize(kMaxHostPipelines);
-    for (const auto& [group, each] : found) {
-      improve(*group, each->pipeline);
-      if (!best_) break;  // the others promise less
+    for (const auto& group : groups_) {
+      if (best_ || group->found->predicted >= step_) break;
+      try_pipeline(*group);
     }
     if (!best_) return {};
-    change_microbatch();
-    move_hosts();
     best_->why = "It is auto's own, with stages on whole hosts.";
     return copied(*best_, group_->copies, group_->size);
   }
 
  private:
-  // Takes the pipeline if it is faster than the best so far.
-  bool improve(const HostGroup& group, const Pipeline& pipeline) {
+  // Takes the group's pipeline if it is faster than what is known.
+  void try_pipeline(const HostGroup& group) {
     const Problem& problem = group.group.problem;
-    actions_left_ -= 2.0 * problem.cluster->num_devices() *
-                     (problem.minibatch / pipeline.microbatch);
-    if (actions_left_ < 0 || whole_.is_over()) return false;
-    Result<Planned> tried = planned(pipeline, problem, "auto");
+    if (whole_.is_over()) return;
+    Result<Planned> tried = planned(group.found->pipeline, problem, "auto");
     if (!tried || !tried->estimate.fits || tried->estimate.step >= step_ ||
         !whole_.has_required_stages(tried->plan))
-      return false;
+      return;
     best_ = *std::move(tried);
-    step_ = best_->estimate.step;
     group_ = &group;
-    pipeline_ = pipeline;
-    return true;
-  }
-
-  void change_microbatch() {
-    const Pipeline start = pipeline_;
-    for (int microbatch : group_->group.problem.microbatches) {
-      Pipeline other = start;
-      other.microbatch = microbatch;
-      if (microbatch == 2 * start.microbatch ||
-          2 * microbatch == start.microbatch)
-        improve(*group_, other);
-    }
-  }
-
-  void move_hosts() {
-    const int per_host = group_->size / group_->hosts;
-    for (bool is_better = true; is_better;) {
-      is_better = false;
-      for (const Pipeline& moved : with_moved_host(pipeline_, per_host))
-        if (!is_better) is_better = improve(*group_, moved);
-    }
   }
 
   const Problem& whole_;
@@ -384,8 +350,6 @@ class HostPlans {
   std::vector<std::unique_ptr<HostGroup>> groups_;
   std::optional<Planned> best_;
   const HostGroup* group_ = nullptr;
-  Pipeline pipeline_;
-  double actions_left_ = kHostActions;
 };
 
 // How many searches share the budget: one per group size, and one of the whole

@@ -3,14 +3,16 @@
 // then has a part of the weights, and what passes between stages is sent over
 // its network card instead.
 //
-// The step is predicted as M (1 + (S - 1) / m) + R, with S stages, m
-// microbatches, the largest compute or transfer time M of a stage, and its
-// longest reduction R. For each of some R, the smallest M that the hosts allow
-// is found by bisection; whether they do, by a table over the layers of the
-// fewest hosts that they need. The method is ours.
+// First, for each of some limits on the longest reduction, the smallest compute
+// or transfer time of a stage that the hosts allow is found by bisection;
+// whether they do, by a table over the layers of the fewest hosts that they
+// need. Then the best of these pipelines, as host_clock.h predicts it, is
+// improved by single changes: of hosts, cuts, stages, schedule and microbatch
+// size. The method is ours.
 
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "pipewright/planners/pipeline.h"
@@ -22,13 +24,9 @@ struct HostPipeline {
   Seconds predicted;  // the step
 };
 
-// For one of `copies` equal groups of hosts that the problem's cluster is, the
-// fastest predicted first. Empty unless the group has several hosts with links
-// and one kind of device, and training is synchronous.
-std::vector<HostPipeline> host_pipelines(const Problem& group, int copies);
-
-// The pipeline with one host less for the stage with the most of them, and one
-// more for another stage; one pipeline for each other stage.
-std::vector<Pipeline> with_moved_host(const Pipeline& pipeline, int per_host);
+// For one of `copies` equal groups of hosts that the problem's cluster is. None
+// unless the group has several hosts with links and one kind of device, and
+// training is synchronous.
+std::optional<HostPipeline> host_pipeline(const Problem& group, int copies);
 
 }  // namespace pipewright

@@ -67,6 +67,40 @@ double work_before_ring(std::size_t layer, const Profile& profile,
   return seconds;
 }
 
+// Seconds before the first backward of a layer can start: one slice, in the
+// least time that its operations take at any size, goes forward and back to it.
+double first_backward(std::size_t layer, const Profile& profile,
+                      const KindTimes& shortest) {
+  std::vector<double> forward(profile.layers.size(), 0), start = forward;
+  for (std::size_t l = 0; l < forward.size(); ++l) {
+    for (LayerId input : profile.layers[l].inputs)
+      forward[l] = std::max(forward[l], forward[input.index()]);
+    forward[l] += shortest[l].forward;
+  }
+  for (std::size_t l = forward.size(); l-- > layer;) {
+    start[l] = std::max(start[l], forward[l]);
+    for (LayerId input : profile.layers[l].inputs)
+      start[input.index()] =
+          std::max(start[input.index()], start[l] + shortest[l].input);
+  }
+  return start[layer];
+}
+
+// The shortest times of slices of any size, not per sample.
+KindTimes shortest_times(const Problem& problem) {
+  KindTimes shortest(problem.profile->layers.size());
+  const int kinds = static_cast<int>(problem.cluster->kinds().size());
+  for (int k = 0; k < kinds; ++k)
+    visit_least_times(problem, k, 1, largest_microbatch(problem),
+                      [&](std::size_t l, const LayerTimes& times, int) {
+                        shortest[l].forward = std::min(shortest[l].forward,
+                                                       times.forward.value());
+                        shortest[l].input = std::min(
+                            shortest[l].input, times.backward_input.value());
+                      });
+  return shortest;
+}
+
 // Bytes per sample of the largest output that the backward of each layer reads:
 // a kept input, or its own output.
 std::vector<double> kept_bytes(const Profile& profile,
@@ -90,21 +124,32 @@ struct Pivot {
   std::size_t layer;
   double bytes;
   double before;  // seconds of all devices together before the ring
+  double start;   // of the first backward
   std::vector<double> widths;
   const std::vector<double>& kept;
+
+  // The ring's latency, and what comes before and after it, at the number of
+  // devices r for which that takes least: before it, it falls with r down to
+  // the time of the work that precedes it; the latency grows with r.
+  double around_ring(int a, int b) const {
+    const double round = a > 1 ? 2 * islands.latency : 0;
+    if (is_asynchronous(problem.method)) return round * (a - 1);
+    const double most = double(b) * islands.max_devices;
+    const double own = work[layer].backward * problem.minibatch;
+    const double all = before / problem.cluster->num_devices();
+    double r = most;
+    if (all > start) r = std::min(r, own / (all - start));
+    if (round > 0) r = std::min(r, std::sqrt(own / round));
+    r = std::max<double>(r, a);
+    return std::max(own / r + start, all) + round * (r - 1) +
+           work[layer].update;
+  }
 
   // Whether a step of T seconds is possible with the layer on a to b islands.
   bool allows(double T, int a, int b) const {
     const double ring = 2.0 * (a - 1) / a * bytes;  // per link
     const double samples = problem.minibatch;
-    double around_ring = 0;  // before and after it
-    if (!is_asynchronous(problem.method))
-      around_ring =
-          std::max(work[layer].backward * samples / (b * islands.max_devices),
-                   before / problem.cluster->num_devices()) +
-          work[layer].update;
-    const double latency = 2.0 * (a - 1) * islands.latency;
-    if (ring / islands.fastest + latency + around_ring > T) return false;
+    if (ring / islands.fastest + around_ring(a, b) > T) return false;
     const double traffic = b * (T * islands.outside - ring);  // X
     if (traffic < 0) return false;
     double load = 0;
@@ -160,6 +205,7 @@ double replica_bound(const Problem& problem,
                      const std::vector<KindTimes>& kinds, double known) {
   const Profile& profile = *problem.profile;
   const KindTimes work = least_work(kinds);
+  const KindTimes shortest = shortest_times(problem);
   const std::vector<double> gradients = least_output_bytes(problem);
   const std::vector<double> kept = kept_bytes(profile, gradients);
   double bound = known;
@@ -175,6 +221,7 @@ double replica_bound(const Problem& problem,
                         layer,
                         bytes,
                         before,
+                        first_backward(layer, profile, shortest),
                         widths_to(layer, profile, gradients),
                         kept};
       bound = std::max(bound, pivot.bound(bound));

@@ -7,13 +7,15 @@
 //   k > 1   Gradients are summed in a ring of r >= k devices. At least one link
 //           of the ring leaves each island. It carries 2 (r-1)/r >= 2 (k-1)/k
 //           of the layer's parameter bytes p, and the fastest link between
-//           islands has bandwidth b: the ring takes 2 (k-1)/k p/b, and 2 (k-1)
+//           islands has bandwidth b: the ring takes 2 (k-1)/k p/b, and 2 (r-1)
 //           times the shortest latency. A synchronous step does this after the
-//           last backward of l, which takes at least 1/k of its time on one
-//           island, divided by its devices. Before it, all devices together
-//           have done, for all samples, the backward of l, the input gradients
-//           of all layers that depend on l, and the forwards that those need:
-//           that takes at least their work, shared without loss.
+//           last backward of l. The r devices share the backwards of l, which
+//           start when one slice has passed forward and back to l: with few
+//           devices these take long, with many the latency does. Before the
+//           ring all devices together have done, for all samples, the backward
+//           of l, the input gradients of all layers that depend on l, and the
+//           forwards that those need: that takes at least their work, shared
+//           without loss.
 //   any k   In time T at most X = k T c - 2 (k-1) p bytes of gradients pass
 //           between these islands and others, in each direction, where c is the
 //           rate at which data can leave or enter an island, and the ring uses

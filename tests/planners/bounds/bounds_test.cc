@@ -72,6 +72,58 @@ TEST_CASE("no pipeline with heavy weights beats the bound on its replicas") {
   CHECK(tight > 0);
 }
 
+TEST_CASE("no pipeline over links with latency beats the bound on replicas") {
+  RandomProblems random(77);
+  const char* const clusters[] = {"2xV100@50MB/s+5ms", "3xV100@20MB/s+20ms",
+                                  "3xV100@100MB/s+2ms",
+                                  "2x2xV100@1GB/s/50MB/s+10ms"};
+  int sharper = 0, tight = 0;
+  for (int i = 0; i < 2000; ++i) {
+    RandomProblem made = random.next(i % 4 == 3 ? 2 : 3);
+    Problem& problem = made.problem;
+    *made.cluster = load_cluster(clusters[i % 4]).value();
+    problem.microbatches = {4, 8};
+    problem.memory_limit = Bytes(0);
+    problem.method = i % 5 == 4 ? Method::Stash : Method::Sync;
+    problem.estimate = simulating_estimator(problem);
+    CAPTURE(i);
+    const Seconds best = fastest_pipeline(problem);
+    const Bounds bounds = bounds_of(problem);
+    REQUIRE(best < Seconds::max());
+    CHECK(bounds.replicas.value() <= best.value() * (1 + 1e-9));
+    const Seconds others =
+        std::max({bounds.work, bounds.layer, bounds.path, bounds.slices,
+                  bounds.link, bounds.memory});
+    sharper += bounds.replicas > others * 1.01;
+    tight += bounds.replicas > others * 1.01 &&
+             bounds.replicas.value() > 0.9 * best.value();
+  }
+  MESSAGE(sharper << " sharper, " << tight << " of them within 10 %");
+  CHECK(sharper > 100);
+  CHECK(tight > 10);
+}
+
+TEST_CASE("many devices take long to sum, few to compute") {
+  RandomProblems random(78);
+  RandomProblem made = random.next();
+  Profile& profile = *made.profile;
+  keep_two_layers(profile, Bytes(4));
+  const Seconds zero(0), one(1);
+  profile.sizes = {
+      {1, {{Bytes(4), Bytes(0), Bytes(0)}, {Bytes(4), Bytes(0), Bytes(0)}}}};
+  profile.times = {
+      {"V100", {{1, {{zero, zero, zero, zero}, {zero, zero, one, zero}}}}}};
+  *made.cluster = load_cluster("8xV100@1GB/s+500ms").value();
+  Problem& problem = made.problem;
+  problem.minibatch = 8;
+  problem.microbatches = {8};
+  problem.memory_limit = Bytes(0);
+  CHECK(bounds_of(problem).work.value() == doctest::Approx(1));
+  // On r devices: 8 / r to compute, 2 (r - 1) / 2 of latency; r = 3 is best.
+  CHECK(bounds_of(problem).replicas.value() ==
+        doctest::Approx(8.0 / 3 + 2).epsilon(1e-5));
+}
+
 TEST_CASE("layers with large weights keep the work on their devices") {
   RandomProblems random(75);
   RandomProblem made = random.next();
