@@ -101,7 +101,8 @@ struct Column {
     std::sort(losses.begin(), losses.end());
     if (losses.empty()) return title + ": no row";
     return title + ": median " + to_text(losses[(losses.size() - 1) / 2]) +
-           " %, largest " + to_text(losses.back()) + " %";
+           " %, smallest " + to_text(losses.front()) + " %, largest " +
+           to_text(losses.back()) + " %";
   }
 };
 
