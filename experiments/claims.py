@@ -244,6 +244,14 @@ def convergence():
                   "is not in tables.txt")
 
 
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    said = readme[readme.index("- Where `text-19` falls behind"):]
+    losses = (folder / "text-19-losses.txt").read_text(encoding="utf-8")
+    for number in re.findall(r"\d\.\d+", said[:said.index("The first beta")]):
+        check(number in losses.split(), f"convergence: {number} in the README is "
+              "not in text-19-losses.txt")
+
+
 def papers():
     """The documents give no figure of the four papers that their pages do not
     print."""
