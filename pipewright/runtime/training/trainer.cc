@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -14,19 +13,21 @@
 #include "pipewright/base/text.h"
 #include "pipewright/runtime/checkpoint/checkpoint.h"
 #include "pipewright/runtime/checkpoint/write_weights.h"
-#include "pipewright/runtime/data/dataset.h"
 #include "pipewright/runtime/data/loader.h"
-#include "pipewright/runtime/data/training_samples.h"
 #include "pipewright/runtime/devices/device_registry.h"
 #include "pipewright/runtime/devices/worker_device.h"
 #include "pipewright/runtime/execution/executor.h"
 #include "pipewright/runtime/profiling/handovers.h"
 #include "pipewright/runtime/ranks/commands.h"
 #include "pipewright/runtime/training/evaluator.h"
-#include "pipewright/runtime/training/group_settings.h"
+#include "pipewright/runtime/training/loss_spikes.h"
 #include "pipewright/runtime/training/milestones.h"
+#include "pipewright/runtime/training/not_finite_steps.h"
+#include "pipewright/runtime/training/requested_settings.h"
 #include "pipewright/runtime/training/run_folder.h"
+#include "pipewright/runtime/training/sample_sets.h"
 #include "pipewright/runtime/training/step_reporter.h"
+#include "pipewright/runtime/training/step_times.h"
 
 namespace pipewright {
 namespace {
@@ -45,66 +46,10 @@ Bytes process_memory(const std::string& key) {
 // was before.
 void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
-constexpr std::size_t kRecentLosses = 32;
-constexpr double kSpike = 3;                        // times their median
 constexpr std::int64_t kStepsBeforeRecordings = 4;  // of one piece
-constexpr int kMaxSkipped = 10;                     // steps, one after another
 
-// What a run trains on, and what it evaluates on.
-struct SampleSets {
-  std::unique_ptr<TrainingSamples> training;
-  std::optional<Dataset> held_out;
-};
-
-Result<SampleSets> split_samples(const Dataset& all,
-                                 const TrainRequest& request) {
-  if (all.num_samples < 2)
-    return bad_configuration("the data has one sample, which cannot be split",
-                             "evaluate on other data with --eval");
-  Split parts = split(all, request.held_out_share, request.seed);
-  return SampleSets{stored_samples(std::move(parts.rest)),
-                    std::move(parts.held_out)};
-}
-
-// How many samples an epoch has is not known of these.
-Result<std::unique_ptr<TrainingSamples>> open_fed(const Model& model,
-                                                  const TrainRequest& request) {
-  if (request.transport && !request.transport->is_alone())
-    return bad_configuration("data from Python reaches one process only",
-                             "give a file, for example tensors:FILE");
-  if (request.steps == 0)
-    return bad_configuration("data from Python needs a number of steps",
-                             "for example --steps 100");
-  if (request.not_finite != NotFinitePolicy::Stop)
-    return bad_configuration(
-        "data from Python is read once: no step of it can "
-        "be repeated or skipped",
-        "use --not-finite stop, or give a file, for "
-        "example tensors:FILE");
-  if (request.held_out_share > 0)
-    return bad_configuration("data from Python cannot be split",
-                             "evaluate on other data with --eval");
-  if (!request.held_out_data.empty() && request.evaluate_every == 0)
-    return bad_configuration("data from Python has no epochs to evaluate after",
-                             "for example --eval-every 100");
-  return fed_samples(model);
-}
-
-Result<SampleSets> open_samples(const Model& model,
-                                const TrainRequest& request) {
-  SampleSets samples;
-  if (request.data == kFedData) {
-    PIPEWRIGHT_TRY(samples.training, open_fed(model, request));
-  } else {
-    PIPEWRIGHT_TRY(Dataset all, open_dataset(request.data, model));
-    if (request.held_out_share > 0) return split_samples(all, request);
-    samples.training = stored_samples(std::move(all));
-  }
-  if (!request.held_out_data.empty()) {
-    PIPEWRIGHT_TRY(samples.held_out,
-                   open_dataset(request.held_out_data, model));
-  }
-  return samples;
+bool is_alone(const TrainRequest& request) {
+  return !request.transport || request.transport->is_alone();
 }
 
 HandoverPipeline handovers_of(const Model& model, const TrainRequest& request) {
@@ -118,69 +63,8 @@ Executor::Devices devices_of(const Plan& plan, const Transport* transport) {
   std::vector<std::string> kinds;
   for (int w = 0; w < plan.num_workers(); ++w)
     if (!transport || transport->is_here(WorkerId(w)))
-      kinds.push_back(plan.device_kinds[static_cast<std::size_t>(w)]);
+      kinds.push_back(plan.device_kinds[WorkerId(w).index()]);
   return open_devices(kinds).value();
-}
-
-// Steps that were run one after the other, and what each took.
-struct PieceTime {
-  Seconds step;
-  std::int64_t steps = 0;
-};
-
-// Over steps: short pieces, which begin and end as the long ones do, count
-// less.
-Seconds median_step(std::vector<PieceTime> times) {
-  std::sort(times.begin(), times.end(),
-            [](const auto& a, const auto& b) { return a.step < b.step; });
-  std::int64_t left = 0;
-  for (const PieceTime& piece : times) left += piece.steps;
-  left = left / 2 + 1;
-  for (const PieceTime& piece : times)
-    if ((left -= piece.steps) <= 0) return piece.step;
-  return {};
-}
-
-std::int64_t warm_up_steps(const TrainRequest& request, std::int64_t total) {
-  return std::min(request.method.warm_up_steps, total);
-}
-
-// A pipeline that is never drained has no state before a step to go back to.
-Result<void> check_policy(const TrainRequest& request) {
-  if (request.not_finite == NotFinitePolicy::Stop ||
-      request.program.minibatches_outside == 0)
-    return {};
-  return bad_configuration(
-      "a step can be repeated or skipped only where every step is "
-      "synchronous; " +
-          to_text(request.plan.method) + " trains several at a time",
-      "use --not-finite stop, or a plan of the method sync");
-}
-
-// Fails as check_policy(), make_optimizer() and group_settings() do.
-Result<TrainingSettings> settings_of(const Model& model,
-                                     const TrainRequest& request,
-                                     std::int64_t total) {
-  if (auto good = check_policy(request); !good) return good.error();
-  TrainingSettings result;
-  result.seed = request.seed;
-  result.always_remembers = request.not_finite != NotFinitePolicy::Stop;
-  PIPEWRIGHT_TRY(result.optimizer, make_optimizer(request.optimizer));
-  PIPEWRIGHT_TRY(result.groups, group_settings(model, request, total));
-  result.max_norm = request.max_norm;
-  result.may_record = request.may_record;
-  result.learning_rate = [rate = request.rate, total](std::int64_t step) {
-    return rate.at(step, total);
-  };
-  const MethodSettings& method = request.method;
-  const std::int64_t warm_up = warm_up_steps(request, total);
-  result.rescheduling_start = warm_up;
-  result.rescheduling_steps =
-      method.rescheduling_steps >= 0
-          ? method.rescheduling_steps
-          : std::max<std::int64_t>(1, (total - warm_up) / 4);
-  result.correction_decay = method.correction_decay;
-  return result;
 }
 
 class Trainer {
@@ -203,6 +87,7 @@ class Trainer {
                     request.method.warm_up_steps},
         memory_before_(memory_before),
         settings_(std::move(settings)),
+        not_finite_(request.not_finite),
         reporter_(request.program.num_microbatches, request.plan.microbatch,
                   [this](std::int64_t step, double loss, Seconds seconds) {
                     report_step(step, loss, seconds);
@@ -329,8 +214,8 @@ class Trainer {
   // Faults are counted in the steps of the run: none may come before them.
   bool are_handovers_measured() const {
     const std::vector<std::string>& kinds = request_.plan.device_kinds;
-    return request_.measures_handovers && request_.transport &&
-           !request_.transport->is_alone() && request_.injected_step == 0 &&
+    return request_.measures_handovers && !is_alone(request_) &&
+           request_.injected_step == 0 &&
            request_.plan.num_workers() <= model_.num_layers() &&
            has_short_actions(model_, request_.plan.microbatch,
                              request_.plan.num_workers()) &&
@@ -387,10 +272,10 @@ class Trainer {
     const bool is_settled = executor_->is_settled();
     std::int64_t steps = milestones_.piece(
         done_,
-        times_.empty() ? std::nullopt : std::optional(times_.back().step),
+        times_.is_empty() ? std::nullopt : std::optional(times_.latest()),
         around_piece_);
     if (!is_settled) steps = std::min(steps, kStepsBeforeRecordings);
-    if (done_ < repeated_until_) steps = 1;  // so that the bad one is known
+    if (not_finite_.is_repeated(done_)) steps = 1;
     const auto start = std::chrono::steady_clock::now();
     const std::size_t known = executor_->trained().losses.size();
     reporter_.begin(done_);
@@ -401,13 +286,12 @@ class Trainer {
       const std::chrono::duration<double> whole =
           std::chrono::steady_clock::now() - start;
       around_piece_ = Seconds(whole.count()) - done->timeline.duration;
-      times_.push_back(
-          {done->timeline.step_seconds, done->timeline.minibatches});
-      if (is_settled) settled_times_.push_back(times_.back());
+      times_.add(done->timeline.step_seconds, done->timeline.minibatches,
+                 is_settled);
       report_.timeline = std::move(done->timeline);
       report_rest(done->losses, before);
       folder_.add(piece_report(), *program_, report_.timeline);
-      end_repetition();
+      if (not_finite_.ends_repetition(done_)) end_repetition();
       return {};
     }
     if (done.error().code != ErrorCode::LossNotFinite) return done.error();
@@ -422,20 +306,22 @@ class Trainer {
     return after_bad_step(done.error(), before + steps);
   }
 
-  // Somewhere before `end`; where steps are repeated, it is the next one.
+  // One of the steps up to `end`.
   Result<void> after_bad_step(Error error, std::int64_t end) {
-    const bool is_repeated = done_ < repeated_until_;
-    if (is_the_end(is_repeated, error)) {
+    const bool may_skip = !times_.is_empty() || done_ + 1 < milestones_.total;
+    const NotFiniteSteps::Verdict verdict =
+        not_finite_.after(done_, end, executor_->has_state(), may_skip);
+    error.message += verdict.why;
+    if (verdict.next == NotFiniteSteps::Next::End) {
       if (done_ > saved_ && executor_->has_state())
         if (auto saved = save(); !saved) warn(not_saved(saved.error()));
       return error;
     }
     TrainingState state = executor_->state();
-    if (is_repeated) {
+    if (verdict.next == NotFiniteSteps::Next::Skip) {
       skip_step(error);
       state.minibatches = done_;
     } else {
-      repeated_until_ = end;
       warn(error.to_text() + "; goes on from step " + std::to_string(done_) +
            " and repeats what follows");
     }
@@ -443,23 +329,8 @@ class Trainer {
     return {};
   }
 
-  bool is_the_end(bool is_repeated, Error& error) const {
-    if (request_.not_finite == NotFinitePolicy::Stop || !executor_->has_state())
-      return true;
-    if (!is_repeated) return false;
-    error.message += ", also when it was repeated";
-    if (request_.not_finite == NotFinitePolicy::Repeat) return true;
-    if (times_.empty() && done_ + 1 == milestones_.total) return true;
-    if (num_skipped_ < kMaxSkipped || last_skipped_ != done_) return false;
-    error.message +=
-        "; the " + std::to_string(kMaxSkipped) + " steps before were skipped";
-    return true;
-  }
-
   void skip_step(const Error& error) {
-    num_skipped_ = last_skipped_ == done_ ? num_skipped_ + 1 : 1;
-    last_skipped_ = ++done_;
-    repeated_until_ = 0;
+    ++done_;
     ++report_.skipped;
     warn_if_missed(folder_.add_skipped(done_));
     warn(error.to_text() + "; step " + std::to_string(done_) +
@@ -467,8 +338,6 @@ class Trainer {
   }
 
   void end_repetition() {
-    if (repeated_until_ == 0 || done_ < repeated_until_) return;
-    repeated_until_ = 0;
     ++report_.repeated;
     warn("all is finite up to step " + std::to_string(done_) +
          " now that it was repeated: the fault has not come back");
@@ -501,7 +370,7 @@ class Trainer {
     for (std::int64_t s = done_ - before; s < num_steps(losses); ++s) {
       double loss = 0;
       for (std::size_t m = 0; m < microbatches; ++m)
-        loss += losses[static_cast<std::size_t>(s) * microbatches + m];
+        loss += losses[s * microbatches + m];
       report_step(before + s + 1, loss / static_cast<double>(microbatches),
                   report_.timeline.step_seconds);
     }
@@ -531,26 +400,11 @@ class Trainer {
       const std::lock_guard lock(showing_);
       hooks_.on_step(step);
     }
-    warn_of_spike(loss);
-  }
-
-  // Once, until the loss is back below the limit. Small losses of a training
-  // that goes well jump, too: only those above the first one count.
-  void warn_of_spike(double loss) {
-    std::vector<double> sorted(recent_losses_.begin(), recent_losses_.end());
-    const auto middle =
-        sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-    std::nth_element(sorted.begin(), middle, sorted.end());
-    const bool is_spike = sorted.size() == kRecentLosses && *middle > 0 &&
-                          loss > kSpike * *middle && loss > report_.first_loss;
-    if (is_spike && !is_in_spike_)
+    if (const auto ratio = spikes_.add(loss, report_.first_loss))
       warn("the loss of step " + std::to_string(done_) + ", " +
-           to_text(loss, 4) + ", is " + to_text(loss / *middle) +
-           " times the median of the " + std::to_string(kRecentLosses) +
+           to_text(loss, 4) + ", is " + to_text(*ratio) +
+           " times the median of the " + std::to_string(LossSpikes::kRecent) +
            " steps before; training goes on");
-    is_in_spike_ = is_spike;
-    recent_losses_.push_back(loss);
-    if (recent_losses_.size() > kRecentLosses) recent_losses_.pop_front();
   }
 
   Result<void> evaluate_if_due(bool ends) {
@@ -626,12 +480,7 @@ class Trainer {
     if (std::any_of(kinds.begin(), kinds.end(),
                     [](const std::string& kind) { return kind != "cpu"; }))
       report_.kernels = request_.kernels.to_text();
-    // The first piece also warms up allocators and caches.
-    if (!settled_times_.empty() && settled_times_.size() < times_.size())
-      times_ = settled_times_;
-    else if (times_.size() > 2)
-      times_.erase(times_.begin());
-    report_.step_seconds = median_step(times_);
+    report_.step_seconds = times_.median();
     report_.memory =
         std::max(process_memory("VmHWM") - memory_before_, Bytes(0));
     if (auto written = write_trained_weights(); !written)
@@ -654,17 +503,13 @@ class Trainer {
   std::optional<Evaluator> evaluator_;
   MicrobatchSource source_;
   std::int64_t done_ = 0, saved_ = 0, tried_ = 0, evaluated_ = 0;
-  std::int64_t repeated_until_ = 0;  // steps up to this one are run again
-  std::int64_t last_skipped_ = 0;
-  int num_skipped_ = 0;  // up to that one, one after another
+  NotFiniteSteps not_finite_;
   bool has_missed_lines_ = false, has_stopped_ = false;
-  std::mutex showing_;                    // one hook at a time
-  std::vector<PieceTime> times_;          // of all pieces
-  std::vector<PieceTime> settled_times_;  // of those at full speed
+  std::mutex showing_;  // one hook at a time
+  StepTimes times_;
   Seconds around_piece_;  // what the last one took beside its steps
   Seconds mean_seconds_;  // of the last steps, for what is left
-  std::deque<double> recent_losses_;
-  bool is_in_spike_ = false;
+  LossSpikes spikes_;
   TrainReport report_;
   StepReporter reporter_;  // the last: its thread uses all the others
 };
@@ -692,10 +537,12 @@ Bytes checkpoint_bytes(const Model& model, const Optimizer& optimizer) {
 }  // namespace
 
 Outcome follow_training(const Model& model, const TrainRequest& request) {
-  const Result<SampleSets> samples = open_samples(model, request);
+  const Result<SampleSets> samples =
+      open_samples(model, request, is_alone(request));
   const std::int64_t steps = samples ? steps_of(request, *samples) : 1;
   // Rank 0 has refused what cannot be set, too, and only shuts this rank down.
-  const Result<TrainingSettings> made = settings_of(model, request, steps);
+  const Result<TrainingSettings> made =
+      requested_settings(model, request, steps);
   const TrainingSettings settings = made ? *made : TrainingSettings();
   Result<MicrobatchSource> source = bad_configuration("no samples");
   if (samples) {
@@ -726,12 +573,14 @@ Outcome follow_training(const Model& model, const TrainRequest& request) {
 Result<TrainReport> train(const Model& model, const TrainRequest& request,
                           const TrainHooks& hooks) {
   choose_kernels(request.kernels);
-  PIPEWRIGHT_TRY(SampleSets samples, open_samples(model, request));
+  PIPEWRIGHT_TRY(SampleSets samples,
+                 open_samples(model, request, is_alone(request)));
   const std::int64_t steps = steps_of(request, samples);
   if (steps < 1)
     return bad_configuration("there are no steps to train",
                              "for example --steps 100");
-  PIPEWRIGHT_TRY(TrainingSettings settings, settings_of(model, request, steps));
+  PIPEWRIGHT_TRY(TrainingSettings settings,
+                 requested_settings(model, request, steps));
   LeaseOptions lease;
   lease.on_wait = hooks.on_warning;
   lease.signal = hooks.signal;
