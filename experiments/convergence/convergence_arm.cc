@@ -141,8 +141,9 @@ std::vector<Arm> arms(const Recipe& recipe) {
       {"stash", Method::Stash},
       {"2bw", Method::TwoBw},
       {"pipemare T1", pipemare, true},
+      {"pipemare T2", pipemare, false, true},
       {both, pipemare, true, true},
-      {both + "+T3", pipemare, true, true, recipe.warm_up, false, both},
+      {both + "+T3", pipemare, true, true, recipe.warm_up},
       {both + "+recompute", pipemare, true, true, 0, true, both}};
   std::vector<Arm> wanted;
   for (const Arm& arm : all)

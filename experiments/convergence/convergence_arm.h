@@ -25,7 +25,7 @@ struct Arm {
                               // tries its own
 };
 // Those that the recipe names, of: sync, naive, stash, 2bw, pipemare T1,
-// pipemare T1+T2, pipemare T1+T2+T3, pipemare T1+T2+recompute.
+// pipemare T2, pipemare T1+T2, pipemare T1+T2+T3, pipemare T1+T2+recompute.
 std::vector<Arm> arms(const Recipe& recipe);
 
 // One run of an arm.

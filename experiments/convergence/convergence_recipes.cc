@@ -9,7 +9,7 @@ namespace pipewright {
 namespace {
 
 const std::vector<double> kAnnealings = {0.12, 1};
-const std::string kT3 = "pipemare T1+T2+T3",
+const std::string kT2 = "pipemare T2", kT3 = "pipemare T1+T2+T3",
                   kRecompute = "pipemare T1+T2+recompute";
 
 Recipe with_arms(Recipe recipe, const std::vector<std::string>& names) {
@@ -177,7 +177,7 @@ Result<std::vector<double>> numbers(std::string_view text) {
 std::vector<Recipe> quick_recipes() { return {floor_task()}; }
 
 std::vector<Recipe> recipes() {
-  const std::vector<std::string> techniques = {kT3, kRecompute};
+  const std::vector<std::string> techniques = {kT2, kT3, kRecompute};
   return {
       digits(),
       fashion(),
@@ -190,8 +190,11 @@ std::vector<Recipe> recipes() {
       with_arms(convolutions("batchnorm-31", 31, 400, {0.1, 0.05, 0.02}),
                 techniques),
       batch_norm(),
-      momentum(convolutions("momentum-19", 19, 600, {0.05, 0.02, 0.005})),
-      adam(convolutions("adam-19", 19, 600, {0.01, 0.003, 0.001})),
+      with_arms(
+          momentum(convolutions("momentum-19", 19, 600, {0.05, 0.02, 0.005})),
+          {kT2}),
+      with_arms(adam(convolutions("adam-19", 19, 600, {0.01, 0.003, 0.001})),
+                {kT2}),
       text(),
       with_seeds(
           momentum(chain("momentum-107", 107, 3500, {0.01, 0.003, 0.001})), 2),
