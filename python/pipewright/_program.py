@@ -65,8 +65,10 @@ def words_of(options):
 
 
 def message_of(text):
+    """The last that the program says under its name, and what follows: before it there may be steps and warnings."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return "\n".join(line.removeprefix("pipewright: ") for line in lines) or "the program ended without a message"
+    last = max((i for i, line in enumerate(lines) if line.startswith("pipewright: ")), default=0)
+    return "\n".join(lines[last:]).removeprefix("pipewright: ") or "the program ended without a message"
 
 
 def call(command, *words, on_line=None, feeder=None, **options):

@@ -80,6 +80,15 @@ class Progress:
             self.bar.close()
 
 
+def data_error(error, ended):
+    """What the data raised, and what the program has done then."""
+    if isinstance(error, PipewrightError):
+        return PipewrightError(f"{error}; {ended}", ended.code)
+    if hasattr(error, "add_note"):  # not in Python 3.10
+        error.add_note(str(ended))
+    return error
+
+
 def train(model, plan=None, data=None, steps=100, minibatch=None, run=None, progress=True, optimizer=None, groups=None,
           **options):
     """Trains an exported model.
@@ -97,9 +106,9 @@ def train(model, plan=None, data=None, steps=100, minibatch=None, run=None, prog
     options   those of `pipewright train`: lr, weight_decay, momentum, betas, eps, clip, warm_up, lr_schedule, seed,
               workers, method, weights, device, resume, ...
 
-    Returns a Run. Ctrl-C ends the training after a step and saves it in the run folder; train(..., run=..., resume=True)
-    goes on: it reads the data from its start, and leaves out the samples of the steps that are done. Raises
-    PipewrightError with the program's message, or what the data raised.
+    Returns a Run. Ctrl-C ends the training after a step and saves it in the run folder; so does data that ends too early
+    or raises. train(..., run=..., resume=True) goes on: it reads the data from its start, and leaves out the samples of
+    the steps that are done. Raises PipewrightError with the program's message, or what the data raised.
     """
     if isinstance(plan, Plan):
         words, minibatch = [plan.file], plan.minibatch
@@ -122,9 +131,9 @@ def train(model, plan=None, data=None, steps=100, minibatch=None, run=None, prog
     try:
         report = call("train", *words, *group_words, model=model_name(model), data=data, run=folder, steps=steps,
                       on_line=show or progress or None, feeder=feeder, **options)
-    except PipewrightError:
+    except PipewrightError as ended:
         if feeder and feeder.error:
-            raise feeder.error
+            raise data_error(feeder.error, ended)
         raise
     finally:
         if feeder:

@@ -1,5 +1,6 @@
 """Profiles, plans and training from Python: what the program answers, and the weights that come back."""
 
+import json
 import os
 import pathlib
 import signal
@@ -8,6 +9,7 @@ import sys
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 import pipewright as pw
@@ -141,6 +143,27 @@ def test_a_run_that_goes_on_reads_the_samples_of_its_steps(tmp_path):
         assert torch.equal(tensor, rest.state_dict()[key]), key
 
 
+@pytest.mark.parametrize("method", ["sync", "stash", "2bw", "pipemare"])
+def test_data_that_ends_too_early_loses_no_step(method, tmp_path):
+    _, draw, _, model = exported("recurrent")
+    tokens, target = draw(8 * 16)
+    options = dict(minibatch=16, microbatch=8, lr=0.01, workers=2, method=method, progress=False)
+    samples = [(tokens[first:first + 10], target[first:first + 10]) for first in range(0, 8 * 16, 10)]
+    ends = (batch for batch in samples[:9])  # 90 samples: 5 steps
+    with pytest.raises(pw.PipewrightError, match="ends after 90 samples, training needs 128.*ended after step [45] of 8"):
+        pw.train(model, data=ends, steps=8, run=tmp_path / "run", **options)
+    done = [json.loads(line)["step"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()][-1]
+    if method == "sync":  # others may need samples of a further step to begin again
+        assert done == 5
+        short = pw.train(model, data=samples, steps=5, **options).state_dict()
+        for key, tensor in load_file(tmp_path / "run" / "weights.safetensors").items():
+            assert torch.equal(tensor, short[key]), key
+    rest = pw.train(model, data=samples, steps=8, run=tmp_path / "run", resume=True, **options)
+    assert rest.report["first_step"] == done and len(rest.losses) == 8
+    if method == "sync":
+        assert rest.losses == pw.train(model, data=samples, steps=8, **options).losses
+
+
 def test_what_the_data_raises_comes_back():
     _, draw, _, model = exported("recurrent")
     tokens, target = draw(16)
@@ -151,8 +174,10 @@ def test_what_the_data_raises_comes_back():
         yield tokens, target
         raise FileNotFoundError("no third file")
 
-    with pytest.raises(FileNotFoundError, match="no third file"):
+    with pytest.raises(FileNotFoundError, match="no third file") as raised:
         pw.train(model, data=broken(), **options)
+    if sys.version_info >= (3, 11):
+        assert "ended after step 2 of 5" in raised.value.__notes__[0] and "step 2 are kept in" in raised.value.__notes__[0]
     with pytest.raises(pw.PipewrightError, match="16 of tokens, 15 of target"):
         pw.train(model, data=[(tokens, target[:15])], **options)
     with pytest.raises(pw.PipewrightError, match=r"a sample of tokens is .* of float32 in the data"):
@@ -163,7 +188,7 @@ def test_errors_are_the_programs_own():
     _, draw, _, model = exported("recurrent")
     with pytest.raises(pw.PipewrightError, match="unknown device kind") as refused:
         pw.plan(model, cluster="2xnothing", minibatch=16)
-    assert refused.value.code == 78
+    assert refused.value.code == 78 and "pipewright:" not in str(refused.value)
     with pytest.raises(pw.PipewrightError, match="give a plan"):
         pw.train(model, data=[draw(4)])
 

@@ -116,8 +116,7 @@ bool MpiGate::begins(int repetition) {
   }
   hear_losses();
   if (is_decided_) return repetition < allowed_;
-  if (repetition > 0 && allowed_ <= hooks_.most_if_early && hooks_.is_to_end &&
-      hooks_.is_to_end()) {
+  if (repetition > 0 && hooks_.is_to_end && hooks_.is_to_end(allowed_)) {
     allow(allowed_, true);
     if (hooks_.on_early_end) hooks_.on_early_end(allowed_);
   } else {

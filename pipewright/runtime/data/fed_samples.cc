@@ -124,6 +124,11 @@ class FedSamples : public TrainingSamples {
     };
   }
 
+  bool has_step(std::int64_t step) override {
+    std::unique_lock lock(mutex_);
+    return wait_for(step, lock);
+  }
+
  private:
   using Minibatch = std::shared_ptr<const FedMinibatch>;
   struct Held {
@@ -138,8 +143,7 @@ class FedSamples : public TrainingSamples {
 
   at::Tensor samples(std::size_t input, std::int64_t microbatch) {
     const ModelInput& form = forms_[input];
-    const Minibatch minibatch =
-        wait_for(microbatch / request_.num_microbatches);
+    const Minibatch minibatch = read(microbatch / request_.num_microbatches);
     char* const first =
         minibatch->place().memory + begins_[input] +
         microbatch % request_.num_microbatches * microbatch_bytes(form);
@@ -148,23 +152,24 @@ class FedSamples : public TrainingSamples {
         at::TensorOptions(scalar_type(form.type)));
   }
 
-  Minibatch wait_for(std::int64_t step) {
-    std::unique_lock lock(mutex_);
+  // Whether the samples of the step are there.
+  bool wait_for(std::int64_t step, std::unique_lock<std::mutex>& lock) {
     ask_until(step);
-    while (num_there_ <= step) {
-      if (has_ended_)
-        throw std::runtime_error("the data ended before the samples of step " +
-                                 std::to_string(step + 1));
+    while (num_there_ <= step && !has_ended_) {
       if (is_reading_)
         changed_.wait(lock);
       else
         read_answer(lock);
     }
-    return read(step);
+    return num_there_ > step;
   }
 
   // The last that asks takes it away.
   Minibatch read(std::int64_t step) {
+    std::unique_lock lock(mutex_);
+    if (!wait_for(step, lock))
+      throw std::runtime_error("the data ended before the samples of step " +
+                               std::to_string(step + 1));
     const auto found = held_.find(step);
     PIPEWRIGHT_CHECK(found != held_.end(), "samples were read too often");
     const Minibatch minibatch = found->second.minibatch;

@@ -35,6 +35,9 @@ class TrainingSamples {
   virtual bool prepares_ahead() const = 0;
   // Called once. The source must not outlive this object.
   virtual MicrobatchSource microbatches(const SampleRequest& request) = 0;
+  // Whether there are samples for this step of the request; waits until that is
+  // known. May be called on any thread.
+  virtual bool has_step(std::int64_t) { return true; }
 };
 
 std::unique_ptr<TrainingSamples> stored_samples(Dataset dataset);
@@ -51,7 +54,7 @@ std::unique_ptr<TrainingSamples> stored_samples(Dataset dataset);
 inline constexpr std::string_view kFedData = "python";
 
 // Fails with BadConfiguration where no process hands samples over. A source
-// throws when that process ends before the last step.
+// throws where it is asked for a step that has_step() denies.
 Result<std::unique_ptr<TrainingSamples>> fed_samples(const Model& model);
 
 }  // namespace pipewright

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <mutex>
 #include <utility>
 
@@ -19,11 +18,9 @@ using LossHook = std::function<void(std::int64_t microbatch, std::int32_t first,
 // Called on workers' threads; may be empty. Of several processes the leader's
 // are called.
 struct RunHooks {
-  // Whether the run is to end with the minibatches that have begun.
-  std::function<bool()> is_to_end;
-  // It ends early with at most this many: what remains may have to fill and
-  // drain a pipeline.
-  std::int64_t most_if_early = std::numeric_limits<std::int64_t>::max();
+  // Whether the run is to end with the minibatches that have begun, which are
+  // this many.
+  std::function<bool(std::int64_t)> is_to_end;
   // It is decided that the run ends early, after as many.
   std::function<void(std::int64_t)> on_early_end;
   LossHook on_loss;
@@ -31,7 +28,10 @@ struct RunHooks {
   // The same for a run of which `outside` minibatches are not counted.
   RunHooks without(int outside) const {
     RunHooks counted = *this;
-    counted.most_if_early -= outside;
+    if (is_to_end)
+      counted.is_to_end = [hook = is_to_end, outside](std::int64_t many) {
+        return hook(many + outside);
+      };
     if (on_early_end)
       counted.on_early_end = [hook = on_early_end, outside](std::int64_t many) {
         hook(many + outside);
@@ -68,8 +68,7 @@ class InProcessGate final : public RunGate {
     const std::lock_guard lock(mutex_);
     if (repetition >= repetitions_) return false;
     if (repetition < begun_) return true;
-    if (repetition > 0 && begun_ <= hooks_.most_if_early && hooks_.is_to_end &&
-        hooks_.is_to_end()) {
+    if (repetition > 0 && hooks_.is_to_end && hooks_.is_to_end(begun_)) {
       repetitions_ = begun_;
       if (hooks_.on_early_end) hooks_.on_early_end(repetitions_);
       return false;

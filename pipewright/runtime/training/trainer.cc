@@ -117,6 +117,7 @@ class Trainer {
                      two_minibatches);
       source_ = loader->microbatches();
     }
+    if (!has_samples()) return no_samples();
     while (done_ < milestones_.total) {
       if (is_warm_up_over()) {
         const TrainingState state = executor_->state();
@@ -126,8 +127,9 @@ class Trainer {
         return with_checkpoint(piece.error());
       if (auto ours = folder_.check_lease(); !ours) return ours.error();
       if (hooks_.signal) report_.signal = hooks_.signal();
-      const bool ends = report_.signal != 0 || done_ == milestones_.total;
-      if (report_.signal != 0) stop_after(done_);
+      const bool is_early = report_.signal != 0 || !has_samples();
+      const bool ends = is_early || done_ == milestones_.total;
+      if (is_early) stop_after(done_);
       if (auto evaluated = evaluate_if_due(ends); !evaluated)
         return evaluated.error();
       if (ends || milestones_.passes_checkpoint(tried_, done_)) {
@@ -137,7 +139,25 @@ class Trainer {
       }
       if (ends) break;
     }
-    return finish();
+    if (auto finished = finish(); !finished) return finished.error();
+    if (report_.signal == 0 && done_ < milestones_.total) return no_samples();
+    return report_;
+  }
+
+  // Whether the next piece can begin: an asynchronous one has at least one step
+  // more than it takes to fill the pipeline.
+  bool has_samples() const {
+    const std::int64_t more = done_ < warm_up_steps() ? 0 : milestones_.outside;
+    return training_->has_step(std::min(done_ + more, milestones_.total - 1));
+  }
+  Error no_samples() const {
+    return with_checkpoint({ErrorCode::MissingInput,
+                            "the data ended after step " +
+                                std::to_string(done_) + " of " +
+                                std::to_string(milestones_.total),
+                            "",
+                            "",
+                            {}});
   }
 
   SampleRequest sample_request() const {
@@ -160,8 +180,9 @@ class Trainer {
 
   RunHooks run_hooks() {
     RunHooks hooks;
-    hooks.is_to_end = [this] { return hooks_.signal && hooks_.signal() != 0; };
-    hooks.most_if_early = milestones_.total - done_ - milestones_.outside;
+    hooks.is_to_end = [this, before = done_](std::int64_t minibatches) {
+      return is_to_end_after(before + minibatches);
+    };
     hooks.on_early_end = [this, before = done_](std::int64_t minibatches) {
       stop_after(before + minibatches);
     };
@@ -170,6 +191,14 @@ class Trainer {
       reporter_.add(microbatch, first, end, mean);
     };
     return hooks;
+  }
+
+  // Because of a signal, if what is left can still fill and drain a pipeline;
+  // or because the next step has no samples.
+  bool is_to_end_after(std::int64_t step) const {
+    const bool can_go_on = milestones_.total - step >= milestones_.outside;
+    if (can_go_on && hooks_.signal && hooks_.signal() != 0) return true;
+    return !training_->has_step(step);
   }
 
   void stop_after(std::int64_t step) {
@@ -473,7 +502,7 @@ class Trainer {
     return error;
   }
 
-  Result<TrainReport> finish() {
+  Result<void> finish() {
     report_.steps = done_;
     report_.why_not_recorded = executor_->why_not_recorded();
     const std::vector<std::string>& kinds = request_.plan.device_kinds;
@@ -483,11 +512,8 @@ class Trainer {
     report_.step_seconds = times_.median();
     report_.memory =
         std::max(process_memory("VmHWM") - memory_before_, Bytes(0));
-    if (auto written = write_trained_weights(); !written)
-      return written.error();
-    if (auto written = folder_.finish(*program_, report_); !written)
-      return written.error();
-    return report_;
+    if (auto written = write_trained_weights(); !written) return written;
+    return folder_.finish(*program_, report_);
   }
 
   const Model& model_;

@@ -38,8 +38,10 @@ struct TrainHooks {
 // Fails before the first step with BadConfiguration (optimizer, data that does
 // not fit, too few steps, a run folder that has a run), CannotCreate or
 // CannotWrite (run folder, no space for a checkpoint), or as open_dataset() and
-// read_checkpoint() do; later with LossNotFinite or WorkerLost, or at the end
-// with CannotWrite. The last checkpoint is then kept, and the hint names it;
+// read_checkpoint() do; later with LossNotFinite, WorkerLost, or MissingInput
+// where data from another process ends early, after the last step that has
+// samples was saved; or at the end with CannotWrite. The last checkpoint is
+// then kept, and the hint names it;
 // where the loss is not finite the weights of the last good step are saved,
 // unless request.not_finite asks for something else, until 10 steps in a row
 // are not finite or none was. If

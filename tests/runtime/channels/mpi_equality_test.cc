@@ -321,7 +321,7 @@ TEST_CASE("asynchronous runs that end early") {
     std::int64_t told = 0, ends_after = 0;
     const Result<Executed> run = executor.run(
         source, 40,
-        {.is_to_end = [&] { return asked++ >= asked_for; },
+        {.is_to_end = [&](std::int64_t) { return asked++ >= asked_for; },
          .on_early_end = [&](std::int64_t many) { ends_after = many; },
          .on_loss = [&](std::int64_t, std::int32_t, std::int32_t,
                         double) { ++told; }});

@@ -160,6 +160,20 @@ TEST_CASE("data that ends is an error where it is missing") {
                     "the data ended before the samples of step 6");
 }
 
+TEST_CASE("whether a step has samples is known before they are read") {
+  FeedingThread feeding(5);
+  const auto samples = fed_samples(fed_model()).value();
+  const MicrobatchSource source =
+      samples->microbatches(request_of(2 * kMicrobatches));
+  CHECK(samples->has_step(2));
+  std::thread other([&] { CHECK(!samples->has_step(5)); });
+  CHECK(!samples->has_step(6));
+  other.join();
+  CHECK(samples->has_step(4));
+  for (std::int64_t m = 2 * kMicrobatches; m < 5 * kMicrobatches; ++m)
+    for (const int input : {0, 1}) CHECK(is_right(input, m, source(input, m)));
+}
+
 TEST_CASE("without a process that hands samples over there are none") {
   for (const char* text :
        {"", "7", "x,y", "-1,-1", "1,999999", "1,9999999999"}) {

@@ -15,10 +15,11 @@
 namespace pipewright {
 namespace {
 
-RunHooks hooks(std::function<bool()> is_to_end, std::int64_t most = 1 << 30) {
+RunHooks hooks(std::function<bool()> is_to_end) {
   RunHooks result;
-  result.is_to_end = std::move(is_to_end);
-  result.most_if_early = most;
+  result.is_to_end = [asked = std::move(is_to_end)](std::int64_t) {
+    return asked();
+  };
   return result;
 }
 
@@ -49,16 +50,21 @@ TEST_CASE("the first repetition is always done") {
   CHECK(gate.repetitions() == 1);
 }
 
-TEST_CASE("too near to the end it is not ended early") {
-  InProcessGate gate(10, hooks([] { return true; }, 4));
-  CHECK(gate.begins(0));
-  CHECK(!gate.begins(1));
-  bool ends = false;
-  InProcessGate late(10, hooks([&ends] { return ends; }, 4));
-  for (int r = 0; r < 5; ++r) CHECK(late.begins(r));
-  ends = true;
-  for (int r = 5; r < 10; ++r) CHECK(late.begins(r));
-  CHECK(late.repetitions() == 10);
+TEST_CASE("who decides knows how many minibatches have begun") {
+  std::vector<std::int64_t> asked;
+  std::int64_t ends_after = 0;
+  RunHooks hooks;
+  hooks.is_to_end = [&asked](std::int64_t begun) {
+    asked.push_back(begun);
+    return begun >= 7;
+  };
+  hooks.on_early_end = [&ends_after](std::int64_t many) { ends_after = many; };
+  InProcessGate gate(10, hooks.without(3));
+  for (int r = 0; r < 4; ++r) CHECK(gate.begins(r));
+  CHECK(!gate.begins(4));
+  CHECK(gate.repetitions() == 4);
+  CHECK(ends_after == 7);
+  CHECK(asked == std::vector<std::int64_t>{4, 5, 6, 7});
 }
 
 TEST_CASE("threads that end at a random moment do the same") {
