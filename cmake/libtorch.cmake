@@ -5,6 +5,7 @@
 # file asks for. What it needs comes with it, in the nvidia packages beside
 # torch; headers may also be in /usr/local/cuda.
 get_filename_component(libtorch "${Torch_DIR}/../../.." ABSOLUTE)
+set(PIPEWRIGHT_LIBTORCH ${libtorch} CACHE INTERNAL "For python/wheel_backend.py")
 set(PIPEWRIGHT_CUDA_INCLUDE "")
 if(NOT EXISTS ${libtorch}/lib/libtorch_cuda.so)
   find_package(Torch REQUIRED)

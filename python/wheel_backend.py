@@ -39,8 +39,8 @@ def build_programs():
 
 def torch_version(folder):
     """"2.13" of the LibTorch that a build folder links; None if that is not part of a Python package."""
-    library = re.search(r"^TORCH_LIBRARY:FILEPATH=(.*)$", (folder / "CMakeCache.txt").read_text(), re.M)
-    file = pathlib.Path(library[1]).parents[1] / "version.py" if library else None
+    package = re.search(r"^PIPEWRIGHT_LIBTORCH:INTERNAL=(.*)$", (folder / "CMakeCache.txt").read_text(), re.M)
+    file = pathlib.Path(package[1]) / "version.py" if package else None
     text = re.search(r"__version__ = '(\d+\.\d+)", file.read_text()) if file and file.exists() else None
     return text[1] if text else None
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from ._values import STORED_TYPES, ExportError, at_batch, value
+from ._values import STORED_TYPES, at_batch, refuse, value
 
 
 def is_batch(size, factor=1):
@@ -10,12 +10,14 @@ def is_batch(size, factor=1):
 
 
 class Border:
-    """The form in which a layer hands its output over: out() before, back() after."""
+    """The form in which a layer hands its output over: out() before, back() after. Complex numbers are pairs of real ones."""
 
     def __init__(self, layer):
         tensor = value(layer.root)
-        if tensor.dtype not in STORED_TYPES:
-            raise ExportError(f"layer {layer.name} hands over a tensor of type {tensor.dtype}, which is not supported")
+        self._is_complex = tensor.is_complex()
+        if tensor.dtype not in STORED_TYPES and not self._is_complex:
+            refuse(layer.root, f"layer {layer.name} hands over a tensor of type {tensor.dtype}, which is not supported",
+                   "convert it, for example to torch.int64 or torch.float32")
         self.is_fixed = not any(isinstance(size, torch.SymInt) for size in tensor.shape)
         self._fold = self._dimension = None
         if self.is_fixed or is_batch(tensor.shape[0]):
@@ -27,15 +29,19 @@ class Border:
         elif places:
             self._dimension = places[0]
         else:
-            raise ExportError(f"layer {layer.name} hands over a tensor of shape {tuple(tensor.shape)}, "
-                              "which has no dimension for the samples")
+            refuse(layer.root, f"layer {layer.name} hands over a tensor of shape {tuple(tensor.shape)}, which has no "
+                   "dimension for the samples", "keep the batch in a dimension of its own, or first of those joined")
 
     def out(self, tensor):
+        if self._is_complex:
+            tensor = torch.view_as_real(tensor.resolve_conj())
         if self._fold:
             return tensor.reshape(tensor.shape[0] // self._fold, self._fold, *tensor.shape[1:])
         return tensor if self._dimension is None else tensor.movedim(self._dimension, 0)
 
     def back(self, tensor):
         if self._fold:
-            return tensor.flatten(0, 1)
-        return tensor if self._dimension is None else tensor.movedim(0, self._dimension)
+            tensor = tensor.flatten(0, 1)
+        elif self._dimension is not None:
+            tensor = tensor.movedim(0, self._dimension)
+        return torch.view_as_complex(tensor) if self._is_complex else tensor

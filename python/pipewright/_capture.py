@@ -1,8 +1,5 @@
 """From a module and sample inputs to one functional ATen graph, with the batch symbolic."""
 
-import contextlib
-import inspect
-import keyword
 import os
 import traceback
 
@@ -10,11 +7,13 @@ import torch
 from torch import nn
 from torch._decomp import get_decompositions
 from torch.export.graph_signature import InputKind
-from torch.utils.checkpoint import CheckpointFunction
 
+from ._arguments import Arguments
 from ._draws import Draws
+from ._guards import guarded, refuse_control_flow, refuse_hooks, refuse_keywords
+from ._no_grad import NoGrad
 from ._tokens import TOKEN_SHARE, has_ignored, weighted
-from ._values import STORED_TYPES, ExportError, aten, value
+from ._values import ExportError, aten, refuse, value
 
 PREFIX = "module."
 
@@ -47,10 +46,11 @@ class Objective(nn.Module):
 
     def forward(self, *tensors):
         args, kwargs, targets = self._make_arguments(tensors)
-        with Draws():
-            output = self.module(*args, **kwargs)
-        if self.loss is not None:
-            return self.loss(output, *targets)
+        with NoGrad():
+            with Draws():
+                output = self.module(*args, **kwargs)
+            if self.loss is not None:
+                return self.loss(output, *targets)
         if isinstance(output, dict):
             output = output.get("loss", output)
         return getattr(output, "loss", output)
@@ -69,61 +69,6 @@ class WeightedObjective(nn.Module):
         return weighted(self._objective[0], tensors)
 
 
-class Arguments:
-    """Sample inputs, split into tensors (with names) and what stays fixed."""
-
-    def __init__(self, module, sample, has_loss):
-        parameters = inspect.signature(module.forward).parameters
-        if isinstance(sample, dict):
-            takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-            items = list(sample.items())
-            self._kinds = ["key" if name in parameters or takes_any else "target" for name, _ in items]
-        else:
-            sample = (sample,) if isinstance(sample, torch.Tensor) else tuple(sample)
-            names = [p.name for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-            names += [f"input{i}" for i in range(len(names), len(sample))]
-            items = [(names[i], given) for i, given in enumerate(sample)]
-            self._kinds = ["position"] * len(items)
-            if has_loss and len(items) > 1:
-                items[-1] = ("target", items[-1][1])
-                self._kinds[-1] = "target"
-        self._items = items
-        if not has_loss and "target" in self._kinds:
-            extra = [name for (name, _), kind in zip(items, self._kinds) if kind == "target"]
-            raise ExportError(f"{type(module).__name__}.forward does not take {', '.join(extra)}; "
-                              "give a loss, which takes them as targets")
-        self.names = [name for name, given in items if isinstance(given, torch.Tensor)]
-        self.tensors = tuple(self._checked(name, given) for name, given in items if isinstance(given, torch.Tensor))
-        if not self.tensors:
-            raise ExportError("the sample inputs have no tensor; give a batch as the module takes it")
-        if len({tensor.shape[0] for tensor in self.tensors}) > 1:
-            sizes = ", ".join(f"{n} {tuple(t.shape)}" for n, t in zip(self.names, self.tensors))
-            raise ExportError(f"the sample inputs have different numbers of samples: {sizes}; "
-                              "the first dimension of every input is the batch")
-
-    @staticmethod
-    def _checked(name, tensor):
-        if tensor.dim() == 0:
-            raise ExportError(f"the input {name} has no dimensions; the first dimension of every input is the batch")
-        if tensor.dtype not in STORED_TYPES:
-            raise ExportError(f"the input {name} has type {tensor.dtype}, which is not supported; "
-                              "convert it, for example to torch.int64 or torch.float32")
-        tensor = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
-        # torch.export takes a batch of one for a constant.
-        return tensor if tensor.shape[0] > 1 else torch.cat([tensor, tensor])
-
-    def filled(self, tensors):
-        given = iter(tensors)
-        args, kwargs, targets = [], {}, []
-        for (name, fixed), kind in zip(self._items, self._kinds):
-            item = next(given) if isinstance(fixed, torch.Tensor) else fixed
-            if kind == "key":
-                kwargs[name] = item
-            else:
-                (args if kind == "position" else targets).append(item)
-        return args, kwargs, targets
-
-
 def user_place(error):
     """file:line of the innermost frame outside torch and this package."""
     own = os.path.dirname(__file__)
@@ -133,44 +78,11 @@ def user_place(error):
     return places[-1] if places else ""
 
 
-@contextlib.contextmanager
-def own_backwards_refused():
-    """torch.export keeps the forward of a torch.autograd.Function, and would lose its backward without a word.
-
-    A reentrant checkpoint is one whose gradient is that of the function it calls; inside it, nodes would not know their
-    module. What is computed again is for the plan to say.
-    """
-    apply = torch.autograd.Function.__dict__["apply"]
-
-    def checked(cls, *args, **kwargs):
-        if cls is CheckpointFunction:
-            function, _, *given = args
-            return function(*given)
-        if not cls.__module__.startswith("torch."):
-            raise ExportError(f"{cls.__name__} is a torch.autograd.Function with a backward of its own, which torch.export "
-                              "does not keep; write forward so that PyTorch's own gradient is the one you want, for "
-                              "example x + (f(x) - x).detach()")
-        return apply.__func__(cls, *args, **kwargs)
-
-    torch.autograd.Function.apply = classmethod(checked)
-    try:
-        yield
-    finally:
-        torch.autograd.Function.apply = apply
-
-
-def refuse_keywords(module):
-    """torch.export writes modules' names as Python."""
-    for name, _ in module.named_modules():
-        if keyword.iskeyword(name.rsplit(".", 1)[-1]):
-            raise ExportError(f"torch.export cannot trace the model: the module {name} is named by a keyword of Python; "
-                              "rename it")
-
-
 def capture(module, sample, loss, weigh_tokens=None):
     """The exported program of module and loss, and the names of its inputs."""
     if isinstance(loss, str):
         loss = named_loss(loss)
+    refuse_hooks(module)
     arguments = Arguments(module, sample, loss is not None)
     objective = Objective(module, loss, arguments.filled)
     if has_ignored(arguments.tensors) if weigh_tokens is None else weigh_tokens:
@@ -180,7 +92,7 @@ def capture(module, sample, loss, weigh_tokens=None):
     batch = torch.export.Dim("batch", min=2, max=1 << 20)
     shapes = ({0: batch},) * len(arguments.tensors)
     try:
-        with own_backwards_refused():
+        with guarded():
             program = torch.export.export(objective, arguments.tensors, dynamic_shapes=(shapes,), strict=False)
         program = program.run_decompositions(get_decompositions([aten.affine_grid_generator]))  # its own backward fixes sizes
     except ExportError as error:
@@ -196,6 +108,7 @@ def capture(module, sample, loss, weigh_tokens=None):
             hint = "the model makes the batch size a constant, as len(x) and int(x.shape[0]) do: use x.shape[0]"
         raise ExportError((f"{where}: " if where else "") +
                           f"torch.export cannot trace the model: {first}; {hint}") from error
+    refuse_control_flow(program)
     for node in list(program.graph.nodes):
         replace(node)
     store_complex_as_real(program, module.state_dict())
@@ -212,8 +125,8 @@ def store_complex_as_real(program, named):
         if spec.kind not in stored or not value(node).is_complex() or spec.target in changed:
             continue
         if spec.target.removeprefix(PREFIX) in named:
-            raise ExportError(f"the buffer {spec.target.removeprefix(PREFIX)} is complex, and the state_dict() cannot have "
-                              "it as it is stored; register it with persistent=False")
+            refuse(node, f"the buffer {spec.target.removeprefix(PREFIX)} is complex, and the state_dict() cannot have it as "
+                   "it is stored", "register it with persistent=False")
         tensors = program.state_dict if spec.target in program.state_dict else program.constants
         tensors[spec.target] = torch.view_as_real(tensors[spec.target]).contiguous()
         with program.graph.inserting_before(next(n for n in program.graph.nodes if n.op != "placeholder")):

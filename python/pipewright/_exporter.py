@@ -127,10 +127,11 @@ class Exporter:
         self.needs_gradient = {}
 
     def model(self):
+        parameters, buffers = self.parameters(), self.buffers()
         layers = [self.layer(layer) for layer in self.layers]
         description = {
             "format": FORMAT, "version": VERSION, "name": self.name, "torch": torch.__version__.split("+")[0],
-            "weights": "", "inputs": self.inputs(), "parameters": self.parameters(), "buffers": self.buffers(),
+            "weights": "", "inputs": self.inputs(), "parameters": parameters, "buffers": buffers,
             "functions": self.functions, "layers": layers}
         model = ExportedModel(description, self.tensors())
         model.count_tokens, model.module = self.count_tokens, self.module
@@ -156,7 +157,7 @@ class Exporter:
                 if name in seen:
                     continue
                 seen.add(name)
-                row = self.tensor_row(name)
+                row = self.tensor_row(name, node)
                 also = [n for n in self.state if n != plain(name) and is_same(self.state[n], self.graph.tensor(name))]
                 if also:
                     row["also"] = also
@@ -172,16 +173,17 @@ class Exporter:
                 if name in seen:
                     continue
                 seen.add(name)
-                rows.append(self.tensor_row(name))
+                rows.append(self.tensor_row(name, node))
                 if plain(name) not in self.state:
                     rows[-1]["persistent"] = False
         return rows
 
-    def tensor_row(self, name):
+    def tensor_row(self, name, node):
         tensor = self.graph.tensor(name)
         if tensor.dtype not in STORED_TYPES:
-            hint = "; keep two real numbers and use torch.view_as_complex" if tensor.is_complex() else "; convert it"
-            raise ExportError(f"{plain(name)} has type {tensor.dtype}, which is not supported{hint}")
+            hint = "make it a parameter of real pairs, and use torch.view_as_complex(it) here"
+            refuse(node, f"{plain(name)} has type {tensor.dtype}, which is not supported",
+                   hint if tensor.is_complex() else "convert it, for example to torch.int64 or torch.float32")
         return {"name": plain(name), "shape": list(tensor.shape), "type": NUMBER_TYPES[tensor.dtype]}
 
     def layer(self, layer):

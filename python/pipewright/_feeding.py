@@ -12,9 +12,11 @@ import signal
 import socket
 import struct
 import threading
+from collections.abc import Mapping
 
 import torch
 
+from ._arguments import named_tensors
 from ._program import PipewrightError
 from ._tokens import TOKEN_SHARE, token_shares
 from ._values import NUMBER_TYPES
@@ -25,13 +27,15 @@ TYPES = {name: type for type, name in NUMBER_TYPES.items()}
 
 def as_tensors(batch, names):
     """The tensors of a batch in the order of the model's inputs."""
-    if isinstance(batch, dict):
-        missing = [name for name in names if name not in batch]
+    if isinstance(batch, Mapping):
+        found = dict(pair for name, item in batch.items() for pair in named_tensors(name, item) or [(name, item)])
+        missing = [name for name in names if name not in found]
         if missing:
-            raise PipewrightError(f"a batch of the data has no {', '.join(missing)}; it has {', '.join(batch)}")
-        tensors = [torch.as_tensor(batch[name]) for name in names]
+            raise PipewrightError(f"a batch of the data has no {', '.join(missing)}; it has {', '.join(found)}")
+        tensors = [torch.as_tensor(found[name]) for name in names]
     else:
         items = [batch] if isinstance(batch, torch.Tensor) else list(batch)
+        items = [tensor for item in items for _, tensor in named_tensors("", item) or [("", item)]]
         if len(items) != len(names):
             raise PipewrightError(f"a batch of the data has {len(items)} tensors; the model takes {', '.join(names)}")
         tensors = [torch.as_tensor(item) for item in items]

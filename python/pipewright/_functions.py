@@ -73,9 +73,15 @@ def joint_graph(layer, wanted, borders):
     mode = next(fake.fake_mode for fake in fakes if hasattr(fake, "fake_mode"))
     with mode, torch._dispatch.python.enable_python_dispatcher():
         fresh = [crossing(layer.inputs[i], x) if i < num_inputs else x.detach() for i, x in enumerate(fakes)]
-        traced = make_fx(both, tracing_mode="symbolic", _allow_non_fake_inputs=True)(
-            *fresh, crossing(layer.root, value(layer.root)))
-    return traced
+        fresh.append(crossing(layer.root, value(layer.root)))
+        module = make_fx(both, tracing_mode="symbolic", _allow_non_fake_inputs=True)(*fresh)
+        simplify(module.graph)
+        if any(is_operator(node) and node.target._schema.is_mutable for node in module.graph.nodes):  # views are changed
+            module.recompile()
+            pure = torch.func.functionalize(module, remove="mutations")
+            module = make_fx(pure, tracing_mode="symbolic", _allow_non_fake_inputs=True)(*fresh)
+            simplify(module.graph)
+    return module.graph
 
 
 def simplify(graph):
@@ -97,6 +103,8 @@ def simplify(graph):
 def use_generators(graph):
     """Random operators become those that take a generator, so that what they draw depends on no plan."""
     for node in graph.nodes:
+        if node.target is aten.bernoulli.default and len(node.args) > 1:  # of bernoulli_(p)
+            node.target = aten.bernoulli.p
         if is_operator(node) and is_random(node):
             name = {"default": "generator", "low": "low_generator"}.get(node.target._overloadname)
             node.target = getattr(node.target.overloadpacket, name or "", node.target)
@@ -183,8 +191,7 @@ class Functions:
 
     def __init__(self, layer, wanted, borders):
         self.layer, self.wanted = layer, wanted
-        self.graph = joint_graph(layer, wanted, borders).graph
-        simplify(self.graph)
+        self.graph = joint_graph(layer, wanted, borders)
         halve_convolutions(self.graph)
         drop_running_statistics(self.graph)
         self._name_arguments()

@@ -12,7 +12,7 @@ import operator
 from torch.export.graph_signature import InputKind, OutputKind
 
 from ._capture import PREFIX
-from ._values import ExportError, aten, is_random, is_size, is_tensor, is_view, refuse, value
+from ._values import ExportError, aten, is_random, is_size, is_tensor, is_view, refuse, tensor_inputs, value
 
 NO_OWNER = None
 
@@ -39,9 +39,9 @@ class Graph:
             self.kind[node], self.target[node] = spec.kind, spec.target
         self.inputs = [node for node in placeholders if self.kind[node] is InputKind.USER_INPUT]
         outputs = list(zip(self.graph.output_node().args[0], signature.output_specs))
-        for _, spec in outputs:
+        for changed, spec in outputs:
             if spec.kind is OutputKind.USER_INPUT_MUTATION:
-                raise ExportError(f"the model changes its input {spec.target} in place; change a clone of it")
+                refuse(changed, f"the model changes its input {spec.target} in place", "change a clone of it")
         results = [node for node, spec in outputs if spec.kind is OutputKind.USER_OUTPUT]
         if len(results) != 1 or not is_tensor(results[0]) or value(results[0]).dim() != 0:
             shapes = [tuple(value(node).shape) for node in results if is_tensor(node)]
@@ -103,17 +103,19 @@ class Grouping:
         self.inline = {n for n in self.order if is_view(n) and (not is_tensor(n) or n.target is operator.getitem)}
 
     def _classify(self):
-        """What depends on weights, and what is made of weights alone."""
+        """What depends on weights, what is made of weights alone, and of weights and changed buffers: no layer of its own."""
         g = self.g
-        self.depends, self.weight_only = {}, {}
+        self.depends, self.weight_only, self.stored_only = {}, {}, {}
         for node in g.graph.nodes:
             if node.op == "placeholder":
                 self.depends[node] = g.kind[node] is InputKind.PARAMETER or g.is_changed(node)
                 self.weight_only[node] = g.is_stored(node) and not g.is_changed(node)
+                self.stored_only[node] = g.is_stored(node)
             elif node.op == "call_function":
-                sources = node.all_input_nodes
+                sources = tensor_inputs(node)
                 self.depends[node] = is_random(node) or any(self.depends[source] for source in sources)
                 self.weight_only[node] = not is_random(node) and all(self.weight_only[source] for source in sources)
+                self.stored_only[node] = all(self.stored_only[source] for source in sources)
 
     def readers(self, node):
         for user in node.users:
@@ -148,7 +150,7 @@ class Grouping:
                 self.owner[node] = node
             elif not owners:
                 self.owner[node] = NO_OWNER  # for an update of a buffer
-            elif len(owners) == 1 and self.key[next(iter(owners))] == self.key[node]:
+            elif len(owners) == 1 and (self.key[next(iter(owners))] == self.key[node] or self.stored_only[node]):
                 self.owner[node] = next(iter(owners))
             elif not is_tensor(node):
                 return node
@@ -210,22 +212,25 @@ class Grouping:
         for buffer, times in changed_by.items():
             readers = [layer for layer in layers if any(g.target[b] == buffer for b in layer.buffers)]
             if times > 1 or len(readers) > 1:
-                raise ExportError(f"the buffer {buffer.removeprefix(PREFIX)} is changed or read by several layers "
-                                  f"({', '.join(l.name for l in readers)}); keep it within one module")
+                refuse(readers[-1].root, f"the buffer {buffer.removeprefix(PREFIX)} is changed or read by several layers "
+                       f"({', '.join(l.name for l in readers)})", "keep it within one module")
         return layers
 
     def _home(self, node, layers, by_root):
-        """The layer that updates a buffer: one whose nodes the new value is made of."""
-        stack, seen = [node], set()
+        """The layer that updates a buffer: the last one whose nodes the new value is made of."""
+        stack, seen, owners = [node], set(), set()
         while stack:
-            n = stack.pop(0)
+            n = stack.pop()
             if n in seen:
                 continue
             seen.add(n)
             owner = self.owner.get(n)
             if owner is not None and owner in by_root:
-                return by_root[owner]
-            stack += n.all_input_nodes
+                owners.add(owner)
+            else:
+                stack += n.all_input_nodes
+        if owners:
+            return by_root[max(owners, key=self.g.position.get)]
         same = [layer for layer in layers if self.key[layer.root] == self.key.get(node)]
         return (same or layers)[0]
 
@@ -243,6 +248,7 @@ class Grouping:
                        key=g.position.get)
         layer.nodes = sorted(need - set(given), key=g.position.get)
         layer.parameters = [n for n in given if g.is_trained(n)]
-        layer.buffers = [n for n in given if g.is_changed(n)]
+        written = [name for _, name in layer.updates]
+        layer.buffers = [n for n in g.kind if g.is_changed(n) and (n in need or g.target[n] in written)]
         layer.constants = [n for n in given if g.is_stored(n) and n not in layer.parameters + layer.buffers]
         layer.inputs = [n for n in given if not g.is_stored(n)]

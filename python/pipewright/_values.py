@@ -1,6 +1,7 @@
 """What the nodes of a captured graph hold: tensors whose sizes are expressions of the batch."""
 
 import functools
+import os
 import operator
 
 import torch
@@ -58,13 +59,16 @@ def is_view(node):
 
 
 def place_of(node):
-    """file:line of the user's model that made this node; the innermost frame outside torch."""
+    """file:line of the user's model that made this node; the innermost frame outside torch. Of a weight or an input: that
+    which reads it first."""
+    if node.op == "placeholder":
+        return next((place for user in node.users if (place := place_of(user))), "")
     trace = node.meta.get("stack_trace") or ""
     places = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
     for place in reversed(places):
         file, line = place.split(",")[:2]
         name = file[len("File "):].strip('"')
-        if "/torch/" not in name:
+        if "/torch/" not in name and not name.startswith(("<", os.path.dirname(__file__))):
             return f"{name}:{line.replace('line', '').strip()}"
     return ""
 

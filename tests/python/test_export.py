@@ -8,6 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections import UserDict
 
 import pytest
 import torch
@@ -362,9 +363,21 @@ def test_complex_constants_are_stored_as_real_ones(persistent):
     check_gradients(module, model, batch)
 
 
+class ComplexWeight(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(5, dtype=torch.complex64))
+
+    def forward(self, x):
+        return torch.fft.irfft(torch.fft.rfft(x) * self.weight, n=8).square().sum()  # reads a complex weight
+
+
 def test_names_and_numbers_that_cannot_be_stored():
-    with pytest.raises(pw.ExportError, match="buffer turn is complex.*persistent=False"):
+    with pytest.raises(pw.ExportError, match=r"test_export.py:\d+: the buffer turn is complex.*persistent=False"):
         pw.export(Rotated(True), torch.randn(3, 4))
+    said = refusal(ComplexWeight(), torch.randn(3, 8))
+    assert said.endswith(line_of("reads a complex weight") + ": weight has type torch.complex64, which is not supported; "
+                         "make it a parameter of real pairs, and use torch.view_as_complex(it) here")
     named = nn.Sequential(nn.ModuleDict({"in": nn.Linear(4, 2)}))
     named.forward = lambda x: named[0]["in"](x).sum()
     with pytest.raises(pw.ExportError, match="module 0.in is named by a keyword"):
@@ -433,6 +446,159 @@ def test_transforms_to_frequencies():
     check_gradients(module, model, batch)
 
 
+class Nested(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, batch, scales, factor=1.0):
+        return (self.fc(batch["x"]) * scales[0] + scales[1] * factor).square().mean()
+
+
+def test_inputs_in_lists_and_dictionaries():
+    torch.manual_seed(1)
+    module = Nested()
+
+    def draw(size):
+        return UserDict(batch={"x": torch.randn(size, 4)}, scales=[torch.rand(size, 2), torch.rand(size, 1)], factor=0.5)
+
+    model, samples = pw.export(module, draw(3)), draw(8)
+    assert [row["name"] for row in model.description["inputs"]] == ["batch.x", "scales.0", "scales.1"]
+    run = pw.train(model, data=[samples], steps=1, minibatch=8, workers=2, lr=0.1, progress=False)
+    assert run.losses[0] == pytest.approx(module(**samples).item(), rel=1e-5)
+    in_order = [(samples["batch"], samples["scales"])]
+    assert pw.train(model, data=in_order, steps=1, minibatch=8, workers=2, lr=0.1, progress=False).losses == run.losses
+
+
+class Either(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(4, 2), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: self.one(x), lambda x: self.other(x).abs(), (x,)).square().mean()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_branch_by_cond(sign):
+    torch.manual_seed(1)
+    module, x = Either(), sign * torch.rand(5, 4)
+    loss, gradients = interpreted(pw.export(module, torch.randn(3, 4)), {"x": x})
+    expected = module(x)
+    expected.backward()
+    torch.testing.assert_close(loss, expected.detach())
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(gradients[name], torch.zeros_like(parameter) if parameter.grad is None else parameter.grad)
+
+
+class Distilled(nn.Module):
+    """A teacher, trained by another part of the loss, gives targets."""
+
+    def __init__(self):
+        super().__init__()
+        self.teacher, self.student, self.scale = nn.Linear(4, 3), nn.Linear(4, 3), nn.Parameter(torch.ones(3))
+
+    @torch.no_grad()
+    def targets(self, x):
+        return (self.scale * self.teacher(x)).softmax(-1)
+
+    def forward(self, x):
+        goal = self.targets(x)
+        return nn.functional.kl_div(self.student(x).log_softmax(-1), goal) + self.teacher(x).square().mean()
+
+
+def test_what_is_computed_without_gradients_has_none():
+    torch.manual_seed(1)
+    module, x = Distilled(), torch.randn(5, 4)
+    model = pw.export(module, x[:3])
+    loss, gradients = interpreted(model, {"x": x})
+    expected = module(x)
+    expected.backward()
+    torch.testing.assert_close(loss, expected.detach())
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(gradients[name], torch.zeros_like(parameter) if parameter.grad is None else parameter.grad)
+
+
+class Penalized(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 1)
+
+    def forward(self, x):
+        x = x.clone().requires_grad_()
+        (slope,) = torch.autograd.grad(self.fc(x).exp().sum(), x, create_graph=True)  # a gradient in forward
+        return slope.square().sum()
+
+
+class PenalizedByFunction(Penalized):
+    def forward(self, x):
+        slope = torch.func.grad(lambda x: self.fc(x).exp().sum())
+        return slope(x).square().sum()  # a gradient by a function
+
+
+def test_gradients_in_forward_are_refused_with_their_line():
+    for module, text in (Penalized(), "a gradient in forward"), (PenalizedByFunction(), "a gradient by a function"):
+        said = refusal(module, torch.randn(3, 4))
+        assert line_of(text) in said and "computes a gradient in forward" in said
+
+
+class Hooked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        h = self.fc(x)
+        h.register_hook(lambda gradient: 0.1 * gradient)  # hooks a gradient
+        return h.sum()
+
+
+def test_hooks_of_gradients_are_refused():
+    said = refusal(Hooked(), torch.randn(3, 4))
+    assert line_of("hooks a gradient") in said and "changes a gradient by a hook" in said
+    module = StraightThrough()
+    module.fc.weight.register_hook(lambda gradient: 0.1 * gradient)
+    assert "the parameter fc.weight has a hook" in refusal(module, torch.randn(3, 4))
+    module = StraightThrough()
+    module.fc.register_full_backward_hook(lambda *_: None)
+    assert "the module fc has a backward hook" in refusal(module, torch.randn(3, 4))
+
+
+class Filter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(5, 2))
+
+    def forward(self, spectrum):
+        return (spectrum * torch.view_as_complex(self.weight)).conj()
+
+
+class Frequencies(nn.Module):
+    """Layers that hand complex numbers over; one after a change of dimensions, and conjugated."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.head = nn.Linear(8, 8), nn.Linear(8, 2)
+        self.filters = nn.ModuleList([Filter() for _ in range(3)])
+
+    def forward(self, x):
+        spectrum = torch.fft.rfft(self.first(x)).transpose(0, 1)
+        for one in self.filters:
+            spectrum = one(spectrum)
+        return self.head(torch.fft.irfft(spectrum.transpose(0, 1), n=8)).square().mean()
+
+
+def test_complex_numbers_between_layers():
+    torch.manual_seed(1)
+    module, x = Frequencies(), torch.randn(6, 5, 8)
+    model = pw.export(module, x[:3])
+    assert {"filters.0", "filters.1", "filters.2"} <= set(model.layers)
+    check_gradients(module, model, {"x": x})
+    options = dict(data=[x], steps=2, minibatch=6, microbatch=3, lr=0.1, momentum=0, progress=False)
+    one, two = (pw.train(model, workers=workers, **options) for workers in (1, 3))
+    assert one.losses == two.losses and one.losses[0] == pytest.approx(module(x).item(), rel=1e-5)
+
+
 class Spatial(nn.Module):
     """A spatial transformer: where it looks is computed."""
 
@@ -460,3 +626,54 @@ def test_a_grid_that_is_computed():
         losses[-1].backward()
         optimizer.step()
     assert run.losses == pytest.approx([loss.item() for loss in losses], rel=1e-5)
+
+
+class Quantized(nn.Module):
+    """A codebook that forward reads and changes, a norm whose old vector is not read, and a learned start of a recurrence."""
+
+    def __init__(self):
+        super().__init__()
+        self.encode = nn.utils.parametrizations.spectral_norm(nn.Linear(4, 3))
+        self.cell, self.start, self.decode = nn.GRUCell(3, 3), nn.Parameter(torch.randn(3)), nn.Linear(3, 4)
+        self.register_buffer("book", torch.randn(5, 3))
+
+    def forward(self, x):
+        z = self.cell(self.encode(x), self.start.expand(x.shape[0], -1))
+        chosen = torch.cdist(z, self.book).argmin(1)
+        code = self.book[chosen]
+        with torch.no_grad():
+            hot = nn.functional.one_hot(chosen, 5).to(z.dtype)
+            self.book.mul_(0.9).add_(hot.T @ z, alpha=0.1)
+        return (self.decode(z + (code - z).detach()) - x).square().mean() + (z - code.detach()).square().mean()
+
+
+class Padded(nn.Module):
+    """Backwards that change views in place, and dropout of whole channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 4, 3, padding=1, padding_mode="circular")
+        self.drop, self.head = nn.Dropout2d(0.0), nn.utils.parametrizations.orthogonal(nn.Linear(4, 2))
+
+    def forward(self, x):
+        return self.head(self.drop(self.conv(x)).amax((2, 3))).square().mean()
+
+
+@pytest.mark.parametrize("make, shape", [(Quantized, (4,)), (Padded, (1, 4, 4))])
+def test_buffers_and_backwards_that_write(make, shape):
+    torch.manual_seed(1)
+    module, x = make(), torch.randn(12, *shape)
+    model = pw.export(module, x[:3])
+    options = dict(data=[x], steps=2, minibatch=6, lr=0.1, momentum=0, progress=False)
+    one, two = (pw.train(model, microbatch=6, workers=workers, **options) for workers in (1, 2))
+    assert one.losses == two.losses
+    optimizer, losses = torch.optim.SGD(module.parameters(), 0.1), []
+    for step in range(2):
+        optimizer.zero_grad()
+        losses.append(module(x[6 * step:6 * step + 6]))
+        losses[-1].backward()
+        optimizer.step()
+    assert one.losses == pytest.approx([loss.item() for loss in losses], rel=1e-5)
+    for name, tensor in module.state_dict().items():
+        torch.testing.assert_close(one.state_dict()[name], tensor)
+        assert torch.equal(one.state_dict()[name], two.state_dict()[name]), name

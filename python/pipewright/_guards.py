@@ -1,0 +1,116 @@
+"""What torch.export would take and change without a word: refused, or written in another way."""
+
+import contextlib
+import keyword
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils.checkpoint import CheckpointFunction
+
+from ._values import ExportError, refuse
+
+
+@contextlib.contextmanager
+def replaced(owner, name, by):
+    """While it is entered, owner.name is `by`."""
+    before = owner.__dict__[name]
+    setattr(owner, name, by)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def own_backwards_refused():
+    """torch.export keeps the forward of a torch.autograd.Function, and would lose its backward without a word.
+
+    A reentrant checkpoint is one whose gradient is that of the function it calls; inside it, nodes would not know their
+    module. What is computed again is for the plan to say.
+    """
+    apply = torch.autograd.Function.__dict__["apply"]
+
+    def checked(cls, *args, **kwargs):
+        if cls is CheckpointFunction:
+            function, _, *given = args
+            return function(*given)
+        if not cls.__module__.startswith("torch."):
+            raise ExportError(f"{cls.__name__} is a torch.autograd.Function with a backward of its own, which torch.export "
+                              "does not keep; write forward so that PyTorch's own gradient is the one you want, for "
+                              "example x + (f(x) - x).detach()")
+        return apply.__func__(cls, *args, **kwargs)
+
+    return replaced(torch.autograd.Function, "apply", classmethod(checked))
+
+
+def hooks_refused():
+    """It would lose the hooks of a tensor's gradient, too."""
+    def register_hook(tensor, hook):
+        raise ExportError("the model changes a gradient by a hook, which torch.export does not keep; write forward so that "
+                          "PyTorch's own gradient is the one you want, for example 0.1 * x + 0.9 * x.detach()")
+
+    return replaced(torch.Tensor, "register_hook", register_hook)
+
+
+def gradients_refused():
+    """It cannot trace those that forward asks for, by torch.autograd or torch.func."""
+    def grad(*args, **kwargs):
+        raise ExportError("the model computes a gradient in forward, which torch.export cannot trace; write that gradient "
+                          "with operators of its own")
+
+    return replaced(torch.autograd, "grad", grad)
+
+
+def conditions_replaced():
+    """torch.cond computes both branches, and chooses."""
+    cond = torch.cond
+
+    def choose(condition, true_branch, false_branch, operands=()):
+        if not isinstance(condition, torch.Tensor):
+            return cond(condition, true_branch, false_branch, operands)
+        return pytree.tree_map(lambda one, other: torch.where(condition.reshape(()), one, other), true_branch(*operands),
+                               false_branch(*operands))
+
+    return replaced(torch, "cond", choose)
+
+
+def distances_replaced():
+    """torch.cdist chooses between two ways of computing by the number of samples: here always the exact one."""
+    cdist = torch.cdist
+
+    def exact(one, other, p=2.0, compute_mode="donot_use_mm_for_euclid_dist"):
+        return cdist(one, other, p, "donot_use_mm_for_euclid_dist" if "if_necessary" in compute_mode else compute_mode)
+
+    return replaced(torch, "cdist", exact)
+
+
+@contextlib.contextmanager
+def guarded():
+    with (own_backwards_refused(), hooks_refused(), gradients_refused(), conditions_replaced(), distances_replaced()):
+        yield
+
+
+def refuse_hooks(module):
+    for name, weight in module.named_parameters():
+        if weight._backward_hooks or getattr(weight, "_post_accumulate_grad_hooks", None):
+            raise ExportError(f"the parameter {name} has a hook of its gradient, which torch.export does not keep; remove it, "
+                              "and give the parameter a learning rate of its own with groups of train()")
+    for name, part in module.named_modules():
+        if part._backward_hooks or part._backward_pre_hooks:
+            raise ExportError(f"the module {name or type(part).__name__} has a backward hook, which torch.export does not "
+                              "keep; remove it")
+
+
+def refuse_control_flow(program):
+    """Operators that call functions: torch.while_loop, scan, flex_attention."""
+    for node in program.graph.nodes:
+        if node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
+            refuse(node, f"{node.target} calls functions of its own, which is not supported", "use a loop of a fixed length, "
+                   "torch.where and masks, or scaled_dot_product_attention")
+
+
+def refuse_keywords(module):
+    """torch.export writes modules' names as Python."""
+    for name, _ in module.named_modules():
+        if keyword.iskeyword(name.rsplit(".", 1)[-1]):
+            raise ExportError(f"torch.export cannot trace the model: the module {name} is named by a keyword of Python; "
+                              "rename it")
