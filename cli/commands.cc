@@ -4,12 +4,17 @@
 
 #include <unistd.h>
 
+#include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
+#include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <iostream>
+#include <limits>
 
 #include "cli/command.h"
 #include "cli/help/described.h"
@@ -55,13 +60,45 @@ std::string refuse_not_finite(const std::string& value) {
              : "";
 }
 
+// The parser would take 010 for eight, 0x10 for sixteen, and both -1 and 2^64
+// for the largest number without a sign.
+template <typename Number>
+std::string refuse_not_whole(const std::string& value) {
+  Number number = 0;
+  const char* const end = value.data() + value.size();
+  const auto read = std::from_chars(value.data(), end, number);
+  if (read.ec == std::errc() && read.ptr == end) return "";
+  const bool has_sign = std::numeric_limits<Number>::is_signed;
+  return std::string(has_sign ? "expected an integer"
+                              : "expected an integer from 0 to 2^64 - 1") +
+         ", found \"" + printable(value) + "\"";
+}
+
+std::string without_leading_zeros(std::string value) {
+  const std::size_t first = value.starts_with('-') ? 1 : 0;
+  while (value.size() > first + 1 && value[first] == '0' &&
+         std::isdigit(static_cast<unsigned char>(value[first + 1])))
+    value.erase(first, 1);
+  return value;
+}
+
+void check_number(CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const bool is_integer = type.starts_with("INT");
+  const bool is_unsigned = type.starts_with("UINT");
+  if (type.starts_with("FLOAT")) option.check(refuse_not_finite, "", "");
+  if (is_integer) option.check(refuse_not_whole<std::int64_t>, "", "");
+  if (is_unsigned) option.check(refuse_not_whole<std::uint64_t>, "", "");
+  if (is_integer || is_unsigned)
+    option.transform(without_leading_zeros, "", "");
+}
+
 void check_values(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands({}))
     for (CLI::Option* option : command->get_options()) {
       if (option->get_items_expected_max() == 0) continue;  // a flag
       option->check(refuse_empty, "", "");
-      if (option->get_type_name().starts_with("FLOAT"))
-        option->check(refuse_not_finite, "", "");
+      check_number(*option);
     }
 }
 
@@ -76,6 +113,16 @@ std::vector<std::string> names_in(const CLI::App& app) {
   return names;
 }
 
+// Of options only what follows the dashes counts; a letter is near any other.
+std::string nearest_option(const std::string& name, const CLI::App& app) {
+  std::vector<std::string> words;
+  for (const std::string& known : names_in(app))
+    if (known.starts_with("--")) words.push_back(known.substr(2));
+  if (!name.starts_with("--")) return "";
+  const std::string near = nearest_name(name.substr(2), words);
+  return near.empty() ? "" : "--" + near;
+}
+
 // What nobody asked for, with the nearest name that somebody would understand.
 int report_unexpected(const CLI::App& app) {
   const CLI::App* where = &command_in(app);
@@ -83,7 +130,8 @@ int report_unexpected(const CLI::App& app) {
   const std::string first = extras.empty() ? "" : extras.front();
   const bool is_option = first.starts_with("-");
   const std::string name = first.substr(0, first.find('='));
-  const std::string near = nearest_name(name, names_in(*where));
+  const std::string near = is_option ? nearest_option(name, *where)
+                                     : nearest_name(name, names_in(*where));
   const std::string help =
       "pipewright " + (where == &app ? "" : where->get_name() + " ") + "--help";
   say("pipewright: " + Error{ErrorCode::Usage,
@@ -121,6 +169,8 @@ int run(int argc, char** argv) {
       "neural networks"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "pipewright " PIPEWRIGHT_VERSION);
+  // A limit on the size of files is an error of the write, not the end.
+  std::signal(SIGXFSZ, SIG_IGN);
   Exit exit{0, argv};
   add_commands(app, exit);
   check_values(app);

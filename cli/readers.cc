@@ -72,12 +72,15 @@ std::string summary(const Schedule& schedule) {
 // of a model but other layers.
 Result<std::string> compared_with_model(const Plan& plan,
                                         const std::string& file) {
-  const std::string not_compared = "; not compared with its model";
+  const std::string not_compared = "; not compared with its model: ";
   const Result<Model> model = load_model(plan.model);
-  if (!model) return not_compared;
+  if (!model) return not_compared + model.error().message;
   auto fine = check_plan(plan, profile_graph(*model));
   if (fine) return std::string();
-  if (plan.number_type.empty()) return not_compared;
+  const std::string difference = fine.error().message;
+  if (plan.number_type.empty())
+    return not_compared + plan.model + " has other layers here (" +
+           difference.substr(0, difference.find(';')) + ")";
   Error error = fine.error();
   error.where = file + ": " + error.where;
   return error;
@@ -182,7 +185,8 @@ const Reader* reader_named(std::string_view name) {
 
 Result<const Reader*> reader_of(std::string_view text,
                                 const std::string& file) {
-  if (starts_like_json(text)) return reader_of_json(text, file);
+  if (starts_like_json(text) || file.ends_with(".json"))
+    return reader_of_json(text, file);
   // Both forms of a schedule are lines of actions; ours starts with "schedule".
   const bool is_ours = trim(text).substr(0, 8) == "schedule";
   return reader_named(is_ours ? "schedule" : "schedule-csv");

@@ -232,18 +232,35 @@ void print_ranking(const std::vector<RankedSchedule>& rows,
       std::cout << row.name << ": " << row.refusal << "\n";
 }
 
+// A ranking refuses what no schedule is called; one that is not possible is a
+// row of it.
+Result<void> check_names(const std::vector<std::string>& names) {
+  std::vector<std::string> known;
+  for (const ScheduleGenerator& generator : schedule_generators())
+    known.push_back(generator.name);
+  for (const std::string& name : names)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return bad_configuration("unknown schedule \"" + printable(name) + "\"",
+                               suggestion(name, known));
+  return {};
+}
+
 // Fails if none fits.
 Result<void> show_ranking(const ScheduleOptions& options,
                           const StageInputs& inputs) {
   const ScheduleRequest request = request_of(options, inputs);
   if (auto fine = check_actions(actions_of(request)); !fine) return fine;
-  const auto rows =
-      ranked_schedules(schedule_names(options.name), request, inputs);
+  const std::vector<std::string> names = schedule_names(options.name);
+  if (auto fine = check_names(names); !fine) return fine;
+  const auto rows = ranked_schedules(names, request, inputs);
   if (options.output.json)
     std::cout << ranking_json(rows).to_text();
   else
     print_ranking(rows, inputs, options.output.width);
   if (rows.front().fits) return {};
+  if (!rows.front().refusal.empty())
+    return bad_configuration("none of these schedules is possible: " +
+                             rows.front().refusal);
   return bad_configuration(
       "none of these schedules is possible within the "
       "limits",

@@ -6,7 +6,9 @@
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
 #include "pipewright/base/units_text.h"
+#include "pipewright/profile/profile.h"
 
 namespace pipewright::cli {
 namespace {
@@ -16,19 +18,31 @@ constexpr const char* kTimesHint =
     "1,1,1; "
     "one such group per stage, separated by ';', or one per line of a file";
 
-Result<ScheduleRequest::StageTimes> parse_stage_times(std::string_view text) {
-  const auto parts = split(text, ',');
+// The times of a stage in --times, or in a line of a file.
+struct TimesGroup {
+  std::string text;
+  std::string where;  // "times.txt:3"; "": the option itself
+};
+
+Error wrong_times(const TimesGroup& group, const std::string& expected,
+                  std::string_view found) {
+  const std::string message = "expected " + expected + " in --times, found \"" +
+                              printable(shortened(std::string(found), 60)) +
+                              "\"";
+  return group.where.empty() ? bad_configuration(message, kTimesHint)
+                             : malformed(message, group.where, kTimesHint);
+}
+
+Result<ScheduleRequest::StageTimes> parse_stage_times(const TimesGroup& group) {
+  const auto parts = split(group.text, ',');
   if (parts.size() != 3)
-    return bad_configuration("expected three numbers in --times, found \"" +
-                                 std::string(trim(text)) + "\"",
-                             kTimesHint);
+    return wrong_times(group, "three numbers", trim(group.text));
   double numbers[3] = {};
   for (std::size_t i = 0; i < 3; ++i) {
     const auto number = parse_real(trim(parts[i]));
-    if (!number || !(*number >= 0))
-      return bad_configuration("expected a time in --times, found \"" +
-                                   std::string(trim(parts[i])) + "\"",
-                               kTimesHint);
+    if (!number || !(*number >= 0 && *number <= kMaxTime.value()))
+      return wrong_times(group, "a time from 0 to " + to_text(kMaxTime.value()),
+                         trim(parts[i]));
     numbers[i] = *number;
   }
   return ScheduleRequest::StageTimes{Seconds(numbers[0]), Seconds(numbers[1]),
@@ -37,8 +51,8 @@ Result<ScheduleRequest::StageTimes> parse_stage_times(std::string_view text) {
 
 // The groups of the text, or the lines of the file that it names. Lines that
 // are empty or start with '#' do not count.
-Result<std::vector<std::string>> groups_of(const std::string& text) {
-  std::vector<std::string> groups;
+Result<std::vector<TimesGroup>> groups_of(const std::string& text) {
+  std::vector<TimesGroup> groups;
   std::error_code ignored;
   const bool is_list = text.find(',') != std::string::npos;
   const bool is_file = !is_list && (text.find_first_of("./") != text.npos ||
@@ -47,9 +61,14 @@ Result<std::vector<std::string>> groups_of(const std::string& text) {
   if (is_file) {
     PIPEWRIGHT_TRY(content, read_file(text));
   }
+  int line = 0;
   for (std::string_view group : split(content, is_file ? '\n' : ';')) {
     group = trim(group);
-    if (!group.empty() && !group.starts_with("#")) groups.emplace_back(group);
+    ++line;
+    if (!group.empty() && !group.starts_with("#"))
+      groups.push_back(
+          {std::string(group),
+           is_file ? text + ":" + std::to_string(line) : std::string()});
   }
   if (groups.empty())
     return bad_configuration("--times has no stages", kTimesHint);
@@ -120,9 +139,9 @@ Result<StageInputs> stage_inputs(const StageInputOptions& options) {
   if (options.times.empty()) {
     inputs.times = {{}};
   } else {
-    PIPEWRIGHT_TRY(const std::vector<std::string> groups,
+    PIPEWRIGHT_TRY(const std::vector<TimesGroup> groups,
                    groups_of(options.times));
-    for (const std::string& group : groups) {
+    for (const TimesGroup& group : groups) {
       PIPEWRIGHT_TRY(const ScheduleRequest::StageTimes times,
                      parse_stage_times(group));
       inputs.times.push_back(times);

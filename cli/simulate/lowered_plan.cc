@@ -1,10 +1,13 @@
 #include "cli/simulate/lowered_plan.h"
 
+#include <algorithm>
+
 #include "cli/load_profile.h"
 #include "cli/validate/memory_proof.h"
 #include "pipewright/base/files.h"
 #include "pipewright/model/zoo/zoo.h"
 #include "pipewright/plan/lowering/lower.h"
+#include "pipewright/plan/optimizer_choice.h"
 #include "pipewright/plan/validation/validate.h"
 #include "pipewright/profile/formats/importer.h"
 #include "pipewright/profile/split_profile.h"
@@ -19,6 +22,26 @@ std::string in_float32(const std::string& model) {
       model.find("type=") != std::string::npos)
     return model;
   return model + (colon == std::string::npos ? ":" : ",") + "type=float32";
+}
+
+// State of the plan's optimizer, in words of weights of this type.
+int words_in(const std::string& type, const Plan& plan) {
+  const OptimizerMemory memory{plan.optimizer_words, 0};
+  const bool had_masters = has_masters(plan.number_type);
+  if (had_masters == has_masters(type)) return memory.words;
+  return had_masters ? std::max(0, memory.words / 2 - 1)
+                     : with_masters(memory).words;
+}
+
+// An estimate has a number type, in which the plan's memory then counts.
+Result<void> settle_number_type(const PlanInputs& inputs,
+                                const Profile& profile, Plan& plan) {
+  if (!inputs.profile.empty()) return {};
+  PIPEWRIGHT_TRY(const Model model, load_model(profile.model));
+  const std::string type = number_type_of(model);
+  plan.optimizer_words = words_in(type, plan);
+  plan.number_type = type;
+  return {};
 }
 
 Result<Profile> profile_for(const PlanInputs& inputs, const Plan& plan,
@@ -51,6 +74,13 @@ Error not_ours(Error error, const std::string& text, const std::string& file) {
                        "--cluster cluster.json reads it");
 }
 
+// Without a profile or model of its own, an error is about the plan's model.
+Error about_plan(const std::string& file, const PlanInputs& inputs,
+                 Error error) {
+  const bool is_of_plan = inputs.profile.empty() && inputs.model.empty();
+  return is_of_plan ? in_file(file, std::move(error)) : error;
+}
+
 Error no_cluster() {
   return {ErrorCode::Usage,
           "--cluster is required",
@@ -79,7 +109,11 @@ Result<LoweredPlan> load_lowered(const std::string& plan_file,
   Plan plan = std::move(*parsed);
   if (inputs.cluster.empty()) return no_cluster();
   PIPEWRIGHT_TRY(Cluster cluster, load_cluster(inputs.cluster));
-  PIPEWRIGHT_TRY(Profile profile, profile_for(inputs, plan, cluster));
+  Result<Profile> costs = profile_for(inputs, plan, cluster);
+  if (!costs) return about_plan(plan_file, inputs, costs.error());
+  Profile profile = *std::move(costs);
+  if (auto settled = settle_number_type(inputs, profile, plan); !settled)
+    return settled.error();
   Result<Program> program = lower(plan, profile);
   if (!program) return in_file(plan_file, program.error());
   Result<ProgramFacts> facts = validate(*program);

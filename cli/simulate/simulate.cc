@@ -37,6 +37,7 @@ struct Simulated {
   std::vector<StageDelay> staleness;
   std::optional<Error> shortage;  // of memory
   std::string title;              // of pictures
+  std::string number_type;        // of an estimate
 };
 
 std::string title_of(const Plan& plan, const Timeline& timeline) {
@@ -103,9 +104,13 @@ Result<Simulated> simulate_plan(const SimulationOptions& options) {
   std::string title = title_of(lowered.plan, timeline);
   std::optional<Error> shortage = shortage_of(timeline, lowered.cluster);
   if (shortage) shortage = in_file(options.plan, *std::move(shortage));
-  return Simulated{std::move(lowered.program), std::move(timeline),
-                   std::move(lowered.facts.staleness), std::move(shortage),
-                   std::move(title)};
+  return Simulated{
+      std::move(lowered.program),
+      std::move(timeline),
+      std::move(lowered.facts.staleness),
+      std::move(shortage),
+      std::move(title),
+      options.inputs.profile.empty() ? lowered.plan.number_type : ""};
 }
 
 Json staleness_json(const std::vector<StageDelay>& stages) {
@@ -125,6 +130,7 @@ void print_simulated(const SimulationOptions& options, const Simulated& done) {
   if (options.output.json) {
     Json json = to_json(timeline);
     json.set("bound_by", bound);
+    json.set("number_type", done.number_type);
     json.set("staleness", staleness_json(done.staleness));
     json.set("fits", !done.shortage.has_value());
     std::cout << json.to_text();
@@ -133,7 +139,9 @@ void print_simulated(const SimulationOptions& options, const Simulated& done) {
   if (options.draw) std::cout << drawn(timeline, options.output) << "\n";
   std::cout << workers_text(timeline, options.output.width) << "\n"
             << "step " << to_text(timeline.step_seconds) << ", bubble "
-            << percent(timeline.bubble) << "\n"
+            << percent(timeline.bubble)
+            << (done.number_type.empty() ? "" : ", in " + done.number_type)
+            << "\n"
             << bound << "\n";
   if (const std::string stale = staleness_text(done.staleness); !stale.empty())
     std::cout << stale << "\n";

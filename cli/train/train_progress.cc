@@ -32,11 +32,12 @@ void write_line(const char* text) {
 }
 
 // Under a launcher a second signal changes nothing: mpirun sends SIGTERM a
-// second after SIGCONT, and kills by itself.
+// second after SIGCONT, and kills by itself. A terminal that closes sends
+// SIGHUP, and then its shell does, too.
 void on_signal(int signal) {
   int none = 0;
   if (!received.compare_exchange_strong(none, signal)) {
-    if (!is_under_mpi) ::_exit(exit_code_of(signal));
+    if (!is_under_mpi && signal != SIGHUP) ::_exit(exit_code_of(signal));
     return;
   }
   if (is_quiet) return;
@@ -144,14 +145,18 @@ void listen_for_signals() {
   ::sigaction(SIGTERM, &action, nullptr);
   // mpirun passes on only this one of them.
   ::sigaction(SIGUSR1, &action, nullptr);
+  struct sigaction before {};
+  ::sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN)  // as nohup sets it
+    ::sigaction(SIGHUP, &action, nullptr);
   if (is_under_mpi) {
     struct sigaction ends {};
     ends.sa_sigaction = on_continue;
     ends.sa_flags = SA_RESTART | SA_SIGINFO;
     ::sigaction(SIGCONT, &ends, nullptr);
   }
-  // A launcher that is gone reads nothing any more; a rank still has to save.
-  if (is_under_mpi) ::signal(SIGPIPE, SIG_IGN);
+  // Whoever read what is printed may be gone: training goes on and saves.
+  ::signal(SIGPIPE, SIG_IGN);
 }
 
 int received_signal() {

@@ -131,6 +131,9 @@ std::unique_ptr<Launch> joined_launch(const RankOptions& options,
   request.run = run;
   request.signal = signal;
   request.give_up = give_up;
+  request.on_stall = [](const std::string& text) {
+    say("pipewright: warning: " + text);
+  };
   Result<std::unique_ptr<Launch>> launch = start_launch(request);
   if (launch) return *std::move(launch);
   report(launch.error(), exit);
@@ -165,6 +168,7 @@ bool is_to_lead(Launch& launch, const RankOptions& options,
 Error end_by_signal(const TrainReport& report) {
   const std::string name = report.signal == SIGINT    ? "SIGINT"
                            : report.signal == SIGUSR1 ? "SIGUSR1"
+                           : report.signal == SIGHUP  ? "SIGHUP"
                                                       : "SIGTERM";
   return {static_cast<ErrorCode>(exit_code(report)),
           "ended by " + name + " after step " + std::to_string(report.steps) +

@@ -176,7 +176,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 
   bool parse_error(std::size_t, const std::string&,
                    const nlohmann::detail::exception& e) override {
-    return refuse(plain_reason(e.what()), places_.last_read());
+    return refuse(plain_reason(e.what()), places_.last_read(),
+                  num_values_ == 0 ? "this is not JSON" : "");
   }
 
   Result<Json> take() {
@@ -204,11 +205,12 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return shortened(std::string(what), 200);
   }
 
-  bool refuse(std::string message, Place place) {
+  bool refuse(std::string message, Place place, std::string hint = {}) {
     if (!error_.message.empty()) return false;
     error_ = malformed(std::move(message),
                        std::string(file_) + ":" + std::to_string(place.line) +
-                           ":" + std::to_string(place.column));
+                           ":" + std::to_string(place.column),
+                       std::move(hint));
     return false;
   }
 

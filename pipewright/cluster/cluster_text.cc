@@ -51,7 +51,29 @@ std::size_t find_slash(std::string_view text) {
   return std::string_view::npos;
 }
 
+// Removes "8x" from the front.
+std::optional<int> take_count(std::string_view& text) {
+  const std::size_t end = text.find_first_not_of("0123456789");
+  if (end == 0 || end == std::string_view::npos ||
+      (text[end] != 'x' && text[end] != 'X'))
+    return std::nullopt;
+  const auto count = parse_integer(text.substr(0, end));
+  // A count that does not fit an int is rejected as too many devices.
+  const std::int64_t bounded =
+      std::min<std::int64_t>(count.value_or(kMaxDevices + 1), kMaxDevices + 1);
+  text.remove_prefix(end + 1);
+  return static_cast<int>(bounded);
+}
+
+// "nvlink+1x4xT4": each host would have a link of its own.
+bool has_devices(std::string_view link) {
+  for (std::string_view part : split(link, '+'))
+    if (take_count(part)) return true;
+  return false;
+}
+
 Result<Parts> split_parts(std::string_view text) {
+  const std::string_view whole = text;
   Parts parts;
   const std::size_t at = text.find('@');
   const std::size_t slash = find_slash(text);
@@ -69,21 +91,13 @@ Result<Parts> split_parts(std::string_view text) {
       return bad_configuration(
           "\"" + std::string(text) + "\" has no link after '@'", kExamples);
   }
+  if (has_devices(parts.within) || has_devices(parts.between))
+    return bad_configuration(
+        "\"" + std::string(whole) + "\" has devices after a link",
+        "write all devices first, then one link within hosts and one between "
+        "them, as 1x4xV100+1x4xT4@pcie3/10GbE; a cluster file can give each "
+        "host its own");
   return parts;
-}
-
-// Removes "8x" from the front.
-std::optional<int> take_count(std::string_view& text) {
-  const std::size_t end = text.find_first_not_of("0123456789");
-  if (end == 0 || end == std::string_view::npos ||
-      (text[end] != 'x' && text[end] != 'X'))
-    return std::nullopt;
-  const auto count = parse_integer(text.substr(0, end));
-  // A count that does not fit an int is rejected as too many devices.
-  const std::int64_t bounded =
-      std::min<std::int64_t>(count.value_or(kMaxDevices + 1), kMaxDevices + 1);
-  text.remove_prefix(end + 1);
-  return static_cast<int>(bounded);
 }
 
 Result<Term> parse_term(std::string_view text) {

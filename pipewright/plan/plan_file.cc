@@ -14,9 +14,12 @@
 // Version 1 has no "samples" and no "bucket".
 
 #include <algorithm>
+#include <map>
 
 #include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
+#include "pipewright/model/layer.h"
 #include "pipewright/plan/plan.h"
 
 namespace pipewright {
@@ -124,6 +127,33 @@ void read_device_kinds(JsonCursor cursor, Plan& plan) {
                 "name one kind per device");
 }
 
+// A device computes one action at a time and has its memory once.
+void refuse_shared_devices(const JsonCursor& cursor, const Plan& plan) {
+  std::map<DeviceId, std::size_t> worker_on;
+  std::size_t worker = 0;
+  for (const JsonCursor& at : cursor.elements()) {
+    const DeviceId device = plan.devices[worker];
+    const auto [first, is_new] = worker_on.emplace(device, worker);
+    if (!is_new)
+      at.fail("workers " + std::to_string(first->second) + " and " +
+                  std::to_string(worker) + " are both on device " +
+                  std::to_string(device.value),
+              "give each worker a device of its own; a worker can hold several "
+              "stages");
+    ++worker;
+  }
+}
+
+void read_number_type(const JsonCursor& cursor, Plan& plan) {
+  if (!cursor.exists()) return;
+  plan.number_type = cursor.text();
+  const auto type = parse_number_type(plan.number_type);
+  if (cursor.is_text() && (!type || !is_floating(*type)))
+    cursor.fail(
+        "weights cannot be of type \"" + shortened(plan.number_type, 60) + "\"",
+        "known: float64, float32, float16, bfloat16");
+}
+
 void require_plan_format(JsonCursor& root) {
   JsonCursor version = root.find("version");
   const bool is_old = version.exists() && version.is_number() &&
@@ -152,8 +182,7 @@ void read_settings(JsonCursor& root, Plan& plan) {
   JsonCursor words = root.find("optimizer_words");
   if (words.exists())
     plan.optimizer_words = static_cast<int>(words.integer(0, 16));
-  JsonCursor type = root.find("number_type");
-  if (type.exists()) plan.number_type = type.text();
+  read_number_type(root.find("number_type"), plan);
   JsonCursor name = root.find("schedule_name");
   if (name.exists()) plan.schedule_name = name.text();
 }
@@ -167,7 +196,8 @@ Result<Plan> parse_plan(std::string_view text, const std::string& file) {
   require_plan_format(root);
   Plan plan;
   read_settings(root, plan);
-  for (const JsonCursor& device : root.at("devices").elements())
+  JsonCursor devices = root.at("devices");
+  for (const JsonCursor& device : devices.elements())
     plan.devices.push_back(
         DeviceId(static_cast<std::int32_t>(device.integer(0, 1 << 20))));
   read_device_kinds(root.find("device_kinds"), plan);
@@ -176,6 +206,7 @@ Result<Plan> parse_plan(std::string_view text, const std::string& file) {
     plan.stages.push_back(read_stage(stage, left));
   read_schedule(root.at("schedule"), plan, file);
   root.refuse_other_keys();
+  if (errors.empty()) refuse_shared_devices(devices, plan);
   if (!errors.empty()) return errors.error();
   auto fine = check_plan(plan);
   if (fine) return plan;

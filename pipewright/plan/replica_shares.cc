@@ -19,7 +19,7 @@ constexpr int kHalvings = 48;
 
 // The most samples that a device finishes by `end`, at least one.
 int max_samples(int device, int samples, Seconds end,
-                 const TimeOfSamples& time) {
+                const TimeOfSamples& time) {
   int low = 1, high = samples;
   while (low < high) {
     const int middle = low + (high - low + 1) / 2;

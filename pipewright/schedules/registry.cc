@@ -1,10 +1,10 @@
 // The list of generators, and the checks of requests to all of them.
 
 #include <algorithm>
-#include <cmath>
 
 #include "pipewright/base/index.h"
 #include "pipewright/base/text.h"
+#include "pipewright/profile/profile.h"
 #include "pipewright/schedules/generators.h"
 #include "pipewright/schedules/makespan.h"
 
@@ -25,17 +25,17 @@ std::vector<ScheduleGenerator> all_generators() {
 }
 
 bool is_time(Seconds seconds) {
-  return std::isfinite(seconds.value()) && seconds.value() >= 0;
+  return seconds >= Seconds(0) && seconds <= kMaxTime;
 }
 
 Result<void> check_times(const ScheduleRequest& request) {
   for (const ScheduleRequest::StageTimes& t : request.times)
     if (!is_time(t.forward) || !is_time(t.backward_input) ||
         !is_time(t.backward_weight))
-      return bad_configuration("times must be finite and not negative");
+      return bad_configuration("times must be from 0 to " + to_text(kMaxTime));
   if (!is_time(request.transfer))
-    return bad_configuration(
-        "the transfer time must be finite and not negative");
+    return bad_configuration("the transfer time must be from 0 to " +
+                             to_text(kMaxTime));
   for (double limit : request.memory_limit)
     if (!(limit > 0))
       return bad_configuration("the memory limit must be positive, not " +

@@ -14,6 +14,8 @@ TEST_CASE("the nearest name, or none") {
   CHECK(nearest_name("layrs", names) == "layers");
   CHECK(nearest_name("LAYERS", names) == "layers");
   CHECK(nearest_name("headz", names) == "heads");
+  CHECK(nearest_name("laeyrs", names) == "layers");
+  CHECK(nearest_name("trian", Names{"plan", "train"}) == "train");
   CHECK(nearest_name("xyzzy", names) == "");
   CHECK(nearest_name("", names) == "");
   CHECK(nearest_name("layers", Names{}) == "");

@@ -56,6 +56,28 @@ TEST_CASE("sample counts of replicas come back; only they need version 2") {
   CHECK(!parse_plan(with_workers(", \"samples\": [9, -1]"), "negative"));
 }
 
+TEST_CASE("two workers on one device are refused: it would be counted twice") {
+  std::string text = with_workers("");
+  const std::string devices = "\"devices\": [0, 1]";
+  text.replace(text.find(devices), devices.size(), "\"devices\": [1, 1]");
+  const auto plan = parse_plan(text, "shared.json");
+  REQUIRE(!plan);
+  CHECK(plan.error().to_text().find(
+            "shared.json:3: devices[1]: workers 0 and 1 are both on device "
+            "1") == 0);
+}
+
+TEST_CASE("weights have a floating type") {
+  for (const char* type : {"float32", "bfloat16", "float16", "float64"})
+    CHECK(parse_plan(with_workers("").insert(
+                         1, std::string("\"number_type\": \"") + type + "\","),
+                     "good"));
+  for (const char* type : {"\"int64\"", "\"fp8\"", "\"\"", "16"})
+    CHECK(!parse_plan(with_workers("").insert(
+                          1, std::string("\"number_type\": ") + type + ","),
+                      "bad"));
+}
+
 TEST_CASE("a version of tomorrow is refused") {
   std::string text = with_workers("");
   text.replace(text.find("\"version\": 2"), 12, "\"version\": 3");

@@ -29,6 +29,8 @@ constexpr Seconds kInterval{0.1};
 // After a gap this long in our own heartbeats it was this rank that was
 // stopped.
 constexpr Seconds kOwnGap{0.6};
+// Silence that is worth a line.
+constexpr Seconds kStall{1};
 
 enum class MessageKind : std::int32_t {
   Hello,
@@ -251,6 +253,7 @@ class SocketHeartbeat final : public Heartbeat {
       wait_for_messages();
       const std::lock_guard lock(mutex_);
       const Seconds time = now(), gap = time - last;
+      note_stall(rank_, gap, progress_.snapshot());
       if (gap > kOwnGap) allow_for(gap);
       last = time;
       receive(time);
@@ -280,6 +283,12 @@ class SocketHeartbeat final : public Heartbeat {
     }
   }
 
+  void note_stall(int rank, Seconds silence, const Snapshot& last) const {
+    if (rank_ == 0 && silence > kStall && last.phase != Phase::SetUp &&
+        !is_over_ && !finished_ && hooks_.on_stall)
+      hooks_.on_stall(rank, silence);
+  }
+
   // A rank that ended while this one was stopped has given up on this one.
   void check_if_given_up(Seconds gap) {
     const auto is_gone = [](const Peer& peer) {
@@ -302,6 +311,7 @@ class SocketHeartbeat final : public Heartbeat {
           peer.view.has_finished = true;
         if (received.snapshot.count != peer.view.last.count)
           peer.view.changed = time;
+        note_stall(peer.rank, time - peer.view.heard, peer.view.last);
         peer.view.last = received.snapshot;
         peer.view.heard = time;
         peer.signal = received.signal;

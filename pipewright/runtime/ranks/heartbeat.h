@@ -26,6 +26,9 @@ class Heartbeat {
     std::function<void(const Verdict&, bool from_leader)> on_lost;
     // The signal that this rank has received, or 0.
     std::function<int()> signal;
+    // On rank 0, on the heartbeat's thread: a rank was silent for this long
+    // after set-up, within the limits, and is back.
+    std::function<void(int rank, Seconds silence)> on_stall;
   };
 
   // Connects all ranks; each calls it. `progress` must outlive the heartbeat.

@@ -131,7 +131,12 @@ class RankLaunch final : public Launch {
             {[this, hosts](const Verdict& verdict, bool from_leader) {
                give_up(lost(verdict, hosts), from_leader);
              },
-             request_.signal}));
+             request_.signal,
+             [this, hosts](int rank, Seconds silence) {
+               if (request_.on_stall)
+                 request_.on_stall(named(rank, hosts) + " was silent for " +
+                                   to_text(silence) + "; training goes on");
+             }}));
     transport_->broadcast({});  // rank 0 has heard of all
     set_up_.reset();
     has_met_ = true;
@@ -176,12 +181,15 @@ class RankLaunch final : public Launch {
             {}};
   }
 
+  static std::string named(int rank, const std::vector<std::string>& hosts) {
+    const auto index = static_cast<std::size_t>(rank);
+    return "rank " + std::to_string(rank) + " on " +
+           (index < hosts.size() ? hosts[index] : "?");
+  }
+
   static Error lost(const Verdict& verdict,
                     const std::vector<std::string>& hosts) {
-    const std::size_t rank = verdict.rank;
-    return worker_lost("rank " + std::to_string(verdict.rank) + " on " +
-                           (rank < hosts.size() ? hosts[rank] : "?") + " " +
-                           verdict.text,
+    return worker_lost(named(verdict.rank, hosts) + " " + verdict.text,
                        kHowToResume);
   }
 

@@ -35,6 +35,8 @@ struct LaunchRequest {
   // Ends the process with the error's code. Prints one line before that, unless
   // rank 0 does so for all. Called on any thread.
   std::function<void(const Error&, bool leader_prints_it)> give_up;
+  // Rank 0: a rank was silent for some time, and is back. Called on any thread.
+  std::function<void(const std::string&)> on_stall;
 };
 
 // What ranks compare; see agreement.h.

@@ -11,6 +11,8 @@
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/json_cursor.h"
+#include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
 
 namespace pipewright {
 namespace {
@@ -41,6 +43,33 @@ bool read_at(int descriptor, std::size_t offset, char* to, std::size_t count) {
     count -= static_cast<std::size_t>(got);
   }
   return true;
+}
+
+// torch.save() writes a zip archive of pickles, older ones a pickle: reading
+// one can run any code.
+bool is_pickle(std::string_view start) {
+  return start.starts_with("PK\x03\x04") || start.starts_with("\x80\x02") ||
+         start.starts_with("\x80\x04");
+}
+
+// Who reads weights has a hint of its own, so the safe way is in the message.
+Error pickled(const std::string& path) {
+  return malformed(
+      "is a file of torch.save() or pickle, which could run any code when it "
+      "is read; write it as safetensors: safetensors.torch.save_file(torch."
+      "load(FILE, weights_only=True), \"weights.safetensors\")",
+      path);
+}
+
+// The shards lie beside their index.
+Result<void> check_shard(const std::string& name, const std::string& index) {
+  const bool is_plain = !name.empty() && name != "." && name != ".." &&
+                        name.find('/') == std::string::npos &&
+                        name.find('\0') == std::string::npos;
+  if (is_plain) return {};
+  return malformed("names the file \"" + printable(shortened(name, 60)) +
+                       "\", which is not beside it",
+                   index, "a shard is named without a folder");
 }
 
 bool converts(at::ScalarType from, at::ScalarType to) {
@@ -78,10 +107,12 @@ Result<void> TensorFile::add_index() {
           names.insert(shard.text());
         return names;
       }));
-  for (const std::string& shard : shards)
+  for (const std::string& shard : shards) {
+    if (auto fine = check_shard(shard, path_); !fine) return fine;
     if (auto added = add((fs::path(path_).parent_path() / shard).string());
         !added)
       return added;
+  }
   return {};
 }
 
@@ -104,7 +135,9 @@ Result<void> TensorFile::add(const std::string& path) {
       !read_at(descriptor, 0, length.data(), kLengthBytes))
     return malformed("is too short for a safetensors file", path);
   const std::uint64_t count = header_length(length);
-  if (count > kMaxHeader || count > bytes - kLengthBytes)
+  const bool is_possible = count <= kMaxHeader && count <= bytes - kLengthBytes;
+  if (!is_possible && is_pickle(length)) return pickled(path);
+  if (!is_possible)
     return malformed("is not a safetensors file: its header would have " +
                          std::to_string(count) + " bytes",
                      path);
@@ -115,8 +148,15 @@ Result<void> TensorFile::add(const std::string& path) {
   PIPEWRIGHT_TRY(
       StoredTensors stored,
       parse_safetensors_header(header, bytes - kLengthBytes - count, path));
-  for (auto& [name, tensor] : stored)
-    entries_[name] = {files_.size() - 1, std::move(tensor)};
+  for (auto& [name, tensor] : stored) {
+    const auto [entry, is_new] =
+        entries_.try_emplace(name, Entry{files_.size() - 1, std::move(tensor)});
+    if (!is_new)
+      return malformed("has \"" + printable(shortened(name, 60)) +
+                           "\", which is also in " +
+                           files_[entry->second.file].path,
+                       path);
+  }
   return {};
 }
 

@@ -62,10 +62,37 @@ TEST_CASE("costs come from the plan's model, another model or a profile") {
                            "--device V100 -o " +
                            file + " > /dev/null 2>&1";
   REQUIRE(std::system(make.c_str()) == 0);
-  CHECK(answer_to(kPlan + cluster + " --profile " + file).text == by_plan);
+  // A profile does not say its number type.
+  const std::string type = ", in float32";
+  REQUIRE(contains(by_plan, type));
+  std::string untyped = by_plan;
+  untyped.erase(untyped.find(type), type.size());
+  CHECK(answer_to(kPlan + cluster + " --profile " + file).text == untyped);
   CHECK(answer_to(kPlan + cluster + " --model vgg16 --profile " + file).code ==
         2);
   std::filesystem::remove(file);
+}
+
+// The plan of the example does not say its type: kinds with units for bfloat16
+// are estimated in it, with masters of four bytes for weights of two.
+TEST_CASE("the number type is said, and memory counts its masters") {
+  const auto words = [](const std::string& cluster, const std::string& type) {
+    const Answer answer =
+        answer_to(kPlan + "--json --cluster " + cluster, false);
+    const auto json = parse_json(answer.text, "answer");
+    REQUIRE(json.ok());
+    CHECK(*json->find("number_type")->if_string() == type);
+    const Json& peak =
+        *json->find("devices")->if_array()->back().find("memory_peak");
+    return std::get<std::int64_t>(peak.find("optimizer")->value()) /
+           std::get<std::int64_t>(peak.find("weights")->value());
+  };
+  CHECK(words("4xV100@nvlink", "float32") == 1);
+  CHECK(words("4xA100-40@nvlink", "bfloat16") == 4);
+  CHECK(contains(answer_to(kPlan + "--cluster 4xV100@nvlink").text,
+                 " %, in float32\n"));
+  CHECK(contains(answer_to(kPlan + "--cluster 4xA100-40@nvlink").text,
+                 " %, in bfloat16\n"));
 }
 
 TEST_CASE("pictures go to files") {

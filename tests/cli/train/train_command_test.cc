@@ -113,14 +113,27 @@ int code_after(int signal, const std::string& plan, const fs::path& where) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST_CASE("SIGINT and SIGTERM save and end with 130 and 75") {
+TEST_CASE("SIGINT, SIGTERM and SIGHUP save and end with 130 and 75") {
   const TemporaryFolder folder("signals");
   std::string plan = plan_file(folder.path(), 2);
   plan.pop_back();
   CHECK(code_after(SIGINT, plan, folder.path() / "int") == 130);
   CHECK(code_after(SIGTERM, plan, folder.path() / "term") == 75);
-  for (const char* name : {"int", "term"})
+  CHECK(code_after(SIGHUP, plan, folder.path() / "hang-up") == 75);
+  for (const char* name : {"int", "term", "hang-up"})
     CHECK(!fs::is_empty(folder.path() / name / "checkpoints"));
+}
+
+TEST_CASE("whoever reads what is printed may leave: training goes on") {
+  const TemporaryFolder folder("reader-leaves");
+  const fs::path where = folder.path() / "run";
+  const Answer answer = answer_of(
+      "(" PIPEWRIGHT_BINARY " train " + plan_file(folder.path(), 2) +
+      " --data digits --steps 40 --run " + where.string() + " 2>&1; echo $? >" +
+      (folder.path() / "code").string() + ") | head -1");
+  CHECK(fs::exists(where / "checkpoints/step-40/manifest.json"));
+  CHECK(read_file(folder.path() / "code").value() == "74\n");
+  CHECK(answer.code == 0);
 }
 
 }  // namespace

@@ -53,6 +53,24 @@ TEST_CASE("plans of measured profiles, with their profile and without") {
   fs::remove(plan);
 }
 
+TEST_CASE("why a plan was not compared with its model is said") {
+  const auto file = (fs::temp_directory_path() /
+                     ("pipewright_without_" + std::to_string(::getpid())))
+                        .string();
+  std::string text =
+      read_file(PIPEWRIGHT_SOURCE_DIR "/examples/simulate/plan.json").value();
+  text.replace(text.find("17-40"), 5, "17-39");
+  REQUIRE(write_file(file, text).ok());
+  CHECK(contains(run_pipewright("validate " + file).text,
+                 "not compared with its model: vgg16 has other layers here "
+                 "(layer 40 (loss) has its forward in no stage)"));
+  text.replace(text.find("\"vgg16\""), 7, "\"vgg99\"");
+  REQUIRE(write_file(file, text).ok());
+  CHECK(contains(run_pipewright("validate " + file).text,
+                 "not compared with its model: unknown model \"vgg99\""));
+  fs::remove(file);
+}
+
 TEST_CASE("with a cluster: a plan's memory is proved, or refused") {
   const std::string plan =
       "validate " PIPEWRIGHT_SOURCE_DIR "/examples/simulate/plan.json ";

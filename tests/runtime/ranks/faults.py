@@ -132,8 +132,43 @@ def stop(folder):
                 "stop:rank=1,step=5,action=B2,seconds=2").wait()
     require(set(run.codes().values()) == {0}, "a short stop is no end", run)
     require(run.seconds > 2, "it was not stopped", run)
+    one_line(run, r"warning: rank 1 on .* was silent for [\d.]+ s; training goes")
     require(checkpoint(where, 12) == checkpoint(unbroken(folder), 12),
             "a short stop changes weights", run)
+
+
+def stop_many(folder):
+    """20 random ranks of 2 to 4 are stopped at random actions: the one that was
+    stopped is named, each time."""
+    draw, late = random.Random(6), []
+    for i in range(20):
+        workers = draw.choice([2, 3, 4])
+        rank, step = draw.randrange(workers), draw.randrange(2, 12)
+        action = draw.choice("FB") + str(draw.randrange(4))
+        where = folder / f"stop{i}"
+        run = train(folder, plan(folder, workers), where, "--stall-limit",
+                    STALL, "--inject",
+                    f"stop:rank={rank},step={step},action={action}",
+                    workers=workers)
+        others = set(range(workers)) - {rank}
+        try:
+            until(lambda: set(run.codes()) >= others, "not noticed", run)
+            require(all(run.codes()[each] == 75 for each in others), "not 75",
+                    run)
+        finally:
+            for pid in run.pids(str(where)):
+                os.kill(pid, signal.SIGKILL)
+        run.wait(30)
+        lines = one_line(run, r"rank \d+ on .* has been silent")
+        silent = re.findall(r"rank (\d+) on .* silent for ([\d.]+) s",
+                            "\n".join(lines))
+        require({int(who) for who, _ in silent} == {rank},
+                f"rank {rank} was stopped", run)
+        late += [float(seconds) - STALL for _, seconds in silent]
+        nothing_left(where, run)
+        shutil.rmtree(where)
+    require(max(late) < STOPS_WITHIN, f"noticed late: {late}")
+    print(f"stop: named 20 of 20, {max(late):.2f} s after the limit at most")
 
 
 def loop(folder):

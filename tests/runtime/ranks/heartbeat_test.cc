@@ -226,6 +226,15 @@ class Ranks {
     return verdicts_[rank];
   }
 
+  struct Stall {
+    int told = 0, rank = 0;
+    Seconds silence;
+  };
+  std::vector<Stall> stalls() {
+    const std::lock_guard lock(mutex_);
+    return stalls_;
+  }
+
   std::atomic<int> signal_of_1 = 0;
 
  private:
@@ -234,12 +243,17 @@ class Ranks {
               const std::lock_guard lock(mutex_);
               verdicts_[rank] = std::to_string(found.rank) + " " + found.text;
             },
-            [this, rank] { return rank == 1 ? signal_of_1.load() : 0; }};
+            [this, rank] { return rank == 1 ? signal_of_1.load() : 0; },
+            [this, rank](int who, Seconds silence) {
+              const std::lock_guard lock(mutex_);
+              stalls_.push_back({rank, who, silence});
+            }};
   }
 
   Progress progress_[3];
   std::mutex mutex_;
   std::string verdicts_[3];
+  std::vector<Stall> stalls_;
   std::unique_ptr<Heartbeat> beats_[3];
 };
 
@@ -297,6 +311,25 @@ TEST_CASE("flipped bits: such messages count as not sent, nothing else") {
       check_nobody_is_lost(ranks);
     ranks.finish();
   }
+}
+
+TEST_CASE("silence within the limit: rank 0 is told who and how long") {
+  Relay relay({1000, 0, 0});
+  Ranks ranks(relay, Seconds(60));
+  ranks.live(0.3);
+  CHECK(ranks.stalls().empty());
+  relay.flip_from_now_on(1);
+  ranks.live(1.5);
+  relay.flip_from_now_on(0);
+  for (int i = 0; i < 100 && ranks.stalls().empty(); ++i) ranks.live(0.1);
+  check_nobody_is_lost(ranks);
+  const auto stalls = ranks.stalls();
+  REQUIRE(!stalls.empty());
+  for (const auto& stall : stalls) CHECK(stall.told == 0);
+  CHECK(std::any_of(stalls.begin(), stalls.end(), [](const auto& stall) {
+    return stall.rank == 1 && stall.silence > Seconds(1.2);
+  }));
+  ranks.finish();
 }
 
 // Messages that a full buffer does not take are dropped whole.

@@ -86,6 +86,65 @@ TEST_CASE("an index names the shards, and a folder its index") {
   CHECK(missing.error().code == ErrorCode::MissingInput);
 }
 
+void write_index(const fs::path& folder, const std::string& shards) {
+  REQUIRE(write_file(folder / "model.safetensors.index.json",
+                     "{\"weight_map\": {" + shards + "}}")
+              .ok());
+}
+
+TEST_CASE("an index leads to no other folder") {
+  const TemporaryFolder outside("tensor-file-outside"), folder("tensor-file");
+  const std::string secret =
+      written(outside.path() / "secret.safetensors", {{"a", at::ones({2})}});
+  fs::create_directory(folder.path() / "below");
+  written(folder.path() / "below" / "part.safetensors", {{"a", at::ones({2})}});
+  const std::string up =
+      "../" + outside.path().filename().string() + "/secret.safetensors";
+  for (const std::string& shard :
+       {secret, up, std::string("below/part.safetensors"), std::string(".."),
+        std::string("."), std::string(), std::string("./secret"),
+        std::string("a\\u0000b")}) {
+    CAPTURE(shard);
+    write_index(folder.path(), "\"a\": \"" + shard + "\"");
+    const auto file = TensorFile::open(folder.path());
+    REQUIRE(!file.ok());
+    CHECK(file.error().code == ErrorCode::MalformedInput);
+    CHECK(file.error().message.find("which is not beside it") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("a tensor that is in two shards is refused, not chosen") {
+  const TemporaryFolder folder("tensor-file-twice");
+  written(folder.path() / "one", {{"a", at::ones({2})}});
+  written(folder.path() / "two", {{"a", at::zeros({2})}});
+  write_index(folder.path(), R"("a": "one", "b": "two")");
+  const auto file = TensorFile::open(folder.path());
+  REQUIRE(!file.ok());
+  CHECK(file.error().message.find("which is also in") != std::string::npos);
+}
+
+// What Python's pickle makes of an object whose __reduce__ returns
+// (os.system, ("touch MARKER",)); torch.save() puts such bytes into a zip.
+TEST_CASE("a pickle is named, with the safe way, and not executed") {
+  const TemporaryFolder folder("tensor-file-pickle");
+  const fs::path marker = folder.path() / "marker";
+  const std::string payload =
+      "cposix\nsystem\n(S'touch " + marker.string() + "'\ntR.";
+  for (const std::string& start :
+       {std::string("\x80\x02"), std::string("\x80\x04"),
+        std::string("PK\x03\x04") + std::string(26, '\0')}) {
+    const fs::path path = folder.path() / "model.pt";
+    REQUIRE(write_file(path, start + payload).ok());
+    const auto file = TensorFile::open(path);
+    REQUIRE(!file.ok());
+    CHECK(file.error().to_text().find("torch.save()") != std::string::npos);
+    CHECK(file.error().message.find("safetensors.torch.save_file") !=
+          std::string::npos);
+    CHECK(!fs::exists(marker));
+  }
+}
+
 TEST_CASE("every cut of a file is refused, when it is opened or read") {
   const TemporaryFolder folder("tensor-file-cut");
   const std::string whole = to_safetensors(some_weights());
