@@ -71,7 +71,7 @@ Result<PipelineRun> measure_pipeline(const Model&, int,
   return no_training();
 }
 
-Result<void> find_devices(const std::vector<std::string>&) {
+Result<void> find_devices(const std::vector<std::string>&, int) {
   return no_training();
 }
 

@@ -42,8 +42,8 @@ Result<PipelineRun> measure_pipeline(const Model& model, int microbatch,
                                      const ProfilerOptions& options);
 Result<InProcessChannelCosts> measure_channel();
 // Also fails with it unless this machine has a device of that kind for each
-// worker.
-Result<void> find_devices(const std::vector<std::string>& kinds);
+// worker; see device_registry.h.
+Result<void> find_devices(const std::vector<std::string>& kinds, int first_gpu);
 // Also fails with MissingInput or MalformedInput unless an exported model's
 // weights are there.
 Result<void> check_model(const Model& model);

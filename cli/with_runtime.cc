@@ -50,8 +50,9 @@ Result<PipelineRun> measure_pipeline(const Model& model, int microbatch,
 
 GpuReport gpus() { return gpu_report(); }
 
-Result<void> find_devices(const std::vector<std::string>& kinds) {
-  return pipewright::find_devices(kinds);
+Result<void> find_devices(const std::vector<std::string>& kinds,
+                          int first_gpu) {
+  return pipewright::find_devices(kinds, first_gpu);
 }
 
 Result<InProcessChannelCosts> measure_channel() {

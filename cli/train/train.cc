@@ -68,6 +68,8 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
     if (!report.why_not_recorded.empty())
       json.set("no_graphs", report.why_not_recorded);
     if (!report.kernels.empty()) json.set("kernels", report.kernels);
+    if (!report.between_ranks.empty())
+      json.set("between_ranks", report.between_ranks);
     if (predicted) json.set("comparison", comparison_json(*predicted, report));
     std::cout << json.to_text();
     return;
@@ -95,6 +97,8 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
               << report.why_not_recorded << "\n";
   if (!report.kernels.empty())
     std::cout << "kernels: " << report.kernels << "\n";
+  if (!report.between_ranks.empty())
+    std::cout << "between ranks: " << report.between_ranks << "\n";
   if (report.evaluation)
     std::cout << "held out: " << evaluation_text(*report.evaluation) << "\n";
   if (predicted)
@@ -167,8 +171,10 @@ Result<Plan> plan_of_launch(const TrainOptions& options, Launch& launch) {
 // be checked before step 0.
 Result<Model> prepared(TrainOptions& options, Launch& launch) {
   TrainRequest& request = options.request;
+  const std::vector<std::string> gpus = gpus_of_ranks(launch);
   PIPEWRIGHT_TRY(request.plan, plan_of_launch(options, launch));
-  if (auto chosen = choose_devices(options.device, launch.size(), request.plan);
+  if (auto chosen =
+          choose_devices(options.device, gpus, launch.rank(), request);
       !chosen)
     return chosen.error();
   PIPEWRIGHT_TRY(Model model, load_model(request.plan.model));
@@ -228,7 +234,12 @@ Result<TrainReport> trained(const TrainOptions& options, const Model& model,
 
 // Says so where there is none.
 Result<Timeline> predicted(const TrainOptions& options, const Model& model,
+                           bool is_alone,
                            const std::optional<PipelineRun>& handovers = {}) {
+  if (!is_alone && !are_on_cores(options.request.plan)) {
+    show_warning("there is no prediction for GPUs in several processes");
+    return bad_configuration("no prediction");
+  }
   if (!options.given_profile)
     show_activity("measuring the layers for the prediction ...");
   Result<Timeline> timeline =
@@ -254,7 +265,7 @@ void run_train(TrainOptions& options, Exit& exit) {
   Result<Timeline> expected = bad_configuration("no prediction");
   TrainHooks hooks;
   if (is_alone || options.given_profile)
-    hooks.on_start = [&] { expected = predicted(options, *model); };
+    hooks.on_start = [&] { expected = predicted(options, *model, is_alone); };
   options.request.measures_handovers = !hooks.on_start;
   const Result<TrainReport> report = trained(options, *model, *launch, hooks);
   end_progress();
@@ -263,7 +274,7 @@ void run_train(TrainOptions& options, Exit& exit) {
       report->signal == 0 && report->steps > report->first_step;
   if (is_compared && !hooks.on_start) {
     stop_listening();  // what was trained is saved
-    expected = predicted(options, *model, report->handovers);
+    expected = predicted(options, *model, is_alone, report->handovers);
   }
   if (!is_compared) expected = bad_configuration("nothing to compare");
   print_summary(options, *report, expected);

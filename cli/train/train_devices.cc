@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/runtime_link.h"
+#include "pipewright/plan/rank_devices.h"
 
 namespace pipewright::cli {
 namespace {
@@ -12,22 +13,42 @@ bool are_all(const std::string& kind, const Plan& plan) {
                      [&](const std::string& each) { return each == kind; });
 }
 
+// Worker i is on rank i. That there are as many of both is checked later.
+Result<void> find_of_rank(const std::vector<std::string>& gpus_of_ranks,
+                          int rank, TrainRequest& request) {
+  const std::vector<std::string>& kinds = request.plan.device_kinds;
+  const auto own = static_cast<std::size_t>(rank);
+  if (own >= kinds.size()) return {};
+  request.first_gpu = first_gpu_of_rank(kinds, gpus_of_ranks, rank);
+  Result<void> found = find_devices({kinds[own]}, request.first_gpu);
+  if (found) return found;
+  Error error = found.error();
+  error.where = "worker " + std::to_string(rank);
+  return error;
+}
+
 }  // namespace
 
-Result<void> choose_devices(const std::string& asked, int num_ranks,
-                            Plan& plan) {
+std::vector<std::string> gpus_of_ranks(Launch& launch) {
+  if (launch.size() == 1) return {};
+  std::string mine;
+  for (const Gpu& gpu : gpus().gpus) mine += gpu.id + " ";
+  return launch.texts(mine);
+}
+
+Result<void> choose_devices(const std::string& asked,
+                            const std::vector<std::string>& gpus_of_ranks,
+                            int rank, TrainRequest& request) {
+  Plan& plan = request.plan;
   const auto workers = static_cast<std::size_t>(plan.num_workers());
   if (!asked.empty())
     plan.device_kinds.assign(workers, asked);
   else if (plan.device_kinds.empty())
     plan.device_kinds.assign(workers, "cpu");
-  if (are_all("cpu", plan)) return {};
-  if (num_ranks > 1)
-    return bad_configuration(
-        "workers on GPUs train in one process, and there are " +
-            std::to_string(num_ranks) + " ranks",
-        "start pipewright without mpirun, or train on cores with --device cpu");
-  Result<void> found = find_devices(plan.device_kinds);
+  if (are_on_cores(plan)) return {};
+  Result<void> found = gpus_of_ranks.empty()
+                           ? find_devices(plan.device_kinds, 0)
+                           : find_of_rank(gpus_of_ranks, rank, request);
   if (found) return found;
   Error error = found.error();
   if (asked.empty())
@@ -37,6 +58,8 @@ Result<void> choose_devices(const std::string& asked, int num_ranks,
         std::to_string(workers) + "xcpu";
   return error;
 }
+
+bool are_on_cores(const Plan& plan) { return are_all("cpu", plan); }
 
 Result<std::string> one_device_kind(const Plan& plan) {
   const std::string& first = plan.device_kinds.front();

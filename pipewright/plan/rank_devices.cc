@@ -136,6 +136,15 @@ Result<std::vector<DeviceId>> devices_of_ranks(
   return found;
 }
 
+int first_gpu_of_rank(const std::vector<std::string>& kinds,
+                      const std::vector<std::string>& gpus, int rank) {
+  const auto own = static_cast<std::size_t>(rank);
+  int first = 0;
+  for (std::size_t other = 0; other < own; ++other)
+    if (kinds[other] != "cpu" && gpus[other] == gpus[own]) ++first;
+  return first;
+}
+
 Result<Plan> with_worker_per_device(const Plan& plan, const Cluster& cluster) {
   const auto num_devices = static_cast<std::size_t>(cluster.num_devices());
   std::vector<bool> is_used(num_devices, false);

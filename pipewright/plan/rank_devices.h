@@ -26,6 +26,13 @@ Result<void> check_hosts(const Cluster& cluster, const Plan& plan,
 Result<std::vector<DeviceId>> devices_of_ranks(
     const Cluster& cluster, const std::vector<std::string>& hosts);
 
+// Where the GPUs of this rank begin among those that it sees: after those of
+// the ranks before it that see the same ones. A rank to which the launcher gave
+// GPUs of its own has the first of them. `kinds` and `gpus` are those of every
+// rank: the kind of its worker's device, and the GPUs that it sees.
+int first_gpu_of_rank(const std::vector<std::string>& kinds,
+                      const std::vector<std::string>& gpus, int rank);
+
 // The plan with worker i on device i of the cluster, for all of its devices.
 // Workers on devices that the plan leaves out do nothing. Fails with
 // BadConfiguration if two workers are on one device.

@@ -83,6 +83,25 @@ TEST_CASE("a part of a cluster is the cluster that never had the others") {
     }
 }
 
+TEST_CASE("ranks that see the same GPUs divide them") {
+  const auto firsts = [](const std::vector<std::string>& kinds,
+                         const std::vector<std::string>& gpus) {
+    std::vector<int> all;
+    for (int rank = 0; rank < static_cast<int>(kinds.size()); ++rank)
+      all.push_back(first_gpu_of_rank(kinds, gpus, rank));
+    return all;
+  };
+  const std::vector<std::string> on_gpus(4, "cuda");
+  CHECK(firsts(on_gpus, {"a b", "a b", "c d", "c d"}) ==
+        std::vector<int>{0, 1, 0, 1});  // two hosts
+  CHECK(firsts(on_gpus, {"a b", "c d", "a b", "c d"}) ==
+        std::vector<int>{0, 0, 1, 1});  // taken in turns
+  CHECK(firsts(on_gpus, {"a", "b", "c", "d"}) ==
+        std::vector<int>{0, 0, 0, 0});  // one each, by the launcher
+  CHECK(firsts({"cpu", "cuda/2", "cpu", "cuda/2"}, {"a", "a", "a", "a"}) ==
+        std::vector<int>{0, 0, 1, 1});  // cores take none
+}
+
 TEST_CASE("a plan gets a worker on every device") {
   const Cluster cluster = load_cluster("3xV100").value();
   Plan plan;

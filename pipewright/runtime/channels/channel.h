@@ -40,6 +40,11 @@ class Channel {
  public:
   virtual ~Channel() = default;
 
+  // The worker's tensors are at this place. A channel between processes gives
+  // it what it takes there, wherever it was made; called before anything is
+  // posted. Channels of one process leave that to copying_channels().
+  virtual void receive_at(at::Device place) { static_cast<void>(place); }
+
   // Called before each action of the worker; `microbatch` counts from the start
   // of training. An implementation may move messages here, or record where the
   // worker is.

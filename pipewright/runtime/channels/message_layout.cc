@@ -4,18 +4,12 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <optional>
+
 #include "pipewright/runtime/ranks/packing.h"
 
 namespace pipewright {
 namespace {
-
-// MPI knows no CUDA streams: kernels that write a buffer, or still read it, end
-// first.
-void finish_work_on(at::Device device) {
-  const c10::impl::VirtualGuardImpl devices(device.type());
-  devices.getStream(device.has_index() ? device : devices.getDevice())
-      .synchronize();
-}
 
 at::Tensor pinned(at::IntArrayRef sizes, at::IntArrayRef strides,
                   at::ScalarType type) {
@@ -23,67 +17,69 @@ at::Tensor pinned(at::IntArrayRef sizes, at::IntArrayRef strides,
       sizes, strides, at::dtype(type).device(at::kCPU).pinned_memory(true));
 }
 
-TensorLayout tensor_layout(const at::Tensor& tensor, const at::Tensor& sent) {
-  if (!tensor.defined()) return {};
-  return {true,
-          sent.scalar_type(),
-          sent.sizes().vec(),
-          sent.strides().vec(),
-          sent.nbytes(),
-          tensor.device().type()};
+// In memory of the host, where its device may put it later.
+at::Tensor on_host(const at::Tensor& tensor) {
+  if (!tensor.defined()) return tensor;
+  const at::Tensor dense =
+      tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+  if (dense.is_cpu()) return dense;
+  const at::Tensor host =
+      pinned(dense.sizes(), dense.strides(), dense.scalar_type());
+  host.copy_(dense, /*non_blocking=*/true);
+  return host;
+}
+
+// After all that this thread has given to the device.
+CopiesEvent event_of(at::Device device) {
+  const c10::impl::VirtualGuardImpl devices(device.type());
+  auto event = std::make_shared<c10::Event>(device.type());
+  event->record(devices.getStream(device));
+  return event;
+}
+
+TensorLayout tensor_layout(const at::Tensor& sent) {
+  if (!sent.defined()) return {};
+  return {true, sent.scalar_type(), sent.sizes().vec(), sent.strides().vec(),
+          sent.nbytes()};
 }
 
 // Allocates nothing: it is asked for every message.
-bool has_layout(const at::Tensor& tensor, const at::Tensor& sent,
-                const TensorLayout& layout) {
-  if (!tensor.defined()) return !layout.is_defined;
+bool has_layout(const at::Tensor& sent, const TensorLayout& layout) {
+  if (!sent.defined()) return !layout.is_defined;
   return layout.is_defined && sent.scalar_type() == layout.type &&
-         tensor.device().type() == layout.device &&
          sent.sizes() == at::IntArrayRef(layout.sizes) &&
          sent.strides() == at::IntArrayRef(layout.strides);
 }
 
 }  // namespace
 
-at::Tensor as_sent(const at::Tensor& tensor, bool directly) {
-  if (!tensor.defined()) return tensor;
-  const at::Tensor dense =
-      tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
-  if (dense.is_cpu()) return dense;
-  if (directly) {
-    finish_work_on(dense.device());
-    return dense;
-  }
-  const at::Tensor host =
-      pinned(dense.sizes(), dense.strides(), dense.scalar_type());
-  host.copy_(dense);
-  return host;
-}
-
-void as_sent(const Values& values, bool directly, Values& sent) {
+CopiesEvent as_sent(const Values& values, Values& sent) {
+  std::optional<at::Device> device;  // that copies
   sent.resize(values.size());
   for (std::size_t v = 0; v < values.size(); ++v) {
     sent[v].clear();
-    for (const at::Tensor& tensor : values[v])
-      sent[v].push_back(as_sent(tensor, directly));
+    for (const at::Tensor& tensor : values[v]) {
+      sent[v].push_back(on_host(tensor));
+      if (tensor.defined() && !tensor.is_cpu()) device = tensor.device();
+    }
   }
+  return device ? event_of(*device) : nullptr;
 }
 
-MessageLayout layout_of(const Values& values, const Values& sent) {
-  MessageLayout layout(values.size());
-  for (std::size_t v = 0; v < values.size(); ++v)
-    for (std::size_t i = 0; i < values[v].size(); ++i)
-      layout[v].push_back(tensor_layout(values[v][i], sent[v][i]));
+MessageLayout layout_of(const Values& sent) {
+  MessageLayout layout(sent.size());
+  for (std::size_t v = 0; v < sent.size(); ++v)
+    for (const at::Tensor& tensor : sent[v])
+      layout[v].push_back(tensor_layout(tensor));
   return layout;
 }
 
-bool has_layout(const Values& values, const Values& sent,
-                const MessageLayout& layout) {
-  if (values.size() != layout.size()) return false;
-  for (std::size_t v = 0; v < values.size(); ++v) {
-    if (values[v].size() != layout[v].size()) return false;
-    for (std::size_t i = 0; i < values[v].size(); ++i)
-      if (!has_layout(values[v][i], sent[v][i], layout[v][i])) return false;
+bool has_layout(const Values& sent, const MessageLayout& layout) {
+  if (sent.size() != layout.size()) return false;
+  for (std::size_t v = 0; v < sent.size(); ++v) {
+    if (sent[v].size() != layout[v].size()) return false;
+    for (std::size_t i = 0; i < sent[v].size(); ++i)
+      if (!has_layout(sent[v][i], layout[v][i])) return false;
   }
   return true;
 }
@@ -99,7 +95,6 @@ std::string packed(const MessageLayout& layout) {
       packer.numbers(tensor.sizes);
       packer.numbers(tensor.strides);
       packer.number(tensor.bytes);
-      packer.number(tensor.device);
     }
   }
   return packer.take();
@@ -116,28 +111,22 @@ MessageLayout unpacked_layout(std::string_view bytes) {
       tensor.sizes = unpacker.numbers<std::int64_t>();
       tensor.strides = unpacker.numbers<std::int64_t>();
       tensor.bytes = unpacker.number<std::size_t>();
-      tensor.device = unpacker.number<at::DeviceType>();
     }
   }
   return layout;
 }
 
-at::Tensor buffer_of(const TensorLayout& layout, bool directly) {
+at::Tensor buffer_of(const TensorLayout& layout, at::Device place) {
   if (!layout.is_defined) return {};
-  if (layout.device == at::kCPU)
-    return at::empty_strided(layout.sizes, layout.strides,
-                             at::dtype(layout.type));
-  if (!directly) return pinned(layout.sizes, layout.strides, layout.type);
-  const at::Tensor buffer =
-      at::empty_strided(layout.sizes, layout.strides,
-                        at::dtype(layout.type).device(layout.device));
-  finish_work_on(buffer.device());
-  return buffer;
+  if (!place.is_cpu()) return pinned(layout.sizes, layout.strides, layout.type);
+  return at::empty_strided(layout.sizes, layout.strides,
+                           at::dtype(layout.type));
 }
 
-at::Tensor as_received(at::Tensor buffer, at::DeviceType device) {
-  if (!buffer.defined() || buffer.device().type() == device) return buffer;
-  return buffer.to(at::Device(device));
+// Pinned memory is kept until the device has read it.
+at::Tensor as_received(at::Tensor buffer, at::Device place) {
+  if (!buffer.defined() || place.is_cpu()) return buffer;
+  return buffer.to(place, /*non_blocking=*/true);
 }
 
 }  // namespace pipewright

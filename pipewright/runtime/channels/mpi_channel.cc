@@ -62,6 +62,11 @@ MpiChannel::~MpiChannel() {
   }
 }
 
+void MpiChannel::receive_at(at::Device place) {
+  const std::lock_guard lock(engine_.mutex());
+  engine_.set_place(place);
+}
+
 void MpiChannel::before(const Action&, std::int64_t) {
   const std::lock_guard lock(engine_.mutex());
   engine_.make_progress();
@@ -85,7 +90,7 @@ void MpiChannel::send(TransferId transfer, std::int32_t key, Values&& values) {
   wait_for_capacity(transfer);
   const std::lock_guard lock(engine_.mutex());
   if (engine_.is_cancelled()) throw Cancelled();
-  end.sender->send(values, key, kNoUses, end.unreceived);
+  end.sender->send(key, kNoUses, end.unreceived);
   for (Tensors& tensors : values) tensors.clear();
   engine_.make_progress();
 }

@@ -26,6 +26,7 @@ class MpiChannel final : public Channel {
   // Waits until everything has left and arrived, unless cancelled.
   ~MpiChannel() override;
 
+  void receive_at(at::Device place) override;
   void before(const Action& action, std::int64_t microbatch) override;
   void send(TransferId transfer, std::int32_t key, Values&& values) override;
   void post(TransferId transfer, std::int32_t key) override;

@@ -63,6 +63,13 @@ std::size_t num_pieces(const MessageLayout& layout, Priority priority) {
   return count;
 }
 
+bool has_bytes(const Values& values) {
+  for (const Tensors& tensors : values)
+    for (const at::Tensor& tensor : tensors)
+      if (tensor.defined() && tensor.nbytes() > 0) return true;
+  return false;
+}
+
 // Removes it from the end of the text.
 void take_checksum(std::string& text, int from, int to) {
   std::uint64_t checksum = 0;
@@ -85,14 +92,12 @@ void sleep_for_ns(long ns) {
 
 }  // namespace
 
-at::Tensor MpiEngine::Receive::take(std::size_t value, std::size_t place) {
-  return as_received(std::exchange(buffers[value][place], {}),
-                     (*layout)[value][place].device);
+at::Tensor MpiEngine::Receive::take(std::size_t value, std::size_t index) {
+  return as_received(std::exchange(buffers[value][index], {}), place);
 }
 
 MpiEngine::MpiEngine(MPI_Comm world, bool has_checksums)
-    : has_checksums_(has_checksums),
-      sends_directly_(takes_device_memory() && !has_checksums) {
+    : has_checksums_(has_checksums) {
   for (MPI_Comm* comm : {&everyone_.comm, &control_}) {
     check_mpi(MPI_Comm_dup(world, comm), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
@@ -176,8 +181,29 @@ void MpiEngine::start(Outgoing outgoing, std::int64_t& under_way) {
 }
 
 void MpiEngine::send(const Envelope& to, const Values& values,
-                     Priority priority,
-                     const std::shared_ptr<int>& unreceived) {
+                     Priority priority, const std::shared_ptr<int>& unreceived,
+                     const CopiesEvent& copied) {
+  if (unreceived && has_bytes(values)) ++*unreceived;
+  if (copied || !copying_.empty())
+    copying_.push_back({copied, to, values, priority, unreceived});
+  else
+    start_message(to, values, priority, unreceived);
+}
+
+// A message waits for those before it, so that a rank's messages leave in the
+// order in which they were sent.
+void MpiEngine::start_copied() {
+  while (!copying_.empty() &&
+         (!copying_.front().copied || copying_.front().copied->query())) {
+    const Copying message = copying_.pop_front();
+    start_message(message.to, message.values, message.priority,
+                  message.unreceived);
+  }
+}
+
+void MpiEngine::start_message(const Envelope& to, const Values& values,
+                              Priority priority,
+                              const std::shared_ptr<int>& unreceived) {
   Peer& peer = peers_[to.rank];
   pieces_.clear();
   for (const auto& tensors : values)
@@ -190,7 +216,6 @@ void MpiEngine::send(const Envelope& to, const Values& values,
              nullptr, Clock::time_point()});
     }
   if (pieces_.empty()) return;
-  if (unreceived) ++*unreceived;
   pieces_.back().unreceived = unreceived;
   if (priority == Priority::High) {
     for (Outgoing& piece : pieces_) start(std::move(piece), peer.high);
@@ -236,13 +261,13 @@ void MpiEngine::send_text(const Envelope& to, std::string text) {
 void MpiEngine::receive(const Envelope& from, const MessageLayout& layout,
                         Priority priority,
                         const std::shared_ptr<Receive>& into) {
-  into->layout = &layout;
+  into->place = place_;
   into->buffers.resize(layout.size());
   for (std::size_t v = 0; v < layout.size(); ++v) {
     Tensors& tensors = into->buffers[v];
     tensors.clear();
     for (const TensorLayout& form : layout[v]) {
-      tensors.push_back(buffer_of(form, sends_directly_));
+      tensors.push_back(buffer_of(form, place_));
       const std::size_t bytes = form.is_defined ? form.bytes : 0;
       for (std::size_t at = 0; at < bytes; at += piece_size(priority)) {
         const auto size =
@@ -327,6 +352,7 @@ void MpiEngine::make_progress() {
   last_progress_ = Clock::now();
   test_requests();
   probe_texts();
+  start_copied();
   for (Peer& peer : peers_)
     for (Queue& queue : peer.queues)
       if (!queue.waiting.empty()) start_low(peer, queue);
@@ -371,7 +397,8 @@ void MpiEngine::start_thread() {
                             std::chrono::nanoseconds(kProgressInterval_ns / 2))
         continue;
       try {
-        if (!active_.empty() || !texts_.empty()) make_progress();
+        if (!active_.empty() || !texts_.empty() || !copying_.empty())
+          make_progress();
       } catch (const std::exception&) {
         failure_ = std::current_exception();  // thrown by the next wait
         return;

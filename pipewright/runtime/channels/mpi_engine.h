@@ -37,10 +37,10 @@ class MpiEngine {
   // Complete when nothing is outstanding.
   struct Receive {
     Values buffers;
-    const MessageLayout* layout = nullptr;
+    at::Device place = at::kCPU;  // of the worker's tensors
     int outstanding = 0;
-    // The tensor that was sent, on its device; once, without the mutex.
-    at::Tensor take(std::size_t value, std::size_t place);
+    // The tensor that was sent, at that place; once, without the mutex.
+    at::Tensor take(std::size_t value, std::size_t index);
   };
 
   // Where a message goes, or comes from: a rank of a group, and a tag up to
@@ -51,7 +51,6 @@ class MpiEngine {
   };
 
   // Duplicates the communicator: every rank constructs one at the same time.
-  // With checksums tensors are sent from memory of the host.
   MpiEngine(MPI_Comm world, bool has_checksums);
   ~MpiEngine();
 
@@ -60,17 +59,18 @@ class MpiEngine {
   int rank() const { return rank_; }
   // Whether messages carry checksums.
   bool has_checksums() const { return has_checksums_; }
-  // Whether MPI sends from and receives into memory of devices.
-  bool sends_directly() const { return sends_directly_; }
 
-  // All calls below: with mutex() held. The tensors come from as_sent(), and
-  // are kept until they have left. `unreceived` counts messages whose receive
-  // has not been posted.
+  // All calls below: with mutex() held. The worker's tensors are at this place,
+  // for receives from now on.
+  void set_place(at::Device place) { place_ = place; }
+  // The tensors and the event come from as_sent(): they leave, in the order of
+  // these calls, once they have been copied, and are kept until then.
+  // `unreceived` counts messages whose receive has not been posted.
   void send(const Envelope& to, const Values& values, Priority priority,
-            const std::shared_ptr<int>& unreceived = nullptr);
+            const std::shared_ptr<int>& unreceived = nullptr,
+            const CopiesEvent& copied = nullptr);
   // Texts always carry a checksum.
   void send_text(const Envelope& to, std::string text);
-  // The layout must live until the tensors are taken.
   void receive(const Envelope& from, const MessageLayout& layout,
                Priority priority, const std::shared_ptr<Receive>& into);
   // Calls `arrived` once with the text, during make_progress().
@@ -88,7 +88,8 @@ class MpiEngine {
                        int count);
   void make_progress();
   bool is_idle() const {
-    return active_.empty() && texts_.empty() && is_queue_empty();
+    return active_.empty() && texts_.empty() && copying_.empty() &&
+           is_queue_empty();
   }
   void cancel_all();  // on all ranks
   // Before the engine is destroyed on all ranks, some of which may not have
@@ -122,6 +123,14 @@ class MpiEngine {
     std::shared_ptr<int> unreceived;
     std::chrono::steady_clock::time_point since;
   };
+  // A message that its device is still copying.
+  struct Copying {
+    CopiesEvent copied;
+    Envelope to;
+    Values values;
+    Priority priority = Priority::High;
+    std::shared_ptr<int> unreceived;
+  };
   struct Expected {
     Envelope from;
     std::function<void(const std::string&)> arrived;
@@ -141,6 +150,9 @@ class MpiEngine {
   static Queue& queue_of(Peer& peer, Priority priority);
   void add_request(MPI_Request request, Pending pending);
   void start(Outgoing outgoing, std::int64_t& under_way);
+  void start_message(const Envelope& to, const Values& values,
+                     Priority priority, const std::shared_ptr<int>& unreceived);
+  void start_copied();
   void start_low(Peer& peer, Queue& queue);
   void test_requests();
   void probe_texts();
@@ -156,11 +168,13 @@ class MpiEngine {
   std::vector<int> completed_;
   std::vector<Outgoing> pieces_;  // of the message that is sent now
   std::size_t num_expected_ = 0;  // requests at once
+  Ring<Copying> copying_;         // in the order of sends
   std::vector<Expected> texts_;
   std::vector<Peer> peers_;
   MPI_Request cancel_request_ = MPI_REQUEST_NULL;
   bool cancelled_ = false;
-  const bool has_checksums_, sends_directly_;
+  const bool has_checksums_;
+  at::Device place_ = at::kCPU;
   std::chrono::steady_clock::time_point last_progress_;
   std::exception_ptr failure_;  // of the thread
   std::atomic<bool> ends_{false};

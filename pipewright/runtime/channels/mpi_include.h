@@ -6,9 +6,6 @@
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
-#if defined(OPEN_MPI) && __has_include(<mpi-ext.h>)
-#include <mpi-ext.h>
-#endif
 
 #include <stdexcept>
 #include <string>
@@ -22,15 +19,6 @@ inline void check_mpi(int code, const char* what) {
   MPI_Error_string(code, text, &length);
   throw std::runtime_error(std::string(what) + ": " +
                            std::string(text, length));
-}
-
-// Whether this MPI sends from and receives into memory of CUDA devices.
-inline bool takes_device_memory() {
-#if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
-  return MPIX_Query_cuda_support() == 1;
-#else
-  return false;
-#endif
 }
 
 }  // namespace pipewright

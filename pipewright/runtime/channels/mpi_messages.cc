@@ -17,8 +17,7 @@ constexpr std::int32_t kKeyOfLayout = 0;
 
 // With checksums a message has one more value: a tensor of one number.
 MessageLayout with_checksum(MessageLayout layout) {
-  TensorLayout number{true,    at::kLong, {1}, {1}, sizeof(std::int64_t),
-                      at::kCPU};
+  TensorLayout number{true, at::kLong, {1}, {1}, sizeof(std::int64_t)};
   layout.push_back({std::move(number)});
   return layout;
 }
@@ -70,15 +69,16 @@ MessageSender::MessageSender(MpiEngine& engine, std::vector<MessageAddress> to,
       name_(std::move(name)) {}
 
 void MessageSender::prepare(const Values& values) {
-  as_sent(values, engine_.sends_directly(), sent_);
-  if (engine_.has_checksums()) checksum_ = checksum_of(sent_);
+  copied_ = as_sent(values, sent_);
+  if (!engine_.has_checksums()) return;
+  if (copied_) std::exchange(copied_, nullptr)->synchronize();
+  checksum_ = checksum_of(sent_);
 }
 
-void MessageSender::send(const Values& values, std::int32_t key,
-                         const ParameterUses& uses,
+void MessageSender::send(std::int32_t key, const ParameterUses& uses,
                          const std::shared_ptr<int>& unreceived) {
   if (!layout_) {
-    layout_ = layout_of(values, sent_);
+    layout_ = layout_of(sent_);
     uses_ = uses;
     const MessageLayout whole =
         engine_.has_checksums() ? with_checksum(*layout_) : *layout_;
@@ -86,7 +86,7 @@ void MessageSender::send(const Values& values, std::int32_t key,
       engine_.send_text(to.envelope(kKeyOfLayout), packed_layout(whole, uses_));
       engine_.expect_sends(to.rank, whole, priority_, to.expected);
     }
-  } else if (!has_layout(values, sent_, *layout_) || uses != uses_) {
+  } else if (!has_layout(sent_, *layout_) || uses != uses_) {
     throw std::runtime_error(name_ +
                              ": the shape differs from the first message's");
   }
@@ -94,10 +94,11 @@ void MessageSender::send(const Values& values, std::int32_t key,
     if (engine_.has_checksums())
       sent_.push_back(
           {checksum_tensor(checksum_, to.index, key, engine_.rank(), to.rank)});
-    engine_.send(to.envelope(key), sent_, priority_, unreceived);
+    engine_.send(to.envelope(key), sent_, priority_, unreceived, copied_);
     if (engine_.has_checksums()) sent_.pop_back();
   }
   for (Tensors& tensors : sent_) tensors.clear();
+  copied_.reset();
 }
 
 MessageReceiver::MessageReceiver(MpiEngine& engine, const MessageAddress& from,

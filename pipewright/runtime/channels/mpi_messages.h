@@ -58,7 +58,7 @@ class MessageSender {
   // Without the engine's mutex: makes ready what send() then sends.
   void prepare(const Values& values);
   // With the mutex. Throws if the layout differs from the first message's.
-  void send(const Values& values, std::int32_t key, const ParameterUses& uses,
+  void send(std::int32_t key, const ParameterUses& uses,
             const std::shared_ptr<int>& unreceived = nullptr);
 
  private:
@@ -69,6 +69,7 @@ class MessageSender {
   std::optional<MessageLayout> layout_;
   ParameterUses uses_;
   Values sent_;                 // only while it is sent
+  CopiesEvent copied_;          // of it
   std::uint64_t checksum_ = 0;  // of it
 };
 

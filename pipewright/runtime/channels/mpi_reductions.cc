@@ -145,7 +145,7 @@ void MpiReductions::contribute(ReductionId reduction, MicrobatchId microbatch,
     if (ranks.is_fast) start_all_reduce(own, reduction);
   }
   if (state.sender) {
-    state.sender->send(state.gradients, microbatch.value, state.uses);
+    state.sender->send(microbatch.value, state.uses);
     state.gradients[0].clear();
   }
   engine_.make_progress();

@@ -123,6 +123,7 @@ class MpiTransport final : public Transport {
 
   int rank() const override { return rank_; }
   int num_ranks() const override { return size_; }
+  std::string name() const override { return "MPI"; }
   bool is_here(WorkerId worker) const override { return worker.value == rank_; }
   int first_core() const override { return core_; }
 

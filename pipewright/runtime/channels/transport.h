@@ -25,6 +25,8 @@ class Transport {
   virtual int num_ranks() const = 0;
   bool is_alone() const { return num_ranks() == 1; }
   bool leads() const { return rank() == 0; }
+  // What messages between ranks go over: "MPI".
+  virtual std::string name() const { return "memory"; }
   virtual bool is_here(WorkerId worker) const = 0;
   // The first worker of this rank runs on this one of the cores that the rank
   // may use, the next worker on the next core; -1: on any. Ranks that share a

@@ -47,14 +47,14 @@ Result<GpuWorkers> gpu_workers(const std::vector<std::string>& kinds) {
 }  // namespace
 
 Result<std::vector<std::unique_ptr<WorkerDevice>>> open_devices(
-    const std::vector<std::string>& kinds) {
+    const std::vector<std::string>& kinds, int first_gpu) {
   using Devices = std::vector<std::unique_ptr<WorkerDevice>>;
   PIPEWRIGHT_TRY(const GpuWorkers on_gpus, gpu_workers(kinds));
   Devices gpus;
   if (on_gpus.count > 0) {
     const CudaKind kind{gpu_share(on_gpus.kind), on_gpus.kind == "cuda-stream"};
     Result<Devices> opened =
-        open_cuda_devices(on_gpus.kind, kind, on_gpus.count);
+        open_cuda_devices(on_gpus.kind, kind, first_gpu, on_gpus.count);
     if (!opened) return at_worker(on_gpus.first, opened.error());
     gpus = *std::move(opened);
   }
@@ -68,8 +68,9 @@ Result<std::vector<std::unique_ptr<WorkerDevice>>> open_devices(
   return devices;
 }
 
-Result<void> find_devices(const std::vector<std::string>& kinds) {
-  const auto opened = open_devices(kinds);
+Result<void> find_devices(const std::vector<std::string>& kinds,
+                          int first_gpu) {
+  const auto opened = open_devices(kinds, first_gpu);
   if (!opened) return opened.error();
   return {};
 }

@@ -24,12 +24,14 @@ namespace pipewright {
 class WorkerDevice;
 
 // Fails with BadConfiguration, naming the first worker, unless this machine has
-// a device of that kind for each worker.
-Result<void> find_devices(const std::vector<std::string>& kinds);
+// a device of that kind for each worker. `first_gpu`: as many workers on GPUs
+// come before these, in other processes that see the same GPUs.
+Result<void> find_devices(const std::vector<std::string>& kinds,
+                          int first_gpu = 0);
 
 // A device of that kind for each worker. Fails as find_devices() does.
 Result<std::vector<std::unique_ptr<WorkerDevice>>> open_devices(
-    const std::vector<std::string>& kinds);
+    const std::vector<std::string>& kinds, int first_gpu = 0);
 
 // Which kernels GPUs are given. By default those that give the same bits every
 // time, in full float32.

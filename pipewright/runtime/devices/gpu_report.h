@@ -14,6 +14,7 @@ struct Gpu {
   Bytes memory;
   int num_sms = 0;
   std::string capability;  // "9.0"
+  std::string id;          // of this one GPU, as the driver knows it
 };
 
 // What this program and this machine have for GPUs.

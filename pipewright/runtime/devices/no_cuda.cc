@@ -17,7 +17,7 @@ GpuReport cuda_report() {
 Bytes cuda_memory_in_use() { return Bytes(0); }
 
 Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
-    const std::string& name, const CudaKind&, int) {
+    const std::string& name, const CudaKind&, int, int) {
   return bad_configuration(
       "a device of kind " + name + " is not here: " + cuda_report().why_none,
       "build with a LibTorch for CUDA, docs/gpu.md");

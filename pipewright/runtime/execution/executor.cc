@@ -199,6 +199,8 @@ Result<Executed> Executor::run_here(const Result<MicrobatchSource>& source,
 std::vector<std::unique_ptr<Channel>> Executor::connected_channels() {
   if (std::exchange(has_failed_, false)) transport_->drop_messages();
   auto channels = transport_->connect(program_);
+  for (std::size_t i = 0; i < channels.size(); ++i)
+    channels[i]->receive_at(devices_[i]->place());
   if (!transport_->is_alone()) return channels;
   const std::vector<WorkerDevice*> devices = pointers(devices_);
   channels = counted_channels(std::move(channels), program_, devices);

@@ -133,15 +133,16 @@ Result<void> agree(Transport& transport, const Result<Intentions>& mine) {
   return error;
 }
 
-std::vector<std::string> hosts_of_ranks(Transport& transport) {
-  const auto all = transport.gather(host_name());
+std::vector<std::string> texts_of_ranks(Transport& transport,
+                                        std::string mine) {
   Packer packer;
-  for (const std::string& host : all) packer.text(host);
+  for (const std::string& text : transport.gather(std::move(mine)))
+    packer.text(text);
   const std::string answer = transport.broadcast(packer.take());
-  std::vector<std::string> hosts;
+  std::vector<std::string> texts;
   for (Unpacker unpacker(answer); !unpacker.is_done();)
-    hosts.push_back(unpacker.text());
-  return hosts;
+    texts.push_back(unpacker.text());
+  return texts;
 }
 
 }  // namespace pipewright

@@ -21,8 +21,8 @@ using Intentions = std::vector<std::pair<std::string, std::string>>;
 // it is about to do.
 Result<void> agree(Transport& transport, const Result<Intentions>& mine);
 
-// The host of every rank, on every rank.
-std::vector<std::string> hosts_of_ranks(Transport& transport);
+// What each rank gives, by rank, on every rank.
+std::vector<std::string> texts_of_ranks(Transport& transport, std::string mine);
 std::string host_name();
 
 }  // namespace pipewright

@@ -101,8 +101,9 @@ class RankLaunch final : public Launch {
     return request_.signal ? request_.signal() : 0;
   }
 
-  std::vector<std::string> hosts() override {
-    return hosts_of_ranks(*transport_);
+  std::vector<std::string> hosts() override { return texts(host_name()); }
+  std::vector<std::string> texts(std::string mine) override {
+    return texts_of_ranks(*transport_, std::move(mine));
   }
   std::string leaders_text(std::string text) override {
     return transport_->broadcast(std::move(text));

@@ -56,9 +56,11 @@ class Launch {
   // A signal that any rank has received.
   virtual int signal() const = 0;
 
-  // The host of every rank, and the text that rank 0 gives. All ranks must call
-  // each of them, in the same order, before agree().
+  // The host of every rank, the text that each one gives, and the text that
+  // rank 0 gives. All ranks must call each of them, in the same order, before
+  // agree().
   virtual std::vector<std::string> hosts() = 0;
+  virtual std::vector<std::string> texts(std::string mine) = 0;
   virtual std::string leaders_text(std::string text) = 0;
 
   // Compares with the other ranks and checks their number and hosts; from then

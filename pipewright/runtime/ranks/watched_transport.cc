@@ -50,6 +50,7 @@ class WatchedChannel final : public Channel {
   // Messages under way are waited for.
   ~WatchedChannel() override { progress_.enter(Phase::Waits); }
 
+  void receive_at(at::Device place) override { inner_->receive_at(place); }
   void before(const Action& action, std::int64_t microbatch) override {
     progress_.begin(worker_, action, microbatch, num_microbatches_);
     if (injection_ && !is_injected_) inject_here(action, microbatch);
@@ -138,6 +139,7 @@ class WatchedTransport final : public Transport {
 
   int rank() const override { return inner_->rank(); }
   int num_ranks() const override { return inner_->num_ranks(); }
+  std::string name() const override { return inner_->name(); }
   bool is_here(WorkerId worker) const override {
     return inner_->is_here(worker);
   }

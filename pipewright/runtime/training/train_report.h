@@ -49,7 +49,8 @@ struct TrainReport {
   // was not, or there was none.
   std::string why_not_recorded;
   std::string kernels;  // of GPUs, where others than the default were chosen
-  int signal = 0;       // that ended it early
+  std::string between_ranks;  // how messages of GPUs go there; empty: no ranks
+  int signal = 0;             // that ended it early
   // Of ranks: before the first step; see handovers.h.
   std::optional<PipelineRun> handovers;
 };

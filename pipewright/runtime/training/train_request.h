@@ -64,6 +64,7 @@ struct TrainRequest {
   // graphs) instead of kernel by kernel.
   bool may_record = true;
   KernelChoice kernels;  // of GPUs
+  int first_gpu = 0;     // of this process; see open_devices()
   // Above 0: at this step a fault is injected, so training must come to it.
   std::int64_t injected_step = 0;
   Transport* transport = nullptr;  // to other ranks; null: all workers here

@@ -56,22 +56,36 @@ HandoverPipeline handovers_of(const Model& model, const TrainRequest& request) {
   return {model, request.plan.microbatch, request.plan.num_workers()};
 }
 
+bool are_on_cores(const Plan& plan) {
+  return std::all_of(plan.device_kinds.begin(), plan.device_kinds.end(),
+                     [](const std::string& kind) { return kind == "cpu"; });
+}
+
 // Those that the plan names for the workers of this process; whoever made the
 // request has found them here. A plan that names none is for cores.
-Executor::Devices devices_of(const Plan& plan, const Transport* transport) {
-  if (plan.device_kinds.empty()) return {};
+Executor::Devices devices_of(const TrainRequest& request) {
+  const Plan& plan = request.plan;
   std::vector<std::string> kinds;
-  for (int w = 0; w < plan.num_workers(); ++w)
-    if (!transport || transport->is_here(WorkerId(w)))
-      kinds.push_back(plan.device_kinds[WorkerId(w).index()]);
-  return open_devices(kinds).value();
+  for (std::size_t w = 0; w < plan.device_kinds.size(); ++w)
+    if (!request.transport || request.transport->is_here(WorkerId(w)))
+      kinds.push_back(plan.device_kinds[w]);
+  return open_devices(kinds, request.first_gpu).value();
+}
+
+// Rank 0 evaluates alone: all workers on its own GPU.
+Result<Executor::Devices> evaluation_devices(const TrainRequest& request) {
+  std::vector<std::string> kinds = request.plan.device_kinds;
+  for (std::string& kind : kinds)
+    if (kind != "cpu" && !is_alone(request)) kind = "cuda-stream";
+  return open_devices(kinds);
 }
 
 class Trainer {
  public:
   Trainer(const Model& model, const TrainRequest& request,
           const TrainHooks& hooks, SampleSets samples, RunFolder folder,
-          TrainingSettings settings, std::int64_t steps, Bytes memory_before)
+          TrainingSettings settings, std::int64_t steps, Bytes memory_before,
+          Executor::Devices for_evaluation)
       : model_(model),
         request_(request),
         hooks_(hooks),
@@ -94,7 +108,7 @@ class Trainer {
                   }) {
     if (samples.held_out)
       evaluator_.emplace(model, request.program, *std::move(samples.held_out),
-                         devices_of(request.plan, nullptr));
+                         std::move(for_evaluation));
   }
 
   Result<TrainReport> run() {
@@ -224,8 +238,7 @@ class Trainer {
                                           ? BegunProgram::WarmUp
                                           : BegunProgram::Plan);
     executor_ = std::make_unique<Executor>(
-        model_, *program_, settings_, request_.transport,
-        devices_of(request_.plan, request_.transport));
+        model_, *program_, settings_, request_.transport, devices_of(request_));
     if (state) executor_->resume(*state);
   }
 
@@ -242,14 +255,12 @@ class Trainer {
 
   // Faults are counted in the steps of the run: none may come before them.
   bool are_handovers_measured() const {
-    const std::vector<std::string>& kinds = request_.plan.device_kinds;
     return request_.measures_handovers && !is_alone(request_) &&
            request_.injected_step == 0 &&
            request_.plan.num_workers() <= model_.num_layers() &&
            has_short_actions(model_, request_.plan.microbatch,
                              request_.plan.num_workers()) &&
-           std::all_of(kinds.begin(), kinds.end(),
-                       [](const std::string& kind) { return kind == "cpu"; });
+           are_on_cores(request_.plan);
   }
 
   Result<void> measure_handovers() {
@@ -505,10 +516,12 @@ class Trainer {
   Result<void> finish() {
     report_.steps = done_;
     report_.why_not_recorded = executor_->why_not_recorded();
-    const std::vector<std::string>& kinds = request_.plan.device_kinds;
-    if (std::any_of(kinds.begin(), kinds.end(),
-                    [](const std::string& kind) { return kind != "cpu"; }))
+    if (!are_on_cores(request_.plan)) {
       report_.kernels = request_.kernels.to_text();
+      if (!is_alone(request_))
+        report_.between_ranks =
+            "pinned host memory over " + request_.transport->name();
+    }
     report_.step_seconds = times_.median();
     report_.memory =
         std::max(process_memory("VmHWM") - memory_before_, Bytes(0));
@@ -563,6 +576,7 @@ Bytes checkpoint_bytes(const Model& model, const Optimizer& optimizer) {
 }  // namespace
 
 Outcome follow_training(const Model& model, const TrainRequest& request) {
+  choose_kernels(request.kernels);
   const Result<SampleSets> samples =
       open_samples(model, request, is_alone(request));
   const std::int64_t steps = samples ? steps_of(request, *samples) : 1;
@@ -590,7 +604,7 @@ Outcome follow_training(const Model& model, const TrainRequest& request) {
     Executor executor(model,
                       begun == BegunProgram::WarmUp ? request.method.warm_up
                                                     : request.program,
-                      settings, request.transport);
+                      settings, request.transport, devices_of(request));
     command = executor.follow(source);
   }
   return outcome_of(command);
@@ -607,6 +621,10 @@ Result<TrainReport> train(const Model& model, const TrainRequest& request,
                              "for example --steps 100");
   PIPEWRIGHT_TRY(TrainingSettings settings,
                  requested_settings(model, request, steps));
+  Executor::Devices for_evaluation;
+  if (samples.held_out) {
+    PIPEWRIGHT_TRY(for_evaluation, evaluation_devices(request));
+  }
   LeaseOptions lease;
   lease.on_wait = hooks.on_warning;
   lease.signal = hooks.signal;
@@ -620,7 +638,8 @@ Result<TrainReport> train(const Model& model, const TrainRequest& request,
     forget_peak_memory();
   }
   Trainer trainer(model, request, hooks, std::move(samples), std::move(folder),
-                  std::move(settings), steps, memory_before);
+                  std::move(settings), steps, memory_before,
+                  std::move(for_evaluation));
   return trainer.run();
 }
 

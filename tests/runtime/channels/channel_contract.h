@@ -40,8 +40,12 @@ std::vector<int> everyone(int workers);
 std::vector<std::pair<std::string, std::function<void(WorkerId, Channel&)>>>
 flow_contract(int workers);
 
-// Tensors on a CUDA device. Without a device empty, after printing that.
-std::vector<ContractCase> device_contract(int workers);
+// Tensors on a device.
+std::vector<ContractCase> device_contract(int workers, at::Device device);
+// A device of tests, and a GPU where there is one.
+std::vector<at::Device> contract_devices();
+
+bool have_same_bits(const at::Tensor& one, const at::Tensor& two);
 
 // For channels among `workers` workers, 2 to 4.
 std::vector<ContractCase> channel_contract(int workers);

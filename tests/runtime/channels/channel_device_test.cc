@@ -1,4 +1,4 @@
-// Tensors on a CUDA device, between threads; mpi_device_test.cc has it between
+// Tensors on a device, between threads; mpi_device_test.cc has it between
 // processes.
 
 #include <doctest/doctest.h>
@@ -12,13 +12,15 @@ namespace pipewright {
 namespace {
 
 TEST_CASE("tensors on a device go through channels in a process") {
-  for (const testing::ContractCase& each : testing::device_contract(2)) {
-    CAPTURE(each.name);
-    const auto channels = in_process_channels(each.program);
-    std::thread other([&] { each.worker(WorkerId(1), *channels[1]); });
-    each.worker(WorkerId(0), *channels[0]);
-    other.join();
-  }
+  for (const at::Device device : testing::contract_devices())
+    for (const testing::ContractCase& each :
+         testing::device_contract(2, device)) {
+      CAPTURE(each.name);
+      const auto channels = in_process_channels(each.program);
+      std::thread other([&] { each.worker(WorkerId(1), *channels[1]); });
+      each.worker(WorkerId(0), *channels[0]);
+      other.join();
+    }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Tensors on a CUDA device between as many ranks as mpirun starts, which may
-// share the device.
+// Tensors on a device between as many ranks as mpirun starts: on one of tests,
+// and on a GPU, which ranks may share, where there is one.
 
 #include <doctest/doctest.h>
 
@@ -25,29 +25,34 @@ void keep_contract(const std::vector<ContractCase>& cases,
 
 TEST_CASE("tensors on a device go through channels over MPI") {
   REQUIRE(session().size() >= 2);
-  const auto cases = device_contract(session().size());
-  for (const bool with_thread : {false, true})
-    keep_contract(cases, {.progress_thread = with_thread});
+  for (const at::Device device : contract_devices())
+    for (const bool with_thread : {false, true})
+      keep_contract(device_contract(session().size(), device),
+                    {.progress_thread = with_thread});
 }
 
-TEST_CASE("MPI's own sums of tensors on a device") {
-  if (!at::hasCUDA()) return;
+void add_up_on(at::Device device) {
   const int workers = session().size(), me = session().rank();
   const auto transport = session().connect({.fast_reduce = true});
   const Program program =
       reducing(workers, everyone(workers), everyone(workers));
   const auto channels = transport->connect(program);
-  const auto whole = [](double x) {
-    return at::full({300, 7}, x, at::device(at::kCUDA).dtype(at::kFloat));
+  channels[0]->receive_at(device);
+  const auto whole = [device](double x) {
+    return at::full({300, 7}, x, at::device(device).dtype(at::kFloat));
   };
   channels[0]->contribute(ReductionId(0), MicrobatchId(0),
                           {{ParameterId(0), LayerId(1), whole(1 + me)},
                            {ParameterId(4), LayerId(2), whole(10 * (1 + me))}});
   const double sum = workers * (workers + 1) / 2;
   const auto sums = channels[0]->reduced(ReductionId(0), MicrobatchId(0));
-  CHECK(sums.at(0).is_cuda());
+  CHECK(sums.at(0).device() == device);
   CHECK(sums.at(0).equal(whole(sum)));
   CHECK(sums.at(1).equal(whole(10 * sum)));
+}
+
+TEST_CASE("MPI's own sums of tensors on a device") {
+  for (const at::Device device : contract_devices()) add_up_on(device);
 }
 
 }  // namespace

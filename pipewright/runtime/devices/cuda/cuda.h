@@ -32,8 +32,9 @@ GpuReport cuda_report();
 // Of the first GPU; 0 where there is none.
 Bytes cuda_memory_in_use();
 
-// `count` devices of a kind. Fails with BadConfiguration if there are too few.
+// `count` devices of a kind, from that number on. Fails with BadConfiguration
+// if there are too few.
 Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
-    const std::string& name, const CudaKind& kind, int count);
+    const std::string& name, const CudaKind& kind, int first, int count);
 
 }  // namespace pipewright

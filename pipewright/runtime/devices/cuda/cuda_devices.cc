@@ -9,8 +9,10 @@
 
 #include <atomic>
 #include <fstream>
+#include <iomanip>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <utility>
 
 #include "pipewright/base/check.h"
@@ -79,6 +81,14 @@ std::string nccl_version() {
   return std::to_string(number / 10000) + "." +
          std::to_string(number / 100 % 100) + "." +
          std::to_string(number % 100);
+}
+
+std::string hexadecimal(const cudaUUID_t& id) {
+  std::ostringstream text;
+  for (const char byte : id.bytes)
+    text << std::hex << std::setw(2) << std::setfill('0')
+         << static_cast<int>(static_cast<unsigned char>(byte));
+  return text.str();
 }
 
 std::string why_no_gpu() {
@@ -153,7 +163,8 @@ GpuReport cuda_report() {
          Bytes(static_cast<std::int64_t>(properties.totalGlobalMem)),
          properties.multiProcessorCount,
          std::to_string(properties.major) + "." +
-             std::to_string(properties.minor)});
+             std::to_string(properties.minor),
+         hexadecimal(properties.uuid)});
   }
   return report;
 }
@@ -167,17 +178,17 @@ Bytes cuda_memory_in_use() {
 }
 
 Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
-    const std::string& name, const CudaKind& kind, int count) {
+    const std::string& name, const CudaKind& kind, int first, int count) {
   const std::string why_none = why_no_gpu();
   if (!why_none.empty())
     return bad_configuration("a device of kind " + name +
                              " is not here: " + why_none);
   const int gpus = kind.is_stream ? 1 : c10::cuda::device_count();
   const int per_gpu = kind.is_stream ? kMaxStreams : kind.share;
-  if (count > gpus * per_gpu)
+  if (first + count > gpus * per_gpu)
     return bad_configuration(
-        std::to_string(count) + " workers on " + name + ", and there are " +
-            std::to_string(gpus * per_gpu),
+        std::to_string(first + count) + " workers on " + name +
+            ", and there are " + std::to_string(gpus * per_gpu),
         "plan for fewer workers, or for shares of a GPU (cuda/N)");
   // Before streams count their memory: the allocators are made by it.
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
@@ -186,7 +197,7 @@ Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
   // have ended. Graphs may use them as long as a device is in use.
   if (CudaDevice::count() == 0) at::cuda::clearCublasWorkspaces();
   std::vector<std::unique_ptr<WorkerDevice>> devices;
-  for (int i = 0; i < count; ++i) {
+  for (int i = first; i < first + count; ++i) {
     PIPEWRIGHT_TRY(const Streams streams, streams_of(kind, i / per_gpu));
     devices.push_back(std::make_unique<CudaDevice>(
         name, streams[static_cast<std::size_t>(i % per_gpu)]));

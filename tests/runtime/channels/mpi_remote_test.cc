@@ -1,0 +1,133 @@
+// Training on two ranks whose workers compute on a device whose memory the host
+// cannot read, as a GPU's: the bits of one process with two such workers. One
+// of the workers may be on a core.
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pipewright/runtime/devices/cpu_device.h"
+#include "pipewright/runtime/execution/executor.h"
+#include "pipewright/runtime/ranks/commands.h"
+#include "tests/runtime/channels/channel_contract.h"
+#include "tests/runtime/channels/ranks.h"
+#include "tests/runtime/devices/remote_device.h"
+#include "tests/runtime/test_models.h"
+
+namespace pipewright {
+namespace {
+
+using namespace testing;
+
+constexpr int kRemoteMicrobatch = 4, kRemoteMicrobatches = 4;
+
+struct RemoteCase {
+  std::string name;
+  Model model;
+  Plan plan;
+};
+
+RemoteCase remote_case(const std::string& name, const Model& model,
+                       const Schedule& schedule, Method method) {
+  return {name, model, plan_of(model, schedule, kRemoteMicrobatch, method)};
+}
+
+std::vector<RemoteCase> remote_cases() {
+  const auto schedule = [](const char* name, int workers = 2) {
+    return generated(name, workers, kRemoteMicrobatches);
+  };
+  const Schedule replicas =
+      with_replicas(schedule("1f1b", 1), {2}, Replication::Split).value();
+  return {
+      remote_case("1f1b", small_mlp(), schedule("1f1b"), Method::Sync),
+      remote_case("zb-h1", small_mlp(), schedule("zb-h1"), Method::Sync),
+      remote_case("tied", small_gpt(), schedule("1f1b"), Method::Sync),
+      remote_case("replicas", small_mlp(), replicas, Method::Sync),
+      remote_case("pipemare", small_mlp(), schedule("async-1f1b"),
+                  Method::PipeMare),
+      remote_case("stash", small_gpt(), schedule("async-1f1b"), Method::Stash)};
+}
+
+using WhichAreRemote = std::vector<bool>;  // by worker
+
+Executor::Devices devices_for(const WhichAreRemote& remote) {
+  Executor::Devices devices;
+  for (const bool is_remote : remote)
+    if (is_remote)
+      devices.push_back(std::make_unique<RemoteDevice>());
+    else
+      devices.push_back(std::make_unique<CpuDevice>());
+  return devices;
+}
+
+struct RemoteOutcome {
+  std::vector<double> losses;
+  TrainingState state;
+};
+
+RemoteOutcome remote_outcome(Executor& executor,
+                             const MicrobatchSource& source) {
+  RemoteOutcome outcome;
+  for (int i = 0; i < 2; ++i) {
+    const Result<Executed> run = executor.run(source, 3);
+    REQUIRE_MESSAGE(run.ok(), (run.ok() ? "" : run.error().to_text()));
+    outcome.losses.insert(outcome.losses.end(), run->losses.begin(),
+                          run->losses.end());
+  }
+  outcome.state = executor.state();
+  return outcome;
+}
+
+void check_remote(Transport& transport, const RemoteCase& each,
+                  const WhichAreRemote& remote) {
+  CAPTURE(each.name);
+  const Program program =
+      lower(each.plan, profile_of(each.model, kRemoteMicrobatch)).value();
+  const MicrobatchSource source = random_source(each.model, kRemoteMicrobatch);
+  const TrainingSettings settings = settings_for_tests();
+  const auto own = static_cast<std::size_t>(transport.rank());
+  Executor executor(each.model, program, settings, &transport,
+                    devices_for({remote[own]}));
+  if (!transport.leads()) {
+    executor.follow(source);
+    return;
+  }
+  const RemoteOutcome ours = remote_outcome(executor, source);
+  shut_down(transport, {});
+  Executor alone(each.model, program, settings, nullptr, devices_for(remote));
+  const RemoteOutcome theirs = remote_outcome(alone, source);
+  CHECK(ours.losses == theirs.losses);
+  REQUIRE(ours.state.parameters.size() == theirs.state.parameters.size());
+  for (std::size_t i = 0; i < ours.state.parameters.size(); ++i)
+    CHECK(have_same_bits(ours.state.parameters[i], theirs.state.parameters[i]));
+  for (std::size_t i = 0; i < ours.state.optimizer.size(); ++i)
+    for (std::size_t j = 0; j < ours.state.optimizer[i].size(); ++j)
+      CHECK(have_same_bits(ours.state.optimizer[i][j],
+                           theirs.state.optimizer[i][j]));
+}
+
+void check_all_remote(const MpiOptions& options, const WhichAreRemote& remote) {
+  const auto transport = session().connect(options);
+  const int before = num_late_copies();
+  for (const RemoteCase& each : remote_cases())
+    check_remote(*transport, each, remote);
+  const bool sends_remotely =
+      remote[static_cast<std::size_t>(transport->rank())];
+  CHECK((num_late_copies() > before) == sends_remotely);
+}
+
+TEST_CASE("ranks on devices have the bits of one process") {
+  check_all_remote({}, {true, true});
+  check_all_remote({.progress_thread = false}, {true, true});
+  check_all_remote({.checksum = true}, {true, true});
+}
+
+TEST_CASE("ranks on cores and on devices have the bits of one process") {
+  check_all_remote({}, {false, true});
+  check_all_remote({}, {true, false});
+}
+
+}  // namespace
+}  // namespace pipewright
