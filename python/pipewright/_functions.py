@@ -103,11 +103,10 @@ def simplify(graph):
 def use_generators(graph):
     """Random operators become those that take a generator, so that what they draw depends on no plan."""
     for node in graph.nodes:
-        if node.target is aten.bernoulli.default and len(node.args) > 1:  # of bernoulli_(p)
-            node.target = aten.bernoulli.p
         if is_operator(node) and is_random(node):
             name = {"default": "generator", "low": "low_generator"}.get(node.target._overloadname)
-            node.target = getattr(node.target.overloadpacket, name or "", node.target)
+            if name:  # a packet takes "" for "default"
+                node.target = getattr(node.target.overloadpacket, name, node.target)
 
 
 def make_pure(graph):

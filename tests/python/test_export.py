@@ -123,6 +123,14 @@ def test_what_is_detached_has_no_gradient():
         torch.testing.assert_close(run.state_dict()[name], parameter.detach() - 0.1 * parameter.grad)
 
 
+def test_channels_are_dropped():
+    module = nn.Sequential(nn.Conv2d(1, 2, 1), nn.Dropout2d(0.5))
+    x, target = torch.randn(6, 1, 2, 2), torch.randn(6, 2, 2, 2)
+    model = pw.export(module, (x, target), loss="mse")
+    options = dict(data=[(x, target)], steps=2, minibatch=6, lr=0.1, progress=False)
+    assert pw.train(model, workers=1, **options).losses == pw.train(model, workers=2, **options).losses
+
+
 def test_noise_is_drawn_by_a_generator():
     lines = [line for function in pw.export(Noise(), torch.randn(3, 4)).description["functions"]
              for line in function["forward"]["code"]]
