@@ -245,7 +245,8 @@ def check_small(reports, browser, pictures):
     check_console(browser)
     simulated = json.loads(reports.run("simulate", plan, "--cluster", "4xV100@1GB/s",
                                        "--json").stdout)
-    assert simulated.pop("fits") is True  # what simulate answers beside it
+    # What simulate answers beside it.
+    assert simulated.pop("fits") is True and simulated.pop("number_type") == "float32"
     assert data["plans"][0]["simulation"] == simulated
 
 

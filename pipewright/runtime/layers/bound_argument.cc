@@ -90,6 +90,8 @@ Result<void> BoundArgument::bind(const OperatorArgument& given,
   switch (given.kind) {
     case Given::Default:
     case Given::None:
+      // What is made from nothing is made where the layer runs.
+      if (type_ == c10::TypeKind::DeviceObjType) kind_ = Kind::Device;
       break;
     case Given::Tensor:
       kind_ = Kind::Tensor;

@@ -9,6 +9,16 @@
 namespace pipewright {
 namespace {
 
+// LibTorch's advice for this one is about Python.
+std::string what_failed(const std::exception& error) {
+  const std::string line = first_line(error);
+  return line.find("does not have a deterministic implementation") ==
+                 std::string::npos
+             ? line
+             : "has no kernel here that gives the same bits twice "
+               "(--fast-kernels lets it run all the same)";
+}
+
 at::Tensor& numbered_tensor(std::vector<at::Tensor>& held, int number) {
   return held[static_cast<std::size_t>(number)];
 }
@@ -91,16 +101,16 @@ void OperatorCode::run_call(const Call& call, const CallContext& context,
     stack.push_back(argument.value(held, context, call.index));
   try {
     if (call.own) {
-      at::Tensor made = call.own(stack);
+      Tensors made = call.own(stack);
       stack.clear();
-      stack.emplace_back(std::move(made));
+      for (at::Tensor& one : made) stack.emplace_back(std::move(one));
     } else {
       call.op.callBoxed(stack);
     }
   } catch (const std::exception& error) {
     stack.clear();
     throw std::runtime_error(toString(call.op.schema().operator_name()) + ": " +
-                             first_line(error));
+                             what_failed(error));
   }
   if (call.returns_list) {
     const auto list = stack.at(0).toTensorVector();
