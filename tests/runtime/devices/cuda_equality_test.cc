@@ -11,6 +11,7 @@
 #include "pipewright/runtime/devices/device_registry.h"
 #include "pipewright/runtime/devices/worker_device.h"
 #include "pipewright/runtime/execution/executor.h"
+#include "tests/runtime/exported_models.h"
 #include "tests/runtime/test_models.h"
 
 namespace pipewright {
@@ -36,8 +37,16 @@ const std::map<std::string, Model>& models() {
       {"cnn", small_cnn()},
       {"gpt", small_gpt()},
       {"flash gpt", small_gpt(NumberType::BFloat16, true)},
-      {"lstm", small_lstm()}};
+      {"lstm", small_lstm()},
+      {"exported images", exported_models().at("images")},
+      {"exported language", exported_models().at("language")},
+      {"exported mixed", exported_models().at("mixed")}};
   return all;
+}
+
+MicrobatchSource source_of(const Model& model) {
+  return model.exported() ? exported_source(model, kMicrobatch)
+                          : random_source(model, kMicrobatch);
 }
 
 // Kernel by kernel, or as graphs from the fifth step on.
@@ -52,8 +61,7 @@ Trained trained_on(const std::string& kind, const Model& model,
           .value());
   // The second and third run start from what the one before left.
   for (const int steps : {2, 4, kSteps - 6}) {
-    const Result<Executed> run =
-        executor.run(random_source(model, kMicrobatch), steps);
+    const Result<Executed> run = executor.run(source_of(model), steps);
     REQUIRE_MESSAGE(run.ok(), (run.ok() ? "" : run.error().to_text()));
   }
   CHECK(executor.num_values_held() == 0);
