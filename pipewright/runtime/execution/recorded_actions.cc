@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "pipewright/runtime/error_text.h"
@@ -32,11 +33,12 @@ Tensors borrowed(const Tensors& tensors) {
   return result;
 }
 
-std::vector<const void*> addresses_of(const Tensors* tensors) {
+// None of a value that is not there; one may be there without a tensor.
+std::optional<std::vector<const void*>> addresses_of(const Tensors* tensors) {
+  if (!tensors) return std::nullopt;
   std::vector<const void*> result;
-  if (tensors)
-    for (const at::Tensor& tensor : *tensors)
-      result.push_back(tensor.defined() ? tensor.const_data_ptr() : nullptr);
+  for (const at::Tensor& tensor : *tensors)
+    result.push_back(tensor.defined() ? tensor.const_data_ptr() : nullptr);
   return result;
 }
 
@@ -261,7 +263,7 @@ void RecordedActions::record(const RunningAction& running,
   const MicrobatchId m = running.action.microbatch;
   const Samples range = running.code.samples;
   const std::vector<Value> values = touched(running.code);
-  std::vector<std::vector<const void*>> before;
+  std::vector<std::optional<std::vector<const void*>>> before;
   for (const Value& value : values)
     before.push_back(addresses_of(state.values.whole(value, m, range)));
   const std::vector<at::Tensor> from = outside(running, state);

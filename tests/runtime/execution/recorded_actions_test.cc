@@ -11,6 +11,7 @@
 #include "pipewright/runtime/execution/executor.h"
 #include "pipewright/runtime/execution/worker.h"
 #include "tests/runtime/devices/logging_device.h"
+#include "tests/runtime/exported_models.h"
 #include "tests/runtime/test_models.h"
 
 namespace pipewright {
@@ -125,6 +126,19 @@ TEST_CASE("random numbers, replicas and tied weights are not recorded") {
       trained_on_logs(small_gpt(), program_of(small_gpt(), "1f1b", 2), {6});
   CHECK(tied.why_not == "a stage has replicas or tied weights");
   CHECK(tied.num_recordings == 0);
+}
+
+// What a frozen layer's user sends back has no tensor.
+TEST_CASE("replayed actions drop what arrived, tensors or none") {
+  const Model& model = exported_models().at("mixed");
+  Executor::Devices devices;
+  for (int w = 0; w < 4; ++w)
+    devices.push_back(std::make_unique<LoggingDevice>(1 << 30));
+  Executor executor(model, program_of(model, "1f1b", 4), settings_for_tests(),
+                    nullptr, std::move(devices));
+  REQUIRE(executor.run(exported_source(model, kMicrobatch), 9).ok());
+  CHECK(executor.why_not_recorded() == "");
+  CHECK(executor.num_values_held() == 0);
 }
 
 }  // namespace

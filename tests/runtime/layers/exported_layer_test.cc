@@ -115,7 +115,7 @@ TEST_CASE("losses and weights are PyTorch's") {
 TEST_CASE("every synchronous schedule gives the same bits") {
   int cases = 0;
   for (const ScheduleGenerator& generator : schedule_generators())
-    for (const int workers : {1, 2, 3}) {
+    for (const int workers : {1, 2, 3, 4}) {
       const Result<Schedule> schedule =
           generated_if_possible(generator.name, workers, kMicrobatchesOfStep);
       if (!schedule || schedule->is_asynchronous()) continue;
