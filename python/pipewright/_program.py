@@ -52,6 +52,11 @@ def main():
     os.execve(found, [found, *sys.argv[1:]], environment or os.environ)
 
 
+def file_of(given):
+    """Of a profile or a plan the file that has it; anything else as it is."""
+    return getattr(given, "file", given)
+
+
 def words_of(options):
     """--name value of keyword arguments; None and False are left out, a list is joined by commas."""
     words = []
@@ -60,7 +65,7 @@ def words_of(options):
             continue
         words.append("--" + name.replace("_", "-"))
         if given is not True:
-            words.append(",".join(map(str, given)) if isinstance(given, (list, tuple)) else str(given))
+            words.append(",".join(map(str, given)) if isinstance(given, (list, tuple)) else str(file_of(given)))
     return words
 
 

@@ -47,6 +47,14 @@ def test_weights_come_back_with_equal_bits(name):
         assert torch.equal(tensor, expected[key]), key
 
 
+def test_training_takes_a_profile_as_it_is():
+    _, draw, _, model = exported("mixed")
+    profile = pw.profile(model, microbatches=[SAMPLES], workers=2)
+    plan = pw.plan(profile, cluster="2xcpu", minibatch=MICROBATCHES * SAMPLES, microbatch=SAMPLES)
+    run = pw.train(model, plan, data=[draw(STEPS * MICROBATCHES * SAMPLES)], profile=profile, steps=STEPS, progress=False)
+    assert len(run.losses) == STEPS
+
+
 def test_training_goes_on_from_given_weights(tmp_path):
     module, draw, loss, model = exported("recurrent")
     samples = draw(STEPS * MICROBATCHES * SAMPLES)
