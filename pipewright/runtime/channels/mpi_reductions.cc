@@ -11,6 +11,10 @@ namespace {
 MPI_Datatype mpi_type(at::ScalarType type) {
   return type == at::kDouble ? MPI_DOUBLE : MPI_FLOAT;
 }
+// MPI has no numbers of 16 bit.
+at::ScalarType type_in_mpi(at::ScalarType type) {
+  return type == at::kDouble ? at::kDouble : at::kFloat;
+}
 
 std::string name_of(ReductionId reduction) {
   return "gradients of replicas (reduction " + std::to_string(reduction.value) +
@@ -171,7 +175,8 @@ void MpiReductions::start_all_reduce(Running& running, ReductionId reduction) {
   running.flat = at::cat(flattened);
   flattened.clear();
   running.device = running.flat.device();
-  running.flat = running.flat.to(at::kCPU);
+  running.type = running.flat.scalar_type();
+  running.flat = running.flat.to(at::kCPU, type_in_mpi(running.type));
   std::int64_t at = 0;
   for (at::Tensor& tensor : running.sums) {
     const std::int64_t size = tensor.numel();
@@ -236,7 +241,7 @@ void MpiReductions::reduced(ReductionId reduction, MicrobatchId microbatch,
   if (from->sums.empty()) add_up(*from, reduction);
   sums = from->sums;
   if (from->flat.defined())
-    for (at::Tensor& sum : sums) sum = sum.to(from->device);
+    for (at::Tensor& sum : sums) sum = sum.to(from->device, from->type);
   const std::lock_guard lock(engine_.mutex());
   if (++from->num_read == ranks.num_readers_here) end(*from, reduction);
 }

@@ -63,6 +63,7 @@ class MpiReductions {
     Tensors sums;
     at::Tensor flat;               // of MPI's own sums, in memory of the host
     at::Device device = at::kCPU;  // of the gradients
+    at::ScalarType type = at::kFloat;
     std::shared_ptr<Receive> flat_sum;  // its request
     int num_read = 0;
     void end();

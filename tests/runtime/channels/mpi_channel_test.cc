@@ -39,7 +39,7 @@ TEST_CASE("channels over MPI with a thread keep the contract") {
 
 // In whatever order MPI adds, sums of whole numbers are exact, and all others
 // are equal on every rank. Contributing does not wait.
-TEST_CASE("MPI's own sums") {
+void check_own_sums(at::ScalarType type) {
   const int workers = session().size(), me = session().rank();
   const auto transport = session().connect({.fast_reduce = true});
   const Program program =
@@ -47,8 +47,8 @@ TEST_CASE("MPI's own sums") {
   const auto channels = transport->connect(program);
   const auto contributions = [&](double x) {
     return std::vector<Contribution>{
-        {ParameterId(0), LayerId(1), at::full({2, 3}, x, at::kFloat)},
-        {ParameterId(4), LayerId(2), at::full({1000}, 2 * x, at::kFloat)}};
+        {ParameterId(0), LayerId(1), at::full({2, 3}, x, type)},
+        {ParameterId(4), LayerId(2), at::full({1000}, 2 * x, type)}};
   };
   channels[0]->contribute(ReductionId(0), MicrobatchId(0),
                           contributions(1 + me));
@@ -56,13 +56,19 @@ TEST_CASE("MPI's own sums") {
                           contributions(1e-3 / (3 + me)));
   const double sum = workers * (workers + 1) / 2;
   const auto whole = channels[0]->reduced(ReductionId(0), MicrobatchId(0));
-  CHECK(whole.at(0).equal(at::full({2, 3}, sum, at::kFloat)));
-  CHECK(whole.at(1).equal(at::full({1000}, 2 * sum, at::kFloat)));
+  CHECK((whole.at(0).scalar_type() == type));
+  CHECK(whole.at(0).equal(at::full({2, 3}, sum, type)));
+  CHECK(whole.at(1).equal(at::full({1000}, 2 * sum, type)));
   const at::Tensor broken =
       channels[0]->reduced(ReductionId(0), MicrobatchId(4)).at(1);
   const auto all = transport->gather(std::string(
       static_cast<const char*>(broken.const_data_ptr()), broken.nbytes()));
   for (const std::string& bytes : all) CHECK((bytes == all[0]));
+}
+
+TEST_CASE("MPI's own sums") {
+  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16})
+    check_own_sums(type);
 }
 
 // Reduction i is among members[i]; workers contribute to their reductions in
