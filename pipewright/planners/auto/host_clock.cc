@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pipewright/base/index.h"
+#include "pipewright/plan/schedule/stage_chain.h"
 
 namespace pipewright {
 namespace {
@@ -13,8 +14,8 @@ class HostClock {
       : orders_(schedule.sections().body),
         stages_(stages),
         workers_(stages.size()),
-        microbatches_(at(schedule.num_microbatches())),
-        arrivals_(2 * stages.size() * microbatches_, -1) {}
+        microbatches_(schedule.num_microbatches()),
+        arrivals_(2 * stages.size() * at(microbatches_), -1) {}
 
   // In turns, each stage as far as its inputs are known.
   double run() {
@@ -36,9 +37,13 @@ class HostClock {
     double link_free = 0;
   };
 
-  double& arrival(bool backward, std::size_t stage, MicrobatchId microbatch) {
-    return arrivals_[2 * (stage * microbatches_ + microbatch.index()) +
-                     (backward ? 1 : 0)];
+  int num_stages() const { return static_cast<int>(stages_.size()); }
+  double& arrival(const PassedValue& value) {
+    return arrivals_[value.index(num_stages(), microbatches_)];
+  }
+  bool is_read(const PassedValue& value) const {
+    return value.is_gradient ? value.stage.value > 0
+                             : value.stage.value + 1 < num_stages();
   }
 
   // Runs the stage's next action; false if it has none or must wait.
@@ -47,20 +52,13 @@ class HostClock {
     if (worker.next == orders_[s].size()) return false;
     const ComputeAction& action = orders_[s][worker.next];
     const HostStageTimes& times = stages_[s];
-    const bool last = s + 1 == stages_.size();
-    double input = 0;
-    if (action.kind == ComputeKind::Forward && s > 0)
-      input = arrival(false, s, action.microbatch);
-    if (starts_backward(action.kind) && !last)
-      input = arrival(true, s, action.microbatch);
+    const auto read = read_of_neighbour(action, num_stages());
+    const double input = read ? arrival(*read) : 0;
     if (input < 0) return false;
     worker.clock = std::max(worker.clock, input) + seconds(action.kind, times);
-    if (action.kind == ComputeKind::Forward && !last)
-      arrival(false, s + 1, action.microbatch) =
-          sent(times.send_forward, worker);
-    if (starts_backward(action.kind) && s > 0)
-      arrival(true, s - 1, action.microbatch) =
-          sent(times.send_backward, worker);
+    if (const auto made = passed_on(action); made && is_read(*made))
+      arrival(*made) = sent(
+          made->is_gradient ? times.send_backward : times.send_forward, worker);
     ++worker.next;
     return true;
   }
@@ -89,8 +87,8 @@ class HostClock {
   const Orders& orders_;
   const std::vector<HostStageTimes>& stages_;
   std::vector<Worker> workers_;
-  const std::size_t microbatches_;
-  std::vector<double> arrivals_;  // by stage and microbatch; negative: unknown
+  const int microbatches_;
+  std::vector<double> arrivals_;  // of passed values; negative: unknown
 };
 
 }  // namespace
