@@ -59,8 +59,6 @@ Result<void> choose_devices(const std::string& asked,
   return error;
 }
 
-bool are_on_cores(const Plan& plan) { return are_all("cpu", plan); }
-
 Result<std::string> one_device_kind(const Plan& plan) {
   const std::string& first = plan.device_kinds.front();
   if (are_all(first, plan)) return first;

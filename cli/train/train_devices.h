@@ -27,8 +27,6 @@ Result<void> choose_devices(const std::string& asked,
                             const std::vector<std::string>& gpus_of_ranks,
                             int rank, TrainRequest& request);
 
-bool are_on_cores(const Plan& plan);
-
 // Fails with BadConfiguration if there are several: those are not predicted.
 Result<std::string> one_device_kind(const Plan& plan);
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -71,5 +72,11 @@ struct TrainRequest {
   // Whether ranks measure TrainReport::handovers, where these are to be had.
   bool measures_handovers = false;
 };
+
+// Whether every worker is on a core of this machine.
+inline bool are_on_cores(const Plan& plan) {
+  return std::all_of(plan.device_kinds.begin(), plan.device_kinds.end(),
+                     [](const std::string& kind) { return kind == "cpu"; });
+}
 
 }  // namespace pipewright

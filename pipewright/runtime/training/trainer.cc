@@ -56,11 +56,6 @@ HandoverPipeline handovers_of(const Model& model, const TrainRequest& request) {
   return {model, request.plan.microbatch, request.plan.num_workers()};
 }
 
-bool are_on_cores(const Plan& plan) {
-  return std::all_of(plan.device_kinds.begin(), plan.device_kinds.end(),
-                     [](const std::string& kind) { return kind == "cpu"; });
-}
-
 // Those that the plan names for the workers of this process; whoever made the
 // request has found them here. A plan that names none is for cores.
 Executor::Devices devices_of(const TrainRequest& request) {
