@@ -173,7 +173,7 @@ Result<Outcome> outcome_of(const Task& task, const Arm& arm,
   const int warm_up = static_cast<int>(settings.rescheduling_start);
   Outcome outcome;
   outcome.origin = origin_here();
-  // Whether it went on; a loss that is no number ends it.
+  // Whether it went on; a loss that is not a number ends it.
   const auto ran = [&](Executor& executor, int more) -> Result<bool> {
     const Result<Executed> done = executor.run(source, more);
     outcome.diverged = !done;

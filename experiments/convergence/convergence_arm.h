@@ -40,7 +40,7 @@ struct Training {
 struct Outcome {
   std::vector<double> losses;  // of the steps; short where it diverged
   double result = 0;           // tested()
-  bool diverged = false;       // a loss that is no number, or nothing learnt
+  bool diverged = false;       // a loss that is not a number, or nothing learnt
   std::string origin;          // "2026-11-16 on x86_64 with 16 cores"
 
   double final_loss() const;  // of the last tenth; infinite where it diverged

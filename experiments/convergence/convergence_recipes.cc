@@ -166,7 +166,7 @@ Result<std::vector<double>> numbers(std::string_view text) {
   for (const std::string_view part : split(text, ',')) {
     const auto number = parse_real(part);
     if (!number || !(*number >= 0 && *number < 1e9))
-      return bad_configuration("\"" + std::string(part) + "\" is no number");
+      return bad_configuration("\"" + std::string(part) + "\" is not a number");
     all.push_back(*number);
   }
   return all;

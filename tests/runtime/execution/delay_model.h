@@ -1,5 +1,5 @@
 // Delayed training on one thread, straight from the papers' rules: what every
-// asynchronous method is held against.
+// asynchronous method is compared with.
 //
 // Yang et al., "PipeMare: Asynchronous Pipeline Parallel DNN Training", MLSys
 // 2021; Narayanan et al., "PipeDream", SOSP 2019, and "Memory-Efficient

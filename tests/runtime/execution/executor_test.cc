@@ -140,7 +140,8 @@ MicrobatchSource infinite_at(const MicrobatchSource& good, std::int64_t bad) {
   };
 }
 
-TEST_CASE("a loss that is no number stops all, and costs its minibatch alone") {
+TEST_CASE(
+    "a loss that is not a number stops all, and costs its minibatch alone") {
   const TrainingSettings settings = settings_for_tests();
   for (const Model& model : {small_mlp(), small_cnn()})
     for (const std::string name : {"1f1b", "gpipe", "zb-h1"}) {

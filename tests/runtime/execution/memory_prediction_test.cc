@@ -1,4 +1,4 @@
-// What a worker's heap measures, held against what its program says of memory:
+// What a worker's heap measures, compared with what its program says of memory:
 // every schedule and method, with recomputation and separate cuts. When a
 // message travels depends on the clock, so a worker of several has an interval:
 // from what its own actions hold, messages there only while they are read, to
