@@ -3,12 +3,14 @@
 //
 //   convergence [--quick] [--only TASK]... [--arm NAME]... [--seeds N]
 //               [--threads N] [--plots DIR] [--set KEY=VALUE]...
-//               [--results DIR [--stored]]
+//               [--results DIR [--stored]] [--device KIND]
 //
 // Prints two tables per task: what each learning rate and K came to, and what
 // the best of each method did. With --results each training that has ended is
 // kept in a folder and not run again, with --stored none is run and the tables
-// have what the folder has. With --quick the task "floor" alone, in
+// have what the folder has. --device cuda or, for several trainings side by
+// side, cuda-stream trains on a GPU: the tasks that are made for one, unless
+// --only names others. With --quick the task "floor" alone, in
 // seconds; fails unless PipeMare learns there what naive training does not.
 
 #include <ATen/Context.h>
@@ -23,6 +25,7 @@
 #include "experiments/convergence/convergence_report.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
+#include "pipewright/runtime/devices/device_registry.h"
 
 namespace pipewright {
 namespace {
@@ -33,6 +36,9 @@ struct Options {
   StudySettings study;
   std::string plots;
   std::vector<std::string> changes;  // "steps=100"
+  std::string device = "cpu";
+
+  bool is_on_gpu() const { return device != "cpu"; }
 };
 
 Result<void> write_plots(const Task& task, const std::string& folder,
@@ -69,8 +75,10 @@ bool is_fine(const std::vector<ArmResult>& results) {
 
 // In the order of --only, so that what matters most can come first.
 std::vector<Recipe> wanted_recipes(const Options& options) {
-  const std::vector<Recipe> all = options.quick ? quick_recipes() : recipes();
-  if (options.only.empty()) return all;
+  std::vector<Recipe> all = options.quick ? quick_recipes() : recipes();
+  const std::vector<Recipe> for_gpus = gpu_recipes();
+  if (options.only.empty()) return options.is_on_gpu() ? for_gpus : all;
+  all.insert(all.end(), for_gpus.begin(), for_gpus.end());
   std::vector<Recipe> wanted;
   for (const std::string& name : options.only)
     for (const Recipe& recipe : all)
@@ -83,6 +91,7 @@ Result<std::vector<Task>> tasks(const Options& options) {
   for (Recipe& recipe : wanted_recipes(options)) {
     for (const std::string& text : options.changes)
       if (auto changed = change(recipe, text); !changed) return changed.error();
+    recipe.device = options.device;
     Result<Task> task = make_task(recipe);
     if (task)
       tasks.push_back(*std::move(task));
@@ -101,7 +110,16 @@ void print(const Task& task, const std::vector<ArmResult>& results) {
             << verdict_text(task, results) << std::endl;
 }
 
+// One for each training at a time.
+Result<void> find_devices(const Options& options) {
+  if (options.study.only_stored || !options.is_on_gpu()) return {};
+  const auto count = static_cast<std::size_t>(options.study.threads);
+  return pipewright::find_devices(
+      std::vector<std::string>(count, options.device));
+}
+
 Result<bool> run(const Options& options) {
+  if (auto found = find_devices(options); !found) return found.error();
   PIPEWRIGHT_TRY(const std::vector<Task> wanted, tasks(options));
   bool fine = true, has_results = wanted.empty();
   Result<void> written;
@@ -146,6 +164,8 @@ Options parsed(int count, char** words) {
       options.study.only_stored = true;
     else if (word == "--plots")
       options.plots = value();
+    else if (word == "--device")
+      options.device = value();
     else if (word == "--set")
       options.changes.push_back(value());
   }

@@ -3,11 +3,15 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <optional>
 #include <thread>
 
 #include "pipewright/plan/lowering/lower.h"
@@ -16,6 +20,7 @@
 #include "pipewright/planners/pipemare/pipemare_cuts.h"
 #include "pipewright/planners/pipemare/pipemare_segments.h"
 #include "pipewright/profile/analytic.h"
+#include "pipewright/runtime/devices/device_registry.h"
 #include "pipewright/runtime/execution/executor.h"
 #include "pipewright/schedules/async_deep.h"
 #include "pipewright/simulate/given_costs.h"
@@ -106,16 +111,26 @@ Result<TrainingSettings> settings_of(const Task& task, const Arm& arm,
 }
 
 // The day and the machine that trains.
-std::string origin_here() {
+std::string origin_here(const std::string& device) {
   const std::time_t now = std::time(nullptr);
   std::tm day{};
   ::gmtime_r(&now, &day);
   char date[16] = "";
   std::strftime(date, sizeof date, "%Y-%m-%d", &day);
+  if (device != "cpu")
+    if (const GpuReport report = gpu_report(); !report.gpus.empty())
+      return std::string(date) + " on " + report.gpus.front().name;
   utsname system{};
   ::uname(&system);
   return std::string(date) + " on " + system.machine + " with " +
          std::to_string(std::thread::hardware_concurrency()) + " cores";
+}
+
+// To six digits, so that a file of a training is small.
+double rounded(double loss) {
+  char text[32] = "";
+  std::snprintf(text, sizeof text, "%.6g", loss);
+  return std::strtod(text, nullptr);
 }
 
 void append_steps(const std::vector<double>& microbatches, int per_step,
@@ -123,11 +138,44 @@ void append_steps(const std::vector<double>& microbatches, int per_step,
   for (std::size_t i = 0;
        i + static_cast<std::size_t>(per_step) <= microbatches.size();
        i += static_cast<std::size_t>(per_step))
-    losses.push_back(
+    losses.push_back(rounded(
         std::accumulate(microbatches.begin() + std::ptrdiff_t(i),
                         microbatches.begin() + std::ptrdiff_t(i) + per_step,
                         0.0) /
-        per_step);
+        per_step));
+}
+
+// One worker on the training's device.
+Result<std::unique_ptr<Executor>> executor_of(const Task& task,
+                                              const Program& program,
+                                              const TrainingSettings& settings,
+                                              int place) {
+  const bool is_cpu = task.recipe.device == "cpu";
+  PIPEWRIGHT_TRY(Executor::Devices devices,
+                 open_devices({task.recipe.device}, is_cpu ? 0 : place));
+  return std::make_unique<Executor>(task.model, program, settings, nullptr,
+                                    std::move(devices));
+}
+
+// Where the trained weights are tested.
+at::Device test_place(const Task& task) {
+  return task.recipe.device == "cpu" ? at::Device(at::kCPU)
+                                     : at::Device(at::kCUDA, 0);
+}
+
+// Runs an executor for some of a training's steps; false: it diverged.
+Result<bool> train_on(Executor& executor, const MicrobatchSource& source,
+                      int steps, int microbatches, Outcome& outcome) {
+  const auto start = std::chrono::steady_clock::now();
+  const Result<Executed> done = executor.run(source, steps);
+  outcome.seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
+  outcome.diverged = !done;
+  if (done) append_steps(done->losses, microbatches, outcome.losses);
+  if (!done && done.error().code != ErrorCode::LossNotFinite)
+    return done.error();
+  return done.ok();
 }
 
 }  // namespace
@@ -172,28 +220,27 @@ Result<Outcome> outcome_of(const Task& task, const Arm& arm,
       microbatches_of(task.train, {training.seed, task.recipe.microbatch});
   const int warm_up = static_cast<int>(settings.rescheduling_start);
   Outcome outcome;
-  outcome.origin = origin_here();
-  // Whether it went on; a loss that is not a number ends it.
-  const auto ran = [&](Executor& executor, int more) -> Result<bool> {
-    const Result<Executed> done = executor.run(source, more);
-    outcome.diverged = !done;
-    if (done) append_steps(done->losses, task.microbatches(), outcome.losses);
-    if (!done && done.error().code != ErrorCode::LossNotFinite)
-      return done.error();
-    return done.ok();
-  };
-  Executor executor(task.model, program, settings);
+  outcome.origin = origin_here(task.recipe.device);
+  std::optional<TrainingState> warmed_up;
   if (warm_up > 0) {
     PIPEWRIGHT_TRY(const Program first,
                    warm_up_program(plan, sizes_of(task), program));
-    Executor synchronous(task.model, first, settings);
-    PIPEWRIGHT_TRY(const bool goes_on, ran(synchronous, warm_up));
+    PIPEWRIGHT_TRY(const auto synchronous,
+                   executor_of(task, first, settings, training.place));
+    PIPEWRIGHT_TRY(const bool goes_on,
+                   train_on(*synchronous, source, warm_up, task.microbatches(),
+                            outcome));
     if (!goes_on) return outcome;
-    executor.resume(synchronous.state());
+    warmed_up = synchronous->state();
   }
-  PIPEWRIGHT_TRY(const bool ended, ran(executor, training.steps - warm_up));
-  if (!ended) return outcome;
-  const double result = tested(task, executor.trained());
+  PIPEWRIGHT_TRY(const auto executor,
+                 executor_of(task, program, settings, training.place));
+  if (warmed_up) executor->resume(*warmed_up);
+  PIPEWRIGHT_TRY(const bool has_ended,
+                 train_on(*executor, source, training.steps - warm_up,
+                          task.microbatches(), outcome));
+  if (!has_ended) return outcome;
+  const double result = tested(task, executor->trained(), test_place(task));
   outcome.diverged = !(outcome.final_loss() < 0.8 * outcome.losses.front() &&
                        std::isfinite(result));
   if (std::isfinite(result)) outcome.result = result;

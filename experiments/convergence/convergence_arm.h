@@ -1,6 +1,6 @@
 // One way of training a task: a method, PipeMare's techniques, a number of
-// stages. All stages are on one thread in turn: their delays, and so the bits,
-// are those of as many devices.
+// stages. All stages are on one thread or GPU in turn: their delays, and so the
+// bits, are those of as many devices.
 
 #pragma once
 
@@ -35,6 +35,7 @@ struct Training {
   double rate = 0;
   double annealing = 0;  // K of T1, a share of the asynchronous steps
   std::uint64_t seed = 1;
+  int place = 0;  // among trainings side by side: which stream of a GPU
 };
 
 struct Outcome {
@@ -42,11 +43,12 @@ struct Outcome {
   double result = 0;           // tested()
   bool diverged = false;       // a loss that is not a number, or nothing learnt
   std::string origin;          // "2026-11-16 on x86_64 with 16 cores"
+  double seconds = 0;          // that its steps took; 0: not known
 
   double final_loss() const;  // of the last tenth; infinite where it diverged
 };
 
-// Fails where the method cannot have so many stages.
+// Fails where the method cannot have so many stages, or the device is not here.
 Result<Outcome> outcome_of(const Task& task, const Arm& arm,
                            const Training& training);
 

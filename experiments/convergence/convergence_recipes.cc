@@ -161,6 +161,20 @@ Recipe deepest() {
   return recipe;
 }
 
+// The paper's ResNet-50, one layer with weights per stage: 53 convolutions, as
+// many batch norms and a linear layer. Four microbatches, for the delays of the
+// paper's machine with eight, as in delays_of_paper().
+Recipe resnet() {
+  Recipe recipe{"resnet50-107", "resnet50", "fashion-mnist"};
+  recipe.steps = 1200;
+  recipe.trial = 0.5;
+  recipe.rates = {0.1, 0.03, 0.01};
+  recipe.annealings = {1};
+  recipe.momentum = 0;
+  recipe.tested_samples = 12000;
+  return with_arms(recipe, {kT3});
+}
+
 Result<std::vector<double>> numbers(std::string_view text) {
   std::vector<double> all;
   for (const std::string_view part : split(text, ',')) {
@@ -175,6 +189,8 @@ Result<std::vector<double>> numbers(std::string_view text) {
 }  // namespace
 
 std::vector<Recipe> quick_recipes() { return {floor_task()}; }
+
+std::vector<Recipe> gpu_recipes() { return {resnet()}; }
 
 std::vector<Recipe> recipes() {
   const std::vector<std::string> techniques = {kT2, kT3, kRecompute};

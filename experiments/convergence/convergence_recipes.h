@@ -11,6 +11,7 @@ namespace pipewright {
 
 std::vector<Recipe> recipes();
 std::vector<Recipe> quick_recipes();  // what the tests train
+std::vector<Recipe> gpu_recipes();    // too large for cores
 
 // "steps=100", "rates=0.1,0.01". Fails with BadConfiguration.
 Result<void> change(Recipe& recipe, const std::string& text);

@@ -17,7 +17,7 @@ namespace pipewright {
 namespace {
 
 // The only worker of an executor takes the first core that its caller may use:
-// callers take one each.
+// callers take one each. Those that give kernels to a GPU go where one is free.
 void stay_on_core(int number) {
   const std::vector<int> cores = usable_cores();
   if (cores.empty()) return;
@@ -226,7 +226,8 @@ void report(const Course& course, const Job& job, const std::string& result) {
 
 std::string outcome_text(const Outcome& outcome) {
   return "loss " + to_text(outcome.final_loss()) + ", tested " +
-         to_text(outcome.result, 4);
+         to_text(outcome.result, 4) + ", in " +
+         to_text(Seconds(outcome.seconds));
 }
 
 // Threads that train what can begin, of the first course that has such.
@@ -243,15 +244,22 @@ class Pool {
     std::vector<std::thread> threads;
     for (int t = 0; t < settings_.threads; ++t)
       threads.emplace_back([this, t] {
-        stay_on_core(t);
-        work();
+        if (are_on_cores()) stay_on_core(t);
+        work(t);
       });
     for (std::thread& thread : threads) thread.join();
     return failure_;
   }
 
  private:
-  void work() {
+  bool are_on_cores() const {
+    return std::all_of(
+        courses_.begin(), courses_.end(), [](const Course& course) {
+          return course.task().recipe.device == "cpu";
+        });
+  }
+
+  void work(int thread) {
     std::unique_lock lock(mutex_);
     while (failure_) {
       Course* course = nullptr;
@@ -263,6 +271,7 @@ class Pool {
         changed_.wait(lock);
         continue;
       }
+      job->training.place = thread;
       train(*course, *job, lock);
       if (course->is_done()) sum_up(*course, lock);
       changed_.notify_all();

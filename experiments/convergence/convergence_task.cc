@@ -64,11 +64,24 @@ Result<Model> model_of(const Recipe& recipe) {
         recipe.patch > 1 ? square(recipe.patch, recipe.patch) : square(3, 1, 1),
         recipe.blocks, recipe.width);
   if (recipe.net == "chain") return residual_chain(recipe.blocks, recipe.width);
+  if (recipe.net == "resnet50")
+    return load_model("resnet50:image=28,channels=1,classes=10");
   if (recipe.net == "transformer")
     return load_model(transformer_text("transformer", recipe, 12));
   if (recipe.net == "gpt")
     return load_model(transformer_text("gpt", recipe, 16));
   return bad_configuration("there is no net \"" + recipe.net + "\"");
+}
+
+Trained at_place(const Trained& trained, at::Device place) {
+  Trained there;
+  for (const at::Tensor& tensor : trained.parameters)
+    there.parameters.push_back(tensor.to(place));
+  for (const Tensors& tensors : trained.statistics) {
+    Tensors& copies = there.statistics.emplace_back();
+    for (const at::Tensor& tensor : tensors) copies.push_back(tensor.to(place));
+  }
+  return there;
 }
 
 at::Tensor output(const Model& model, const Trained& trained, LayerId last,
@@ -117,9 +130,10 @@ Result<Task> make_task(const Recipe& recipe) {
   return task;
 }
 
-double tested(const Task& task, const Trained& trained) {
+double tested(const Task& task, const Trained& trained, at::Device place) {
   const c10::InferenceMode guard;
   const SingleThreaded single;
+  const Trained there = at_place(trained, place);
   const LayerId loss(task.model.num_layers() - 1);
   const std::int64_t count =
       std::min<std::int64_t>(task.test.num_samples, task.recipe.tested_samples);
@@ -131,15 +145,15 @@ double tested(const Task& task, const Trained& trained) {
       samples.push_back(i);
     std::vector<at::Tensor> inputs;
     for (std::size_t i = 0; i < task.test.inputs.size(); ++i)
-      inputs.push_back(task.test.batch(static_cast<int>(i), samples));
+      inputs.push_back(task.test.batch(static_cast<int>(i), samples).to(place));
     if (task.counts_right_answers)
-      sum += output(task.model, trained, LayerId(loss.value - 1), inputs)
+      sum += output(task.model, there, LayerId(loss.value - 1), inputs)
                  .argmax(1)
                  .eq(inputs.back())
                  .sum()
                  .item<double>();
     else
-      sum += output(task.model, trained, loss, inputs).item<double>() *
+      sum += output(task.model, there, loss, inputs).item<double>() *
              static_cast<double>(samples.size());
   }
   return sum / static_cast<double>(count);

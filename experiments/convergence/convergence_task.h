@@ -22,6 +22,7 @@ inline const std::vector<std::string> kBaseArms = {
 //                linear layers, with skips
 //   transformer  encoder and decoder
 //   gpt          decoder alone
+//   resnet50     the zoo's, on images of one channel
 struct Recipe {
   std::string task;
   std::string net = "cnn";
@@ -43,6 +44,9 @@ struct Recipe {
   std::vector<std::string> arms = kBaseArms;
   int seeds = 3;
   int tested_samples = 400;  // at most
+  // Kind of device of each training, as `train --device` takes it. Trainings
+  // side by side on one GPU have a stream each: cuda-stream.
+  std::string device = "cpu";
 };
 
 struct Task {
@@ -60,7 +64,9 @@ struct Task {
 // Fails with MissingInput where its data is not installed.
 Result<Task> make_task(const Recipe& recipe);
 
-// The share of right answers, or the loss, with these weights.
-double tested(const Task& task, const Trained& trained);
+// The share of right answers, or the loss, with these weights, computed at
+// `place`.
+double tested(const Task& task, const Trained& trained,
+              at::Device place = at::kCPU);
 
 }  // namespace pipewright

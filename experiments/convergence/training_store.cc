@@ -48,6 +48,8 @@ Outcome outcome_in(JsonCursor& root, const std::string& training) {
   const JsonCursor origin = root.find("origin");
   outcome.origin =
       origin.exists() ? origin.text() : "on a day and machine not kept";
+  const JsonCursor seconds = root.find("seconds");
+  if (seconds.exists()) outcome.seconds = seconds.real();
   root.refuse_other_keys();
   return outcome;
 }
@@ -77,7 +79,8 @@ std::string training_text(const Task& task, const Arm& arm,
       {"seed", static_cast<double>(training.seed)}};
   for (const auto& [name, number] : numbers)
     text += ", " + name + " " + exact_text(number);
-  return text;
+  // Streams and shares of a GPU compute the same bits, cores others.
+  return text + (recipe.device == "cpu" ? "" : ", on a GPU");
 }
 
 std::optional<Outcome> TrainingStore::remembered(const std::string& training) {
@@ -125,6 +128,7 @@ Result<void> TrainingStore::keep(const Task& task, const Arm& arm,
       .set("diverged", outcome.diverged)
       .set("result", outcome.result)
       .set("origin", outcome.origin)
+      .set("seconds", outcome.seconds)
       .set("losses", std::move(losses));
   return write_file(file_of(folder_, key), root.to_text());
 }
