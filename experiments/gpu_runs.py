@@ -24,7 +24,8 @@ def gpus(pipewright):
     found = json.loads(output([pipewright, "env", "--json"]))["gpus"]
     if isinstance(found, list) and found:
         return [gpu["name"] for gpu in found], ""
-    return [], found if isinstance(found, str) else "no GPU"
+    why = found if isinstance(found, str) else "no GPU"
+    return [], why.removeprefix("none: ")
 
 
 def measured_on(names):
