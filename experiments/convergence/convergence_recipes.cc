@@ -168,7 +168,7 @@ Recipe resnet() {
   Recipe recipe{"resnet50-107", "resnet50", "fashion-mnist"};
   recipe.steps = 1200;
   recipe.trial = 0.5;
-  recipe.rates = {0.1, 0.03, 0.01};
+  recipe.rates = {0.1, 0.03, 0.01, 0.003};
   recipe.annealings = {1};
   recipe.momentum = 0;
   recipe.tested_samples = 12000;

@@ -3,12 +3,15 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <iostream>
 #include <limits>
 #include <mutex>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "pipewright/base/text.h"
 #include "pipewright/runtime/execution/cores.h"
@@ -266,16 +269,27 @@ class Pool {
       std::optional<Job> job;
       for (Course& other : courses_)
         if (!job && (job = other.begin())) course = &other;
-      if (!job) {
-        if (is_done()) return;
+      if (!job && is_done()) return;
+      if (!job && elsewhere_.empty()) {
         changed_.wait(lock);
         continue;
       }
+      if (!job) std::tie(course, job) = next_elsewhere(lock);
       job->training.place = thread;
       train(*course, *job, lock);
       if (course->is_done()) sum_up(*course, lock);
       changed_.notify_all();
     }
+  }
+
+  // One that another process has claimed, a while later: it may have ended.
+  std::pair<Course*, Job> next_elsewhere(std::unique_lock<std::mutex>& lock) {
+    const auto next = elsewhere_.front();
+    elsewhere_.pop_front();
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    lock.lock();
+    return next;
   }
 
   // The lock is free while it trains.
@@ -286,13 +300,21 @@ class Pool {
     auto stored = store_.find(course.task(), arm, job.training);
     std::optional<Result<Outcome>> outcome;
     Result<void> kept;
-    if (stored && *stored) {
-      outcome = **stored;
-    } else if (stored && !settings_.only_stored) {
-      outcome = outcome_of(course.task(), arm, job.training);
-      if (*outcome)
-        kept = store_.keep(course.task(), arm, job.training, **outcome);
+    if (stored && !*stored && !settings_.only_stored) {
+      const auto claim = store_.claim(course.task(), arm, job.training);
+      if (!claim) {
+        lock.lock();
+        elsewhere_.emplace_back(&course, job);
+        return;
+      }
+      stored = store_.find(course.task(), arm, job.training);
+      if (stored && !*stored) {
+        outcome = outcome_of(course.task(), arm, job.training);
+        if (*outcome)
+          kept = store_.keep(course.task(), arm, job.training, **outcome);
+      }
     }
+    if (stored && *stored) outcome = **stored;
     lock.lock();
     if (!stored) failure_ = stored.error();
     if (!kept) failure_ = kept.error();
@@ -325,6 +347,7 @@ class Pool {
   const StudyEnded& ended_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::deque<std::pair<Course*, Job>> elsewhere_;
   Result<void> failure_;
 };
 

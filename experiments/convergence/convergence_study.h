@@ -41,7 +41,8 @@ struct ArmResult {
 struct StudySettings {
   int threads = 1;
   std::vector<std::string> arms;  // none: all
-  std::string results;            // folder of the TrainingStore; none: empty
+  std::string results;            // folder of the TrainingStore; none: empty.
+                                  // Processes that share one share the work
   bool only_stored = false;       // nothing is trained
 };
 

@@ -1,5 +1,9 @@
 #include "experiments/convergence/training_store.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "pipewright/base/files.h"
@@ -81,6 +85,28 @@ std::string training_text(const Task& task, const Arm& arm,
     text += ", " + name + " " + exact_text(number);
   // Streams and shares of a GPU compute the same bits, cores others.
   return text + (recipe.device == "cpu" ? "" : ", on a GPU");
+}
+
+TrainingClaim::~TrainingClaim() {
+  if (file_ < 0) return;
+  ::unlink(name_.c_str());
+  ::close(file_);
+}
+
+// The system lets go of the lock of a process that has ended.
+std::optional<TrainingClaim> TrainingStore::claim(
+    const Task& task, const Arm& arm, const Training& training) const {
+  if (folder_.empty()) return TrainingClaim();
+  std::error_code none;
+  std::filesystem::create_directories(folder_, none);
+  const std::string name =
+      file_of(folder_, training_text(task, arm, training)).string() + ".lock";
+  const int file =
+      ::open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (file < 0) return TrainingClaim();  // keep() will say why
+  if (::flock(file, LOCK_EX | LOCK_NB) == 0) return TrainingClaim(file, name);
+  ::close(file);
+  return std::nullopt;
 }
 
 std::optional<Outcome> TrainingStore::remembered(const std::string& training) {

@@ -1,7 +1,8 @@
 // Trainings that have ended, one file each in a folder, so that none is run
 // twice, a study that was stopped goes on where it was, and its tables can be
 // printed again. A file belongs to everything that decides what a training
-// does, and says it; the program's own version is no part of that.
+// does, and says it; the program's own version is no part of that. Several
+// processes may share a folder: each claims what it trains.
 
 #pragma once
 
@@ -9,10 +10,27 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "experiments/convergence/convergence_arm.h"
 
 namespace pipewright {
+
+// Who holds it trains; nobody else does until it ends, or its process.
+class TrainingClaim {
+ public:
+  TrainingClaim() = default;  // where there is no folder
+  TrainingClaim(int file, std::string name)
+      : file_(file), name_(std::move(name)) {}
+  ~TrainingClaim();
+  TrainingClaim(TrainingClaim&& other) noexcept
+      : file_(std::exchange(other.file_, -1)), name_(std::move(other.name_)) {}
+  TrainingClaim& operator=(TrainingClaim&&) = delete;
+
+ private:
+  int file_ = -1;
+  std::string name_;
+};
 
 class TrainingStore {
  public:
@@ -23,6 +41,10 @@ class TrainingStore {
   // training's.
   Result<std::optional<Outcome>> find(const Task& task, const Arm& arm,
                                       const Training& training);
+  // None while another thread or process trains it. Whoever has it looks once
+  // more whether the training has been kept.
+  std::optional<TrainingClaim> claim(const Task& task, const Arm& arm,
+                                     const Training& training) const;
   Result<void> keep(const Task& task, const Arm& arm, const Training& training,
                     const Outcome& outcome);
 

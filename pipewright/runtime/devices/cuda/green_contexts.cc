@@ -2,7 +2,10 @@
 
 #include <c10/cuda/CUDAException.h>
 
+#include <map>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "pipewright/runtime/devices/cuda/cuda_driver.h"
@@ -38,25 +41,64 @@ class Driver {
   std::optional<Error> error_;
 };
 
-GreenStream stream_on(CUdevice device, CUdevResource part, Driver& driver) {
+using Resources = std::vector<CUdevResource>;
+
+// Runs on all SMs of these resources, which one split has made.
+GreenStream stream_on(CUdevice device, std::span<CUdevResource> parts,
+                      Driver& driver) {
   CUdevResourceDesc description = nullptr;
   CUgreenCtx context = nullptr;
   CUstream stream = nullptr;
-  driver.call<decltype(cuDevResourceGenerateDesc)>("cuDevResourceGenerateDesc",
-                                                   &description, &part, 1U);
+  driver.call<decltype(cuDevResourceGenerateDesc)>(
+      "cuDevResourceGenerateDesc", &description, parts.data(),
+      static_cast<unsigned>(parts.size()));
   driver.call<decltype(cuGreenCtxCreate)>(
       "cuGreenCtxCreate", &context, description, device,
       static_cast<unsigned>(CU_GREEN_CTX_DEFAULT_STREAM));
   driver.call<decltype(cuGreenCtxStreamCreate)>(
       "cuGreenCtxStreamCreate", &stream, context,
       static_cast<unsigned>(CU_STREAM_NON_BLOCKING), 0);
-  return {stream, static_cast<int>(part.sm.smCount)};
+  int sms = 0;
+  for (const CUdevResource& part : parts)
+    sms += static_cast<int>(part.sm.smCount);
+  return {stream, sms};
+}
+
+// Disjoint groups of at least `sms` SMs each, `count` or fewer. Those of
+// another call may overlap with them.
+Resources split(CUdevice device, int count, int sms, Driver& driver) {
+  CUdevResource all{}, rest{};
+  auto made = static_cast<unsigned>(count);
+  Resources parts(made);
+  driver.call<decltype(cuDeviceGetDevResource)>(
+      "cuDeviceGetDevResource", device, &all, CU_DEV_RESOURCE_TYPE_SM);
+  driver.call<decltype(cuDevSmResourceSplitByCount)>(
+      "cuDevSmResourceSplitByCount", parts.data(), &made, &all, &rest, 0U,
+      static_cast<unsigned>(sms));
+  parts.resize(driver.error() ? 0 : made);
+  return parts;
+}
+
+// The GPU in the smallest groups, divided once: shares of any size are made of
+// them, so that a half and a quarter do not overlap.
+const Resources& smallest_groups(int gpu, CUdevice device, int num_sms,
+                                 int unit, Driver& driver) {
+  static std::mutex mutex;
+  static std::map<int, Resources> known;
+  const std::lock_guard lock(mutex);
+  Resources& groups = known[gpu];
+  if (groups.empty()) groups = split(device, num_sms / unit, unit, driver);
+  return groups;
+}
+
+int smallest_group(int major_capability) {
+  return major_capability >= 9 ? 8 : 2;
 }
 
 }  // namespace
 
 int sms_of_share(int num_sms, int shares, int major_capability) {
-  const int unit = major_capability >= 9 ? 8 : 2;
+  const int unit = smallest_group(major_capability);
   return num_sms / shares / unit * unit;
 }
 
@@ -72,23 +114,25 @@ Result<std::vector<GreenStream>> green_streams(int gpu, int shares) {
                         " SMs are too few for " + std::to_string(shares) +
                         " shares");
   CUdevice device = 0;
-  CUdevResource all{}, rest{};
-  auto count = static_cast<unsigned>(shares);
-  std::vector<CUdevResource> parts(count);
   Driver driver;
   driver.call<decltype(cuDeviceGet)>("cuDeviceGet", &device, gpu);
-  driver.call<decltype(cuDeviceGetDevResource)>(
-      "cuDeviceGetDevResource", device, &all, CU_DEV_RESOURCE_TYPE_SM);
-  driver.call<decltype(cuDevSmResourceSplitByCount)>(
-      "cuDevSmResourceSplitByCount", parts.data(), &count, &all, &rest, 0U,
-      static_cast<unsigned>(wanted));
-  if (!driver.error() && count < static_cast<unsigned>(shares))
-    return driver_error("the driver makes " + std::to_string(count) +
+  const int unit = smallest_group(properties.major);
+  Resources parts = smallest_groups(gpu, device, properties.multiProcessorCount,
+                                    unit, driver);
+  auto per_share = static_cast<std::size_t>(wanted / unit);
+  // A driver that makes fewer of them may still make so many shares.
+  if (parts.size() < per_share * static_cast<std::size_t>(shares)) {
+    parts = split(device, shares, wanted, driver);
+    per_share = 1;
+  }
+  if (!driver.error() && parts.size() < static_cast<std::size_t>(shares))
+    return driver_error("the driver makes " + std::to_string(parts.size()) +
                         " shares of " + std::to_string(wanted) + " SMs, not " +
                         std::to_string(shares));
   std::vector<GreenStream> streams;
-  for (const CUdevResource& part : parts)
-    streams.push_back(stream_on(device, part, driver));
+  for (std::size_t i = 0; !driver.error() && i < std::size_t(shares); ++i)
+    streams.push_back(stream_on(
+        device, std::span(parts).subspan(i * per_share, per_share), driver));
   if (driver.error()) return *driver.error();
   return streams;
 }
