@@ -166,8 +166,7 @@ Recipe deepest() {
 // paper's machine with eight, as in delays_of_paper().
 Recipe resnet() {
   Recipe recipe{"resnet50-107", "resnet50", "fashion-mnist"};
-  recipe.steps = 1200;
-  recipe.trial = 0.5;
+  recipe.steps = 600;
   recipe.rates = {0.1, 0.03, 0.01, 0.003};
   recipe.annealings = {1};
   recipe.momentum = 0;

@@ -79,26 +79,22 @@ Resources split(CUdevice device, int count, int sms, Driver& driver) {
   return parts;
 }
 
-// The GPU in the smallest groups, divided once: shares of any size are made of
-// them, so that a half and a quarter do not overlap.
-const Resources& smallest_groups(int gpu, CUdevice device, int num_sms,
-                                 int unit, Driver& driver) {
+// The GPU in quarters, divided once: a half is two of them, so that it does not
+// overlap with the other quarters.
+const Resources& quarters(int gpu, CUdevice device, int sms) {
   static std::mutex mutex;
   static std::map<int, Resources> known;
   const std::lock_guard lock(mutex);
-  Resources& groups = known[gpu];
-  if (groups.empty()) groups = split(device, num_sms / unit, unit, driver);
-  return groups;
-}
-
-int smallest_group(int major_capability) {
-  return major_capability >= 9 ? 8 : 2;
+  const auto [place, is_new] = known.try_emplace(gpu);
+  Driver driver;
+  if (is_new) place->second = split(device, 4, sms, driver);
+  return place->second;
 }
 
 }  // namespace
 
 int sms_of_share(int num_sms, int shares, int major_capability) {
-  const int unit = smallest_group(major_capability);
+  const int unit = major_capability >= 9 ? 8 : 2;
   return num_sms / shares / unit * unit;
 }
 
@@ -116,11 +112,14 @@ Result<std::vector<GreenStream>> green_streams(int gpu, int shares) {
   CUdevice device = 0;
   Driver driver;
   driver.call<decltype(cuDeviceGet)>("cuDeviceGet", &device, gpu);
-  const int unit = smallest_group(properties.major);
-  Resources parts = smallest_groups(gpu, device, properties.multiProcessorCount,
-                                    unit, driver);
-  auto per_share = static_cast<std::size_t>(wanted / unit);
-  // A driver that makes fewer of them may still make so many shares.
+  const int quarter =
+      sms_of_share(properties.multiProcessorCount, 4, properties.major);
+  Resources parts;
+  std::size_t per_share = 1;
+  if (quarter > 0 && (wanted == quarter || wanted == 2 * quarter)) {
+    parts = quarters(gpu, device, quarter);
+    per_share = static_cast<std::size_t>(wanted / quarter);
+  }
   if (parts.size() < per_share * static_cast<std::size_t>(shares)) {
     parts = split(device, shares, wanted, driver);
     per_share = 1;
