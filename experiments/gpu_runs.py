@@ -5,6 +5,7 @@ goes on where this one stopped."""
 import datetime
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -43,7 +44,7 @@ class Runs:
         self.may_run = may_run
 
     def file(self, name):
-        return self.folder / f"{name.replace('/', '-').replace(' ', '-')}.json"
+        return self.folder / (re.sub("[ ,/]", "-", name) + ".json")
 
     def stored(self, name):
         file = self.file(name)
