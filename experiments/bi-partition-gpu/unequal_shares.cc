@@ -95,9 +95,9 @@ Result<Json> trained(const Options& options) {
   PIPEWRIGHT_TRY(const Model model, load_model(plan.model));
   PIPEWRIGHT_TRY(const Program program, program_of(plan, model));
   PIPEWRIGHT_TRY(Executor::Devices devices, open_shares(plan.device_kinds));
-  PIPEWRIGHT_TRY(const Dataset data,
-                 open_dataset("synthetic:" + std::to_string(plan.minibatch),
-                              model));
+  PIPEWRIGHT_TRY(
+      const Dataset data,
+      open_dataset("synthetic:" + std::to_string(plan.minibatch), model));
   const MicrobatchSource source = microbatches_of(data, {1, plan.microbatch});
   Executor executor(model, program, settings(), nullptr, std::move(devices));
   do {

@@ -138,11 +138,11 @@ void append_steps(const std::vector<double>& microbatches, int per_step,
   for (std::size_t i = 0;
        i + static_cast<std::size_t>(per_step) <= microbatches.size();
        i += static_cast<std::size_t>(per_step))
-    losses.push_back(rounded(
-        std::accumulate(microbatches.begin() + std::ptrdiff_t(i),
-                        microbatches.begin() + std::ptrdiff_t(i) + per_step,
-                        0.0) /
-        per_step));
+    losses.push_back(
+        rounded(std::accumulate(
+                    microbatches.begin() + std::ptrdiff_t(i),
+                    microbatches.begin() + std::ptrdiff_t(i) + per_step, 0.0) /
+                per_step));
 }
 
 // One worker on the training's device.
@@ -227,9 +227,8 @@ Result<Outcome> outcome_of(const Task& task, const Arm& arm,
                    warm_up_program(plan, sizes_of(task), program));
     PIPEWRIGHT_TRY(const auto synchronous,
                    executor_of(task, first, settings, training.place));
-    PIPEWRIGHT_TRY(const bool goes_on,
-                   train_on(*synchronous, source, warm_up, task.microbatches(),
-                            outcome));
+    PIPEWRIGHT_TRY(const bool goes_on, train_on(*synchronous, source, warm_up,
+                                                task.microbatches(), outcome));
     if (!goes_on) return outcome;
     warmed_up = synchronous->state();
   }

@@ -256,10 +256,10 @@ class Pool {
 
  private:
   bool are_on_cores() const {
-    return std::all_of(
-        courses_.begin(), courses_.end(), [](const Course& course) {
-          return course.task().recipe.device == "cpu";
-        });
+    return std::all_of(courses_.begin(), courses_.end(),
+                       [](const Course& course) {
+                         return course.task().recipe.device == "cpu";
+                       });
   }
 
   void work(int thread) {
