@@ -800,13 +800,17 @@ def supervised(folder):
         list(map(str, [SUPERVISE, *long_run(folder, where, steps)])),
         stdout=output, stderr=subprocess.STDOUT)
     draw, seen, kills = random.Random(4), 0, 0
-    while process.poll() is None and kills < 5:
+    killed, restarts = None, []  # the last kill; seconds from a kill to a step
+    while process.poll() is None and (kills < 5 or killed):
         metrics = where / "metrics.jsonl"
         lines = metrics.read_text().count("\n") if metrics.exists() else 0
-        if lines >= seen + draw.randrange(30, 90):
+        if killed and lines > seen:
+            restarts.append(time.monotonic() - killed)
+            killed = None
+        if kills < 5 and lines >= seen + draw.randrange(30, 90):
             for pid in child_pids(process.pid):
                 os.kill(pid, signal.SIGKILL)
-            kills, seen = kills + 1, lines
+            killed, kills, seen = time.monotonic(), kills + 1, lines
         time.sleep(0.002)
     code = process.wait(200)
     said = pathlib.Path(output.name).read_text()
@@ -817,6 +821,9 @@ def supervised(folder):
              (where / "metrics.jsonl").read_text().splitlines()]
     require(found == list(range(1, steps + 1)), "steps are missing or twice")
     require(losses(where) == losses(whole), "other losses")
+    require(len(restarts) == 5 and sorted(restarts)[2] <= 10,
+            f"restarted slowly: {restarts}")
+    print(f"supervised: the first new step {max(restarts):.1f} s after a kill at most")
 
     from_the_start(folder)
     after_the_end(folder)
