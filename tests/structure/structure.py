@@ -157,15 +157,22 @@ def inner_breach(folder, here, there, included):
     return f"includes {included}; {where} must not know {folder}/{there}"
 
 
-def mirror_breach(root, path):
-    """Of a test whose folder mirrors none of the tree."""
-    folder = pathlib.PurePosixPath(path).parent.relative_to("tests")
+def mirror_breach(root, path, files):
+    """Of a test whose folder mirrors none of the tree, or not that of the
+    module it is named for."""
+    test = pathlib.PurePosixPath(path)
+    folder = test.parent.relative_to("tests")
     if folder.parts[:1] == ("structure",):
         return None
     source = folder if folder.parts[:1] == ("cli",) else "pipewright" / folder
-    if (root / source).is_dir():
-        return None
-    return f"tests the folder {source}/, which is not there"
+    if not (root / source).is_dir():
+        return f"tests the folder {source}/, which is not there"
+    header = test.stem.removesuffix("_test") + ".h"
+    homes = {pathlib.PurePosixPath(file).parent for file in files
+             if file.startswith(source.parts[0] + "/") and file.endswith("/" + header)}
+    if homes and source not in homes:
+        return f"tests {header}, which is in {homes.pop()}/"
+    return None
 
 
 def breaches_of_file(path, lines):
@@ -258,7 +265,7 @@ def breaches(root):
         for number, why in breaches_of_file(path, lines):
             yield f"{path}:{number}: {why}"
         if path.startswith("tests/") and path.endswith("_test.cc"):
-            if why := mirror_breach(root, path):
+            if why := mirror_breach(root, path, files):
                 yield f"{path}:1: {why}"
         # A command's file is named for the command, so cli/ is apart.
         folder, name = path.split("/")[0], path.split("/")[-1]

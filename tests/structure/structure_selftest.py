@@ -147,6 +147,13 @@ class Structure(unittest.TestCase):
             found = self.found({**tree, f"tests/{bad}/a_test.cc": ""})
             self.assertEqual(len(found), 1, bad)
 
+    def test_a_test_lies_where_its_module_does(self):
+        tree = {"pipewright/plan/memory/x.h": "// x\n"}
+        self.assertEqual(self.found({**tree, "tests/plan/memory/x_test.cc": ""}), [])
+        self.assertEqual(self.found({**tree, "tests/plan/x_test.cc": ""}),
+                         ["tests/plan/x_test.cc:1: tests x.h, which is in "
+                          "pipewright/plan/memory/"])
+
     def test_words(self):
         for text in ["kMostSteps", "most_layers", "x.told()", "one a line", "it is no number",
                      "in its stride", "held against", "a hungry stage"]:
