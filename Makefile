@@ -95,14 +95,14 @@ asan:
 	@tools/setup
 	@Torch_DIR=$$(tools/libtorch) cmake --preset asan
 	@cmake --build build-asan --parallel $(JOBS)
-	@$(CTEST) --test-dir build-asan --label-exclude long
+	@$(CTEST) --test-dir build-asan --label-exclude long --timeout 1800
 
 tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tests/races.txt
 tsan:
 	@tools/setup
 	@Torch_DIR=$$(tools/libtorch) cmake --preset tsan
 	@cmake --build build-tsan --parallel $(JOBS)
-	@$(CTEST) --test-dir build-tsan --label-exclude long
+	@$(CTEST) --test-dir build-tsan --label-exclude long --timeout 3600
 
 # Each reader's fuzz target, FUZZ_SECONDS seconds each, on all cores.
 fuzz:
