@@ -37,7 +37,8 @@ class BatchGuards:
         log = ShapeEnv._log_guard
 
         def noted(env, prefix, guard, *args, **kwargs):
-            self._noted.append((guard, place_of_frame(sys._getframe(1), self._outermost)))
+            if prefix == "eval":  # others bind nothing: they are suppressed, or left to the run
+                self._noted.append((guard, place_of_frame(sys._getframe(1), self._outermost)))
             return log(env, prefix, guard, *args, **kwargs)
 
         self._replaced = replaced(ShapeEnv, "_log_guard", noted)

@@ -9,6 +9,7 @@ from ._arguments import Arguments
 from ._batch_guards import BatchGuards
 from ._draws import Draws, python_draws_refused
 from ._failures import failure
+from ._fractions import store_fractions
 from ._guards import (guarded, refuse_control_flow, refuse_generators, refuse_keywords, refuse_modules,
                       refuse_numbers_of_tensors)
 from ._no_grad import NoGrad
@@ -115,6 +116,7 @@ def capture(module, sample, loss, weigh_tokens=None):
     refuse_control_flow(program)
     for node in list(program.graph.nodes):
         replace(node)
+    store_fractions(program.graph)
     store_complex_as_real(program, module.state_dict())
     return program, arguments
 

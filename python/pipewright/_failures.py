@@ -1,7 +1,8 @@
 """Why torch.export failed, and what to change in the model."""
 
 import torch
-from torch._subclasses.fake_tensor import UnsupportedOperatorException
+from torch._subclasses.fake_tensor import (DataDependentOutputException, DynamicOutputShapeException,
+                                           UnsupportedOperatorException)
 
 from ._places import at, place_of_error
 
@@ -32,6 +33,8 @@ def failure(error, objective, tensors, guards, outermost):
                   f"{first_line(own)}; call the module with them first")
     if isinstance(error, UnsupportedOperatorException):
         first, hint = f"it has no rule for the operator {first}", "use others, on dense tensors"
+    elif isinstance(error, (DataDependentOutputException, DynamicOutputShapeException)):
+        first, hint = f"what the operator {first} does depends on the values of tensors", "use others, and masks"
     elif "data-dependent" in first:
         first, hint = "a branch or a size depends on the values of tensors", DATA
     else:
