@@ -51,8 +51,8 @@ def refused(name, draw):
             return draw(*args, **kwargs)
         if name == "random.random" and not args and not kwargs or name.endswith("uniform") and args == (0, 1):
             return Draw()
-        raise ExportError(f"the model draws a random number with {name}, which would be the same in every step; draw a tensor, "
-                          "with torch.rand or torch.randn")
+        raise ExportError(f"the model draws a random number with {name}, which would be the same in every step; draw a "
+                          "tensor, with torch.rand or torch.randn")
 
     return drawn
 

@@ -95,7 +95,7 @@ def distances_replaced():
 
 @contextlib.contextmanager
 def distributions_unchecked():
-    """torch.distributions checks its arguments by a branch on their values; what is asked for with validate_args=True stays."""
+    """torch.distributions checks its arguments by branches on their values, unless validate_args says otherwise."""
     before = torch.distributions.Distribution._validate_args
     torch.distributions.Distribution.set_default_validate_args(False)
     try:
@@ -139,8 +139,8 @@ def refuse_modules(module):
             raise ExportError(f"the parameter {name} has no size yet; call the module once with a batch before the export")
     for name, part in module.named_modules():
         if isinstance(part, torch.jit.ScriptModule):
-            raise ExportError(f"the module {name or type(part).__name__} is compiled by torch.jit, which torch.export does not "
-                              "trace; give the Python module that it was made of")
+            raise ExportError(f"the module {name or type(part).__name__} is compiled by torch.jit, which torch.export does "
+                              "not trace; give the Python module that it was made of")
     refuse_hooks(module)
 
 
