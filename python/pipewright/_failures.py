@@ -4,10 +4,12 @@ import torch
 from torch._subclasses.fake_tensor import (DataDependentOutputException, DynamicOutputShapeException,
                                            UnsupportedOperatorException)
 
+from ._guards import NO_GENERATOR
 from ._places import at, place_of_error
 
 DATA = "use torch.where and masks, and set the rate of layer drop to 0"
 HINTS = [  # a part of the message, and what to change
+    ("torch._C.Generator", NO_GENERATOR),  # in 2.12; in 2.13 it is an input of the graph
     ("numpy", "compute with torch's operators in place of NumPy's"),
     ("__format__", "print and log values outside forward"),
     ("Cannot access data pointer", "compute with torch's operators, and copy tensors by clone()"),

@@ -176,12 +176,14 @@ def makes_tensors(number):
     return any(is_tensor(user) or is_size(user) and makes_tensors(user) for user in number.users)
 
 
+NO_GENERATOR = "leave it out: what is drawn depends on the seed of train(), the microbatch and the layer"
+
+
 def refuse_generators(program):
     placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
     for node, spec in zip(placeholders, program.graph_signature.input_specs):
         if spec.kind is InputKind.CUSTOM_OBJ:
-            refuse(node, "the model has an object of its own in forward, such as a torch.Generator", "leave it out: what is "
-                   "drawn depends on the seed of train(), the microbatch and the layer")
+            refuse(node, "the model has an object of its own in forward, such as a torch.Generator", NO_GENERATOR)
 
 
 def refuse_keywords(module):

@@ -201,7 +201,7 @@ class PythonChoice(Refused):
 
 
 class OwnGenerator(Refused):
-    says = ("such as a torch.Generator",)
+    says = ("Generator", "leave it out: what is drawn depends on the seed of train()")
 
     def forward(self, x):
         draw = torch.Generator().manual_seed(3)
