@@ -1,17 +1,20 @@
 """From a module and sample inputs to one functional ATen graph, with the batch symbolic."""
 
-import os
-import traceback
-
 import torch
 from torch import nn
 from torch._decomp import get_decompositions
 from torch.export.graph_signature import InputKind
 
 from ._arguments import Arguments
-from ._draws import Draws
-from ._guards import guarded, refuse_control_flow, refuse_hooks, refuse_keywords
+from ._batch_guards import BatchGuards
+from ._draws import Draws, python_draws_refused
+from ._failures import failure
+from ._fractions import store_fractions
+from ._guards import (guarded, refuse_control_flow, refuse_generators, refuse_keywords, refuse_modules,
+                      refuse_numbers_of_tensors)
 from ._no_grad import NoGrad
+from ._places import at, place_of_error
+from ._state import Assignments
 from ._tokens import TOKEN_SHARE, has_ignored, weighted
 from ._values import ExportError, aten, refuse, value
 
@@ -69,48 +72,51 @@ class WeightedObjective(nn.Module):
         return weighted(self._objective[0], tensors)
 
 
-def user_place(error):
-    """file:line of the innermost frame outside torch and this package."""
-    own = os.path.dirname(__file__)
-    places = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)
-              if "/torch/" not in frame.filename and not frame.filename.startswith(own) and
-              not frame.filename.startswith("<")]
-    return places[-1] if places else ""
+def exported(objective, tensors):
+    batch = torch.export.Dim("batch", min=2, max=1 << 20)
+    with guarded(), python_draws_refused():
+        return torch.export.export(objective, tensors, dynamic_shapes=(({0: batch},) * len(tensors),), strict=False)
+
+
+def traced(objective, arguments):
+    """The exported program, or an ExportError with the line of the model."""
+    outermost = Objective.forward.__code__
+    guards, assignments = BatchGuards(outermost), Assignments(outermost)
+    try:
+        with guards, assignments:
+            program = exported(objective, arguments.tensors)
+        assignments.refuse_tensors(program.constants.values())
+        with Assignments(outermost):  # what is traced again stays as it was, too
+            assignments.refuse_numbers(lambda: str(exported(objective, arguments.tensors).graph))
+        with guarded():
+            return program.run_decompositions(get_decompositions([aten.affine_grid_generator]))  # its own backward fixes sizes
+    except ExportError as error:
+        raise ExportError(at(place_of_error(error, outermost), str(error))) from error
+    except Exception as error:
+        refuse_keywords(objective.module)
+        with Assignments(outermost):
+            text = failure(error, objective, arguments.tensors, guards, outermost)
+        raise ExportError(text) from error
 
 
 def capture(module, sample, loss, weigh_tokens=None):
     """The exported program of module and loss, and the names of its inputs."""
     if isinstance(loss, str):
         loss = named_loss(loss)
-    refuse_hooks(module)
+    refuse_modules(module)
     arguments = Arguments(module, sample, loss is not None)
     objective = Objective(module, loss, arguments.filled)
     if has_ignored(arguments.tensors) if weigh_tokens is None else weigh_tokens:
         objective = WeightedObjective(objective)
         arguments.names.append(TOKEN_SHARE)
         arguments.tensors += (torch.ones(len(arguments.tensors[0])),)
-    batch = torch.export.Dim("batch", min=2, max=1 << 20)
-    shapes = ({0: batch},) * len(arguments.tensors)
-    try:
-        with guarded():
-            program = torch.export.export(objective, arguments.tensors, dynamic_shapes=(shapes,), strict=False)
-        program = program.run_decompositions(get_decompositions([aten.affine_grid_generator]))  # its own backward fixes sizes
-    except ExportError as error:
-        where = user_place(error)
-        raise ExportError((f"{where}: " if where else "") + str(error)) from error
-    except Exception as error:
-        refuse_keywords(module)
-        where = user_place(error)
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        hint = ("branches and sizes must not depend on data or on random numbers: use torch.where, masks, and layers "
-                "without layer drop")
-        if "Constraints violated" in first:
-            hint = "the model makes the batch size a constant, as len(x) and int(x.shape[0]) do: use x.shape[0]"
-        raise ExportError((f"{where}: " if where else "") +
-                          f"torch.export cannot trace the model: {first}; {hint}") from error
+    program = traced(objective, arguments)
+    refuse_generators(program)
+    refuse_numbers_of_tensors(program)
     refuse_control_flow(program)
     for node in list(program.graph.nodes):
         replace(node)
+    store_fractions(program.graph)
     store_complex_as_real(program, module.state_dict())
     return program, arguments
 

@@ -9,11 +9,13 @@ import torch
 from ._borders import Border
 from ._capture import PREFIX, capture
 from ._costs import flops_per_sample, traffic
+from ._failures import first_line
 from ._functions import Functions
 from ._layers import Graph, Grouping
 from ._pictures import table
+from ._places import at
 from ._tokens import TOKEN_SHARE, token_counter
-from ._values import NUMBER_TYPES, STORED_TYPES, ExportError, place_of, refuse, sized
+from ._values import MASKS, NUMBER_TYPES, STORED_TYPES, DataSize, ExportError, has_data_size, place_of, refuse, sized
 
 FORMAT, VERSION = "pipewright/exported", 1
 
@@ -194,8 +196,7 @@ class Exporter:
         except ExportError:
             raise
         except Exception as error:
-            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            refuse(layer.root, f"the backward of layer {layer.name} cannot be traced: {first}",
+            refuse(layer.root, f"the backward of layer {layer.name} cannot be traced: {first_line(error)}",
                    "use operators that PyTorch can differentiate for any batch size, and give export() a sample batch of "
                    "another size")
         tensor, is_fixed = functions.output_value, self.borders[layer.root].is_fixed
@@ -220,8 +221,7 @@ class Exporter:
 
     def function(self, functions):
         """The number of the function in the file; equal ones are stored once."""
-        place = place_of(functions.layer.root)
-        where = (f"{place}: " if place else "") + f"what layer {functions.layer.name} keeps for backward"
+        where = at(place_of(functions.layer.root), f"what layer {functions.layer.name} keeps for backward")
         entry = {
             "keeps_inputs": [functions.inputs.index(node) for node in functions.kept_inputs],
             "keeps_output": functions.keeps_output,
@@ -234,12 +234,21 @@ class Exporter:
             "traffic_bytes": sized(lambda b: traffic(functions.forward_nodes, b), where),
             "flops": [round(flops_per_sample(functions.nodes_of(part)), 3)
                       for part in ("forward", "backward_input", "backward_weight")],
-            **functions.code()}
+            **self.code(functions)}
         text = json.dumps(entry)
         if text not in self.known:
             self.known[text] = len(self.functions)
             self.functions.append(entry)
         return self.known[text]
+
+    def code(self, functions):
+        try:
+            return functions.code()
+        except DataSize:
+            made = next((node for node in functions.layer.nodes if has_data_size(node)), None)
+            if made is None:
+                raise
+            refuse(made, f"how much {made.target} selects depends on the data, not on the batch alone", MASKS)
 
     def tensors(self):
         """Those of the file, and what the module's state_dict() has besides: it is in the trained weights, too."""

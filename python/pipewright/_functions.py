@@ -17,6 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from ._code import Writer
 from ._borders import is_batch
+from ._fractions import store_fractions
 from ._values import (ExportError, aten, at_batch, bytes_at, is_operator, is_random, is_size, is_tensor, is_view, refuse,
                       tensor_inputs, value)
 
@@ -95,6 +96,7 @@ def simplify(graph):
             graph.erase_node(node)
         elif node.target is aten._assert_tensor_metadata.default:
             graph.erase_node(node)
+    store_fractions(graph)
     make_pure(graph)
     use_generators(graph)
     graph.eliminate_dead_code()

@@ -213,7 +213,8 @@ class Grouping:
             readers = [layer for layer in layers if any(g.target[b] == buffer for b in layer.buffers)]
             if times > 1 or len(readers) > 1:
                 refuse(readers[-1].root, f"the buffer {buffer.removeprefix(PREFIX)} is changed or read by several layers "
-                       f"({', '.join(l.name for l in readers)})", "keep it within one module")
+                       f"({', '.join(l.name for l in readers)})", "keep it within one module, and call that once, with "
+                       "several inputs joined by torch.cat; a norm may go without it (track_running_stats=False)")
         return layers
 
     def _home(self, node, layers, by_root):

@@ -77,7 +77,7 @@ class Plan:
         return json.loads(pathlib.Path(self.file).read_text())["minibatch"]
 
     def save(self, path):
-        """Writes the plan, which commands take as PLAN."""
+        """Writes the plan, which commands take as PLAN. It names the model's file: save the model before planning for it."""
         pathlib.Path(path).write_text(pathlib.Path(self.file).read_text())
 
     def simulate(self, **options):

@@ -1,17 +1,32 @@
 """What the nodes of a captured graph hold: tensors whose sizes are expressions of the batch."""
 
 import functools
-import os
 import operator
 
 import torch
 from torch import fx
+
+from ._places import at, place_of_trace
 
 aten = torch.ops.aten
 
 
 class ExportError(Exception):
     """A model that cannot be exported; says where in the model and what to change."""
+
+
+MASKS = "use masks, as in (h * mask).sum() / mask.sum(), instead of indexing by a condition"
+
+
+class DataSize(ExportError):
+    """A size that depends on data; raised where the line is not known."""
+
+
+def has_data_size(node):
+    """Whether data decide the number of its elements."""
+    sizes = value(node).shape if is_tensor(node) else ()
+    return any(str(symbol).startswith("u") for size in sizes if isinstance(size, torch.SymInt)
+               for symbol in size.node.expr.free_symbols)
 
 
 def value(node):
@@ -59,23 +74,14 @@ def is_view(node):
 
 
 def place_of(node):
-    """file:line of the user's model that made this node; the innermost frame outside torch. Of a weight or an input: that
-    which reads it first."""
+    """The line of the user's model that made this node. Of a weight or an input: that which reads it first."""
     if node.op == "placeholder":
         return next((place for user in node.users if (place := place_of(user))), "")
-    trace = node.meta.get("stack_trace") or ""
-    places = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
-    for place in reversed(places):
-        file, line = place.split(",")[:2]
-        name = file[len("File "):].strip('"')
-        if "/torch/" not in name and not name.startswith(("<", os.path.dirname(__file__))):
-            return f"{name}:{line.replace('line', '').strip()}"
-    return ""
+    return place_of_trace(node.meta.get("stack_trace") or "")
 
 
 def refuse(node, what, hint):
-    where = place_of(node)
-    raise ExportError((f"{where}: " if where else "") + f"{what}; {hint}")
+    raise ExportError(at(place_of(node), f"{what}; {hint}"))
 
 
 @functools.lru_cache(maxsize=None)
@@ -127,8 +133,7 @@ def expression_text(size):
             return str(int(expression))
         if expression.is_Symbol:
             if str(expression).startswith("u"):
-                raise ExportError(f"the size {expression} depends on the data, not on the batch alone; "
-                                  "use masks instead of indexing by a condition")
+                raise DataSize(f"the size {expression} depends on the data, not on the batch alone; {MASKS}")
             return "B"
         name = operators.get(type(expression).__name__)
         if name is None:

@@ -431,8 +431,9 @@ def test_samples_that_are_compared_with_each_other():
     with pytest.raises(pw.ExportError, match="compare samples with each other outside") as raised:
         pw.export(Contrast(lambda x: x.shape[0]), pair)
     assert line_of("compares samples") in str(raised.value)
-    with pytest.raises(pw.ExportError, match="makes the batch size a constant, as len"):
-        pw.export(Contrast(len), pair)
+    said = refusal(Contrast(len), pair)
+    assert said.startswith(str(pathlib.Path(__file__).parent)) and line_of("compares samples") in said
+    assert "the batch size becomes the constant 3 here" in said
 
 
 class Spectral(nn.Module):
@@ -685,3 +686,52 @@ def test_buffers_and_backwards_that_write(make, shape):
     for name, tensor in module.state_dict().items():
         torch.testing.assert_close(one.state_dict()[name], tensor)
         assert torch.equal(one.state_dict()[name], two.state_dict()[name]), name
+
+
+class Fractions(nn.Module):
+    """Numbers of the batch size that are not integers, in forward and in the backward of a standard deviation."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.head = nn.Linear(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        h, share = self.fc(x), 1 / x.shape[0]
+        spread = torch.relu(1 - h.std(0)).mean() + h.var() * x.shape[0]**-0.5
+        weights = torch.full((x.shape[0],), share) * x.abs().sum(1).long() * share
+        return self.head(h).square().sum() * share + spread + (h.sum(1) * weights).sum() + (h.abs() + 1).pow(share).mean()
+
+
+def test_fractions_of_the_batch_size():
+    torch.manual_seed(1)
+    module, x = Fractions(), torch.randn(12, 4)
+    model = pw.export(module, x[:3])
+    check_gradients(module, model, {"x": x[:7]})
+    options = dict(data=[x], steps=2, minibatch=6, microbatch=6, lr=0.1, momentum=0, progress=False)
+    one, two = (pw.train(model, workers=workers, **options) for workers in (1, 2))
+    module.zero_grad()
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    for step in range(2):
+        optimizer.zero_grad()
+        loss = module(x[6 * step:6 * step + 6])
+        loss.backward()
+        optimizer.step()
+        assert one.losses[step] == two.losses[step] == pytest.approx(loss.item(), rel=1e-6)
+    for name, tensor in module.state_dict().items():
+        torch.testing.assert_close(two.state_dict()[name], tensor)
+
+
+class Siamese(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.norm, self.head = nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)
+
+    def forward(self, x, y):
+        one, other = (self.head(torch.tanh(self.norm(self.fc(z)))) for z in (x, y))
+        return (one - other).square().mean()
+
+
+def test_running_statistics_of_several_calls_are_refused():
+    said = refusal(Siamese(), (torch.randn(3, 4), torch.randn(3, 4)))
+    assert "test_export.py:" in said and "the buffer norm.running_mean is changed or read by several layers" in said
+    assert "call that once, with several inputs joined by torch.cat" in said and "track_running_stats=False" in said
