@@ -3,7 +3,7 @@
 A layer is a block: the module path up to its first number ("transformer.h.3"), or a module with parameters of its own.
 What follows the last of them is the loss. A layer reads outputs of other layers, model inputs, parameters and buffers.
 What is made of model inputs and buffers alone (masks, positions), or of weights alone, is made again by every layer
-that reads it; so are views.
+that reads it; so are views. Layers that change or read one buffer, as a norm that is called twice does, become one.
 """
 
 import collections
@@ -99,8 +99,6 @@ class Grouping:
                             if kind is InputKind.PARAMETER}
         self.block = block or (lambda path: block_of(path, self.parametered))
         self._classify()
-        # Split, chunk and unbind with their items are made again by whoever reads them.
-        self.inline = {n for n in self.order if is_view(n) and (not is_tensor(n) or n.target is operator.getitem)}
 
     def _classify(self):
         """What depends on weights, what is made of weights alone, and of weights and changed buffers: no layer of its own."""
@@ -125,6 +123,46 @@ class Grouping:
                 yield user
 
     def layers(self):
+        self.joined = {}  # by node, the key of a layer that changes a buffer in several places
+        while True:
+            layers = self._layers()
+            shared = self._shared_buffer(layers)
+            if shared is None:
+                return layers
+            buffer, readers = shared
+            if not self._join(buffer, readers):
+                refuse(readers[-1].root, f"the buffer {buffer.removeprefix(PREFIX)} is changed or read by several layers "
+                       f"({', '.join(l.name for l in readers)})", "keep it within one module, and call that once, with "
+                       "several inputs joined by torch.cat; a norm may go without it (track_running_stats=False)")
+
+    def _shared_buffer(self, layers):
+        """A buffer that is changed, and the layers that have it, if they are several."""
+        for buffer in sorted({buffer for layer in layers for _, buffer in layer.updates}):
+            readers = [layer for layer in layers if any(self.g.target[b] == buffer for b in layer.buffers)]
+            if len(readers) > 1:
+                return buffer, readers
+        return None
+
+    def _join(self, buffer, readers):
+        """Makes one layer of all between the first node that reads the buffer and one that everything there leads to.
+        False: they were one before."""
+        order, body = self.order[:self.order.index(self.g.loss) + 1], set(self.body)
+        place = {node: i for i, node in enumerate(order)}
+        begin = next(i for i, node in enumerate(order)
+                     if any(self.g.target.get(source) == buffer for source in node.all_input_nodes))
+        end, reached = begin, max(place[layer.root] for layer in readers)
+        while end < reached or order[end] not in body:
+            end = max(reached, end + 1)
+            reached = max(place[user] for node in order[begin:end] for user in node.users if user in place)
+        joined = dict.fromkeys(order[begin:end + 1], self.key[order[end]])
+        if joined.items() <= self.joined.items():
+            return False
+        self.joined |= joined
+        return True
+
+    def _layers(self):
+        # Split, chunk and unbind with their items are made again by whoever reads them.
+        self.inline = {n for n in self.order if is_view(n) and (not is_tensor(n) or n.target is operator.getitem)}
         while True:
             again = self._assign()
             if again is None:
@@ -167,7 +205,7 @@ class Grouping:
                 current = blocks[i]
             if i > last and not is_view(node):
                 current = "loss"
-            self.key[node] = current
+            self.key[node] = self.joined.get(node, current)
 
     def _is_whole_view(self, node):
         """A view of all of its base: the base may cross instead."""
@@ -206,15 +244,8 @@ class Grouping:
             layers.append(by_root[root])
         for node, buffer in g.updates.items():
             self._home(node, layers, by_root).updates.append((node, buffer))
-        changed_by = collections.Counter(buffer for layer in layers for _, buffer in layer.updates)
         for layer in layers:
             self._complete(layer, by_root)
-        for buffer, times in changed_by.items():
-            readers = [layer for layer in layers if any(g.target[b] == buffer for b in layer.buffers)]
-            if times > 1 or len(readers) > 1:
-                refuse(readers[-1].root, f"the buffer {buffer.removeprefix(PREFIX)} is changed or read by several layers "
-                       f"({', '.join(l.name for l in readers)})", "keep it within one module, and call that once, with "
-                       "several inputs joined by torch.cat; a norm may go without it (track_running_stats=False)")
         return layers
 
     def _home(self, node, layers, by_root):

@@ -731,7 +731,32 @@ class Siamese(nn.Module):
         return (one - other).square().mean()
 
 
-def test_running_statistics_of_several_calls_are_refused():
-    said = refusal(Siamese(), (torch.randn(3, 4), torch.randn(3, 4)))
-    assert "test_export.py:" in said and "the buffer norm.running_mean is changed or read by several layers" in said
-    assert "call that once, with several inputs joined by torch.cat" in said and "track_running_stats=False" in said
+class TwiceNormed(nn.Module):
+    """A norm that is called twice in a row, between layers of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.middle, self.head = nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x, y):
+        h = self.first(x)
+        return (self.head(torch.tanh(self.norm(self.middle(torch.tanh(self.norm(h)))) + h)) - y[:, :2]).square().mean()
+
+
+@pytest.mark.parametrize("make, layers", [(Siamese, ["fc", "loss"]), (TwiceNormed, ["first", "norm", "head", "loss"])])
+def test_a_norm_that_is_called_twice(make, layers):
+    torch.manual_seed(1)
+    module, x, y = make(), torch.randn(12, 4), torch.randn(12, 4)
+    model = pw.export(module, (x[:3], y[:3]))
+    assert model.layers == layers
+    options = dict(data=[(x, y)], steps=2, minibatch=6, microbatch=3, lr=0.1, momentum=0, progress=False)
+    one, two = (pw.train(model, workers=workers, **options) for workers in (1, 2))
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    for step in range(2):
+        optimizer.zero_grad()
+        for begin in (6 * step, 6 * step + 3):
+            (module(x[begin:begin + 3], y[begin:begin + 3]) / 2).backward()
+        optimizer.step()
+    for name, tensor in module.state_dict().items():
+        torch.testing.assert_close(one.state_dict()[name], tensor)
+        assert torch.equal(one.state_dict()[name], two.state_dict()[name]), name
