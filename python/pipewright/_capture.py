@@ -48,6 +48,8 @@ class Objective(nn.Module):
         self.train(module.training)
 
     def forward(self, *tensors):
+        for tensor in tensors[1:]:  # or each input's batch has a symbol of its own
+            torch._check(tensor.shape[0] == tensors[0].shape[0])
         args, kwargs, targets = self._make_arguments(tensors)
         with NoGrad():
             with Draws():

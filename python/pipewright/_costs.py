@@ -4,7 +4,7 @@ import torch
 from torch import fx
 from torch.utils.flop_counter import flop_registry
 
-from ._values import at_batch, bytes_at, is_operator, is_size, is_view, value
+from ._values import at_batch, bytes_at, is_operator, is_size, is_view, line_of, value
 
 BATCH = 8  # at which FLOPs are counted
 
@@ -42,8 +42,13 @@ def flops_per_sample(nodes):
     return sum(node_flops(node, BATCH) for node in nodes) / BATCH
 
 
+def traffic_line(nodes):
+    """(fixed, per sample) of the bytes that the nodes read and write, an estimate; of what grows faster than the batch a
+    line through zero."""
+    return line_of(lambda batch: traffic(nodes, batch)) or [0, traffic(nodes, BATCH) // BATCH]
+
+
 def traffic(nodes, batch):
-    """Bytes that the nodes read and write."""
     total = 0
     for node in nodes:
         if not is_operator(node) or is_view(node) or is_size(node):

@@ -8,7 +8,7 @@ import torch
 
 from ._borders import Border
 from ._capture import PREFIX, capture
-from ._costs import flops_per_sample, traffic
+from ._costs import flops_per_sample, traffic_line
 from ._failures import first_line
 from ._functions import Functions
 from ._layers import Graph, Grouping
@@ -231,7 +231,7 @@ class Exporter:
             "mixes_samples": functions.mixes_samples(),
             "private": len(functions.private), "private_bytes": sized(functions.private_bytes, where),
             "carried": len(functions.carried), "carried_bytes": sized(functions.carried_bytes, where),
-            "traffic_bytes": sized(lambda b: traffic(functions.forward_nodes, b), where),
+            "traffic_bytes": traffic_line(functions.forward_nodes),
             "flops": [round(flops_per_sample(functions.nodes_of(part)), 3)
                       for part in ("forward", "backward_input", "backward_weight")],
             **self.code(functions)}

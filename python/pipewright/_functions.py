@@ -6,7 +6,8 @@ I  kept tensors, parameters, gradient, constants, C -> gradients of the inputs, 
 W  kept tensors, gradient, constants, C, carried    -> gradients of the parameters
 
 Kept tensors are inputs, the output, and private tensors. W reads no parameter: with weights that change between forward
-and backward, I and W of one microbatch must see the same ones. What W would need of them is carried.
+and backward, I and W of one microbatch must see the same ones. What W would need of them is carried. Tensors with a number
+for each pair of samples are neither kept nor carried, since memory is counted per sample: I makes them again.
 """
 
 import operator
@@ -18,8 +19,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from ._code import Writer
 from ._borders import is_batch
 from ._fractions import store_fractions
-from ._values import (ExportError, aten, at_batch, bytes_at, is_operator, is_random, is_size, is_tensor, is_view, refuse,
-                      tensor_inputs, value)
+from ._values import (ExportError, aten, at_batch, bytes_at, compares_samples, is_operator, is_random, is_size, is_tensor,
+                      is_view, refuse, tensor_inputs, value)
 
 
 def run_layer(layer, arguments):
@@ -294,7 +295,7 @@ class Functions:
             num_before = len(of_inputs)
             for node in self._sorted(of_weights - of_inputs):
                 parent = node.target is operator.getitem and node.args[0] in of_inputs
-                if parent or any(source in self.of_weights for source in tensor_inputs(node)):
+                if parent or any(source in self.of_weights or compares_samples(source) for source in tensor_inputs(node)):
                     of_inputs |= self._ancestors([node], self.after)
         of_weights -= of_inputs
         self._make_views_again(of_inputs, of_weights)
@@ -328,14 +329,17 @@ class Functions:
                     changed = True
 
     def _sources(self, nodes):
-        """What these nodes read of forward: what is kept, and what is made again of it (views, weights' own)."""
+        """What these nodes read of forward: what is kept, and what is made again of it (views, weights' own, pairs of
+        samples)."""
         kept, again = set(), set()
         stack = [source for node in nodes for source in tensor_inputs(node) if source not in self.after]
         while stack:
             node = stack.pop()
             if node in self.fixed or node in self.parameters or node in again or node in kept:
                 continue
-            remade = node in self.of_weights or (is_view(node) and node.op != "placeholder")
+            maker = node.args[0] if node.target is operator.getitem else node
+            remade = node.op != "placeholder" and (node in self.of_weights or is_view(node) or
+                                                   compares_samples(node) and not is_random(maker))
             if remade:
                 again.add(node)
                 stack += tensor_inputs(node)
@@ -385,7 +389,7 @@ class Functions:
     def mixes_samples(self):
         """Whether what is kept cannot be cut into samples: the batch is not its first dimension."""
         shapes = [value(node).shape for node in self.private]
-        return bool(self.updates) or not all(len(shape) > 0 and is_batch(shape[0]) for shape in shapes)
+        return bool(self.updates) or any(map(compares_samples, self.forward_nodes)) or not all(len(shape) > 0 and is_batch(shape[0]) for shape in shapes)
 
     def reads_buffers(self):
         """Whether the output depends on what forward changes: it cannot be computed again later."""

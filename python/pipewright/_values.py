@@ -101,14 +101,27 @@ def bytes_at(tensor, batch):
     return int(count)
 
 
-def sized(count, what):
-    """(fixed, per sample) of a number of bytes or operations that grows with the batch."""
+def line_of(count):
+    """(fixed, per sample) of a number that grows with the batch; None: not in proportion to it."""
     two, three = count(2), count(3)
     per_sample, fixed = three - two, two - 2 * (three - two)
-    if count(7) != fixed + 7 * per_sample or fixed < 0:
+    return [fixed, per_sample] if count(7) == fixed + 7 * per_sample and fixed >= 0 else None
+
+
+def sized(count, what):
+    """The line of a number of bytes that is promised."""
+    line = line_of(count)
+    if line is None:
         raise ExportError(f"{what} does not grow in proportion to the batch; "
                           "compare samples with each other outside the model, or split the batch first")
-    return [fixed, per_sample]
+    return line
+
+
+def compares_samples(node):
+    """Whether a node's tensors grow faster than the batch, as those with a number for each pair of samples."""
+    made = value(node)
+    return any(line_of(lambda batch: bytes_at(one, batch)) is None
+               for one in (made if isinstance(made, (list, tuple)) else [made]) if isinstance(one, torch.Tensor))
 
 
 NUMBER_TYPES = {
@@ -135,6 +148,8 @@ def expression_text(size):
             if str(expression).startswith("u"):
                 raise DataSize(f"the size {expression} depends on the data, not on the batch alone; {MASKS}")
             return "B"
+        if expression.is_Pow and expression.exp.is_Integer and expression.exp > 0:
+            return "(" + " ".join(["*"] + [text(expression.base)] * int(expression.exp)) + ")"
         name = operators.get(type(expression).__name__)
         if name is None:
             raise ExportError(f"the size {expression} is not an expression that can be stored")

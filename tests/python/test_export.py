@@ -417,20 +417,59 @@ def test_several_results_of_a_backward():
 class Contrast(nn.Module):
     """Samples are compared with each other."""
 
-    def __init__(self, count):
+    def __init__(self, count, drop=0.0):
         super().__init__()
-        self.fc, self._count = nn.Linear(4, 2), count
+        self.fc, self.other, self._count, self.drop = nn.Linear(4, 2), nn.Linear(4, 2), count, nn.Dropout(drop)
+        self.scale = nn.Parameter(torch.tensor(0.5))
 
     def forward(self, x, y):
-        scores = self.fc(x) @ self.fc(y).T
+        scores = self.drop(self.fc(x) @ self.other(y).T) * self.scale.exp()
         return nn.functional.cross_entropy(scores, torch.arange(self._count(x)))  # compares samples
 
 
-def test_samples_that_are_compared_with_each_other():
+class TwoViews(nn.Module):
+    """All samples of two inputs are compared with each other: there are twice as many as the batch has."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.head = nn.Linear(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x, y):
+        scores = self.head(torch.relu(self.fc(torch.cat([x, y]))))
+        scores, count = scores @ scores.T, x.shape[0]
+        scores = scores.masked_fill(torch.eye(2 * count, dtype=torch.bool), -1e9)
+        labels = torch.cat([torch.arange(count) + count, torch.arange(count)])
+        return nn.functional.cross_entropy(scores, labels) + scores.sigmoid().mean()
+
+
+def batch_size(x):
+    return x.shape[0]
+
+
+@pytest.mark.parametrize("make", [lambda: Contrast(batch_size), TwoViews], ids=["pairs", "views"])
+def test_samples_that_are_compared_with_each_other(make):
+    torch.manual_seed(1)
+    module, x, y = make(), torch.randn(12, 4), torch.randn(12, 4)
+    model = pw.export(module, (x[:3], y[:3]))
+    check_gradients(module, model, {"x": x[:5], "y": y[:5]})
+    options = dict(data=[(x, y)], steps=2, minibatch=6, microbatch=3, lr=0.1, momentum=0, progress=False)
+    one, two = (pw.train(model, workers=workers, **options) for workers in (1, 2))
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    for step in range(2):
+        optimizer.zero_grad()
+        for begin in (6 * step, 6 * step + 3):
+            (module(x[begin:begin + 3], y[begin:begin + 3]) / 2).backward()
+        optimizer.step()
+    for name, tensor in module.state_dict().items():
+        torch.testing.assert_close(one.state_dict()[name], tensor)
+        assert torch.equal(one.state_dict()[name], two.state_dict()[name]), name
+
+
+def test_samples_that_cannot_be_compared():
     pair = torch.randn(3, 4), torch.randn(3, 4)
     with pytest.raises(pw.ExportError, match="compare samples with each other outside") as raised:
-        pw.export(Contrast(lambda x: x.shape[0]), pair)
-    assert line_of("compares samples") in str(raised.value)
+        pw.export(Contrast(batch_size, drop=0.5), pair)  # what is drawn for each pair would have to be kept
+    assert "test_export.py:" in str(raised.value)
     said = refusal(Contrast(len), pair)
     assert said.startswith(str(pathlib.Path(__file__).parent)) and line_of("compares samples") in said
     assert "the batch size becomes the constant 3 here" in said
