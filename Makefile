@@ -88,9 +88,9 @@ format-check:
 	@tools/setup check
 	@tools/format --check
 
-# A test asks for more memory than there is, others preload a library. On aarch64 the search for leaks takes
-# seconds for each process: it is for tests that are one, not for those that
-# start programs.
+# A test asks for more memory than there is, others preload a library. On
+# aarch64 the search for leaks takes seconds for each process: it is for tests
+# that are one, not for those that start programs.
 ONE_PROCESS = ^(base|model|cluster|profile|plan|schedules|planners|simulate|estimate|timeline|report|runtime|crash|mpi)/
 asan: export ASAN_OPTIONS = allocator_may_return_null=1:verify_asan_link_order=0
 asan: export LSAN_OPTIONS = suppressions=$(CURDIR)/tests/leaks.txt

@@ -42,7 +42,8 @@ class BatchGuards:
             return log(env, prefix, guard, *args, **kwargs)
 
         self._replaced = replaced(ShapeEnv, "_log_guard", noted)
-        return self._replaced.__enter__() or self
+        self._replaced.__enter__()
+        return self
 
     def __exit__(self, *error):
         return self._replaced.__exit__(*error)

@@ -49,6 +49,7 @@ def traffic_line(nodes):
 
 
 def traffic(nodes, batch):
+    """Those bytes for one size of the batch."""
     total = 0
     for node in nodes:
         if not is_operator(node) or is_view(node) or is_size(node):

@@ -43,6 +43,21 @@ def check_gradients(module, model, batch):
         torch.testing.assert_close(gradients[name], parameter.grad)
 
 
+def check_training(module, model, x, y):
+    """Two workers train it as one does, and as PyTorch does microbatch by microbatch."""
+    options = dict(data=[(x, y)], steps=2, minibatch=6, microbatch=3, lr=0.1, momentum=0, progress=False)
+    one, two = (pw.train(model, workers=workers, **options) for workers in (1, 2))
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    for step in range(2):
+        optimizer.zero_grad()
+        for begin in (6 * step, 6 * step + 3):
+            (module(x[begin:begin + 3], y[begin:begin + 3]) / 2).backward()
+        optimizer.step()
+    for name, tensor in module.state_dict().items():
+        torch.testing.assert_close(one.state_dict()[name], tensor)
+        assert torch.equal(one.state_dict()[name], two.state_dict()[name]), name
+
+
 class Branch(nn.Module):
     def __init__(self):
         super().__init__()
@@ -452,17 +467,7 @@ def test_samples_that_are_compared_with_each_other(make):
     module, x, y = make(), torch.randn(12, 4), torch.randn(12, 4)
     model = pw.export(module, (x[:3], y[:3]))
     check_gradients(module, model, {"x": x[:5], "y": y[:5]})
-    options = dict(data=[(x, y)], steps=2, minibatch=6, microbatch=3, lr=0.1, momentum=0, progress=False)
-    one, two = (pw.train(model, workers=workers, **options) for workers in (1, 2))
-    optimizer = torch.optim.SGD(module.parameters(), 0.1)
-    for step in range(2):
-        optimizer.zero_grad()
-        for begin in (6 * step, 6 * step + 3):
-            (module(x[begin:begin + 3], y[begin:begin + 3]) / 2).backward()
-        optimizer.step()
-    for name, tensor in module.state_dict().items():
-        torch.testing.assert_close(one.state_dict()[name], tensor)
-        assert torch.equal(one.state_dict()[name], two.state_dict()[name]), name
+    check_training(module, model, x, y)
 
 
 def test_samples_that_cannot_be_compared():
@@ -788,14 +793,4 @@ def test_a_norm_that_is_called_twice(make, layers):
     module, x, y = make(), torch.randn(12, 4), torch.randn(12, 4)
     model = pw.export(module, (x[:3], y[:3]))
     assert model.layers == layers
-    options = dict(data=[(x, y)], steps=2, minibatch=6, microbatch=3, lr=0.1, momentum=0, progress=False)
-    one, two = (pw.train(model, workers=workers, **options) for workers in (1, 2))
-    optimizer = torch.optim.SGD(module.parameters(), 0.1)
-    for step in range(2):
-        optimizer.zero_grad()
-        for begin in (6 * step, 6 * step + 3):
-            (module(x[begin:begin + 3], y[begin:begin + 3]) / 2).backward()
-        optimizer.step()
-    for name, tensor in module.state_dict().items():
-        torch.testing.assert_close(one.state_dict()[name], tensor)
-        assert torch.equal(one.state_dict()[name], two.state_dict()[name]), name
+    check_training(module, model, x, y)

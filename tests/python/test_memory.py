@@ -91,10 +91,9 @@ def test_memory_is_predicted(name, tmp_path):
     make, draw = MODELS[name]
     model = pw.export(make(), draw(3), loss="cross_entropy")
     plan = pw.plan(model, cluster="2xcpu", minibatch=32, microbatch=4, planner="balanced", method="sync")
-    # In gpipe all forwards come first: how many messages wait depends on which stage is faster, by a few percent.
-    for schedule, limit in ("1f1b", 5), ("zb-h1", 5), ("gpipe", 8):
+    for schedule in "1f1b", "zb-h1", "gpipe":
         run = pw.train(model, with_schedule(plan, schedule, tmp_path / "plan.json"), data=[draw(32)], steps=4,
                        optimizer="adamw", lr=1e-3, progress=False)
         errors = [run.comparison[f"memory_bytes_{worker}"]["error_percent"] for worker in range(2)]
         print(name, schedule, [round(error, 1) for error in errors])
-        assert max(map(abs, errors)) < limit, schedule
+        assert max(map(abs, errors)) < 5, schedule
