@@ -18,6 +18,7 @@
 
 #include "cli/command.h"
 #include "cli/help/described.h"
+#include "cli/help/help_order.h"
 #include "cli/help/refusal.h"
 #include "pipewright/base/text.h"
 
@@ -167,6 +168,7 @@ int run(int argc, char** argv) {
   CLI::App app{
       "Plans, simulates and runs pipeline-parallel training of deep "
       "neural networks"};
+  app.formatter(std::make_shared<HelpOrder>());
   app.require_subcommand(1);
   app.set_version_flag("--version", "pipewright " PIPEWRIGHT_VERSION);
   // A limit on the size of files is an error of the write, not the end.

@@ -1,5 +1,6 @@
 #include "cli/help/refusal.h"
 
+#include "cli/help/help_order.h"
 #include "pipewright/base/text.h"
 
 namespace pipewright::cli {
@@ -14,7 +15,7 @@ std::string first_missing(const CLI::App& command) {
 
 std::string first_excluded(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options())
-    for (const CLI::Option* other : option->get_excludes())
+    for (const CLI::Option* other : by_name(option->get_excludes()))
       if (option->count() > 0 && other->count() > 0)
         return option->get_name() + " excludes " + other->get_name();
   return "";
@@ -22,7 +23,7 @@ std::string first_excluded(const CLI::App& command) {
 
 std::string first_in_need(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options())
-    for (const CLI::Option* other : option->get_needs())
+    for (const CLI::Option* other : by_name(option->get_needs()))
       if (option->count() > 0 && other->count() == 0)
         return option->get_name() + " requires " + other->get_name();
   return "";

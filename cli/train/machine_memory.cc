@@ -81,8 +81,9 @@ MachineMemory machine_memory() {
 Result<void> check_machine_memory(const TrainRequest& request,
                                   const Model& model, int rank) {
   const Profile profile = with_equal_times(model, request);
-  PIPEWRIGHT_TRY(const StepMemory step,
-                 step_memory(request.optimizer, request.max_norm > 0, model));
+  PIPEWRIGHT_TRY(
+      const StepMemory step,
+      step_memory(request.optimizer, request.max_norm > 0, model, "cpu"));
   const Result<Program> program =
       with_run_memory(request.program, request.plan, model, profile, step);
   if (!program) return {};  // unknown: it is tried

@@ -179,8 +179,9 @@ Result<Timeline> predict_run(const TrainRequest& request, const Model& model,
             measure_action(request, model, channel, handovers, *measured);
         !done)
       return done.error();
-  PIPEWRIGHT_TRY(const StepMemory step,
-                 step_memory(request.optimizer, request.max_norm > 0, model));
+  PIPEWRIGHT_TRY(
+      const StepMemory step,
+      step_memory(request.optimizer, request.max_norm > 0, model, device));
   PIPEWRIGHT_TRY(
       const Program program,
       with_run_memory(request.program, request.plan, model, profile, step));

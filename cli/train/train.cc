@@ -119,7 +119,7 @@ Result<Plan> plan_for(const TrainOptions& options) {
   if (options.plan.empty() && !options.method.model.empty()) {
     PIPEWRIGHT_TRY(const Model model, load_model(options.method.model));
     PIPEWRIGHT_TRY(const StepMemory step,
-                   step_memory(options.request.optimizer, false, model));
+                   step_memory(options.request.optimizer, false, model, "cpu"));
     return planned_here(options.method, step.optimizer.words);
   }
   if (options.plan.empty())

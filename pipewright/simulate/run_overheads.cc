@@ -81,8 +81,10 @@ Seconds match(std::vector<Seconds*> times, Seconds action) {
 }
 
 Result<Program> run_program(const PipelineRun& run, const Model& model,
-                            const Profile& profile, StepMemory& step) {
-  PIPEWRIGHT_TRY(step, step_memory({}, false, model));  // as the profiler's
+                            const std::string& device, const Profile& profile,
+                            StepMemory& step) {
+  // As the profiler's.
+  PIPEWRIGHT_TRY(step, step_memory({}, false, model, device));
   PIPEWRIGHT_TRY(Program program, lower(run.plan, profile));
   return with_run_memory(std::move(program), run.plan, model, profile, step);
 }
@@ -93,7 +95,7 @@ Result<Bytes> base_memory_of(const PipelineRun& alone, const Model& model,
                              const Profile& profile) {
   StepMemory step;
   PIPEWRIGHT_TRY(const Program program,
-                 run_program(alone, model, profile, step));
+                 run_program(alone, model, device, profile, step));
   PIPEWRIGHT_TRY(const Costs costs, costs_on(device, program, profile, {}));
   const MemoryUse peak =
       peak_with_steps(program, model, WorkerId(0), step,

@@ -158,7 +158,7 @@ TEST_CASE("what an action takes beyond its layers counts once per action") {
 TEST_CASE("memory beside the tensors is what was measured beyond them") {
   Profile profile = random_profile();
   PipelineRun run = steps_of(profile).run();
-  const StepMemory step = step_memory({}, false, model()).value();
+  const StepMemory step = step_memory({}, false, model(), kDevice).value();
   const Program program = with_run_memory(lower(run.plan, profile).value(),
                                           run.plan, model(), profile, step)
                               .value();

@@ -17,7 +17,7 @@ LayerWalk::LayerWalk(const Profile& profile, const Homes& homes,
 
 void LayerWalk::restart(SampleRange samples) {
   samples_ = samples;
-  peak_ = waiting_ = Bytes(0);
+  peak_ = waiting_ = sums_ = peak_with_sums_ = Bytes(0);
   next_end_ = 0;
   storages_.clear();
   for (const LayerId layer : with_gradient_)
@@ -65,6 +65,8 @@ Bytes LayerWalk::backward(const std::vector<LayerId>& layers,
     if (for_inputs) make_gradients(layer);
     if (for_weights && has_weights(layer)) {
       note_peak(traffic_.workspace_of(layer, samples_));
+      sums_ += profile_.parameter_bytes(layer);
+      peak_with_sums_ = std::max(peak_with_sums_, held_ + sums_);
       held_ -= carried(layer);
     }
     StorageId& own = gradient_[layer.index()];

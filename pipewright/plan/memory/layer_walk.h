@@ -5,7 +5,7 @@
 //
 // Gradients are running sums: a second part is added in place where the first
 // is nobody else's, and a layer that passes its own gradient on (add, a view)
-// makes none. Weight gradients are not counted: they stay for the minibatch.
+// makes none. Weight gradients stay for the minibatch and are counted apart.
 // Weights moved back along their velocity are there for one layer at a time.
 
 #pragma once
@@ -47,6 +47,10 @@ class LayerWalk {
   // Of the last traversal, if it was I: output gradients that W will read, and
   // what I carries to it.
   Bytes waiting() const { return waiting_; }
+  // What the last traversal would have returned, if it was B or W, where sums
+  // of weight gradients are made and stay, layer by layer. Adding to a sum may
+  // need as much while it is done.
+  Bytes with_sums() const { return peak_with_sums_; }
 
  private:
   struct End {
@@ -84,7 +88,10 @@ class LayerWalk {
     return moves_weights_ ? workspace + profile_.parameter_bytes(layer)
                           : workspace;
   }
-  void note_peak(Bytes more) { peak_ = std::max(peak_, held_ + more); }
+  void note_peak(Bytes more) {
+    peak_ = std::max(peak_, held_ + more);
+    peak_with_sums_ = std::max(peak_with_sums_, held_ + sums_ + more);
+  }
 
   const Profile& profile_;
   const Homes& homes_;
@@ -95,6 +102,7 @@ class LayerWalk {
   SampleRange samples_;
   bool moves_weights_ = false;
   Bytes held_, peak_, waiting_;
+  Bytes sums_, peak_with_sums_;  // weight gradients made so far
   std::vector<End> ends_;
   std::size_t next_end_ = 0;
   std::vector<LayerId> given_;       // have a gradient at the start

@@ -243,6 +243,8 @@ class MemoryEffects {
     has_effect_[set] = true;
     const Bytes allocates = std::max({peak, net_, Bytes(0)});
     program_.life_sets[set].effect = {allocates, allocates - net_};
+    program_.life_sets[set].begins_sums =
+        std::max(walk_.with_sums() - allocates, Bytes(0));
   }
 
   Bytes peak_of(const Operation& operation, ActionKind kind) {

@@ -53,6 +53,10 @@ Plan as_run(Plan plan, const Program& program) {
   return plan;
 }
 
+bool makes_sums(ActionKind kind) {
+  return kind == ActionKind::Backward || kind == ActionKind::BackwardWeight;
+}
+
 // What the action before a step allocates and the step itself does not, at
 // least.
 Bytes least_work(const Program& program, WorkerId worker) {
@@ -60,21 +64,48 @@ Bytes least_work(const Program& program, WorkerId worker) {
   const WorkerProgram& code = program.workers[worker.index()];
   for (const auto* section : {&code.prologue, &code.body, &code.epilogue})
     for (const Action& action : *section)
-      if (action.kind == ActionKind::Backward ||
-          action.kind == ActionKind::BackwardWeight)
+      if (makes_sums(action.kind))
         least = std::min(least, program.life(action).effect.allocates);
   return least == Bytes(INT64_MAX) ? Bytes(0) : least;
+}
+
+// The action's effect, no longer shared with other actions.
+Effect& own_effect(Program& program, Action& action) {
+  LifeSet own = program.life(action);
+  action.life_set = LifeSetId(program.life_sets.size());
+  program.life_sets.push_back(std::move(own));
+  return program.life_sets.back().effect;
+}
+
+// The stage's sums are there from its first B or W to the end of the body.
+void begin_sums(Program& program, const Operation& operation) {
+  auto& body = program.workers[operation.worker.index()].body;
+  const auto first = [&](auto is_wanted) {
+    return std::find_if(body.begin(), body.end(), [&](const Action& action) {
+      return is_compute(action.kind) && action.stage == operation.stage &&
+             is_wanted(action.kind);
+    });
+  };
+  const auto start = first([](ActionKind) { return true; });
+  const auto maker = first(makes_sums);
+  if (maker == body.end()) return;
+  own_effect(program, *start).allocates -= operation.gradients;
+  const Bytes begun = program.life(*maker).begins_sums;
+  Effect& effect = own_effect(program, *maker);
+  const Bytes stays = effect.allocates - effect.frees + operation.gradients;
+  effect.allocates = std::max(effect.allocates + begun, stays);
+  effect.frees = effect.allocates - stays;
 }
 
 }  // namespace
 
 Result<StepMemory> step_memory(const OptimizerChoice& choice, bool clips,
-                               const Model& model) {
+                               const Model& model, const std::string& device) {
   PIPEWRIGHT_TRY(OptimizerMemory memory, memory_of(choice));
   const auto& parameters = model.parameters();
   if (!parameters.empty() && has_masters(to_text(parameters.front().type)))
     memory = with_masters(memory);
-  return StepMemory{memory, clips};
+  return StepMemory{memory, clips, device != "cpu"};
 }
 
 Result<Program> with_run_memory(Program program, const Plan& plan,
@@ -94,6 +125,9 @@ Result<Program> with_run_memory(Program program, const Plan& plan,
     const int words = step.optimizer.words + velocity_words(delay);
     operation.optimizer = weights_of(operation, profile) * std::int64_t{words};
   }
+  if (program.minibatches_outside == 0 && !step.keeps_sums)
+    for (const Operation& operation : program.operations)
+      begin_sums(program, operation);
   return program;
 }
 

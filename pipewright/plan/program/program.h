@@ -180,6 +180,10 @@ struct LifeSet {
   std::vector<TransferId> takes;  // transfers that it is the first to read
   std::vector<Free> frees;        // in the order in which it runs its layers
   Effect effect;                  // of compute, in the worker's own memory
+  // Of B and W: allocated, beside the effect, by one that makes the sums of
+  // weight gradients and finds none to add to. All of them, or less where what
+  // it makes takes the place of what adding needs.
+  Bytes begins_sums{};
   bool operator==(const LifeSet&) const = default;
 };
 
