@@ -97,3 +97,17 @@ def test_memory_is_predicted(name, tmp_path):
         errors = [run.comparison[f"memory_bytes_{worker}"]["error_percent"] for worker in range(2)]
         print(name, schedule, [round(error, 1) for error in errors])
         assert max(map(abs, errors)) < 5, schedule
+
+
+def test_few_microbatches():
+    """The sums of gradients are made while the activations of all microbatches are there."""
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
+    model = pw.export(net, (torch.randn(3, 64), torch.randint(0, 10, (3,))), loss="cross_entropy")
+    for microbatch in 32, 16:
+        plan = pw.plan(model, cluster="2xcpu", minibatch=32, microbatch=microbatch, planner="balanced", method="sync")
+        run = pw.train(model, plan, data=[(torch.randn(32, 64), torch.randint(0, 10, (32,)))], steps=4,
+                       optimizer="adamw", progress=False)
+        errors = [run.comparison[f"memory_bytes_{worker}"]["error_percent"] for worker in range(2)]
+        print(microbatch, [round(error, 1) for error in errors])
+        assert max(map(abs, errors)) < 5, microbatch
