@@ -13,6 +13,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/presets.h"
 #include "pipewright/model/model.h"
+#include "pipewright/plan/optimizer_choice.h"
 #include "pipewright/profile/analytic.h"
 #include "pipewright/profile/profile_table.h"
 
@@ -23,6 +24,7 @@ struct ProfileOptions {
   std::string model;
   std::vector<int> microbatches;
   int workers = 1;
+  std::string optimizer = "momentum";
   bool analytic = false;
   std::vector<std::string> devices;
   std::string number_type;
@@ -56,9 +58,10 @@ Result<Profile> measure(const ProfileOptions& options, const Exit& exit) {
     return profile_usage(
         "only cpu, cuda, cuda/N and cuda-stream can be measured",
         "estimate other devices with --analytic --device KIND");
+  ProfilerOptions profiler;
+  PIPEWRIGHT_TRY(profiler.optimizer, optimizer_named(options.optimizer));
   PIPEWRIGHT_TRY(const Model model, load_model(options.model));
   enter_runtime(exit.arguments);
-  ProfilerOptions profiler;
   profiler.workers = options.workers;
   profiler.device = device;
   profiler.progress = show_progress;
@@ -178,6 +181,10 @@ void add_profile(CLI::App& app, Exit& exit) {
                    "Number of workers that compute at the same time while "
                    "measuring")
       ->check(integer_in(1, kMaxWorkers));
+  command
+      ->add_option("--optimizer", options->optimizer,
+                   "sgd, momentum, adam or adamw: whose update is measured")
+      ->capture_default_str();
   command->add_flag("--analytic", options->analytic,
                     "Estimate from the data sheet of the device instead of "
                     "measuring");

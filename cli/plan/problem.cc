@@ -21,17 +21,6 @@ Error usage(std::string message, std::string hint) {
   return {ErrorCode::Usage, std::move(message), {}, std::move(hint), {}};
 }
 
-Result<OptimizerMemory> optimizer_memory(const std::string& name) {
-  const std::vector<std::string> names = {"sgd", "momentum", "adam", "adamw"};
-  OptimizerChoice choice;
-  if (name == names[0]) choice.momentum = 0;
-  if (name == names[2] || name == names[3]) choice.name = name;
-  if (std::find(names.begin(), names.end(), name) != names.end())
-    return memory_of(choice);
-  return bad_configuration("unknown optimizer \"" + name + "\"",
-                           suggestion(name, names));
-}
-
 // Empty for a number in range or "auto".
 std::string refuse_minibatch(const std::string& text) {
   const auto number = parse_integer(text);
@@ -185,8 +174,9 @@ Result<LoadedProblem> load_problem(const ProblemOptions& options,
   LoadedProblem loaded;
   PIPEWRIGHT_TRY(Profile profile, load_profile(options.profile, options.model,
                                                cluster, options.minibatch));
-  PIPEWRIGHT_TRY(OptimizerMemory optimizer,
-                 optimizer_memory(options.optimizer));
+  PIPEWRIGHT_TRY(const OptimizerChoice choice,
+                 optimizer_named(options.optimizer));
+  PIPEWRIGHT_TRY(OptimizerMemory optimizer, memory_of(choice));
   if (options.profile.empty()) {
     PIPEWRIGHT_TRY(const Model model, load_model(profile.model));
     loaded.number_type = number_type_of(model);

@@ -27,6 +27,7 @@ ProfilerOptions profiler_for(const TrainRequest& request, int workers) {
   options.workers = workers;
   options.device = request.plan.device_kinds.front();
   options.may_record = request.may_record;
+  options.optimizer = request.optimizer;
   return options;
 }
 

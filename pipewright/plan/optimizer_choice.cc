@@ -42,6 +42,17 @@ bool any_decays(const OptimizerChoice& choice) {
 
 }  // namespace
 
+Result<OptimizerChoice> optimizer_named(const std::string& name) {
+  const std::vector<std::string> names = {"sgd", "momentum", "adam", "adamw"};
+  if (std::find(names.begin(), names.end(), name) == names.end())
+    return bad_configuration("unknown optimizer \"" + name + "\"",
+                             suggestion(name, names));
+  OptimizerChoice choice;
+  if (name == "sgd") choice.momentum = 0;
+  if (name != "momentum") choice.name = name;
+  return choice;
+}
+
 double weight_decay(const OptimizerChoice& choice) {
   return choice.weight_decay.value_or(choice.name == "adamw" ? 0.01 : 0);
 }

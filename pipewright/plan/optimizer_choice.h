@@ -26,6 +26,10 @@ struct OptimizerChoice {
   bool operator==(const OptimizerChoice&) const = default;
 };
 
+// By one word: "sgd" (without momentum), "momentum", "adam" or "adamw". Fails
+// with BadConfiguration.
+Result<OptimizerChoice> optimizer_named(const std::string& name);
+
 // "sgd momentum=0.9", as a checkpoint remembers it.
 std::string to_text(const OptimizerChoice& choice);
 

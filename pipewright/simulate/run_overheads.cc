@@ -83,8 +83,7 @@ Seconds match(std::vector<Seconds*> times, Seconds action) {
 Result<Program> run_program(const PipelineRun& run, const Model& model,
                             const std::string& device, const Profile& profile,
                             StepMemory& step) {
-  // As the profiler's.
-  PIPEWRIGHT_TRY(step, step_memory({}, false, model, device));
+  PIPEWRIGHT_TRY(step, step_memory(run.optimizer, false, model, device));
   PIPEWRIGHT_TRY(Program program, lower(run.plan, profile));
   return with_run_memory(std::move(program), run.plan, model, profile, step);
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "pipewright/model/model.h"
+#include "pipewright/plan/optimizer_choice.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/timeline/timeline.h"
 
@@ -12,6 +13,7 @@ namespace pipewright {
 struct PipelineRun {
   Plan plan;
   Timeline timeline;  // of several steps, one after the other
+  OptimizerChoice optimizer = {};
 };
 
 // Whether actions of the model's pipeline on cores are so short that what is

@@ -106,17 +106,18 @@ def source_of(model_or_profile):
     return {"model": model_name(model_or_profile)}
 
 
-def profile(model, microbatches, device="cpu", workers=None):
+def profile(model, microbatches, device="cpu", workers=None, optimizer=None):
     """Measures a model's layers on this machine (device "cpu"), or estimates them for a known one ("V100").
 
     model         what export() returned, a zoo name ("gpt:layers=12"), or a model file
     microbatches  sizes to measure at
     workers       how many compute at the same time while measuring; default: one per core
+    optimizer     the one that will train ("adamw"), whose update is measured; default: "momentum"
     """
     is_measured = device == "cpu" or device.startswith("cuda")
     file = new_file(".json")
     call("profile", model_name(model), microbatch=list(microbatches), device=device, analytic=not is_measured,
-         workers=workers, output=file)
+         workers=workers, optimizer=optimizer, output=file)
     return Profile(file)
 
 

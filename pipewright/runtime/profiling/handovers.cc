@@ -7,8 +7,9 @@ namespace {
 
 Result<ProfilingPipeline> pipeline_of(const HandoverPipeline& wanted,
                                       Transport& transport) {
-  return ProfilingPipeline::create(wanted.model, wanted.microbatch,
-                                   wanted.workers, "cpu", false, &transport);
+  return ProfilingPipeline::create(
+      wanted.model, wanted.microbatch, wanted.workers,
+      {"cpu", false, wanted.optimizer, &transport});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "pipewright/base/result.h"
 #include "pipewright/model/model.h"
+#include "pipewright/plan/optimizer_choice.h"
 #include "pipewright/runtime/channels/transport.h"
 #include "pipewright/runtime/ranks/commands.h"
 #include "pipewright/timeline/pipeline_run.h"
@@ -15,6 +16,7 @@ struct HandoverPipeline {
   const Model& model;
   int microbatch = 1;
   int workers = 1;  // of all ranks
+  OptimizerChoice optimizer = {};
 };
 
 // On the leader. Fails as a training does if a worker is lost.

@@ -57,6 +57,12 @@ std::vector<LayerId> first_alike(const Model& model) {
   return first;
 }
 
+ProfilingSettings settings_of(const ProfilerOptions& options,
+                              std::vector<Stage> stages) {
+  return {options.device, options.may_record, options.optimizer, nullptr,
+          std::move(stages)};
+}
+
 // Measures one size after the other and keeps the names of noisy times.
 class Profiler {
  public:
@@ -75,7 +81,7 @@ class Profiler {
     PIPEWRIGHT_TRY(
         ProfilingPipeline pipeline,
         ProfilingPipeline::create(model_, microbatch, options_.workers,
-                                  options_.device, options_.may_record));
+                                  settings_of(options_, {})));
     if (auto measured = measure(pipeline); !measured) return measured.error();
     std::vector<LayerTimes> rows;
     for (int l = 0; l < model_.num_layers(); ++l) {
@@ -186,6 +192,11 @@ class Profiler {
   std::vector<std::string> noisy_;  // with their spread
 };
 
+std::string update_name(const OptimizerChoice& optimizer) {
+  const bool has_momentum = optimizer.name == "sgd" && optimizer.momentum > 0;
+  return optimizer.name + (has_momentum ? " with momentum" : "");
+}
+
 std::string description(const ProfilerOptions& options,
                         const std::string& noise) {
   std::string text =
@@ -195,11 +206,12 @@ std::string description(const ProfilerOptions& options,
       (options.workers == 1 ? " worker" : " workers at once") + " on ";
   if (options.device == "cpu")
     text += std::to_string(std::thread::hardware_concurrency()) +
-            " cores, one thread each; update is sgd with momentum; the "
-            "in-process channel hands tensors over without a copy in " +
+            " cores, one thread each; update is " +
+            update_name(options.optimizer) +
+            "; the in-process channel hands tensors over without a copy in " +
             to_text(channel_latency(options.budget / 100).median);
   else
-    text += options.device + "; update is sgd with momentum";
+    text += options.device + "; update is " + update_name(options.optimizer);
   return text + "; " + noise;
 }
 
@@ -222,10 +234,10 @@ Result<PipelineRun> measured_pipeline(const Model& model, int microbatch,
                                       const ProfilerOptions& options) {
   if (auto fine = check_measured(options.workers, {&microbatch, 1}); !fine)
     return fine.error();
-  PIPEWRIGHT_TRY(ProfilingPipeline pipeline,
-                 ProfilingPipeline::create(model, microbatch, options.workers,
-                                           options.device, options.may_record,
-                                           nullptr, options.stages));
+  PIPEWRIGHT_TRY(
+      ProfilingPipeline pipeline,
+      ProfilingPipeline::create(model, microbatch, options.workers,
+                                settings_of(options, options.stages)));
   return pipeline.measured_run();
 }
 

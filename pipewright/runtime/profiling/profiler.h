@@ -14,6 +14,7 @@
 #include "pipewright/base/result.h"
 #include "pipewright/base/units.h"
 #include "pipewright/model/model.h"
+#include "pipewright/plan/optimizer_choice.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/profile/profile.h"
 #include "pipewright/timeline/pipeline_run.h"
@@ -36,13 +37,15 @@ struct ProfilerOptions {
   std::string device = "cpu";
   // Whether devices that can are given actions as recordings, as in training.
   bool may_record = true;
+  // Whose update is measured: that of the training the profile is for.
+  OptimizerChoice optimizer = {};
   std::function<void(double share)> progress;  // may be empty
 };
 
 // Times of options.device at each microbatch size; sizes in bytes come from
-// the model. The update is that of sgd with momentum. The origin describes the
-// measurement and names each noisy time. Fails with BadConfiguration for a size
-// or a number of workers below 1, or as running the model does.
+// the model. The origin describes the measurement and names each noisy time.
+// Fails with BadConfiguration for a size or a number of workers below 1, or as
+// running the model and make_optimizer() do.
 Result<Profile> measured_profile(const Model& model,
                                  std::span<const int> microbatches,
                                  const ProfilerOptions& options = {});

@@ -98,10 +98,10 @@ MicrobatchSource random_source(const Model& model, int microbatch) {
   return [tensors](int input, std::int64_t) { return (*tensors)[input]; };
 }
 
-TrainingSettings profiling_settings(bool may_record) {
+Result<TrainingSettings> training_settings(const ProfilingSettings& settings) {
   TrainingSettings result;
-  result.may_record = may_record;
-  result.optimizer = sgd({0.9, 0, false});
+  result.may_record = settings.may_record;
+  PIPEWRIGHT_TRY(result.optimizer, make_optimizer(settings.optimizer));
   result.learning_rate = [](std::int64_t) { return 1e-6; };
   return result;
 }
@@ -117,33 +117,36 @@ std::size_t num_here(const Program& program, const Transport* transport) {
 }  // namespace
 
 Result<ProfilingPipeline> ProfilingPipeline::create(
-    const Model& model, int microbatch, int workers, const std::string& device,
-    bool may_record, Transport* transport, std::vector<Stage> stages) {
+    const Model& model, int microbatch, int workers,
+    ProfilingSettings settings) {
   PIPEWRIGHT_TRY(Plan plan,
-                 profiling_plan(model, microbatch, workers, std::move(stages)));
+                 profiling_plan(model, microbatch, workers, settings.stages));
+  PIPEWRIGHT_TRY(TrainingSettings training, training_settings(settings));
   PIPEWRIGHT_TRY(const Program program, program_of(plan, model));
   PIPEWRIGHT_TRY(Executor::Devices devices,
                  open_devices(std::vector<std::string>(
-                     num_here(program, transport), device)));
+                     num_here(program, settings.transport), settings.device)));
   return ProfilingPipeline(model, std::move(plan), program,
                            random_source(model, microbatch), std::move(devices),
-                           may_record, transport);
+                           std::move(training), std::move(settings));
 }
 
 ProfilingPipeline::ProfilingPipeline(const Model& model, Plan plan,
                                      const Program& program,
                                      MicrobatchSource source,
-                                     Executor::Devices devices, bool may_record,
-                                     Transport* transport)
+                                     Executor::Devices devices,
+                                     TrainingSettings training,
+                                     ProfilingSettings settings)
     : plan_(std::move(plan)),
+      settings_(std::move(settings)),
       stage_of_layer_(model.num_layers()),
       updated_(model.num_layers()),
       updated_by_stage_(program.num_stages),
       layers_(std::make_unique<LayerStopwatch>(model.num_layers())),
       steps_(program.num_stages),
-      executor_(std::make_unique<Executor>(model, program,
-                                           profiling_settings(may_record),
-                                           transport, std::move(devices))),
+      executor_(std::make_unique<Executor>(model, program, std::move(training),
+                                           settings_.transport,
+                                           std::move(devices))),
       source_(std::move(source)) {
   executor_->time_layers(layers_.get());
   std::vector<bool> is_known(model.parameters().size(), false);
@@ -184,7 +187,9 @@ Result<PipelineRun> ProfilingPipeline::measured_run() {
   } while (!is_settled());
   PIPEWRIGHT_TRY(Timeline first, run_steps(2));
   const Seconds step = first.step_seconds;
-  if (step > kTooLongStep) return PipelineRun{plan_, std::move(first)};
+  const OptimizerChoice& optimizer = settings_.optimizer;
+  if (step > kTooLongStep)
+    return PipelineRun{plan_, std::move(first), optimizer};
   const int steps = static_cast<int>(
       std::clamp(kRun / std::max(step, Seconds(1e-6)), 3.0, 40.0));
   std::vector<Timeline> runs;
@@ -198,7 +203,7 @@ Result<PipelineRun> ProfilingPipeline::measured_run() {
                    [](const Timeline& a, const Timeline& b) {
                      return a.duration < b.duration;
                    });
-  return PipelineRun{plan_, std::move(*middle)};
+  return PipelineRun{plan_, std::move(*middle), optimizer};
 }
 
 CommandMessage ProfilingPipeline::follow() {

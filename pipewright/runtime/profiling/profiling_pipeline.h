@@ -4,10 +4,12 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "pipewright/base/result.h"
 #include "pipewright/model/model.h"
+#include "pipewright/plan/optimizer_choice.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/plan/program/program.h"
 #include "pipewright/runtime/execution/executor.h"
@@ -16,17 +18,20 @@
 
 namespace pipewright {
 
+struct ProfilingSettings {
+  std::string device = "cpu";  // the kind that each worker has
+  bool may_record = true;      // actions, where the device can
+  OptimizerChoice optimizer = {};
+  Transport* transport = nullptr;  // outlives the pipeline
+  std::vector<Stage> stages = {};  // one for each worker; none: chosen here
+};
+
 class ProfilingPipeline {
  public:
-  // On devices of that kind, given actions as recordings where they may be; a
-  // transport outlives the pipeline. Stages, if given, one for each worker.
-  // Fails as lowering and open_devices() do.
+  // Fails as lowering, open_devices() and make_optimizer() do.
   static Result<ProfilingPipeline> create(const Model& model, int microbatch,
                                           int workers,
-                                          const std::string& device,
-                                          bool may_record,
-                                          Transport* transport = nullptr,
-                                          std::vector<Stage> stages = {});
+                                          ProfilingSettings settings);
 
   // Runs a training step; adds its times to the samples.
   Result<void> run();
@@ -54,9 +59,10 @@ class ProfilingPipeline {
  private:
   ProfilingPipeline(const Model& model, Plan plan, const Program& program,
                     MicrobatchSource source, Executor::Devices devices,
-                    bool may_record, Transport* transport);
+                    TrainingSettings training, ProfilingSettings settings);
 
   Plan plan_;
+  ProfilingSettings settings_;
   std::vector<StageId> stage_of_layer_;
   std::vector<Bytes> updated_;           // by layer
   std::vector<Bytes> updated_by_stage_;  // by stage

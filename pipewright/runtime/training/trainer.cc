@@ -53,7 +53,8 @@ bool is_alone(const TrainRequest& request) {
 }
 
 HandoverPipeline handovers_of(const Model& model, const TrainRequest& request) {
-  return {model, request.plan.microbatch, request.plan.num_workers()};
+  return {model, request.plan.microbatch, request.plan.num_workers(),
+          request.optimizer};
 }
 
 // Those that the plan names for the workers of this process; whoever made the

@@ -170,6 +170,25 @@ TEST_CASE("a pipeline is run as it is, on as many workers as asked for") {
         ErrorCode::BadConfiguration);
 }
 
+TEST_CASE("the update that is measured is that of the optimizer") {
+  const Model model = small_mlp();
+  Bytes weights;
+  for (const Parameter& parameter : model.parameters())
+    weights += size_of(parameter.type) * num_elements(parameter.shape);
+  std::map<std::string, Bytes> peaks;
+  for (const std::string name : {"sgd", "adamw"}) {
+    ProfilerOptions options = quick();
+    options.optimizer = optimizer_named(name).value();
+    const Profile profile = measured_profile(model, {{3}}, options).value();
+    CHECK(profile.origin.description.find("update is " + name + ";") !=
+          std::string::npos);
+    const PipelineRun run = measured_pipeline(model, 3, options).value();
+    CHECK(run.optimizer.name == name);
+    peaks[name] = run.timeline.workers[0].peak.total();
+  }
+  CHECK(peaks["adamw"] - peaks["sgd"] >= weights * std::int64_t{2});
+}
+
 TEST_CASE("the channel answers, and its time is measured") {
   const Sample latency = channel_latency(Seconds(0.05));
   CHECK(latency.median > Seconds(0));
