@@ -33,7 +33,7 @@ struct TrainOptions {
   std::string tensorboard;               // folder; "": none
   std::int64_t watch = 0;                // port of the page; 0: none
   std::optional<Profile> given_profile;  // the file of that name
-  double rate = 0.05;
+  std::optional<double> rate;            // none: usual_rate()
   std::int64_t warm_up = 0;
   MethodOptions method;
   TrainRequest request;
@@ -104,6 +104,12 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
   if (predicted)
     std::cout << "\n"
               << comparison_text(*predicted, report, options.output.width);
+}
+
+// Where a person gives none. Adam's steps are about as long as their rate,
+// whatever the gradients.
+double usual_rate(const OptimizerChoice& optimizer) {
+  return optimizer.name == "sgd" ? 0.05 : 0.001;
 }
 
 // The plan file, for the model that is given or that the plan names.
@@ -187,8 +193,9 @@ Result<Model> prepared(TrainOptions& options, Launch& launch) {
   }
   if (auto known = groups_of(request.optimizer.groups, model); !known)
     return known.error();
-  PIPEWRIGHT_TRY(request.rate, learning_rate(options.schedule, options.rate,
-                                             options.warm_up));
+  const double rate = options.rate.value_or(usual_rate(request.optimizer));
+  PIPEWRIGHT_TRY(request.rate,
+                 learning_rate(options.schedule, rate, options.warm_up));
   if (auto lowered = lower_with_method(options.method, model, request);
       !lowered)
     return lowered.error();
@@ -306,7 +313,10 @@ std::string wrong_group(const std::string& text) {
 void add_optimizer_options(CLI::App& command, TrainOptions& options) {
   OptimizerChoice& choice = options.request.optimizer;
   command.add_option("--optimizer", choice.name, "sgd, adam or adamw");
-  command.add_option("--lr", options.rate, "Learning rate")
+  command
+      .add_option("--lr", options.rate,
+                  "Learning rate; default: 0.05 for sgd, 0.001 for adam and "
+                  "adamw")
       ->check(number_in(0, 1e6));
   command.add_option(
       "--lr-schedule", options.schedule,

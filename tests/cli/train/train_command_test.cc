@@ -40,6 +40,21 @@ std::string plan_file(const fs::path& folder, int workers,
   return file.string() + " ";
 }
 
+TEST_CASE("without --lr the optimizer's usual one is taken") {
+  const TemporaryFolder folder("rate");
+  const std::string plan = plan_file(folder.path(), 1);
+  for (const auto& [optimizer, rate] :
+       {std::pair("sgd", "0.05"), {"adam", "0.001"}, {"adamw", "0.001"}}) {
+    const fs::path where = folder.path() / optimizer;
+    const Answer answer = run(plan + "--data digits --steps 2 --optimizer " +
+                              optimizer + " --run " + where.string());
+    INFO(answer.text);
+    REQUIRE(answer.code == 0);
+    const std::string metrics = read_file(where / "metrics.jsonl").value();
+    CHECK(contains(metrics, std::string("\"rate\":") + rate + ","));
+  }
+}
+
 TEST_CASE("train learns digits and shows prediction beside measurement") {
   const TemporaryFolder folder("command");
   const std::string plan = plan_file(folder.path(), 2);
