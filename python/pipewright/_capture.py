@@ -1,5 +1,7 @@
 """From a module and sample inputs to one functional ATen graph, with the batch symbolic."""
 
+import warnings
+
 import torch
 from torch import nn
 from torch._decomp import get_decompositions
@@ -15,7 +17,7 @@ from ._guards import (guarded, refuse_control_flow, refuse_generators, refuse_ke
 from ._no_grad import NoGrad
 from ._places import at, place_of_error
 from ._state import Assignments
-from ._tokens import TOKEN_SHARE, has_ignored, weighted
+from ._tokens import TOKEN_SHARE, SeenMeans, has_ignored, weighted
 from ._values import ExportError, aten, refuse, value
 
 PREFIX = "module."
@@ -45,13 +47,14 @@ class Objective(nn.Module):
         self.module = module
         self.loss = loss
         self._make_arguments = make_arguments
+        self.means = SeenMeans()
         self.train(module.training)
 
     def forward(self, *tensors):
         for tensor in tensors[1:]:  # or each input's batch has a symbol of its own
             torch._check(tensor.shape[0] == tensors[0].shape[0])
         args, kwargs, targets = self._make_arguments(tensors)
-        with NoGrad():
+        with NoGrad(), self.means:
             with Draws():
                 output = self.module(*args, **kwargs)
             if self.loss is not None:
@@ -64,14 +67,15 @@ class Objective(nn.Module):
 class WeightedObjective(nn.Module):
     """The same for a mean over tokens; the last tensor is what each sample's are multiplied with."""
 
-    def __init__(self, objective):
+    def __init__(self, objective, all_means):
         super().__init__()
+        self.all_means = all_means
         self.module, self.loss = objective.module, objective.loss
         self._objective = [objective]  # a list: its parameters have names already
         self.train(objective.training)
 
     def forward(self, *tensors):
-        return weighted(self._objective[0], tensors)
+        return weighted(self._objective[0], tensors, self.all_means)
 
 
 def exported(objective, tensors):
@@ -101,6 +105,26 @@ def traced(objective, arguments):
         raise ExportError(text) from error
 
 
+def traced_with_shares(objective, arguments, all_means):
+    arguments.names.append(TOKEN_SHARE)
+    arguments.tensors += (torch.ones(len(arguments.tensors[0])),)
+    return traced(WeightedObjective(objective, all_means), arguments)
+
+
+def traced_exactly(objective, arguments, weigh_tokens):
+    """With a share of each sample where a mean over targets needs one, to be that of the whole minibatch."""
+    if has_ignored(arguments.tensors) if weigh_tokens is None else weigh_tokens:
+        return traced_with_shares(objective, arguments, all_means=True)
+    program = traced(objective, arguments)
+    if weigh_tokens is False or objective.means.number == 0:
+        return program
+    if objective.means.number == 1:
+        return traced_with_shares(objective, arguments, all_means=False)
+    warnings.warn(f"the model has {objective.means.number} means over targets that do not count alike; each is that of its "
+                  "microbatch, as with gradient accumulation in PyTorch", stacklevel=4)
+    return program
+
+
 def capture(module, sample, loss, weigh_tokens=None):
     """The exported program of module and loss, and the names of its inputs."""
     if isinstance(loss, str):
@@ -108,11 +132,7 @@ def capture(module, sample, loss, weigh_tokens=None):
     refuse_modules(module)
     arguments = Arguments(module, sample, loss is not None)
     objective = Objective(module, loss, arguments.filled)
-    if has_ignored(arguments.tensors) if weigh_tokens is None else weigh_tokens:
-        objective = WeightedObjective(objective)
-        arguments.names.append(TOKEN_SHARE)
-        arguments.tensors += (torch.ones(len(arguments.tensors[0])),)
-    program = traced(objective, arguments)
+    program = traced_exactly(objective, arguments, weigh_tokens)
     refuse_generators(program)
     refuse_numbers_of_tensors(program)
     refuse_control_flow(program)

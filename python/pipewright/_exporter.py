@@ -272,8 +272,9 @@ def export(module, sample_inputs, loss=None, blocks=None, weigh_tokens=None):
                    inputs, or those of the dictionary that forward does not take.
     blocks         a function from a module's path to the name of its layer ("" joins the previous one). Default: the
                    path up to its first number, or a module with parameters of its own.
-    weigh_tokens   True: a cross entropy is a mean over the targets of a whole minibatch that are not ignored (-100),
-                   however many of them each microbatch has. Default: where a sample input has ignored targets.
+    weigh_tokens   True: a cross entropy is a mean over the targets of a whole minibatch that are not ignored, with the
+                   weights of their classes, however many of them each microbatch has. Default: where a sample input has
+                   ignored targets (-100), or the loss is given weights of classes or another ignore_index.
 
     Raises ExportError, which names the line of the model and what to change.
     """

@@ -84,18 +84,47 @@ def test_token_weights_of_hugging_face():
     assert run.losses[0] == pytest.approx(module(**batch).loss.item(), rel=1e-6)
 
 
-def test_what_cannot_be_weighted_is_refused():
-    class Weighted(Words):
-        def forward(self, tokens, labels):
-            return nn.functional.cross_entropy(self.head(self.embed(tokens)).view(-1, WORDS), labels.reshape(-1),
-                                               weight=torch.ones(WORDS))
+CLASSES = torch.linspace(0.5, 2, WORDS)
+MEANS = {
+    "weights of classes": nn.CrossEntropyLoss(weight=CLASSES),
+    "another ignored index": nn.CrossEntropyLoss(ignore_index=3),
+    "all at once": nn.CrossEntropyLoss(weight=CLASSES, ignore_index=3, label_smoothing=0.1),
+    "of logarithms": lambda scores, target: nn.functional.nll_loss(scores.log_softmax(1), target, CLASSES, ignore_index=3),
+}
 
+
+@pytest.mark.parametrize("name", MEANS)
+def test_means_whose_targets_count_unequally(name):
+    torch.manual_seed(1)
+    loss = MEANS[name]
+    module = nn.Sequential(nn.Embedding(WORDS, 8), nn.Linear(8, WORDS))
+    batch = torch.randint(0, WORDS, (16, LENGTH)), torch.randint(0, WORDS, (16, LENGTH))
+    objective = lambda output, target: loss(output.transpose(1, 2), target)
+    expected = objective(module(batch[0]), batch[1])
+    expected.backward()
+    expected = {name: p.detach() - 0.5 * p.grad for name, p in module.named_parameters()}
+    model = pw.export(module, tuple(t[:4] for t in batch), loss=objective)
+    assert model.description["inputs"][-1]["name"] == "token_share"
+    run = pw.train(model, data=[batch], steps=1, minibatch=16, microbatch=2, workers=2, optimizer="sgd", lr=0.5, momentum=0,
+                   progress=False)
+    assert worst(run.state_dict(), expected) < 1e-6
+    plain = pw.export(module, tuple(t[:4] for t in batch), loss=objective, weigh_tokens=False)
+    assert plain.count_tokens is None
+
+
+def test_two_such_means_are_those_of_their_microbatches():
+    loss = lambda output, target: sum(MEANS[name](output.transpose(1, 2), target) for name in list(MEANS)[:2])
+    module = nn.Sequential(nn.Embedding(WORDS, 8), nn.Linear(8, WORDS))
+    batch = torch.randint(0, WORDS, (4, LENGTH)), torch.randint(0, WORDS, (4, LENGTH))
+    with pytest.warns(UserWarning, match="2 means over targets that do not count alike"):
+        assert pw.export(module, batch, loss=loss).count_tokens is None
+
+
+def test_what_cannot_be_weighted_is_refused():
     class Twice(Words):
         def forward(self, tokens, labels):
             return super().forward(tokens, labels) + super().forward(tokens, labels)
 
-    with pytest.raises(pw.ExportError, match="weights of classes or smoothed labels"):
-        pw.export(Weighted(), sentences(4))
     with pytest.raises(pw.ExportError, match="has 2 cross entropies with a mean, token weights need one"):
         pw.export(Twice(), sentences(4))
     ignored = sentences(4)
