@@ -429,6 +429,23 @@ def test_several_results_of_a_backward():
     check_gradients(module, model, batch)
 
 
+class Adapted(nn.Module):
+    """A weight and what is added to it have one gradient, which is one tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.base, self.change = nn.Linear(6, 3), nn.Parameter(torch.zeros(3, 6))
+
+    def forward(self, x, y):
+        return nn.functional.cross_entropy(nn.functional.linear(x, self.base.weight + self.change, self.base.bias), y)
+
+
+def test_two_parameters_with_one_gradient():
+    torch.manual_seed(1)
+    module, x, y = Adapted(), torch.randn(12, 6), torch.randint(0, 3, (12,))
+    check_training(module, pw.export(module, (x[:3], y[:3])), x, y)
+
+
 class Contrast(nn.Module):
     """Samples are compared with each other."""
 

@@ -154,9 +154,11 @@ class ExportedLayerFunction final : public LayerFunction {
   Tensors backward_weight(const KeptTensors& kept, const at::Tensor& gradient,
                           const Tensors& carried) const override {
     Tensors gradients = weight_gradients(kept, gradient, carried);
-    // The caller adds to them: what is someone else's, too, is copied.
+    // The caller adds to them: what is someone else's, too, is copied. That may
+    // be another parameter's gradient: the same tensor, or its storage.
     for (at::Tensor& one : gradients)
-      if (one.storage().use_count() > 1 || !one.is_contiguous())
+      if (one.use_count() > 1 || one.storage().use_count() > 1 ||
+          !one.is_contiguous())
         one = one.clone(at::MemoryFormat::Contiguous);
     return gradients;
   }
