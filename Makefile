@@ -103,7 +103,9 @@ asan:
 	@ASAN_OPTIONS=$(ASAN_OPTIONS):detect_leaks=0 $(CTEST) --test-dir build-asan \
 	  --label-exclude long --timeout 1800 --exclude-regex "$(ONE_PROCESS)"
 
+# OpenMP's threads in LibTorch meet at barriers that the sanitizer does not see.
 tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tests/races.txt
+tsan: export OMP_NUM_THREADS = 1
 tsan:
 	@tools/setup
 	@Torch_DIR=$$(tools/libtorch) cmake --preset tsan

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <iostream>
@@ -15,15 +17,19 @@ namespace {
 constexpr double kQuietSeconds = 1;    // before the first line
 constexpr double kBetweenLines = 0.1;  // seconds
 
-volatile std::sig_atomic_t interrupted = 0;
+// Written by a signal, read by all threads that search.
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
 
 Error interrupted_early() {
   return bad_configuration("interrupted before a plan was found");
 }
 
 void on_interrupt(int) {
-  interrupted = 1;
+  const int before = errno;  // of what was interrupted
+  interrupted = true;
   std::signal(SIGINT, SIG_DFL);
+  errno = before;
 }
 
 }  // namespace
@@ -37,7 +43,7 @@ Watch::Watch(Clock clock)
     : clock_(std::move(clock)),
       started_(now_seconds()),
       terminal_(::isatty(STDERR_FILENO) != 0) {
-  interrupted = 0;
+  interrupted = false;
   std::signal(SIGINT, on_interrupt);
 }
 
@@ -46,7 +52,7 @@ Watch::~Watch() {
   if (shown_ > 0) std::cerr << "\r\033[K" << std::flush;
 }
 
-bool Watch::was_interrupted() { return interrupted != 0; }
+bool Watch::was_interrupted() { return interrupted; }
 
 void Watch::set_task(std::string what) {
   const std::lock_guard lock(mutex_);
