@@ -28,7 +28,9 @@ pid_t launcher = 0;
 bool is_under_mpi = false;  // mpirun kills ranks two seconds after Ctrl-C
 
 void write_line(const char* text) {
+  const int before = errno;  // of what the signal interrupted
   static_cast<void>(!::write(STDERR_FILENO, text, std::strlen(text)));
+  errno = before;
 }
 
 // Under a launcher a second signal changes nothing: mpirun sends SIGTERM a
