@@ -250,9 +250,7 @@ Result<std::vector<LayerTimes>> times_at(const Profile& profile,
     for (const auto& [name, times] : profile.times) known.push_back(name);
     return bad_configuration(
         "the profile has no times on \"" + kind + "\"",
-        (known.empty() ? "it has no times at all" : suggestion(kind, known)) +
-            "; pipewright profile --analytic --device " + kind +
-            " estimates them");
+        known.empty() ? "it has no times at all" : suggestion(kind, known));
   }
   PIPEWRIGHT_TRY(auto place, find_place(tables->second, "times on " + kind,
                                         microbatch, outside));

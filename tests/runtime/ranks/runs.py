@@ -139,7 +139,9 @@ def checkpoint(run, step):
 
 
 def losses(run):
-    lines = (run / "metrics.jsonl").read_text().splitlines()
+    """By step. The run may be writing its next line."""
+    text = (run / "metrics.jsonl").read_text()
+    lines = text[:text.rfind("\n") + 1].splitlines()
     return {row["step"]: row["loss"] for row in map(json.loads, lines)
             if "loss" in row}
 
