@@ -60,6 +60,14 @@ struct HeapBlocks {
 
 namespace {
 
+// ThreadSanitizer does not see how LibTorch counts references: a block that is
+// used again would seem to be shared with those who had it before.
+#ifdef __SANITIZE_THREAD__
+constexpr bool kKeepsBlocks = false;
+#else
+constexpr bool kKeepsBlocks = true;
+#endif
+
 thread_local HeapBlocks* blocks_of_thread = nullptr;
 
 void* reused_block(HeapBlocks& blocks, const SizeClass& size,
@@ -128,11 +136,11 @@ void release(void* bytes) {
   std::unique_lock lock(blocks->mutex);
   if (!is_elsewhere) blocks->held -= header->bytes;
   --blocks->num_used;
-  if (!blocks->is_orphaned) {
+  if (kKeepsBlocks && !blocks->is_orphaned) {
     header->next = std::exchange(blocks->free[header->size_class], header);
     return;
   }
-  const bool is_last = blocks->num_used == 0;
+  const bool is_last = blocks->num_used == 0 && blocks->is_orphaned;
   lock.unlock();
   std::free(header);
   if (is_last) delete blocks;
