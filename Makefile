@@ -104,7 +104,7 @@ asan:
 	  --label-exclude long --timeout 1800 --exclude-regex "$(ONE_PROCESS)"
 
 # OpenMP's threads in LibTorch meet at barriers that the sanitizer does not see.
-tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tests/races.txt
+tsan: export TSAN_OPTIONS = allocator_may_return_null=1:suppressions=$(CURDIR)/tests/races.txt
 tsan: export OMP_NUM_THREADS = 1
 tsan:
 	@tools/setup
