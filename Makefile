@@ -103,8 +103,8 @@ asan:
 	@ASAN_OPTIONS=$(ASAN_OPTIONS):detect_leaks=0 $(CTEST) --test-dir build-asan \
 	  --label-exclude long --timeout 1800 --exclude-regex "$(ONE_PROCESS)"
 
-# OpenMP's threads in LibTorch meet at barriers that the sanitizer does not see.
 tsan: export TSAN_OPTIONS = allocator_may_return_null=1:suppressions=$(CURDIR)/tests/races.txt
+# OpenMP's threads in LibTorch meet at barriers that the sanitizer does not see.
 tsan: export OMP_NUM_THREADS = 1
 tsan:
 	@tools/setup

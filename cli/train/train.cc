@@ -106,12 +106,6 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
               << comparison_text(*predicted, report, options.output.width);
 }
 
-// Where a person gives none. Adam's steps are about as long as their rate,
-// whatever the gradients.
-double usual_rate(const OptimizerChoice& optimizer) {
-  return optimizer.name == "sgd" ? 0.05 : 0.001;
-}
-
 // The plan file, for the model that is given or that the plan names.
 Result<Plan> read_plan(const TrainOptions& options) {
   PIPEWRIGHT_TRY(const std::string text, read_file(options.plan));

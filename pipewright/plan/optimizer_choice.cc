@@ -57,6 +57,11 @@ double weight_decay(const OptimizerChoice& choice) {
   return choice.weight_decay.value_or(choice.name == "adamw" ? 0.01 : 0);
 }
 
+// Adam's steps are about as long as their rate, whatever the gradients.
+double usual_rate(const OptimizerChoice& choice) {
+  return choice.name == "sgd" ? 0.05 : 0.001;
+}
+
 std::string to_text(const OptimizerChoice& choice) {
   std::string text = choice.name;
   if (choice.name == "sgd")

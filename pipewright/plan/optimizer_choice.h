@@ -35,6 +35,9 @@ std::string to_text(const OptimizerChoice& choice);
 
 double weight_decay(const OptimizerChoice& choice);
 
+// The learning rate where a person gives none.
+double usual_rate(const OptimizerChoice& choice);
+
 // The choice for the parameters of a group.
 OptimizerChoice choice_of(const ParameterGroup& group,
                           const OptimizerChoice& choice);

@@ -389,7 +389,8 @@ class Functions:
     def mixes_samples(self):
         """Whether what is kept cannot be cut into samples: the batch is not its first dimension."""
         shapes = [value(node).shape for node in self.private]
-        return bool(self.updates) or any(map(compares_samples, self.forward_nodes)) or not all(len(shape) > 0 and is_batch(shape[0]) for shape in shapes)
+        by_sample = all(len(shape) > 0 and is_batch(shape[0]) for shape in shapes)
+        return bool(self.updates) or any(map(compares_samples, self.forward_nodes)) or not by_sample
 
     def reads_buffers(self):
         """Whether the output depends on what forward changes: it cannot be computed again later."""

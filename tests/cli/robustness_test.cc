@@ -36,14 +36,16 @@ std::vector<Sample> samples() {
   return found;
 }
 
-// Reads, and fails the test if an error is not usable.
 // Far more than any reader takes; sanitizers are several times slower.
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_THREAD__)
+constexpr double kMaxSeconds = 120;
+#elif defined(__SANITIZE_ADDRESS__)
 constexpr double kMaxSeconds = 30;
 #else
 constexpr double kMaxSeconds = 5;
 #endif
 
+// Reads, and fails the test if an error is not usable.
 bool reads_well(const Reader& reader, const std::string& text) {
   const std::clock_t start = std::clock();  // of this process alone
   const auto answer = reader.read(text, "the file");

@@ -140,6 +140,7 @@ void release(void* bytes) {
     header->next = std::exchange(blocks->free[header->size_class], header);
     return;
   }
+  blocks->reserved -= static_cast<std::int64_t>(class_of(header->bytes).bytes);
   const bool is_last = blocks->num_used == 0 && blocks->is_orphaned;
   lock.unlock();
   std::free(header);

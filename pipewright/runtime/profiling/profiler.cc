@@ -57,10 +57,9 @@ std::vector<LayerId> first_alike(const Model& model) {
   return first;
 }
 
-ProfilingSettings settings_of(const ProfilerOptions& options,
-                              std::vector<Stage> stages) {
+ProfilingSettings settings_of(const ProfilerOptions& options) {
   return {options.device, options.may_record, options.optimizer, nullptr,
-          std::move(stages)};
+          options.stages};
 }
 
 // Measures one size after the other and keeps the names of noisy times.
@@ -81,7 +80,7 @@ class Profiler {
     PIPEWRIGHT_TRY(
         ProfilingPipeline pipeline,
         ProfilingPipeline::create(model_, microbatch, options_.workers,
-                                  settings_of(options_, {})));
+                                  settings_of(options_)));
     if (auto measured = measure(pipeline); !measured) return measured.error();
     std::vector<LayerTimes> rows;
     for (int l = 0; l < model_.num_layers(); ++l) {
@@ -234,10 +233,9 @@ Result<PipelineRun> measured_pipeline(const Model& model, int microbatch,
                                       const ProfilerOptions& options) {
   if (auto fine = check_measured(options.workers, {&microbatch, 1}); !fine)
     return fine.error();
-  PIPEWRIGHT_TRY(
-      ProfilingPipeline pipeline,
-      ProfilingPipeline::create(model, microbatch, options.workers,
-                                settings_of(options, options.stages)));
+  PIPEWRIGHT_TRY(ProfilingPipeline pipeline,
+                 ProfilingPipeline::create(model, microbatch, options.workers,
+                                           settings_of(options)));
   return pipeline.measured_run();
 }
 

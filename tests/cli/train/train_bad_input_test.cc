@@ -159,8 +159,8 @@ TEST_CASE("memory that is exhausted has its own exit code") {
   check(run(plan_file(folder.path(), plan_for(large)) + rest), 71,
         {"the plan takes", "worker 0", "TB", "this machine has"});
   CHECK(!fs::exists(where));
-#ifdef __SANITIZE_ADDRESS__
-  MESSAGE("not run: AddressSanitizer reserves more than the limit");
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  MESSAGE("not run: the sanitizer reserves more than the limit");
 #else
   // A limit is counted as the machine's memory is.
   const std::string medium = "mlp:features=64,hidden=20000,layers=4";
