@@ -14,6 +14,7 @@ from ._failures import failure
 from ._fractions import store_fractions
 from ._guards import (guarded, refuse_control_flow, refuse_generators, refuse_keywords, refuse_modules,
                       refuse_numbers_of_tensors)
+from ._loops import loops_written_out
 from ._no_grad import NoGrad
 from ._places import at, place_of_error
 from ._state import Assignments
@@ -80,7 +81,7 @@ class WeightedObjective(nn.Module):
 
 def exported(objective, tensors):
     batch = torch.export.Dim("batch", min=2, max=1 << 20)
-    with guarded(), python_draws_refused():
+    with guarded(), loops_written_out(), python_draws_refused():
         return torch.export.export(objective, tensors, dynamic_shapes=(({0: batch},) * len(tensors),), strict=False)
 
 

@@ -156,7 +156,7 @@ def refuse_hooks(module):
 
 
 def refuse_control_flow(program):
-    """Operators that call functions: torch.while_loop, scan, flex_attention."""
+    """Operators that call functions, such as flex_attention."""
     for node in program.graph.nodes:
         if node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
             refuse(node, f"{node.target} calls functions of its own, which is not supported", "use a loop of a fixed length, "

@@ -11,6 +11,9 @@ import sys
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import cross_entropy, normalize
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
@@ -46,6 +49,38 @@ class IteratedSamples(Refused):
     def forward(self, x):
         h = self.fc(x)
         return torch.stack([row.square() for row in h]).sum()  # here
+
+
+class ScanOverSamples(Refused):
+    says = ("a scan over the batch", "scan over another dimension")
+
+    def forward(self, x):
+        total, _ = scan(lambda sum, row: (sum + self.fc(row), row.clone()), x.new_zeros(4), x)  # here
+        return total.square().sum()
+
+
+class TurnsByData(Refused):
+    says = ("how often a while_loop turns depends on its data", "write a loop of a fixed length")
+
+    def forward(self, x):
+        _, h = while_loop(lambda i, h: h.norm() > 1, lambda i, h: (i + 1, h / 2), (torch.tensor(0), self.fc(x)))  # here
+        return h.sum()
+
+
+class EndlessTurns(Refused):
+    says = ("a while_loop takes more than 1,000 turns",)
+
+    def forward(self, x):
+        _, h = while_loop(lambda i, h: i < 1, lambda i, h: (i * 1, h + 1), (torch.tensor(0), self.fc(x)))  # here
+        return h.sum()
+
+
+class FlexibleAttention(Refused):
+    says = ("the model fails with these sample inputs, without torch.export too", "does not support backward on CPU")
+
+    def forward(self, x):
+        h = self.fc(x)[:, None, :, None].expand(-1, 1, -1, 16)
+        return flex_attention(h, h, h).sum()  # here
 
 
 class ContrastByLength(Refused):
