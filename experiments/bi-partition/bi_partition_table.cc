@@ -63,10 +63,19 @@ class Table {
                      plan("bi-partition", {})};
     PIPEWRIGHT_TRY(const Seconds bound, bound_alone(problem));
     add_row(row, alone, bound, free);
+    if (has_recompute(alone.separate))
+      add_kept(row, "1 each", alone.separate,
+               plan("bi-partition", {"replicas", "recompute"}));
+    if (has_recompute(free.separate))
+      add_kept(row, "replicas", free.separate,
+               plan("bi-partition", {"recompute"}));
     return {};
   }
 
-  void print() const { std::cout << table_.to_text(200); }
+  void print() const {
+    std::cout << table_.to_text(200);
+    if (has_kept_) std::cout << "\n" << kept_.to_text(200);
+  }
 
  private:
   // PipeDream's, and Bi-Partition's with equal and with separate cuts.
@@ -95,6 +104,12 @@ class Table {
     return to_text(slow->estimate.step / fast->estimate.step) + "x";
   }
 
+  static bool has_recompute(const Result<Planned>& planned) {
+    return planned &&
+           std::any_of(planned->plan.stages.begin(), planned->plan.stages.end(),
+                       [](const Stage& s) { return s.recompute; });
+  }
+
   // By how much any plan could be faster.
   static std::string at_most(const Result<Planned>& planned, Seconds bound) {
     return planned ? to_text(planned->estimate.step / bound) + "x" : "-";
@@ -120,6 +135,17 @@ class Table {
     table_.add_row(cells);
   }
 
+  void add_kept(const Row& row, const std::string& stages,
+                const Result<Planned>& with, const Result<Planned>& without) {
+    has_kept_ = true;
+    const std::string lost =
+        without ? to_text(without->estimate.step / with->estimate.step) + "x"
+                : "does not fit";
+    kept_.add_row({row.net, row.machines, to_text(row.method),
+                   std::to_string(row.microbatches), stages, step(with),
+                   step(without), lost});
+  }
+
   TextTable table_{{{"net"},
                     {"cluster"},
                     {"method"},
@@ -137,6 +163,16 @@ class Table {
                     {"/pipedream", TextTable::Align::Right},
                     {"at most", TextTable::Align::Right},
                     {"devices"}}};
+  // Plans that recompute, and what is lost without it.
+  bool has_kept_ = false;
+  TextTable kept_{{{"net"},
+                   {"cluster"},
+                   {"method"},
+                   {"U", TextTable::Align::Right},
+                   {"stages"},
+                   {"recompute", TextTable::Align::Right},
+                   {"none", TextTable::Align::Right},
+                   {"lost", TextTable::Align::Right}}};
 };
 
 std::vector<Row> rows_of(const std::string& net) {

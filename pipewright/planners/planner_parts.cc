@@ -35,7 +35,8 @@ std::unique_ptr<Planner> spp_without(const PartsOff& off) {
 
 std::unique_ptr<Planner> bi_partition_without(const PartsOff& off) {
   return bi_partition_planner(BiPartitionParts{has_part(off, "separate-cuts"),
-                                               has_part(off, "replicas")});
+                                               has_part(off, "replicas"),
+                                               has_part(off, "recompute")});
 }
 
 std::unique_ptr<Planner> pipedream_without(const PartsOff& off) {
@@ -84,6 +85,7 @@ const std::vector<PlannerPart>& planner_parts() {
       {"spp", "microbatch-order", "1F1B"},
       {"bi-partition", "separate-cuts", "equal cuts for forward and backward"},
       {"bi-partition", "replicas", "one device per stage"},
+      {"bi-partition", "recompute", "saved tensors kept, or sent"},
       {"pipedream", "replicas", "one device per stage"}};
   return kParts;
 }

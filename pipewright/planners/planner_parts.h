@@ -49,6 +49,8 @@ struct BiPartitionParts {
   bool separate_cuts = true;
   // Replicas of stages; off: one device per stage.
   bool replicas = true;
+  // Off: what forward saved is kept, and sent to the worker of backward.
+  bool recompute = true;
 };
 std::unique_ptr<Planner> bi_partition_planner(BiPartitionParts parts);
 

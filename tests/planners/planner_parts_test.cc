@@ -143,6 +143,23 @@ TEST_CASE("bi-partition and pipedream without replicas and separate cuts") {
   CHECK(equal.estimate.step <= straight.estimate.step);
 }
 
+TEST_CASE("bi-partition without recompute") {
+  const PartsCase net = measured_case("resnet50", "4x1xV100/10GbE");
+  const Problem problem = net.problem(Method::Stash);
+  const auto recomputes = [](const Plan& plan) {
+    return std::any_of(plan.stages.begin(), plan.stages.end(),
+                       [](const Stage& s) { return s.recompute; });
+  };
+  const Planned with =
+      planned_without(problem, "bi-partition", {"replicas"}).value();
+  const Planned without =
+      planned_without(problem, "bi-partition", {"replicas", "recompute"})
+          .value();
+  CHECK(recomputes(with.plan));
+  CHECK(!recomputes(without.plan));
+  CHECK(with.estimate.step < without.estimate.step);
+}
+
 // The slowest stage or transfer of every way to cut the layers, one stage per
 // device, with PipeDream's own costs.
 TEST_CASE("pipedream's straight pipeline is the best of all cuts") {

@@ -15,8 +15,6 @@
 // Separate cuts cost traffic and depend on measured times. If they gain less
 // than the noise of a profile, the best plan with equal cuts is returned.
 
-#include "pipewright/planners/bi_partition/bi_partition.h"
-
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -89,12 +87,16 @@ int max_stages(const Problem& problem, const BiPartitionCosts& costs) {
   return costs.num_devices();
 }
 
+bool has_recompute(const Plan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(),
+                     [](const Stage& stage) { return stage.recompute; });
+}
+
 std::string percent(double share) { return to_text(100 * share) + " %"; }
 
 class BiPartitionPlanner : public Planner {
  public:
-  BiPartitionPlanner(int band, int max_replicas)
-      : band_(band), max_replicas_(max_replicas) {}
+  explicit BiPartitionPlanner(BiPartitionParts parts) : parts_(parts) {}
 
   std::string name() const override { return "bi-partition"; }
   std::string summary() const override {
@@ -149,9 +151,10 @@ class BiPartitionPlanner : public Planner {
   BiPartitionOptions options_of(const Problem& problem, int band) const {
     BiPartitionOptions options;
     options.band = band;
+    options.may_recompute = parts_.recompute;
     const int devices = problem.cluster->num_devices();
-    options.max_replicas =
-        devices <= kMaxReplicaDevices ? std::min(max_replicas_, devices) : 1;
+    if (parts_.replicas && devices <= kMaxReplicaDevices)
+      options.max_replicas = devices;
     options.is_over = problem.is_over_;
     return options;
   }
@@ -179,8 +182,9 @@ class BiPartitionPlanner : public Planner {
   // The best of what `balanced` and PipeDream find, if any of it fits.
   std::optional<Found> known(const Problem& problem, int microbatch) const {
     std::optional<Planned> best =
-        known_plan(problem, microbatch, max_replicas_ > 1, name());
-    if (!best) return std::nullopt;
+        known_plan(problem, microbatch, parts_.replicas, name());
+    if (!best || (!parts_.recompute && has_recompute(best->plan)))
+      return std::nullopt;
     Found found;
     found.cuts.bottleneck = best->bottleneck.value();
     found.score = best->estimate.step.value();
@@ -222,7 +226,8 @@ class BiPartitionPlanner : public Planner {
                           const LayerWise& start) const {
     const int microbatch = start.microbatch;
     const std::optional<Found>& layer_wise = start.found;
-    const BiPartitionOptions split = options_of(problem, band_);
+    const int band = parts_.separate_cuts ? BiPartitionOptions().band : 0;
+    const BiPartitionOptions split = options_of(problem, band);
     std::optional<Found> apart;
     if (!problem.is_over()) {
       PIPEWRIGHT_TRY(apart, searched(problem, microbatch, split, start.limit));
@@ -265,8 +270,7 @@ class BiPartitionPlanner : public Planner {
   std::string left_out(const Problem& problem,
                        const BiPartitionCosts& costs) const {
     std::string text;
-    if (max_replicas_ > 1 &&
-        problem.cluster->num_devices() > kMaxReplicaDevices)
+    if (parts_.replicas && problem.cluster->num_devices() > kMaxReplicaDevices)
       text += "; on more than " + std::to_string(kMaxReplicaDevices) +
               " devices separate cuts are searched without replicas";
     if (costs.is_exact()) return text;
@@ -451,19 +455,13 @@ class BiPartitionPlanner : public Planner {
         kMoreDevices);
   }
 
-  int band_, max_replicas_;
+  BiPartitionParts parts_;
 };
 
 }  // namespace
 
-std::unique_ptr<Planner> bi_partition_planner(int band, int max_replicas) {
-  return std::make_unique<BiPartitionPlanner>(band, max_replicas);
-}
-
 std::unique_ptr<Planner> bi_partition_planner(BiPartitionParts parts) {
-  return bi_partition_planner(
-      parts.separate_cuts ? BiPartitionOptions().band : 0,
-      parts.replicas ? kMaxReplicaDevices : 1);
+  return std::make_unique<BiPartitionPlanner>(parts);
 }
 
 std::unique_ptr<Planner> bi_partition_planner() {

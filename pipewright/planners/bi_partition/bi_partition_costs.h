@@ -31,7 +31,8 @@ namespace pipewright {
 
 struct BiPartitionOptions {
   int band = 6;  // largest distance between the cuts of a boundary, in units
-  int max_replicas = 1;           // of a stage
+  int max_replicas = 1;  // of a stage
+  bool may_recompute = true;
   std::function<bool()> is_over;  // ends the search early; empty: never
   // Of each device's memory that a plan may use; empty: all of it.
   std::vector<double> memory_shares;
@@ -54,6 +55,7 @@ class BiPartitionCosts {
   int num_units() const { return static_cast<int>(layer_at_.size()) - 1; }
   int num_devices() const { return num_devices_; }
   int max_replicas() const { return options_.max_replicas; }
+  bool may_recompute() const { return options_.may_recompute; }
   int band() const { return options_.band; }
   const BiPartitionOptions& options() const { return options_; }
   int microbatches() const { return microbatches_; }

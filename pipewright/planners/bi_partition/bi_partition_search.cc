@@ -184,7 +184,7 @@ void BiPartitionSearch::consider(const Table& next, Table& table,
   if (passes && (front.light || back.light)) return;
   const Pace pace = pace_of(front, back, place);
   for (bool recompute : {false, true}) {
-    if (recompute && (passes || y == y2)) continue;
+    if (recompute && (passes || y == y2 || !costs_.may_recompute())) continue;
     if (owns_front && front.light != recompute) continue;
     if (owns_back && back.light != recompute) continue;
     const double again = recompute ? costs_.forward(place.group, y, y2) : 0;

@@ -212,7 +212,7 @@ double period_of(const Problem& problem, const BiPartitionCosts& costs,
 
 struct SearchOptions {
   int band = 0, max_replicas = 1;
-  bool blocking = false;
+  bool blocking = false, may_recompute = true;
 };
 
 double best_by_force(const Problem& problem, const BiPartitionCosts& costs,
@@ -233,7 +233,9 @@ double best_by_force(const Problem& problem, const BiPartitionCosts& costs,
   each_cuts(layers, stages, [&](const std::vector<int>& x) {
     each_cuts(layers, stages, [&](const std::vector<int>& y) {
       if (!is_allowed({x, y, {}, 0}, options.band)) return;
-      for (unsigned r = 0; r < (1U << static_cast<unsigned>(stages)); ++r) {
+      const unsigned flags =
+          options.may_recompute ? 1U << static_cast<unsigned>(stages) : 1;
+      for (unsigned r = 0; r < flags; ++r) {
         if (!is_allowed({x, y, {}, r}, options.band)) continue;
         for (const auto& counts : replicas)
           best = std::min(best, period_of(problem, costs, {x, y, counts, r},
@@ -270,6 +272,7 @@ void check_plan_of(const BiPartition& found, const Problem& problem,
   for (std::size_t s = 0; s < found.recompute.size(); ++s)
     if (found.recompute[s]) plan.recompute |= 1U << s;
   CHECK(is_allowed(plan, options.band));
+  if (!options.may_recompute) CHECK(plan.recompute == 0);
   CHECK(same(period_of(problem, costs, plan, options.blocking), expected));
   if (options.band == 0) CHECK(plan.x == plan.y);
 }
@@ -293,6 +296,7 @@ TEST_CASE("the search finds what trying all cut pairs finds") {
     const int workers = 2 + static_cast<int>(random() % 3);
     options.band = static_cast<int>(random() % 4);
     options.blocking = trial % 4 == 0;
+    options.may_recompute = trial % 5 != 0;
     // A megabyte takes a millisecond, so links sometimes matter.
     const Profile profile = random_chain(layers, random, 9'000'000);
     Cluster cluster = *load_cluster(std::to_string(workers) + "xV100@1GB/s");
@@ -306,6 +310,7 @@ TEST_CASE("the search finds what trying all cut pairs finds") {
     BiPartitionOptions given;
     given.band = options.band;
     given.max_replicas = options.max_replicas;
+    given.may_recompute = options.may_recompute;
     const BiPartitionCosts costs = *BiPartitionCosts::create(problem, 1, given);
     const double bound = communication_free_bound(costs);
     const BiPartitionSearch search(costs, kNoLimit, bound);

@@ -2,8 +2,6 @@
 // promises, plans with separate cuts lower and validate, and separate cuts that
 // gain too little are not used.
 
-#include "pipewright/planners/bi_partition/bi_partition.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/validation/validate.h"
 #include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/planner_parts.h"
 #include "pipewright/planners/planner_registry.h"
 #include "tests/planners/bi_partition/bi_partition_chain.h"
 
@@ -56,7 +55,9 @@ bool has_split(const Plan& plan) {
 
 // One device per stage: only separate cuts can balance the stages.
 std::unique_ptr<Planner> without_replicas() {
-  return bi_partition_planner(6, 1);
+  BiPartitionParts parts;
+  parts.replicas = false;
+  return bi_partition_planner(parts);
 }
 
 TEST_CASE("without communication a plan has the bottleneck of the search") {
