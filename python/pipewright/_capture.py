@@ -16,6 +16,7 @@ from ._guards import (guarded, refuse_control_flow, refuse_generators, refuse_ke
                       refuse_numbers_of_tensors)
 from ._loops import loops_written_out
 from ._no_grad import NoGrad
+from ._own_gradients import own_gradients_kept
 from ._places import at, place_of_error
 from ._state import Assignments
 from ._tokens import TOKEN_SHARE, SeenMeans, has_ignored, weighted
@@ -81,7 +82,7 @@ class WeightedObjective(nn.Module):
 
 def exported(objective, tensors):
     batch = torch.export.Dim("batch", min=2, max=1 << 20)
-    with guarded(), loops_written_out(), python_draws_refused():
+    with guarded(), loops_written_out(), own_gradients_kept(), python_draws_refused():
         return torch.export.export(objective, tensors, dynamic_shapes=(({0: batch},) * len(tensors),), strict=False)
 
 

@@ -19,6 +19,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from ._code import Writer
 from ._borders import is_batch
 from ._fractions import store_fractions
+from ._own_gradients import is_own, run_own
 from ._values import (ExportError, aten, at_batch, bytes_at, compares_samples, is_operator, is_random, is_size, is_tensor,
                       is_view, refuse, tensor_inputs, value)
 
@@ -31,7 +32,8 @@ def run_layer(layer, arguments):
         return value(node) if is_size(node) else held[node]
 
     for node in layer.nodes:
-        held[node] = node.target(*fx.map_arg(node.args, given), **fx.map_arg(node.kwargs, given))
+        target = run_own if is_own(node) else node.target
+        held[node] = target(*fx.map_arg(node.args, given), **fx.map_arg(node.kwargs, given))
     return [held[node] for node in [layer.root] + [node for node, _ in layer.updates]]
 
 

@@ -11,7 +11,6 @@ import warnings
 import torch
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
-from torch.utils.checkpoint import CheckpointFunction
 
 from ._values import ExportError, is_size, is_tensor, refuse
 
@@ -27,29 +26,8 @@ def replaced(owner, name, by):
         setattr(owner, name, before)
 
 
-def own_backwards_refused():
-    """torch.export keeps the forward of a torch.autograd.Function, and would lose its backward without a word.
-
-    A reentrant checkpoint is one whose gradient is that of the function it calls; inside it, nodes would not know their
-    module. What is computed again is for the plan to say.
-    """
-    apply = torch.autograd.Function.__dict__["apply"]
-
-    def checked(cls, *args, **kwargs):
-        if cls is CheckpointFunction:
-            function, _, *given = args
-            return function(*given)
-        if not cls.__module__.startswith("torch."):
-            raise ExportError(f"{cls.__name__} is a torch.autograd.Function with a backward of its own, which torch.export "
-                              "does not keep; write forward so that PyTorch's own gradient is the one you want, for "
-                              "example x + (f(x) - x).detach()")
-        return apply.__func__(cls, *args, **kwargs)
-
-    return replaced(torch.autograd.Function, "apply", classmethod(checked))
-
-
 def hooks_refused():
-    """It would lose the hooks of a tensor's gradient, too."""
+    """It would lose the hooks of a tensor's gradient."""
     def register_hook(tensor, hook):
         raise ExportError("the model changes a gradient by a hook, which torch.export does not keep; write forward so that "
                           "PyTorch's own gradient is the one you want, for example 0.1 * x + 0.9 * x.detach()")
@@ -127,8 +105,8 @@ def quiet():
 
 @contextlib.contextmanager
 def guarded():
-    with (own_backwards_refused(), hooks_refused(), gradients_refused(), conditions_replaced(), distances_replaced(),
-          distributions_unchecked(), contextlib.nullcontext() if "TORCH_LOGS" in os.environ else quiet()):
+    with (hooks_refused(), gradients_refused(), conditions_replaced(), distances_replaced(), distributions_unchecked(),
+          contextlib.nullcontext() if "TORCH_LOGS" in os.environ else quiet()):
         yield
 
 

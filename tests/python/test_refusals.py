@@ -243,6 +243,41 @@ class OwnGenerator(Refused):
         return (self.fc(x) + torch.randn(4, generator=draw)).sum()  # here
 
 
+class Added(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.add_(1)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class FunctionInPlace(Refused):
+    says = ("Added, a torch.autograd.Function, changes its arguments in place",)
+
+    def forward(self, x):
+        return Added.apply(self.fc(x)).sum()  # here
+
+
+class FunctionThatDraws(Refused):
+    says = ("a torch.autograd.Function draws random numbers", "give them to it as an argument")
+
+    def forward(self, x):
+        return Noisy.apply(self.fc(x)).sum()
+
+
+class Noisy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x + torch.randn_like(x)  # here
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
 class CountedSteps(Refused):
     says = ("forward changes the attribute steps and computes with it", 'register_buffer("steps", torch.tensor(0))')
 
