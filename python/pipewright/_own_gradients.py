@@ -46,8 +46,8 @@ class NoDraws(TorchDispatchMode):
         return operator(*args, **(kwargs or {}))
 
 
-@torch.library.custom_op("pipewright::own_gradient", mutates_args=())
-def own_gradient(tensors: Sequence[torch.Tensor], sizes: Sequence[int], call: int) -> list[torch.Tensor]:
+def results_of(tensors, sizes, call):
+    """Without gradients; refuses what cannot be an operator."""
     function, versions = CALLS[call], [tensor._version for tensor in tensors]
     with NoDraws():
         results = function.run(tensors, sizes)
@@ -59,7 +59,12 @@ def own_gradient(tensors: Sequence[torch.Tensor], sizes: Sequence[int], call: in
     return [result.clone() for result in results]  # an operator's results may not be its arguments
 
 
-own_gradient.register_fake(own_gradient._init_fn)
+@torch.library.custom_op("pipewright::own_gradient", mutates_args=())
+def own_gradient(tensors: Sequence[torch.Tensor], sizes: Sequence[int], call: int) -> list[torch.Tensor]:
+    return results_of(tensors, sizes, call)
+
+
+own_gradient.register_fake(results_of)
 
 
 def is_own(node):
