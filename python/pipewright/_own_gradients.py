@@ -19,10 +19,25 @@ APPLY = torch.autograd.Function.__dict__["apply"].__func__
 TENSOR, SIZE = object(), object()  # in the place of an argument that differs between calls
 
 
+@contextlib.contextmanager
+def autocast(enabled, number_type):
+    """As where the model called; torch.autocast would leave a mark in what is traced."""
+    before = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+    try:
+        torch.set_autocast_enabled("cpu", enabled)
+        torch.set_autocast_dtype("cpu", number_type)
+        yield
+    finally:
+        torch.clear_autocast_cache()  # its tensors are of this trace
+        torch.set_autocast_enabled("cpu", before[0])
+        torch.set_autocast_dtype("cpu", before[1])
+
+
 class Call:
     def __init__(self, function, args):
         leaves, self._spec = pytree.tree_flatten(args)
         self.function = function
+        self._autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
         self.tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         self.sizes = [leaf for leaf in leaves if isinstance(leaf, torch.SymInt)]
         self._leaves = [TENSOR if isinstance(leaf, torch.Tensor) else SIZE if isinstance(leaf, torch.SymInt) else leaf
@@ -32,7 +47,8 @@ class Call:
         """The results as a list, with the gradient that the function says."""
         tensors, sizes = iter(tensors), iter(sizes)
         leaves = [next(tensors) if leaf is TENSOR else next(sizes) if leaf is SIZE else leaf for leaf in self._leaves]
-        results = APPLY(self.function, *pytree.tree_unflatten(leaves, self._spec))
+        with autocast(*self._autocast):
+            results = APPLY(self.function, *pytree.tree_unflatten(leaves, self._spec))
         return list(results) if isinstance(results, tuple) else [results]
 
 

@@ -107,17 +107,19 @@ class Multiplied(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient, _):
         x, weight = ctx.saved_tensors
-        return (gradient @ weight).clamp(-0.01, 0.01), gradient.t() @ x
+        gradient = gradient.to(weight.dtype)
+        return (gradient @ weight).clamp(-0.01, 0.01), gradient.t() @ x.to(weight.dtype)
 
 
 class OwnBackward(nn.Module):
-    def __init__(self):
+    def __init__(self, casts):
         super().__init__()
-        self.fc, self.weight = nn.Linear(4, 3), nn.Parameter(torch.randn(5, 3))
+        self.fc, self.weight, self.casts = nn.Linear(4, 3), nn.Parameter(torch.randn(5, 3)), casts
 
     def forward(self, x):
-        product, largest = Multiplied.apply(Rounded.apply(self.fc(x), x.shape[-1]), self.weight)
-        return (product.square() * (1 + largest[:, None])).mean()
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.casts):
+            product, largest = Multiplied.apply(Rounded.apply(self.fc(x), x.shape[-1]), self.weight)
+        return (product.float().square() * (1 + largest[:, None])).mean()
 
 
 class StraightThrough(nn.Module):
@@ -150,9 +152,10 @@ def test_a_branch_on_data_is_refused_with_its_line():
     assert line_of("branches on data") in refusal(Branch(), torch.randn(3, 4))
 
 
-def test_backwards_of_their_own():
+@pytest.mark.parametrize("casts", [False, True])
+def test_backwards_of_their_own(casts):
     torch.manual_seed(1)
-    module, x = OwnBackward(), torch.randn(6, 4)
+    module, x = OwnBackward(casts), torch.randn(6, 4)
     loss, gradients = interpreted(pw.export(module, x[:3]), {"x": x})
     expected = module(x)
     expected.backward()

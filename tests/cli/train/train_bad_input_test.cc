@@ -22,6 +22,12 @@ namespace {
 namespace fs = std::filesystem;
 using namespace testing;
 
+#ifdef __SANITIZE_THREAD__
+constexpr bool kHasThreadSanitizer = true;
+#else
+constexpr bool kHasThreadSanitizer = false;
+#endif
+
 // `before` is shell: limits, traps.
 Answer run(const std::string& arguments, const std::string& before = "") {
   return answer_of(before + PIPEWRIGHT_BINARY + " train " + arguments +
@@ -218,6 +224,10 @@ TEST_CASE("a full disk is found before the first step") {
 }
 
 TEST_CASE("a disk that fills up leaves the old checkpoint") {
+  if (kHasThreadSanitizer) {
+    MESSAGE("not run: the sanitizer maps a longer file than the limit");
+    return;
+  }
   const TemporaryFolder folder("fills-up");
   const fs::path where = folder.path() / "run";
   const std::string train =
@@ -254,6 +264,10 @@ TEST_CASE("a disk that fills up during training: training goes on") {
 
 // A disk that is too full for lines of metrics, too, and then is not.
 TEST_CASE("a full disk costs lines, never parts of lines") {
+  if (kHasThreadSanitizer) {
+    MESSAGE("not run: the sanitizer maps a longer file than the limit");
+    return;
+  }
   const TemporaryFolder folder("lines");
   const fs::path where = folder.path() / "run";
   const Answer answer =
@@ -329,7 +343,7 @@ TEST_CASE("a second signal ends the run at once") {
     ::_exit(127);
   }
   std::error_code none;
-  for (int i = 0; i < 1200; ++i) {
+  for (int i = 0; i < 12'000; ++i) {  // it measures its layers first
     if (fs::exists(where / "metrics.jsonl", none) &&
         fs::file_size(where / "metrics.jsonl", none) > 0)
       break;
