@@ -22,8 +22,7 @@ def scan_turns(self, step, carried, sequences, additional_inputs=()):
         raise ExportError("a scan over the batch, whose size differs between microbatches; scan over another dimension")
     carried, made = list(carried), []
     for turn in range(length):
-        results = list(step(*carried, *(sequence.select(0, turn) for sequence in sequences),
-                            *additional_inputs))
+        results = list(step(*carried, *(sequence.select(0, turn) for sequence in sequences), *additional_inputs))
         made.append(results[len(carried):])
         carried = results[:len(carried)]
     return (*carried, *(torch.stack(parts) for parts in zip(*made)))
@@ -35,7 +34,8 @@ def while_turns(self, condition, body, carried, others=(), **kwargs):
         if not known.is_true(condition(*carried, *others)):
             return tuple(carried)
         carried = body(*carried, *others)
-    raise ExportError(f"a while_loop takes more than {MAX_TURNS:,} turns; each would be written out")
+    raise ExportError(f"a while_loop takes more than {MAX_TURNS:,} turns, and each is written out; let it "
+                      "turn less often, or compute with whole tensors")
 
 
 class KnownValues:

@@ -597,7 +597,7 @@ def test_a_branch_by_cond(sign):
 
 
 class Turning(nn.Module):
-    """A recurrent layer, then turns of another, as `ways` writes loops."""
+    """A recurrent layer, then turns of another, as `way` writes loops."""
 
     def __init__(self, way):
         super().__init__()

@@ -68,7 +68,7 @@ class TurnsByData(Refused):
 
 
 class EndlessTurns(Refused):
-    says = ("a while_loop takes more than 1,000 turns",)
+    says = ("a while_loop takes more than 1,000 turns", "let it turn less often")
 
     def forward(self, x):
         _, h = while_loop(lambda i, h: i < 1, lambda i, h: (i * 1, h + 1), (torch.tensor(0), self.fc(x)))  # here
