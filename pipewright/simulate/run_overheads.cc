@@ -28,7 +28,7 @@ struct SpanSums {
   Seconds mean_before() const { return before / std::max(count, 1); }
 };
 
-// Of the steps after the first one.
+// Of the steps after the first one, as far as their actions have spans.
 struct WorkerSums {
   SpanSums forward, backward, step;
   SpanSums first;  // the actions after a step, which others also count
@@ -38,7 +38,8 @@ struct WorkerSums {
     Seconds end;
     for (const Span& span : spans) {
       const bool is_step = span.kind == ActionKind::Step;
-      if (is_counted) {
+      const bool is_alone = is_step && is_after_step;
+      if (is_counted && !is_alone) {
         (is_step                            ? step
          : span.kind == ActionKind::Forward ? forward
                                             : backward)

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <utility>
 #include <vector>
 
 #include "pipewright/base/ids.h"
@@ -66,8 +67,19 @@ class Channel {
     return values;
   }
 
+  // As send(), of tensors that stay where they are until reuse_messages():
+  // a receiver that can read them there need not copy them.
+  virtual void lend(TransferId transfer, std::int32_t key, Values&& values) {
+    send(transfer, key, std::move(values));
+  }
+  // Whether the message of the transfer that was taken last is where its sender
+  // has it.
+  virtual bool is_lent(TransferId) const { return false; }
+  // The device has been given all that reads lent messages taken so far.
+  virtual void return_messages() {}
   // What this worker has sent before is in memory that its device writes to
-  // from now on: blocks until it has been taken, unless messages are copied.
+  // from now on: blocks until it has been copied or returned, where messages
+  // of one process are not handed over.
   virtual void reuse_messages() {}
 
   // Adds this worker's part to a reduction, once for the minibatch that starts

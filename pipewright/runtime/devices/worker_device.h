@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <span>
@@ -43,6 +44,29 @@ class Recording {
   // Gives it to the device. Its stamps are written to `times`, in the order in
   // which they were recorded.
   virtual void replay(std::span<Seconds* const> times) = 0;
+  virtual std::size_t num_kernels() const = 0;
+};
+
+class WorkerDevice;
+
+// Recordings of several devices in an order of their own, given as a whole.
+class JointRecording {
+ public:
+  using Node = std::size_t;
+
+  virtual ~JointRecording() = default;
+  // Adds a recording, which must outlive this object, to run after those nodes.
+  virtual Node add(const Recording& recording, std::span<const Node> after) = 0;
+  // Adds a stamp of the device, which delays nothing.
+  virtual void add_stamp(WorkerDevice& device, std::span<const Node> after) = 0;
+  // All has been added.
+  virtual void end() = 0;
+  // Gives it to the device as work of its own.
+  virtual void replay(WorkerDevice& device) = 0;
+  // What that device stamps in the last replay is written to `times`, in the
+  // order in which it was added.
+  virtual void write_stamps(WorkerDevice& device,
+                            std::span<Seconds* const> times) = 0;
 };
 
 class WorkerDevice {
@@ -98,6 +122,9 @@ class WorkerDevice {
   // Recordings from now on share memory: what one has freed the next may use,
   // so they are replayed in the order in which they were made.
   virtual void begin_recordings() {}
+  // For recordings of this and other devices of the same place; null if the
+  // device has none.
+  virtual std::unique_ptr<JointRecording> joint_recording() { return nullptr; }
 
   // What is behind the tensor counts here from now on, where devices share
   // memory. Its holders are not using it meanwhile.

@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "pipewright/base/check.h"
@@ -21,6 +22,7 @@
 #include "pipewright/runtime/execution/cores.h"
 #include "pipewright/runtime/execution/message_copies.h"
 #include "pipewright/runtime/execution/message_memory.h"
+#include "pipewright/runtime/execution/whole_step.h"
 #include "pipewright/runtime/execution/worker.h"
 #include "pipewright/runtime/execution/worker_threads.h"
 #include "pipewright/runtime/out_of_memory.h"
@@ -90,6 +92,18 @@ void join_losses(std::vector<PartialLoss> parts, int microbatch,
   }
 }
 
+// By how much more a worker computes in the run than in the minibatches whose
+// actions have spans: all of them, or one of a run of steps that were given as
+// a whole.
+double untimed_factor(const Program& program, int minibatches,
+                      const std::vector<Span>& spans) {
+  std::set<std::int32_t> timed;
+  for (const Span& span : spans)
+    if (is_compute(span.kind))
+      timed.insert(program.minibatch_of(span.microbatch));
+  return timed.empty() ? 1 : minibatches / static_cast<double>(timed.size());
+}
+
 Timeline measured_timeline(const Program& program, int minibatches,
                            std::vector<std::vector<Span>> spans,
                            const std::vector<Bytes>& memory, Seconds duration) {
@@ -103,7 +117,10 @@ Timeline measured_timeline(const Program& program, int minibatches,
   for (std::size_t w = 0; w < spans.size(); ++w) {
     WorkerSummary summary;
     summary.device = program.workers[w].device;
-    for (const Span& span : spans[w]) summary.busy += span.end - span.start;
+    const double factor = untimed_factor(program, minibatches, spans[w]);
+    for (const Span& span : spans[w])
+      summary.busy +=
+          (span.end - span.start) * (is_compute(span.kind) ? factor : 1);
     all_busy += summary.busy;
     summary.peak.activations = memory[w];  // all of it: a heap tells no kinds
     timeline.workers.push_back(summary);
@@ -152,6 +169,16 @@ Executor::Executor(Model model, Program program, TrainingSettings settings,
   for (std::size_t i = 0; i < here.size(); ++i)
     workers_.push_back(std::make_unique<Worker>(*network_, program_, here[i],
                                                 settings_, *devices_[i]));
+  if (transport_->is_alone()) join_workers();
+}
+
+void Executor::join_workers() {
+  const std::vector<WorkerDevice*> devices = pointers(devices_);
+  if (!WholeStep::is_possible(program_, devices)) return;
+  std::vector<const RecordedActions*> recorded;
+  for (const auto& worker : workers_) recorded.push_back(&worker->recorded());
+  whole_step_ = std::make_unique<WholeStep>(program_, devices, recorded);
+  for (const auto& worker : workers_) worker->join(whole_step_.get());
 }
 
 Executor::~Executor() = default;
@@ -214,6 +241,11 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
   const c10::InferenceMode guard;
   auto channels = connected_channels();
   FirstFailure failure;
+  if (whole_step_) whole_step_->begin_run();
+  const auto cancel = [&](std::size_t w) {
+    if (whole_step_) whole_step_->cancel();
+    channels[w]->cancel();
+  };
   const auto guarded = [&](std::size_t w, const std::function<void()>& work) {
     try {
       work();
@@ -221,17 +253,17 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
     } catch (const LossIsNotFinite& error) {
       failure.record(ErrorCode::LossNotFinite, error.what(),
                      workers_[w]->activity());
-      channels[w]->cancel();
+      cancel(w);
     } catch (const CorruptedMessage& error) {
       failure.record(error_of(error), workers_[w]->activity());
-      channels[w]->cancel();
+      cancel(w);
     } catch (const std::exception& error) {
       if (const auto memory = out_of_memory(error))
         failure.record(*memory, workers_[w]->activity());
       else
         failure.record(ErrorCode::WorkerLost, first_line(error),
                        workers_[w]->activity());
-      channels[w]->cancel();
+      cancel(w);
     }
   };
   if (!threads_)

@@ -34,6 +34,7 @@ class LayerStopwatch;
 struct PartialLoss;
 struct RunReport;
 class Transport;
+class WholeStep;
 class Worker;
 class WorkerThreads;
 
@@ -101,6 +102,7 @@ class Executor {
   std::size_t num_values_held() const;
 
  private:
+  void join_workers();
   Result<Executed> run_here(const Result<MicrobatchSource>& source,
                             int minibatches, const RunHooks& hooks);
   std::vector<std::unique_ptr<Channel>> connected_channels();
@@ -121,6 +123,7 @@ class Executor {
   std::unique_ptr<const Network> network_;
   Devices devices_;                               // of the workers here
   std::vector<std::unique_ptr<Worker>> workers_;  // those here
+  std::unique_ptr<WholeStep> whole_step_;         // where it is possible
   std::unique_ptr<WorkerThreads> threads_;        // from the first run on
   Trained trained_;
   // By ParameterId, after a loss that is not finite: another process has it

@@ -21,19 +21,25 @@ namespace {
 // the receiver has taken and may still be copying.
 class MessageMoments {
  public:
-  void sent(std::int32_t key, MomentPointer moment) {
+  struct Sent {
+    std::int32_t key = 0;
+    MomentPointer moment;
+    bool is_lent = false;
+  };
+
+  void sent(Sent message) {
     const std::lock_guard lock(mutex_);
-    under_way_.push_back({key, std::move(moment)});
+    under_way_.push_back(std::move(message));
     ++num_sent_;
   }
-  MomentPointer taken(std::int32_t key) {
+  Sent taken(std::int32_t key) {
     const std::lock_guard lock(mutex_);
     const auto found =
         std::find_if(under_way_.begin(), under_way_.end(),
                      [&](const Sent& each) { return each.key == key; });
-    MomentPointer moment = std::move(found->moment);
+    Sent message = std::move(*found);
     under_way_.erase(found);
-    return moment;
+    return message;
   }
   void copied(Values&& values, MomentPointer moment) {
     const std::lock_guard lock(mutex_);
@@ -41,8 +47,14 @@ class MessageMoments {
     ++num_copied_;
     lent_.push_back({std::move(values), std::move(moment)});
   }
-  // By the sender's thread: whether all messages have been copied, or will be
-  // before its device does more. Copies are made one after the other.
+  // One that was lent.
+  void returned(const MomentPointer& moment) {
+    const std::lock_guard lock(mutex_);
+    last_copied_ = moment;
+    ++num_copied_;
+  }
+  // By the sender's thread: whether all messages have been copied or returned,
+  // or will be before its device does more. That is done in their order.
   bool are_copied(WorkerDevice& sender) {
     const std::lock_guard lock(mutex_);
     if (num_copied_ < num_sent_) return false;
@@ -61,10 +73,6 @@ class MessageMoments {
   }
 
  private:
-  struct Sent {
-    std::int32_t key = 0;
-    MomentPointer moment;
-  };
   struct Lent {
     Values values;
     MomentPointer copied;
@@ -74,7 +82,7 @@ class MessageMoments {
   }
 
   std::mutex mutex_;
-  std::int64_t num_sent_ = 0, num_copied_ = 0;
+  std::int64_t num_sent_ = 0, num_copied_ = 0;  // or returned
   MomentPointer last_copied_;    // null: passed, or waited for
   std::vector<Sent> under_way_;  // few
   std::deque<Lent> lent_;        // oldest first
@@ -129,7 +137,8 @@ class CopyingChannel final : public Channel {
       : inner_(std::move(inner)),
         shared_(std::move(shared)),
         worker_(worker),
-        device_(*shared_->devices[worker.index()]) {
+        device_(*shared_->devices[worker.index()]),
+        is_lent_(shared_->program.transfers.size(), false) {
     const std::vector<Transfer>& transfers = shared_->program.transfers;
     for (std::size_t t = 0; t < transfers.size(); ++t)
       if (transfers[t].from == worker && is_copied(TransferId(t)))
@@ -144,7 +153,15 @@ class CopyingChannel final : public Channel {
     if (is_copied(transfer)) {
       MessageMoments& moments = shared_->transfers[transfer.index()];
       moments.reclaim(shared_->max_lent, device_);
-      moments.sent(key, device_.moment());
+      moments.sent({key, device_.moment()});
+    }
+    inner_->send(transfer, key, std::move(values));
+  }
+  void lend(TransferId transfer, std::int32_t key, Values&& values) override {
+    if (is_copied(transfer)) {
+      MessageMoments& moments = shared_->transfers[transfer.index()];
+      moments.reclaim(shared_->max_lent, device_);
+      moments.sent({key, device_.moment(), true});
     }
     inner_->send(transfer, key, std::move(values));
   }
@@ -156,7 +173,17 @@ class CopyingChannel final : public Channel {
     Values lent;
     inner_->take(transfer, key, lent);
     MessageMoments& moments = shared_->transfers[transfer.index()];
-    device_.wait_for(moments.taken(key));
+    const MessageMoments::Sent message = moments.taken(key);
+    device_.wait_for(message.moment);
+    const WorkerId from = shared_->program.transfer(transfer).from;
+    is_lent_[transfer.index()] =
+        message.is_lent &&
+        device_.reads_memory_of(*shared_->devices[from.index()]);
+    if (is_lent(transfer)) {
+      values = std::move(lent);
+      to_return_.push_back(transfer);
+      return;
+    }
     values.resize(lent.size());
     for (std::size_t i = 0; i < lent.size(); ++i) {
       values[i].resize(lent[i].size());
@@ -166,6 +193,16 @@ class CopyingChannel final : public Channel {
     moments.copied(std::move(lent), device_.moment());
   }
 
+  bool is_lent(TransferId transfer) const override {
+    return is_lent_[transfer.index()];
+  }
+  void return_messages() override {
+    if (to_return_.empty()) return;
+    const MomentPointer now = device_.moment();
+    for (const TransferId transfer : to_return_)
+      shared_->transfers[transfer.index()].returned(now);
+    to_return_.clear();
+  }
   // Those of the last step have mostly been taken long ago.
   void reuse_messages() override {
     for (const TransferId transfer : sends_)
@@ -288,6 +325,8 @@ class CopyingChannel final : public Channel {
   const WorkerId worker_;
   WorkerDevice& device_;
   std::vector<TransferId> sends_;  // of this worker, that are copied
+  std::vector<bool> is_lent_;      // by transfer: the last message taken
+  std::vector<TransferId> to_return_;  // of lent messages, one for each
 };
 
 }  // namespace

@@ -18,8 +18,24 @@ constexpr int kWarmUpSteps = 2;
 // The first backward of a step makes sums of gradients, the next adds to them.
 constexpr int kRehearsals = 2;
 
-// Bytes of a transfer in a step, up to which its messages have memory each.
+// Bytes of a transfer in a step, up to which its messages have memory each; and
+// of the samples of a step.
 constexpr std::size_t kMaxMessages = std::size_t{1} << 20;
+// Samples begin at multiples of it.
+constexpr std::size_t kAlignment = 256;
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// As large as the tensor, at that place of bytes.
+at::Tensor view_like(const at::Tensor& tensor, const at::Tensor& bytes,
+                     std::size_t first) {
+  return bytes
+      .narrow(0, static_cast<std::int64_t>(first),
+              static_cast<std::int64_t>(tensor.nbytes()))
+      .view(tensor.scalar_type())
+      .view(tensor.sizes());
+}
 
 // The same memory, which somebody else keeps.
 at::Tensor borrowed(const at::Tensor& tensor) {
@@ -79,6 +95,7 @@ RecordedActions::RecordedActions(const Network& network, const Program& program,
       own_(program.workers[worker.index()]),
       device_(device) {
   recorded_.resize(own_.body.size());
+  is_in_place_.resize(program.transfers.size(), false);
   num_compute_ = static_cast<std::size_t>(
       std::count_if(own_.body.begin(), own_.body.end(),
                     [](const Action& each) { return is_compute(each.kind); }));
@@ -93,8 +110,16 @@ void RecordedActions::give_up(const std::string& why) {
   phase_ = Phase::Off;
 }
 
+void RecordedActions::start_over() {
+  if (phase_ != Phase::Off) forget();
+}
+
 void RecordedActions::forget() {
   for (Recorded& each : recorded_) each = Recorded();
+  is_in_place_.assign(is_in_place_.size(), false);
+  sample_memory_ = host_memory_ = at::Tensor();
+  sample_bytes_ = 0;
+  foreign_.clear();
   num_rehearsed_.clear();
   num_recorded_ = 0;
   num_steps_ = 0;
@@ -115,6 +140,14 @@ void RecordedActions::begin_step() {
   } else if (phase_ == Phase::Rehearsal) {
     device_.begin_recordings();
     phase_ = Phase::Recording;
+    sample_end_ = 0;
+    const auto bytes =
+        std::max<std::int64_t>(static_cast<std::int64_t>(sample_bytes_), 1);
+    if (sample_bytes_ <= kMaxMessages) {
+      host_memory_ = at::zeros({bytes}, at::kByte);
+      sample_memory_ = device_.copy(host_memory_);
+      foreign_.insert(sample_memory_.storage().data());
+    }
   } else if (phase_ == Phase::WarmUp && ++num_steps_ > kWarmUpSteps) {
     phase_ = Phase::Rehearsal;
   }
@@ -122,7 +155,11 @@ void RecordedActions::begin_step() {
 
 void RecordedActions::run(const RunningAction& running,
                           const ActionState& state) {
-  if (phase_ == Phase::Rehearsal) rehearse(running, state);
+  if (phase_ == Phase::Rehearsal) {
+    for (const at::Tensor& sample : state.samples)
+      sample_bytes_ += aligned(sample.nbytes());
+    rehearse(running, state);
+  }
   if (phase_ == Phase::Recording)
     record(running, state);
   else if (phase_ == Phase::Replay)
@@ -133,14 +170,19 @@ void RecordedActions::run(const RunningAction& running,
 
 std::vector<Value> RecordedActions::arrived(const ActionCode& code) const {
   std::vector<Value> values;
-  for (const TransferId id : code.takes)
+  for (const TransferId id : code.takes) {
+    if (is_in_place_[id.index()]) continue;
     for (const Value& value : program_.transfer(id).values)
       add_once(value, values);
+  }
   return values;
 }
 
 std::vector<Value> RecordedActions::touched(const ActionCode& code) const {
-  std::vector<Value> values = arrived(code);
+  std::vector<Value> values;
+  for (const TransferId id : code.takes)
+    for (const Value& value : program_.transfer(id).values)
+      add_once(value, values);
   const auto add_layer = [&](LayerId layer) {
     add_once({ValueKind::Activation, network_.storage[layer.index()]}, values);
     add_once({ValueKind::Gradient, layer}, values);
@@ -221,8 +263,26 @@ std::vector<RecordedActions::Change> RecordedActions::make_room(
     rooms.push_back({value, false, borrowed(copies)});
     state.values.replace(value, m, range, std::move(copies));
   }
-  for (at::Tensor& sample : state.samples) sample = room_for(sample);
+  for (at::Tensor& sample : state.samples) {
+    const bool has_room = sample_memory_.defined() && is_in_use();
+    if (has_room)
+      from_outside.push_back(sample);  // place_samples() has moved it there
+    else
+      sample = room_for(sample);
+  }
   return rooms;
+}
+
+void RecordedActions::place_samples(const RunningAction& running,
+                                    const ActionState& state) {
+  if (!sample_memory_.defined()) return;
+  for (at::Tensor& sample : state.samples) {
+    const at::Tensor here = view_like(sample, sample_memory_, sample_end_);
+    recorded_[running.place].host_samples.push_back(
+        view_like(sample, host_memory_, sample_end_));
+    sample_end_ += aligned(sample.nbytes());
+    sample = here;
+  }
 }
 
 // Of a message that comes in one piece.
@@ -268,10 +328,11 @@ void RecordedActions::record(const RunningAction& running,
     before.push_back(addresses_of(state.values.whole(value, m, range)));
   const std::vector<at::Tensor> from = outside(running, state);
   Recorded& recorded = recorded_[running.place];
+  place_samples(running, state);
   recorded.recording = device_.record([&] {
     recorded.rooms = make_room(running, state, recorded.from_outside);
     running.compute();
-    copy_messages(running, state.values);
+    keep_messages(running, state.values);
   });
   for (std::size_t i = 0; i < values.size(); ++i) {
     const Tensors* after = state.values.whole(values[i], m, range);
@@ -286,15 +347,37 @@ void RecordedActions::record(const RunningAction& running,
             : nullptr;
     recorded.sums.push_back(sums ? borrowed(*sums) : Tensors());
   }
-  recorded.loss = borrowed(state.loss);
+  recorded.loss = state.loss;  // is read when all actions have run
   for (at::Tensor& tensor : recorded.from_outside) tensor = borrowed(tensor);
   ++num_recorded_;
   give(recorded, from, running.times);
 }
 
+void RecordedActions::read_in_place(TransferId transfer,
+                                    const Values& message) {
+  is_in_place_[transfer.index()] = true;
+  if (phase_ != Phase::Recording) return;
+  for (const Tensors& tensors : message)
+    for (const at::Tensor& tensor : tensors)
+      if (tensor.defined()) foreign_.insert(tensor.storage().data());
+}
+
+// Whether others write to its memory, or the worker itself before the next
+// step.
+bool RecordedActions::is_foreign(const at::Tensor& tensor) const {
+  const auto is_weight = [&](const void* address) {
+    return std::find(addresses_.begin(), addresses_.end(), address) !=
+           addresses_.end();
+  };
+  const void* storage = tensor.storage().data();
+  return foreign_.contains(storage) || is_weight(storage) ||
+         is_weight(tensor.const_data_ptr());
+}
+
 // Those that are sent before the next compute action, if those of all
-// microbatches are small: a send is then no work of its own.
-void RecordedActions::copy_messages(const RunningAction& running,
+// microbatches are small: nothing else is put there before the next step, and a
+// send is no work of its own.
+void RecordedActions::keep_messages(const RunningAction& running,
                                     const ValueStore& values) {
   const std::int32_t begun = running.action.microbatch.value -
                              own_.body[running.place].microbatch.value;
@@ -308,13 +391,13 @@ void RecordedActions::copy_messages(const RunningAction& running,
     std::size_t bytes = 0;
     for (const Tensors& tensors : message)
       for (const at::Tensor& tensor : tensors)
-        if (tensor.defined()) bytes += tensor.nbytes();
+        if (tensor.defined()) bytes += tensor.storage().nbytes();
     if (bytes * static_cast<std::size_t>(program_.num_microbatches) >
         kMaxMessages)
       continue;
     for (Tensors& tensors : message)
       for (at::Tensor& tensor : tensors)
-        if (tensor.defined()) tensor = tensor.clone();
+        if (tensor.defined() && is_foreign(tensor)) tensor = tensor.clone();
     recorded_[i].message = std::move(message);
   }
 }
@@ -330,6 +413,37 @@ void RecordedActions::give(const Recorded& recorded,
   recorded.recording->replay(times);
 }
 
+bool RecordedActions::is_self_contained() const {
+  if (!sample_memory_.defined()) return false;
+  for (std::size_t place = 0; place < recorded_.size(); ++place) {
+    const Recorded& recorded = recorded_[place];
+    if (!recorded.rooms.empty()) return false;
+    if (own_.body[place].kind == ActionKind::Send && recorded.message.empty())
+      return false;
+  }
+  return true;
+}
+
+void RecordedActions::put_samples(std::size_t place, const Tensors& samples) {
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    recorded_[place].host_samples[i].copy_(samples[i]);
+}
+
+void RecordedActions::fill_samples() {
+  if (sample_bytes_ > 0) device_.fill(sample_memory_, host_memory_);
+}
+
+const at::Tensor& RecordedActions::leave(std::size_t place,
+                                         const ActionCode& code,
+                                         std::int32_t minibatch,
+                                         GradientSums& gradients) const {
+  const Recorded& recorded = recorded_[place];
+  for (std::size_t i = 0; i < recorded.sums.size(); ++i)
+    if (!recorded.sums[i].empty())
+      gradients.of(code.layers[i].id, minibatch) = recorded.sums[i];
+  return recorded.loss;
+}
+
 void RecordedActions::replay(const Recorded& recorded,
                              const RunningAction& running,
                              const ActionState& state) const {
@@ -342,11 +456,8 @@ void RecordedActions::replay(const Recorded& recorded,
       state.values.replace(change.value, m, running.code.samples,
                            change.tensors);
   }
-  for (std::size_t i = 0; i < recorded.sums.size(); ++i)
-    if (!recorded.sums[i].empty())
-      state.gradients.of(running.code.layers[i].id, program_.minibatch_of(m)) =
-          recorded.sums[i];
-  state.loss = recorded.loss;
+  state.loss = leave(running.place, running.code, program_.minibatch_of(m),
+                     state.gradients);
 }
 
 }  // namespace pipewright

@@ -5,8 +5,9 @@
 // all compute actions of one step are recorded, and every later step replays
 // them in the same order: what was in use at the same time then is in
 // different places now. What comes from outside, messages and samples, is
-// copied to where that step had it. What an action leaves, values, sums of
-// gradients and a loss, is known from that step.
+// copied to where that step had it; but small messages of workers that all
+// record stay where their sender has them. What an action leaves, values, sums
+// of gradients and a loss, is known from that step.
 //
 // Before it counts, every action is rehearsed: if the device cannot record it,
 // nothing has been lost, and all goes on kernel by kernel.
@@ -17,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,6 +52,14 @@ struct RunningAction {
 
 class RecordedActions {
  public:
+  enum class Phase {
+    Off,
+    WarmUp,
+    Rehearsal,
+    Recording,
+    Replay
+  };
+
   // The arguments outlive this object.
   RecordedActions(const Network& network, const Program& program,
                   WorkerId worker, const TrainingSettings& settings,
@@ -58,6 +68,9 @@ class RecordedActions {
   // Why actions are given kernel by kernel for good; empty otherwise.
   const std::string& why_not() const { return why_not_; }
   void give_up(const std::string& why);
+  // Forgets what is recorded and begins again, unless it is off.
+  void start_over();
+  Phase phase() const { return phase_; }
   bool is_off() const { return phase_ == Phase::Off; }
   // Whether the next steps will be given as the last one was.
   bool is_settled() const {
@@ -78,8 +91,11 @@ class RecordedActions {
   // A repetition of the body begins.
   void begin_step();
   void run(const RunningAction& running, const ActionState& state);
-  // What the send at that place of the body sends, copied by the recording
-  // before it; empty: that did not.
+  // Messages of the transfer, like this one, are read where their sender has
+  // them.
+  void read_in_place(TransferId transfer, const Values& message);
+  // What the send at that place of the body sends, where the recording before
+  // it has made it; empty: it is not kept there.
   const Values& message(std::size_t place) const {
     return recorded_[place].message;
   }
@@ -88,14 +104,22 @@ class RecordedActions {
   void add_rooms(std::size_t place, const ActionCode& code, TransferId transfer,
                  Values& rooms) const;
 
+  // For a step that is given to the device as a whole, with those of other
+  // workers. Whether nothing but samples comes from outside in between, and
+  // they have memory of their own.
+  bool is_self_contained() const;
+  const Recording& recording(std::size_t place) const {
+    return *recorded_[place].recording;
+  }
+  // The action at that place reads these samples, from fill_samples() on.
+  void put_samples(std::size_t place, const Tensors& samples);
+  void fill_samples();
+  // What the action at that place leaves; undefined: it has no loss.
+  const at::Tensor& leave(std::size_t place, const ActionCode& code,
+                          std::int32_t minibatch,
+                          GradientSums& gradients) const;
+
  private:
-  enum class Phase {
-    Off,
-    WarmUp,
-    Rehearsal,
-    Recording,
-    Replay
-  };
   // What an action did to a value.
   struct Change {
     Value value;
@@ -106,6 +130,7 @@ class RecordedActions {
     std::unique_ptr<Recording> recording;
     std::vector<at::Tensor> from_outside;  // where it reads messages, samples
     std::vector<Change> rooms;             // the same of messages, by value
+    Tensors host_samples;  // where samples for a whole step are put first
     std::vector<Change> changes;
     Values message;             // of a send
     std::vector<Tensors> sums;  // by layer of the code; empty: none
@@ -117,13 +142,15 @@ class RecordedActions {
   void record(const RunningAction& running, const ActionState& state);
   void replay(const Recorded& recorded, const RunningAction& running,
               const ActionState& state) const;
-  void copy_messages(const RunningAction& running, const ValueStore& values);
+  void keep_messages(const RunningAction& running, const ValueStore& values);
+  bool is_foreign(const at::Tensor& tensor) const;
   std::vector<Value> touched(const ActionCode& code) const;
   std::vector<Value> arrived(const ActionCode& code) const;
   // Copies to be filled take the place of what came from outside.
   std::vector<Change> make_room(const RunningAction& running,
                                 const ActionState& state,
                                 std::vector<at::Tensor>& from_outside) const;
+  void place_samples(const RunningAction& running, const ActionState& state);
   std::vector<at::Tensor> outside(const RunningAction& running,
                                   const ActionState& state) const;
   void give(const Recorded& recorded, const std::vector<at::Tensor>& from,
@@ -139,6 +166,12 @@ class RecordedActions {
   std::map<const ActionCode*, int> num_rehearsed_;
   std::vector<Recorded> recorded_;  // by place
   std::size_t num_compute_ = 0, num_recorded_ = 0;
+  std::vector<bool> is_in_place_;  // by transfer
+  std::set<const void*> foreign_;  // storages that a message is not sent from
+  // Samples of a step, if they are few, have memory of their own, here and on
+  // the host.
+  std::size_t sample_bytes_ = 0, sample_end_ = 0;
+  at::Tensor sample_memory_, host_memory_;
   std::vector<const void*> addresses_;
 };
 

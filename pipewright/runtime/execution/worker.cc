@@ -110,8 +110,9 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
       if (cursor.at_end()) break;
     }
     if (begun >= 0 && begun < repetitions) {
-      recorded_.begin_step();
-      if (recorded_.is_in_use()) channel.reuse_messages();
+      begin_step(begun == 0);
+      if (gives_whole_step())
+        run_whole_step(cursor, begun == std::min(1, repetitions - 1));
     }
     const Action action = cursor.action();
     const ActionCode& code = code_.at(cursor.position());
@@ -127,10 +128,7 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
       execute(action, code, cursor.position());
       continue;
     }
-    // The list has memory for all of them: a span stays where it is.
-    Span& span = spans_.emplace_back(Span{id_, action.kind, action.stage,
-                                          action.microbatch, action.version,
-                                          TransferId(), Seconds(), Seconds()});
+    Span& span = added_span(action);
     device_.stamp(span.start);
     execute(action, code, cursor.position());
     device_.stamp(span.end);
@@ -138,6 +136,62 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
   device_.finish();
   read_late_losses();
   gate.finish();
+}
+
+// The list has memory for all of them: a span stays where it is.
+Span& Worker::added_span(const Action& action) {
+  return spans_.emplace_back(Span{id_, action.kind, action.stage,
+                                  action.microbatch, action.version,
+                                  TransferId(), Seconds(), Seconds()});
+}
+
+void Worker::begin_step(bool is_first_of_run) {
+  recorded_.begin_step();
+  if (whole_step_ && whole_step_->is_to_agree(is_first_of_run) &&
+      !whole_step_->agree(id_, recorded_.phase()))
+    recorded_.start_over();
+  channel_->return_messages();
+  if (recorded_.is_in_use()) channel_->reuse_messages();
+}
+
+bool Worker::lends_messages() const {
+  return whole_step_ && !whole_step_->is_off();
+}
+
+// Layers are timed action by action.
+bool Worker::gives_whole_step() const {
+  return lends_messages() && recorded_.is_replayed() &&
+         whole_step_->is_joined() && !stopwatch_;
+}
+
+void Worker::run_whole_step(ActionCursor& cursor, bool is_timed) {
+  std::vector<at::Tensor> losses;
+  std::vector<Seconds*> times;
+  for (std::size_t place = 0; place < whole_step_->num_actions(id_);
+       ++place, cursor.advance()) {
+    const Action action = cursor.action();
+    if (!is_compute(action.kind)) continue;
+    const ActionCode& code = code_.at(cursor.position());
+    const std::int32_t minibatch = program_.minibatch_of(action.microbatch);
+    current_ = action;
+    channel_->before(action, absolute(action.microbatch));
+    if (action.kind == ActionKind::Forward) keep_statistics(minibatch);
+    load_samples(action, code);
+    recorded_.put_samples(place, samples_);
+    samples_.clear();
+    const at::Tensor& loss =
+        recorded_.leave(place, code, minibatch, gradients_);
+    if (loss.defined()) {
+      losses.push_back(loss);
+      losses_.push_back({absolute(action.microbatch), code.samples, 0, {}});
+    }
+    if (!is_timed) continue;
+    Span& span = added_span(action);
+    times.insert(times.end(), {&span.start, &span.end});
+  }
+  recorded_.fill_samples();
+  whole_step_->run(id_, is_timed, times);
+  if (!losses.empty()) late_losses_.push_back(at::stack(losses));
 }
 
 std::vector<const void*> Worker::addresses() const {
@@ -230,7 +284,7 @@ void Worker::run_compute(const Action& action, const ActionCode& code,
   }
   samples_.clear();
   if (!loss_.defined()) return;
-  late_losses_.push_back(loss_.clone());
+  late_losses_.push_back(loss_.clone().view(1));
   losses_.push_back({absolute(action.microbatch), code.samples, 0, {}});
   loss_ = at::Tensor();
 }
@@ -258,6 +312,7 @@ void Worker::wait_for_reads(const Action& action, const ActionCode& code,
     if (position >= 0 && recorded_.is_in_use())
       recorded_.add_rooms(place_in_body(position), code, id, message_);
     channel_->take(id, action.microbatch.value, message_);
+    if (channel_->is_lent(id)) recorded_.read_in_place(id, message_);
     for (std::size_t i = 0; i < message_.size(); ++i)
       values_.add_piece(transfer.values[i], action.microbatch,
                         {transfer.first_sample, transfer.end_sample},
@@ -296,20 +351,25 @@ void Worker::send(const Action& action, const ActionCode& code,
   const TransferId id = action.transfer;
   const Transfer& transfer = program_.transfers[id.index()];
   message_.clear();
-  if (transfer.is_keyed_by_version())
+  bool is_lent = false;
+  if (transfer.is_keyed_by_version()) {
     weights_.copy(transfer.group, action.version, message_);
-  else if (recorded_.is_in_use())
-    copy_recorded(action, place_in_body(position));
-  else
+  } else if (recorded_.is_in_use()) {
+    message_ = recorded_.message(place_in_body(position));
+    is_lent = !message_.empty() && lends_messages();
+    if (message_.empty()) copy_recorded(action);
+  } else {
     read_message(network_, transfer, action.microbatch, values_, message_);
+  }
   for (const Value& value : code.frees) values_.drop(value, action.microbatch);
-  channel_->send(id, program_.key(action), std::move(message_));
+  if (is_lent)
+    channel_->lend(id, program_.key(action), std::move(message_));
+  else
+    channel_->send(id, program_.key(action), std::move(message_));
 }
 
 // Values in memory of recordings, which the next action may write to.
-void Worker::copy_recorded(const Action& send, std::size_t place) {
-  message_ = recorded_.message(place);
-  if (!message_.empty()) return;
+void Worker::copy_recorded(const Action& send) {
   read_message(network_, program_.transfer(send.transfer), send.microbatch,
                values_, message_);
   for (Tensors& tensors : message_)
@@ -527,7 +587,7 @@ void Worker::record_loss(const LayerCode& layer, MicrobatchId microbatch,
 // All steps have been made by now, also those after a loss that is not finite.
 void Worker::read_late_losses() {
   if (late_losses_.empty()) return;
-  const at::Tensor all = host_copy(at::stack(late_losses_).to(at::kDouble));
+  const at::Tensor all = host_copy(at::cat(late_losses_).to(at::kDouble));
   late_losses_.clear();
   for (std::size_t i = 0; i < losses_.size(); ++i) {
     losses_[i].mean = all.const_data_ptr<double>()[i];

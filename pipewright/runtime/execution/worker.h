@@ -23,6 +23,7 @@
 #include "pipewright/runtime/execution/recorded_actions.h"
 #include "pipewright/runtime/execution/run_gate.h"
 #include "pipewright/runtime/execution/value_store.h"
+#include "pipewright/runtime/execution/whole_step.h"
 #include "pipewright/runtime/execution/worker_code.h"
 #include "pipewright/runtime/training/score.h"
 #include "pipewright/runtime/training/training.h"
@@ -63,6 +64,10 @@ class Worker {
   void run(int minibatches, const MicrobatchSource& source, Channel& channel,
            Clock::time_point start, RunGate& gate);
 
+  // Steps are given together with those of other workers, where that is
+  // possible; null: never.
+  void join(WholeStep* whole_step) { whole_step_ = whole_step; }
+
   // Times every layer from now on; null: none. Not with replicas, which would
   // write at once.
   void time_layers(LayerStopwatch* stopwatch) { stopwatch_ = stopwatch; }
@@ -92,6 +97,12 @@ class Worker {
  private:
   // Where a repetition begins: goes on with the epilogue of a run with as many.
   ActionCursor at_epilogue(const ActionCursor& cursor, int repetitions) const;
+  void begin_step(bool is_first_of_run);
+  bool lends_messages() const;
+  bool gives_whole_step() const;
+  // From the start of a repetition to its first Reduce or Step.
+  void run_whole_step(ActionCursor& cursor, bool is_timed);
+  Span& added_span(const Action& action);
   void execute(const Action& action, const ActionCode& code,
                std::int64_t position);
   void run_compute(const Action& action, const ActionCode& code,
@@ -126,7 +137,7 @@ class Worker {
   void read_late_losses();
   void send(const Action& action, const ActionCode& code,
             std::int64_t position);
-  void copy_recorded(const Action& send, std::size_t place);
+  void copy_recorded(const Action& send);
   void reduce(const Action& action);
   void check_gradients() const;
   void step(const Action& action);
@@ -157,14 +168,15 @@ class Worker {
   ValueStore values_;
   GradientSums gradients_;
   RecordedActions recorded_;
+  WholeStep* whole_step_ = nullptr;
   std::map<LayerId, Tensors> statistics_;
   std::map<LayerId, Tensors> statistics_before_;  // the minibatch in progress
   std::int32_t statistics_minibatch_ = -1;
   Gradients reduced_;  // sums that the Step or Reduce that comes now reads
   double norm_ = 0;    // likewise
   std::vector<PartialLoss> losses_;
-  // Of the same microbatches, where the device does not compute at once: they
-  // are read after the last action.
+  // Of the same microbatches in lists of one or more, where the device does not
+  // compute at once: they are read after the last action.
   std::vector<at::Tensor> late_losses_;
   std::vector<Span> spans_;
 

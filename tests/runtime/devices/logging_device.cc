@@ -7,6 +7,10 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <map>
+#include <random>
+
 namespace pipewright::testing {
 
 using c10::DispatchKey;
@@ -90,10 +94,63 @@ class LoggingDevice::Replayed final : public Recording {
     ++device_.num_replays_;
     for (const LoggedCalls::Call& call : log.calls) call_again(call);
   }
+  std::size_t num_kernels() const override { return log.calls.size(); }
 
  private:
   LoggingDevice& device_;
 };
+
+class LoggingDevice::Joined final : public JointRecording {
+ public:
+  Node add(const Recording& recording, std::span<const Node> after) override {
+    work_.push_back({&dynamic_cast<const Replayed&>(recording),
+                     {after.begin(), after.end()}});
+    return work_.size() - 1;
+  }
+  void add_stamp(WorkerDevice& device, std::span<const Node>) override {
+    ++num_stamps_[&device];
+  }
+  void end() override { is_ended_ = true; }
+
+  void replay(WorkerDevice& device) override {
+    TORCH_CHECK(is_ended_);
+    ++dynamic_cast<LoggingDevice&>(device).num_joint_replays_;
+    std::vector<bool> is_done(work_.size(), false);
+    for (std::size_t count = 0; count < work_.size(); ++count) {
+      std::vector<std::size_t> ready;
+      for (std::size_t i = 0; i < work_.size(); ++i)
+        if (!is_done[i] && std::all_of(work_[i].after.begin(),
+                                       work_[i].after.end(),
+                                       [&](Node each) { return is_done[each]; }))
+          ready.push_back(i);
+      const std::size_t next = ready.at(chance_() % ready.size());
+      for (const LoggedCalls::Call& call : work_[next].recording->log.calls)
+        call_again(call);
+      is_done[next] = true;
+    }
+  }
+
+  // One after the other, so that none takes time.
+  void write_stamps(WorkerDevice& device,
+                    std::span<Seconds* const> times) override {
+    TORCH_CHECK(times.size() == num_stamps_[&device]);
+    for (Seconds* time : times) device.stamp(*time);
+  }
+
+ private:
+  struct Work {
+    const Replayed* recording;
+    std::vector<Node> after;
+  };
+  std::vector<Work> work_;
+  std::map<WorkerDevice*, std::size_t> num_stamps_;
+  bool is_ended_ = false;
+  std::mt19937 chance_{7};
+};
+
+std::unique_ptr<JointRecording> LoggingDevice::joint_recording() {
+  return std::make_unique<Joined>();
+}
 
 std::unique_ptr<Recording> LoggingDevice::record(
     const std::function<void()>& work) {

@@ -25,6 +25,7 @@ class LoggingDevice final : public WorkerDevice {
 
   int num_recordings() const { return num_recordings_; }
   int num_replays() const { return num_replays_; }
+  int num_joint_replays() const { return num_joint_replays_; }
 
   const std::string& kind() const override { return kind_; }
   at::Device place() const override { return at::kCPU; }
@@ -44,6 +45,8 @@ class LoggingDevice final : public WorkerDevice {
 
   bool records() const override { return true; }
   std::unique_ptr<Recording> record(const std::function<void()>& work) override;
+  // Replays what it joins in an order of chance, as far as it may.
+  std::unique_ptr<JointRecording> joint_recording() override;
 
   void take_over(const at::Tensor&) override {}
   Bytes held() const override { return memory_.held(); }
@@ -53,11 +56,12 @@ class LoggingDevice final : public WorkerDevice {
 
  private:
   class Replayed;
+  class Joined;
 
   const std::string kind_ = "logging";
   const int first_failure_;
   CpuDevice memory_;
-  int num_recordings_ = 0, num_replays_ = 0;
+  int num_recordings_ = 0, num_replays_ = 0, num_joint_replays_ = 0;
 };
 
 }  // namespace pipewright::testing

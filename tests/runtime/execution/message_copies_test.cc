@@ -135,6 +135,30 @@ TEST_CASE("memory of messages is reused after all of them were copied") {
   CHECK_THROWS_AS(channels[0]->reuse_messages(), Cancelled);
 }
 
+TEST_CASE("lent messages stay where they are until they are returned") {
+  constexpr int kMessages = 3;
+  const Program program = reducing(2, {}, {});
+  const auto devices = watched(2);
+  const auto channels = channels_of(program, devices);
+  const at::Tensor memory = number(1, [] {});
+  for (int key = 0; key < kMessages; ++key) {
+    channels[0]->lend(onwards(0), key, message_of(memory));
+    const std::int64_t sent = devices[0]->num_moments();
+    CHECK(channels[1]->take(onwards(0), key)[0][0].is_same(memory));
+    CHECK(channels[1]->is_lent(onwards(0)));
+    CHECK(devices[1]->known(0) >= sent);
+  }
+  CHECK(devices[1]->num_copies() == 0);
+  CHECK(devices[1]->num_moments() == 0);
+  std::thread receiver([&] { channels[1]->return_messages(); });
+  channels[0]->reuse_messages();
+  CHECK(devices[0]->known(1) == 1);  // one moment for all of them
+  receiver.join();
+  channels[0]->send(onwards(0), kMessages, message_of(memory));
+  CHECK(!channels[1]->take(onwards(0), kMessages)[0][0].is_same(memory));
+  CHECK(!channels[1]->is_lent(onwards(0)));
+}
+
 TEST_CASE("gradients are read after they were made, and kept until read") {
   const Program program = reducing(2, {0, 1}, {0, 1});
   std::vector<std::int64_t> read;  // moments of device 1 after it has read

@@ -4,7 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -22,10 +24,11 @@ using namespace testing;
 constexpr int kMicrobatch = 4;
 constexpr int kMicrobatches = 4;
 
-// Of operators that the dispatcher sees, with statistics and a skip over cuts.
-Model recordable() {
+// Of operators that the dispatcher sees, with statistics and a skip over cuts;
+// its last stage may draw random numbers.
+Model recordable(std::int64_t size = 4, double dropout = 0) {
   Sketch sketch("recordable");
-  Source x = sketch.input("image", {3, 4, 4});
+  Source x = sketch.input("image", {3, size, size});
   const Source target = sketch.indices("target", {});
   for (int block = 0; block < 3; ++block) {
     Source y = sketch.add(LayerKind::Conv2d, {x},
@@ -36,6 +39,7 @@ Model recordable() {
     y = sketch.add(LayerKind::Relu, {sketch.add(LayerKind::BatchNorm, {y})});
     x = sketch.add(LayerKind::Add, {y, x});
   }
+  if (dropout > 0) x = sketch.add(LayerKind::Dropout, {x}, {{"rate", dropout}});
   x = sketch.add(LayerKind::Linear, {sketch.add(LayerKind::Flatten, {x})},
                  {{"out_features", std::int64_t{5}}, {"bias", false}});
   sketch.add(LayerKind::CrossEntropy, {x, target});
@@ -45,12 +49,35 @@ Model recordable() {
 struct RecordedRun {
   Trained trained;
   std::string why_not;
-  int num_recordings = 0, num_replays = 0;
+  int num_recordings = 0, num_replays = 0, num_joint_replays = 0;
 };
 
-RecordedRun trained_on_logs(const Model& model, const Program& program,
-                            std::vector<int> runs,
-                            int first_failure = 1 << 30) {
+// Compute actions of a step.
+int num_compute(const WorkerProgram& worker) {
+  return static_cast<int>(std::count_if(
+      worker.body.begin(), worker.body.end(),
+      [](const Action& action) { return is_compute(action.kind); }));
+}
+
+// Those of one step at least, and of whole steps; updates of all.
+bool has_all_actions(const std::vector<std::vector<Span>>& spans,
+                     const Program& program, int steps) {
+  for (std::size_t w = 0; w < spans.size(); ++w) {
+    int computes = 0, updates = 0;
+    for (const Span& span : spans[w]) {
+      computes += is_compute(span.kind) ? 1 : 0;
+      updates += span.kind == ActionKind::Step ? 1 : 0;
+    }
+    const int one = num_compute(program.workers[w]);
+    if (computes < one || computes % one != 0 || updates != steps) return false;
+  }
+  return true;
+}
+
+RecordedRun trained_on_logs(
+    const Model& model, const Program& program, std::vector<int> runs,
+    int first_failure = 1 << 30,
+    const TrainingSettings& settings = settings_for_tests()) {
   Executor::Devices devices;
   std::vector<const LoggingDevice*> logs;
   for (int w = 0; w < program.num_workers(); ++w) {
@@ -58,25 +85,27 @@ RecordedRun trained_on_logs(const Model& model, const Program& program,
     logs.push_back(device.get());
     devices.push_back(std::move(device));
   }
-  Executor executor(model, program, settings_for_tests(), nullptr,
-                    std::move(devices));
+  Executor executor(model, program, settings, nullptr, std::move(devices));
   for (const int steps : runs) {
     const Result<Executed> run =
         executor.run(random_source(model, kMicrobatch), steps);
     REQUIRE_MESSAGE(run.ok(), (run.ok() ? "" : run.error().to_text()));
+    CHECK(has_all_actions(run->timeline.spans, program, steps));
   }
   CHECK(executor.num_values_held() == 0);
   RecordedRun result{executor.trained(), executor.why_not_recorded()};
   for (const LoggingDevice* log : logs) {
     result.num_recordings += log->num_recordings();
     result.num_replays += log->num_replays();
+    result.num_joint_replays += log->num_joint_replays();
   }
   return result;
 }
 
-Trained trained_on_cores(const Model& model, const Program& program,
-                         const std::vector<int>& runs) {
-  Executor executor(model, program, settings_for_tests());
+Trained trained_on_cores(
+    const Model& model, const Program& program, const std::vector<int>& runs,
+    const TrainingSettings& settings = settings_for_tests()) {
+  Executor executor(model, program, settings);
   for (const int steps : runs)
     REQUIRE(executor.run(random_source(model, kMicrobatch), steps).ok());
   return executor.trained();
@@ -88,6 +117,20 @@ Program program_of(const Model& model, const std::string& schedule,
                        kMicrobatch),
                profile_of(model, kMicrobatch))
       .value();
+}
+
+// Two to warm up, one to rehearse, one to record.
+constexpr int kStepsApart = 4;
+
+int total(const std::vector<int>& runs) {
+  return std::accumulate(runs.begin(), runs.end(), 0);
+}
+
+int num_compute(const Program& program) {
+  int count = 0;
+  for (const WorkerProgram& worker : program.workers)
+    count += num_compute(worker);
+  return count;
 }
 
 TEST_CASE("recorded steps have the bits of kernels one by one") {
@@ -102,10 +145,51 @@ TEST_CASE("recorded steps have the bits of kernels one by one") {
         const Program program = program_of(model, schedule, workers);
         const RecordedRun recorded = trained_on_logs(model, program, runs);
         CHECK(recorded.why_not == "");
-        CHECK(recorded.num_replays > recorded.num_recordings / 2);
+        CHECK(recorded.num_replays == num_compute(program));
+        CHECK(recorded.num_joint_replays == total(runs) - kStepsApart);
         CHECK(is_identical(recorded.trained,
                            trained_on_cores(model, program, runs)));
       }
+}
+
+TEST_CASE("steps that clip gradients are given as a whole up to there") {
+  const Model model = recordable();
+  const std::vector<int> runs = {3, 6};
+  TrainingSettings settings = settings_for_tests();
+  settings.max_norm = 0.1;
+  LowerOptions options;
+  options.global_norm = true;
+  const Program program =
+      lower(plan_of(model, generated("1f1b", 3, kMicrobatches), kMicrobatch),
+            profile_of(model, kMicrobatch), options)
+          .value();
+  const RecordedRun recorded =
+      trained_on_logs(model, program, runs, 1 << 30, settings);
+  CHECK(recorded.num_joint_replays == total(runs) - kStepsApart);
+  CHECK(is_identical(recorded.trained,
+                     trained_on_cores(model, program, runs, settings)));
+}
+
+// 280 kB a message, four times: more than are kept in place.
+TEST_CASE("large messages are copied, action by action") {
+  const Model model = recordable(76);
+  const Program program = program_of(model, "1f1b", 2);
+  const RecordedRun recorded = trained_on_logs(model, program, {7});
+  CHECK(recorded.why_not == "");
+  CHECK(recorded.num_joint_replays == 0);
+  CHECK(recorded.num_replays == 4 * num_compute(program));
+  CHECK(is_identical(recorded.trained, trained_on_cores(model, program, {7})));
+}
+
+TEST_CASE("workers record alone if one of them cannot") {
+  const Model model = recordable(4, 0.5);
+  const Program program = program_of(model, "1f1b", 3);
+  const RecordedRun recorded = trained_on_logs(model, program, {4, 6});
+  CHECK(recorded.why_not == "a layer draws random numbers");
+  CHECK(recorded.num_joint_replays == 0);
+  CHECK(recorded.num_replays > 0);
+  CHECK(is_identical(recorded.trained,
+                     trained_on_cores(model, program, {4, 6})));
 }
 
 TEST_CASE("what a device cannot record it is given kernel by kernel") {

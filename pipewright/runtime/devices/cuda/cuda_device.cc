@@ -8,6 +8,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/util/Exception.h>
 
+#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -69,7 +70,7 @@ class CudaDevice::CudaRecording final : public Recording {
   explicit CudaRecording(CudaDevice& device)
       : device_(device),
         pool_(device.pool_.value_or(at::cuda::graph_pool_handle())),
-        graph_(std::make_unique<at::cuda::CUDAGraph>()) {}
+        graph_(std::make_unique<at::cuda::CUDAGraph>(/*keep_graph=*/true)) {}
   ~CudaRecording() override {
     const std::lock_guard lock(recording_mutex());
     graph_.reset();
@@ -91,7 +92,10 @@ class CudaDevice::CudaRecording final : public Recording {
     SilentWarnings silent;
     const c10::WarningUtils::WarningHandlerGuard guard(&silent);
     graph_->capture_end();
+    graph_->instantiate();
     exec_ = graph_->raw_cuda_graph_exec();
+    C10_CUDA_CHECK(
+        cudaGraphGetNodes(graph_->raw_cuda_graph(), nullptr, &num_kernels_));
   }
 
   void stamp(cudaStream_t stream) {
@@ -106,6 +110,9 @@ class CudaDevice::CudaRecording final : public Recording {
     for (std::size_t i = 0; i < times.size(); ++i)
       device_.stamps_.push_back({CudaEvent(), events_.at(i).get(), times[i]});
   }
+
+  std::size_t num_kernels() const override { return num_kernels_; }
+  cudaGraph_t graph() const { return graph_->raw_cuda_graph(); }
 
  private:
   // What failed may have ended the capture, too. LibTorch then throws before it
@@ -127,6 +134,69 @@ class CudaDevice::CudaRecording final : public Recording {
   std::unique_ptr<at::cuda::CUDAGraph> graph_;
   cudaGraphExec_t exec_ = nullptr;  // graph_'s
   std::vector<CudaEvent> events_;
+  std::size_t num_kernels_ = 0;
+};
+
+// A CUDA graph of graphs.
+class CudaDevice::CudaJointRecording final : public JointRecording {
+ public:
+  CudaJointRecording() { C10_CUDA_CHECK(cudaGraphCreate(&graph_, 0)); }
+  ~CudaJointRecording() override {
+    if (exec_) static_cast<void>(cudaGraphExecDestroy(exec_));
+    static_cast<void>(cudaGraphDestroy(graph_));
+  }
+
+  Node add(const Recording& recording, std::span<const Node> after) override {
+    const auto& own = dynamic_cast<const CudaRecording&>(recording);
+    const std::vector<cudaGraphNode_t> before = nodes(after);
+    cudaGraphNode_t& node = nodes_.emplace_back();
+    if (own.num_kernels() == 0)
+      C10_CUDA_CHECK(cudaGraphAddEmptyNode(&node, graph_, before.data(),
+                                           before.size()));
+    else
+      C10_CUDA_CHECK(cudaGraphAddChildGraphNode(
+          &node, graph_, before.data(), before.size(), own.graph()));
+    return nodes_.size() - 1;
+  }
+
+  // Nothing follows it.
+  void add_stamp(WorkerDevice& device, std::span<const Node> after) override {
+    auto& own = dynamic_cast<CudaDevice&>(device);
+    const std::vector<cudaGraphNode_t> before = nodes(after);
+    CudaEvent& event = stamps_[&own].emplace_back(own.clock_events_.made());
+    cudaGraphNode_t node = nullptr;
+    C10_CUDA_CHECK(cudaGraphAddEventRecordNode(&node, graph_, before.data(),
+                                               before.size(), event.get()));
+  }
+
+  void end() override {
+    C10_CUDA_CHECK(cudaGraphInstantiate(&exec_, graph_, 0));
+  }
+
+  void replay(WorkerDevice& device) override {
+    const auto& on = dynamic_cast<const CudaDevice&>(device);
+    C10_CUDA_CHECK(cudaGraphLaunch(exec_, on.stream_.stream()));
+  }
+
+  void write_stamps(WorkerDevice& device,
+                    std::span<Seconds* const> times) override {
+    auto& own = dynamic_cast<CudaDevice&>(device);
+    const std::vector<CudaEvent>& events = stamps_[&own];
+    for (std::size_t i = 0; i < times.size(); ++i)
+      own.stamps_.push_back({CudaEvent(), events.at(i).get(), times[i]});
+  }
+
+ private:
+  std::vector<cudaGraphNode_t> nodes(std::span<const Node> after) const {
+    std::vector<cudaGraphNode_t> result;
+    for (const Node node : after) result.push_back(nodes_[node]);
+    return result;
+  }
+
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t exec_ = nullptr;
+  std::vector<cudaGraphNode_t> nodes_;
+  std::map<CudaDevice*, std::vector<CudaEvent>> stamps_;
 };
 
 CudaDevice::CudaDevice(std::string kind, c10::cuda::CUDAStream stream)
@@ -212,14 +282,12 @@ void CudaDevice::stamp(Seconds& time) {
   if (stamps_.size() > kMaxPendingStamps) write_stamps(kMaxPendingStamps / 2);
 }
 
-// Waits for those that the GPU has not passed; it passes the last one last.
+// Waits for those that the GPU has not passed.
 void CudaDevice::write_stamps(std::size_t num_left) {
-  if (stamps_.size() <= num_left) return;
-  C10_CUDA_CHECK(
-      cudaEventSynchronize(stamps_[stamps_.size() - num_left - 1].event));
   for (; stamps_.size() > num_left; stamps_.pop_front()) {
     float milliseconds = 0;
     const cudaEvent_t event = stamps_.front().event;
+    C10_CUDA_CHECK(cudaEventSynchronize(event));
     C10_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, origin_.get(), event));
     *stamps_.front().time = origin_time_ + Seconds(milliseconds / 1e3);
   }
@@ -231,6 +299,10 @@ std::unique_ptr<Recording> CudaDevice::record(
   recording->capture(work);
   if (pool_) memory_.keep_peak();
   return recording;
+}
+
+std::unique_ptr<JointRecording> CudaDevice::joint_recording() {
+  return std::make_unique<CudaJointRecording>();
 }
 
 // What steps before the first recording have freed would stay reserved beside

@@ -47,6 +47,7 @@ class CudaDevice final : public WorkerDevice {
   bool records() const override { return true; }
   std::unique_ptr<Recording> record(const std::function<void()>& work) override;
   void begin_recordings() override;
+  std::unique_ptr<JointRecording> joint_recording() override;
 
   // Messages are copied, so that each side counts its own.
   void take_over(const at::Tensor&) override {}
@@ -63,6 +64,7 @@ class CudaDevice final : public WorkerDevice {
     Seconds* time = nullptr;
   };
   class CudaRecording;
+  class CudaJointRecording;
 
   CudaEvent recorded(CudaEvents& events);
   void write_stamps(std::size_t num_left);
