@@ -67,6 +67,7 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
     if (!report.weights.empty()) json.set("weights", report.weights);
     if (!report.why_not_recorded.empty())
       json.set("no_graphs", report.why_not_recorded);
+    if (!report.recorded_as.empty()) json.set("graphs", report.recorded_as);
     if (!report.kernels.empty()) json.set("kernels", report.kernels);
     if (!report.between_ranks.empty())
       json.set("between_ranks", report.between_ranks);
@@ -95,6 +96,8 @@ void print_summary(const TrainOptions& options, const TrainReport& report,
   if (!report.why_not_recorded.empty())
     std::cout << "kernel by kernel, without CUDA graphs: "
               << report.why_not_recorded << "\n";
+  if (!report.recorded_as.empty())
+    std::cout << "CUDA graphs: " << report.recorded_as << "\n";
   if (!report.kernels.empty())
     std::cout << "kernels: " << report.kernels << "\n";
   if (!report.between_ranks.empty())

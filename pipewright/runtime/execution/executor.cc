@@ -412,6 +412,18 @@ std::string Executor::why_not_recorded() const {
   return {};
 }
 
+std::string Executor::recorded_as() const {
+  const bool is_recorded = std::any_of(
+      workers_.begin(), workers_.end(),
+      [](const auto& worker) { return worker->recorded().is_replayed(); });
+  if (!is_recorded) return {};
+  if (whole_step_ && whole_step_->is_joined())
+    return "one for the step of all workers";
+  const bool has_reason = whole_step_ && !whole_step_->why_not().empty();
+  return "one for each action" +
+         (has_reason ? ": " + whole_step_->why_not() : "");
+}
+
 Bytes Executor::reserved() const {
   Bytes bytes;
   for (const auto& device : devices_) bytes += device->reserved();

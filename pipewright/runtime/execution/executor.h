@@ -94,6 +94,9 @@ class Executor {
   // Why a worker's actions are given to its device kernel by kernel, though the
   // device can record; empty otherwise.
   std::string why_not_recorded() const;
+  // "one for the step of all workers", or "one for each action", and why; empty
+  // if nothing is recorded.
+  std::string recorded_as() const;
 
   // Memory asked of the system for tensors of the workers, so far.
   Bytes reserved() const;

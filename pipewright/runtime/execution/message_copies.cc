@@ -83,9 +83,9 @@ class MessageMoments {
 
   std::mutex mutex_;
   std::int64_t num_sent_ = 0, num_copied_ = 0;  // or returned
-  MomentPointer last_copied_;    // null: passed, or waited for
-  std::vector<Sent> under_way_;  // few
-  std::deque<Lent> lent_;        // oldest first
+  MomentPointer last_copied_;                   // null: passed, or waited for
+  std::vector<Sent> under_way_;                 // few
+  std::deque<Lent> lent_;                       // oldest first
 };
 
 // A reduction of one minibatch.
@@ -324,8 +324,8 @@ class CopyingChannel final : public Channel {
   const std::shared_ptr<CopiesShared> shared_;
   const WorkerId worker_;
   WorkerDevice& device_;
-  std::vector<TransferId> sends_;  // of this worker, that are copied
-  std::vector<bool> is_lent_;      // by transfer: the last message taken
+  std::vector<TransferId> sends_;      // of this worker, that are copied
+  std::vector<bool> is_lent_;          // by transfer: the last message taken
   std::vector<TransferId> to_return_;  // of lent messages, one for each
 };
 

@@ -7,8 +7,8 @@
 // has been copied; of one that has not it forgets only where more than
 // SendCapacity::expected() of a transfer are out, and then its stream waits
 // for the copy. A lent message is read where it is, if it can be, and returned
-// when the receiver's next step begins. Gradients that were contributed to a reduction are kept until
-// the worker contributes to it again.
+// when the receiver's next step begins. Gradients that were contributed to a
+// reduction are kept until the worker contributes to it again.
 
 #pragma once
 

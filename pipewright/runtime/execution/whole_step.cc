@@ -21,16 +21,14 @@ bool ends_step(ActionKind kind) {
 // Up to the first Reduce or Step.
 std::size_t num_first_actions(const std::vector<Action>& body) {
   const auto first =
-      std::find_if(body.begin(), body.end(), [](const Action& action) {
-        return ends_step(action.kind);
-      });
+      std::find_if(body.begin(), body.end(),
+                   [](const Action& action) { return ends_step(action.kind); });
   return static_cast<std::size_t>(first - body.begin());
 }
 
 bool is_step_last(const WorkerProgram& worker) {
-  const auto first =
-      worker.body.begin() +
-      static_cast<std::ptrdiff_t>(num_first_actions(worker.body));
+  const auto first = worker.body.begin() + static_cast<std::ptrdiff_t>(
+                                               num_first_actions(worker.body));
   return worker.prologue.empty() && worker.epilogue.empty() &&
          std::all_of(first, worker.body.end(), [](const Action& action) {
            return ends_step(action.kind);
@@ -128,8 +126,8 @@ void WholeStep::join() {
         kernels += recorded_[w]->recording(place).num_kernels();
   }
   if (kernels > kMaxKernels) {
-    why_not_ = "a step has " + std::to_string(kernels) + " kernels, more than " +
-               std::to_string(kMaxKernels);
+    why_not_ = "a step has " + std::to_string(kernels) +
+               " kernels, more than " + std::to_string(kMaxKernels);
     return;
   }
   try {

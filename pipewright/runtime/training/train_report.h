@@ -48,6 +48,7 @@ struct TrainReport {
   // Why a device that can record was given actions kernel by kernel; empty: it
   // was not, or there was none.
   std::string why_not_recorded;
+  std::string recorded_as;  // what was recorded as one piece; empty: nothing
   std::string kernels;  // of GPUs, where others than the default were chosen
   std::string between_ranks;  // how messages of GPUs go there; empty: no ranks
   int signal = 0;             // that ended it early

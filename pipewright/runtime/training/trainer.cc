@@ -512,6 +512,7 @@ class Trainer {
   Result<void> finish() {
     report_.steps = done_;
     report_.why_not_recorded = executor_->why_not_recorded();
+    report_.recorded_as = executor_->recorded_as();
     if (!are_on_cores(request_.plan)) {
       report_.kernels = request_.kernels.to_text();
       if (!is_alone(request_))

@@ -119,9 +119,9 @@ class LoggingDevice::Joined final : public JointRecording {
     for (std::size_t count = 0; count < work_.size(); ++count) {
       std::vector<std::size_t> ready;
       for (std::size_t i = 0; i < work_.size(); ++i)
-        if (!is_done[i] && std::all_of(work_[i].after.begin(),
-                                       work_[i].after.end(),
-                                       [&](Node each) { return is_done[each]; }))
+        if (!is_done[i] &&
+            std::all_of(work_[i].after.begin(), work_[i].after.end(),
+                        [&](Node each) { return is_done[each]; }))
           ready.push_back(i);
       const std::size_t next = ready.at(chance_() % ready.size());
       for (const LoggedCalls::Call& call : work_[next].recording->log.calls)

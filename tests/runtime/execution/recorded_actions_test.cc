@@ -48,7 +48,7 @@ Model recordable(std::int64_t size = 4, double dropout = 0) {
 
 struct RecordedRun {
   Trained trained;
-  std::string why_not;
+  std::string why_not, recorded_as;
   int num_recordings = 0, num_replays = 0, num_joint_replays = 0;
 };
 
@@ -93,7 +93,8 @@ RecordedRun trained_on_logs(
     CHECK(has_all_actions(run->timeline.spans, program, steps));
   }
   CHECK(executor.num_values_held() == 0);
-  RecordedRun result{executor.trained(), executor.why_not_recorded()};
+  RecordedRun result{executor.trained(), executor.why_not_recorded(),
+                     executor.recorded_as()};
   for (const LoggingDevice* log : logs) {
     result.num_recordings += log->num_recordings();
     result.num_replays += log->num_replays();
@@ -145,6 +146,7 @@ TEST_CASE("recorded steps have the bits of kernels one by one") {
         const Program program = program_of(model, schedule, workers);
         const RecordedRun recorded = trained_on_logs(model, program, runs);
         CHECK(recorded.why_not == "");
+        CHECK(recorded.recorded_as == "one for the step of all workers");
         CHECK(recorded.num_replays == num_compute(program));
         CHECK(recorded.num_joint_replays == total(runs) - kStepsApart);
         CHECK(is_identical(recorded.trained,
@@ -176,6 +178,8 @@ TEST_CASE("large messages are copied, action by action") {
   const Program program = program_of(model, "1f1b", 2);
   const RecordedRun recorded = trained_on_logs(model, program, {7});
   CHECK(recorded.why_not == "");
+  CHECK(recorded.recorded_as ==
+        "one for each action: messages or samples are large");
   CHECK(recorded.num_joint_replays == 0);
   CHECK(recorded.num_replays == 4 * num_compute(program));
   CHECK(is_identical(recorded.trained, trained_on_cores(model, program, {7})));
@@ -188,8 +192,8 @@ TEST_CASE("workers record alone if one of them cannot") {
   CHECK(recorded.why_not == "a layer draws random numbers");
   CHECK(recorded.num_joint_replays == 0);
   CHECK(recorded.num_replays > 0);
-  CHECK(is_identical(recorded.trained,
-                     trained_on_cores(model, program, {4, 6})));
+  CHECK(
+      is_identical(recorded.trained, trained_on_cores(model, program, {4, 6})));
 }
 
 TEST_CASE("what a device cannot record it is given kernel by kernel") {
