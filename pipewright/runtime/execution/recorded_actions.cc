@@ -3,6 +3,7 @@
 #include "pipewright/runtime/execution/recorded_actions.h"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -119,6 +120,7 @@ void RecordedActions::forget() {
   is_in_place_.assign(is_in_place_.size(), false);
   sample_memory_ = host_memory_ = at::Tensor();
   sample_bytes_ = 0;
+  losses_.clear();
   foreign_.clear();
   num_rehearsed_.clear();
   num_recorded_ = 0;
@@ -347,7 +349,8 @@ void RecordedActions::record(const RunningAction& running,
             : nullptr;
     recorded.sums.push_back(sums ? borrowed(*sums) : Tensors());
   }
-  recorded.loss = state.loss;  // is read when all actions have run
+  recorded.loss = state.loss;  // may be read when all actions have run
+  if (state.loss.defined()) losses_.push_back(state.loss.view(1));
   for (at::Tensor& tensor : recorded.from_outside) tensor = borrowed(tensor);
   ++num_recorded_;
   give(recorded, from, running.times);
@@ -424,24 +427,30 @@ bool RecordedActions::is_self_contained() const {
   return true;
 }
 
+// Of a few numbers, which an operator would take longer for.
 void RecordedActions::put_samples(std::size_t place, const Tensors& samples) {
-  for (std::size_t i = 0; i < samples.size(); ++i)
-    recorded_[place].host_samples[i].copy_(samples[i]);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    at::Tensor& to = recorded_[place].host_samples[i];
+    const at::Tensor& from = samples[i];
+    if (from.is_cpu() && from.is_contiguous() &&
+        from.scalar_type() == to.scalar_type())
+      std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), to.nbytes());
+    else
+      to.copy_(from);
+  }
 }
 
 void RecordedActions::fill_samples() {
   if (sample_bytes_ > 0) device_.fill(sample_memory_, host_memory_);
 }
 
-const at::Tensor& RecordedActions::leave(std::size_t place,
-                                         const ActionCode& code,
-                                         std::int32_t minibatch,
-                                         GradientSums& gradients) const {
+void RecordedActions::leave(std::size_t place, const ActionCode& code,
+                            std::int32_t minibatch,
+                            GradientSums& gradients) const {
   const Recorded& recorded = recorded_[place];
   for (std::size_t i = 0; i < recorded.sums.size(); ++i)
     if (!recorded.sums[i].empty())
       gradients.of(code.layers[i].id, minibatch) = recorded.sums[i];
-  return recorded.loss;
 }
 
 void RecordedActions::replay(const Recorded& recorded,
@@ -456,8 +465,8 @@ void RecordedActions::replay(const Recorded& recorded,
       state.values.replace(change.value, m, running.code.samples,
                            change.tensors);
   }
-  state.loss = leave(running.place, running.code, program_.minibatch_of(m),
-                     state.gradients);
+  leave(running.place, running.code, program_.minibatch_of(m), state.gradients);
+  state.loss = recorded.loss;
 }
 
 }  // namespace pipewright

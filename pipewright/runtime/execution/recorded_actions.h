@@ -114,10 +114,14 @@ class RecordedActions {
   // The action at that place reads these samples, from fill_samples() on.
   void put_samples(std::size_t place, const Tensors& samples);
   void fill_samples();
-  // What the action at that place leaves; undefined: it has no loss.
-  const at::Tensor& leave(std::size_t place, const ActionCode& code,
-                          std::int32_t minibatch,
-                          GradientSums& gradients) const;
+  // Sets the sums of gradients that the action at that place leaves.
+  void leave(std::size_t place, const ActionCode& code, std::int32_t minibatch,
+             GradientSums& gradients) const;
+  bool has_loss(std::size_t place) const {
+    return recorded_[place].loss.defined();
+  }
+  // All losses of the step, each a list of one.
+  const std::vector<at::Tensor>& losses() const { return losses_; }
 
  private:
   // What an action did to a value.
@@ -172,6 +176,7 @@ class RecordedActions {
   // the host.
   std::size_t sample_bytes_ = 0, sample_end_ = 0;
   at::Tensor sample_memory_, host_memory_;
+  std::vector<at::Tensor> losses_;
   std::vector<const void*> addresses_;
 };
 

@@ -165,7 +165,6 @@ bool Worker::gives_whole_step() const {
 }
 
 void Worker::run_whole_step(ActionCursor& cursor, bool is_timed) {
-  std::vector<at::Tensor> losses;
   std::vector<Seconds*> times;
   for (std::size_t place = 0; place < whole_step_->num_actions(id_);
        ++place, cursor.advance()) {
@@ -179,19 +178,17 @@ void Worker::run_whole_step(ActionCursor& cursor, bool is_timed) {
     load_samples(action, code);
     recorded_.put_samples(place, samples_);
     samples_.clear();
-    const at::Tensor& loss =
-        recorded_.leave(place, code, minibatch, gradients_);
-    if (loss.defined()) {
-      losses.push_back(loss);
+    recorded_.leave(place, code, minibatch, gradients_);
+    if (recorded_.has_loss(place))
       losses_.push_back({absolute(action.microbatch), code.samples, 0, {}});
-    }
     if (!is_timed) continue;
     Span& span = added_span(action);
     times.insert(times.end(), {&span.start, &span.end});
   }
   recorded_.fill_samples();
   whole_step_->run(id_, is_timed, times);
-  if (!losses.empty()) late_losses_.push_back(at::stack(losses));
+  if (!recorded_.losses().empty())
+    late_losses_.push_back(at::cat(recorded_.losses()));
 }
 
 std::vector<const void*> Worker::addresses() const {
