@@ -14,9 +14,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/estimate/estimator.h"
-#include "pipewright/estimate/simulated_estimate.h"
 #include "pipewright/model/model.h"
-#include "pipewright/plan/lowering/lower.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/planner_parts.h"
 #include "pipewright/planners/tuned_replicas.h"
@@ -101,29 +99,19 @@ Result<Profile> profile_of(const Row& row, const Cluster& cluster) {
   return analytic_profile(model, cluster.kinds(), row.microbatches, options);
 }
 
-Estimator estimator_without_streaming(const Profile& profile,
-                                      const Cluster& cluster,
-                                      Bytes memory_limit) {
-  Problem limits;
-  limits.profile = &profile;
-  limits.cluster = &cluster;
-  limits.memory_limit = memory_limit;
-  return [limits](const Plan& plan) -> Result<Estimate> {
-    PIPEWRIGHT_TRY(const Program program, lower(plan, *limits.profile));
-    PIPEWRIGHT_TRY(const ProgramFacts facts, validate(program));
-    PIPEWRIGHT_TRY(Costs costs,
-                   costs_of(program, *limits.profile, *limits.cluster));
-    for (Costs::TransferCost& transfer : costs.transfers)
-      transfer.streams = false;
-    return simulated_estimate(program, facts, costs, limits);
-  };
+void stop_streaming(Costs& costs) {
+  for (Costs::TransferCost& transfer : costs.transfers)
+    transfer.streams = false;
 }
 
 Problem without_streaming(Problem problem) {
-  problem.estimate = estimator_without_streaming(
-      *problem.profile, *problem.cluster, problem.memory_limit);
+  problem.estimator_for = [](const Profile& profile, const Cluster& cluster,
+                             Bytes memory_limit) {
+    return simulating_estimator(profile, cluster, memory_limit, stop_streaming);
+  };
+  problem.estimate = problem.estimator_for(*problem.profile, *problem.cluster,
+                                           problem.memory_limit);
   problem.estimate_copies = nullptr;
-  problem.estimator_for = estimator_without_streaming;
   return problem;
 }
 

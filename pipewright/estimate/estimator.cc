@@ -1,6 +1,7 @@
 #include "pipewright/estimate/estimator.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "pipewright/estimate/copies_estimator.h"
 #include "pipewright/estimate/simulated_estimate.h"
@@ -22,16 +23,19 @@ Bytes reduction_traffic(const Program& program) {
 }  // namespace
 
 Estimator simulating_estimator(const Profile& profile, const Cluster& cluster,
-                               Bytes memory_limit) {
+                               Bytes memory_limit,
+                               std::function<void(Costs&)> change) {
   Problem limits;
   limits.profile = &profile;
   limits.cluster = &cluster;
   limits.memory_limit = memory_limit;
-  return [limits](const Plan& plan) -> Result<Estimate> {
+  return [limits,
+          change = std::move(change)](const Plan& plan) -> Result<Estimate> {
     PIPEWRIGHT_TRY(const Program program, lower(plan, *limits.profile));
     PIPEWRIGHT_TRY(const ProgramFacts facts, validate(program));
-    PIPEWRIGHT_TRY(const Costs costs,
+    PIPEWRIGHT_TRY(Costs costs,
                    costs_of(program, *limits.profile, *limits.cluster));
+    if (change) change(costs);
     Estimate estimate = simulated_estimate(program, facts, costs, limits);
     estimate.traffic += reduction_traffic(program);
     return estimate;
