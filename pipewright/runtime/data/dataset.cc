@@ -39,21 +39,21 @@ class EpochOrders {
   std::map<std::int64_t, Order> known_;
 };
 
-// As index_select(), which takes several times as long for a few samples: that
-// is time of the workers where they have all the cores.
-at::Tensor selected(const at::Tensor& values, const at::Tensor& samples) {
-  if (!values.is_contiguous() || !samples.is_contiguous())
-    return values.index_select(0, samples);
-  at::DimVector sizes(values.sizes());
-  sizes[0] = samples.numel();
+// Tensors are made once for each microbatch, with the sizes that they end with:
+// for a few samples making one takes longer than filling it, and that is time
+// of the workers where they have all the cores.
+at::Tensor selected(const at::Tensor& values,
+                    const std::vector<std::int64_t>& samples,
+                    at::IntArrayRef sizes) {
+  if (!values.is_contiguous())
+    return values.index_select(0, at::tensor(samples)).view(sizes);
   at::Tensor rows = at::empty(sizes, values.options());
   const auto bytes = static_cast<std::int64_t>(
       values.numel() / std::max<std::int64_t>(values.size(0), 1) *
       static_cast<std::int64_t>(values.element_size()));
   const auto* from = static_cast<const char*>(values.const_data_ptr());
   auto* to = static_cast<char*>(rows.mutable_data_ptr());
-  for (const std::int64_t sample :
-       std::span(samples.const_data_ptr<std::int64_t>(), sizes[0])) {
+  for (const std::int64_t sample : samples) {
     TORCH_CHECK(sample >= 0 && sample < values.size(0), "no sample ", sample);
     std::memcpy(to, from + sample * bytes, bytes);
     to += bytes;
@@ -65,18 +65,15 @@ at::Tensor selected(const at::Tensor& values, const at::Tensor& samples) {
 
 at::Tensor Dataset::batch(int input,
                           const std::vector<std::int64_t>& samples) const {
-  const auto count = static_cast<std::int64_t>(samples.size());
-  const at::Tensor which = at::empty({count}, at::kLong);
-  std::copy(samples.begin(), samples.end(), which.data_ptr<std::int64_t>());
-  return batch_of(input, which);
-}
-
-at::Tensor Dataset::batch_of(int input, const at::Tensor& samples) const {
   const StoredInput& stored = inputs[input];
   const ModelInput& form = forms[input];
-  at::Tensor rows = selected(stored.values, samples).to(scalar_type(form.type));
+  at::Tensor rows =
+      selected(stored.values, samples,
+               sizes_of(static_cast<std::int64_t>(samples.size()), form.shape));
+  if (rows.scalar_type() != scalar_type(form.type))
+    rows = rows.to(scalar_type(form.type));
   if (stored.scale != 1) rows.mul_(stored.scale);
-  return rows.view(sizes_of(samples.numel(), form.shape));
+  return rows;
 }
 
 std::int64_t steps_of_epochs(std::int64_t num_samples, int minibatch,
@@ -100,16 +97,16 @@ MicrobatchSource microbatches_of(const Dataset& dataset,
                                  const BatchSettings& settings) {
   const auto orders = std::make_shared<EpochOrders>(dataset, settings.seed);
   return [&dataset, settings, orders](int input, std::int64_t microbatch) {
-    const at::Tensor samples = at::empty({settings.microbatch}, at::kLong);
-    auto* next = samples.data_ptr<std::int64_t>();
+    std::vector<std::int64_t> samples;
+    samples.reserve(settings.microbatch);
     const std::int64_t first = microbatch * settings.microbatch;
     EpochOrders::Order order;
     for (std::int64_t i = first; i < first + settings.microbatch; ++i) {
       const std::int64_t place = i % dataset.num_samples;
       if (!order || place == 0) order = orders->of(i / dataset.num_samples);
-      *next++ = (*order)[place];
+      samples.push_back((*order)[place]);
     }
-    return dataset.batch_of(input, samples);
+    return dataset.batch(input, samples);
   };
 }
 

@@ -35,7 +35,6 @@ struct Dataset {
   bool is_shuffled = true;
 
   at::Tensor batch(int input, const std::vector<std::int64_t>& samples) const;
-  at::Tensor batch_of(int input, const at::Tensor& samples) const;  // int64
 };
 
 // DATA as on the command line:

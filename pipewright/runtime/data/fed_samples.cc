@@ -107,7 +107,7 @@ class FedSamples : public TrainingSamples {
   }
 
   std::int64_t num_samples() const override { return 0; }
-  bool prepares_ahead() const override { return true; }
+  bool wants_loader(int) const override { return false; }
 
   MicrobatchSource microbatches(const SampleRequest& request) override {
     request_ = request;

@@ -31,8 +31,10 @@ class TrainingSamples {
   virtual ~TrainingSamples() = default;
 
   virtual std::int64_t num_samples() const = 0;  // of an epoch; 0: not known
-  // Whether the samples of the next steps are prepared while workers compute.
-  virtual bool prepares_ahead() const = 0;
+  // Whether a loader is worth its thread for microbatches of so many samples:
+  // nobody else prepares them ahead, and that takes longer than handing them
+  // over.
+  virtual bool wants_loader(int microbatch) const = 0;
   // Called once. The source must not outlive this object.
   virtual MicrobatchSource microbatches(const SampleRequest& request) = 0;
   // Whether there are samples for this step of the request; waits until that is

@@ -120,7 +120,7 @@ class Trainer {
     if (done_ >= milestones_.total) return report_;  // nothing is left to do
     std::optional<Loader> loader;
     source_ = training_->microbatches(sample_request());
-    if (!training_->prepares_ahead()) {
+    if (training_->wants_loader(request_.program.microbatch)) {
       const int two_minibatches = 2 * request_.program.num_microbatches;
       loader.emplace(source_, static_cast<int>(model_.inputs().size()),
                      done_ * request_.program.num_microbatches, two_minibatches,

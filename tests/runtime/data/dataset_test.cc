@@ -13,6 +13,7 @@
 #include "pipewright/base/files.h"
 #include "pipewright/runtime/data/random_inputs.h"
 #include "pipewright/runtime/data/sources.h"
+#include "pipewright/runtime/data/training_samples.h"
 #include "tests/runtime/test_models.h"
 
 namespace pipewright {
@@ -259,6 +260,16 @@ TEST_CASE("synthetic samples are within every model's bounds") {
       CHECK(batch.max().item<std::int64_t>() < index_bound(model, input));
     }
   }
+}
+
+TEST_CASE("a loader prepares what takes time, not a few plain numbers") {
+  const Model model = testing::small_mlp();
+  const auto few = stored_samples(open_dataset("synthetic:20", model).value());
+  CHECK(!few->wants_loader(4));
+  CHECK(few->wants_loader(1 << 14));
+  Dataset scaled = open_dataset("synthetic:20", model).value();
+  scaled.inputs[0].scale = 0.5;
+  CHECK(stored_samples(std::move(scaled))->wants_loader(4));
 }
 
 }  // namespace
