@@ -227,25 +227,26 @@ def network():
 
 
 def convergence():
-    """The README's table has the figures of tables.txt, rounded."""
+    """The README's tables have the figures of the stored ones, rounded."""
     folder = HERE / "convergence"
-    tables = (folder / "tables.txt").read_text(encoding="utf-8")
-    tasks = dict(re.findall(r"^(\S+): (\d+ layers.*?)^utilisation", tables,
-                            re.M | re.S))
-    rows = re.findall(r"^\| (\S+) \| ([\d.]+(?: %)? \|.*)$",
-                      (folder / "README.md").read_text(encoding="utf-8"), re.M)
-    check({task for task, _ in rows} == set(tasks),
-          "convergence: the README's table has other tasks than tables.txt")
-    for task, row in rows:
-        known = re.findall(r"[-+]?\d+(?:\.\d+)?", tasks.get(task, ""))
-        known += [f"{float(number):+.2f}" for number in known]
-        figures = re.sub(r"\(\d+ %\)|\d of \d", "", row)
-        for number in re.findall(r"[-+]?\d+(?:\.\d+)?", figures):
-            check(number in known, f"convergence: {task}: {number} in the README "
-                  "is not in tables.txt")
-
-
     readme = (folder / "README.md").read_text(encoding="utf-8")
+    both = readme[readme.index("## Results"):readme.index("What was found:")]
+    for name, table in zip(("tables.txt", "tables-own-rates.txt"),
+                           both.split("### T2 alone, and T3")):
+        tables = (folder / name).read_text(encoding="utf-8")
+        tasks = dict(re.findall(r"^(\S+): (\d+ layers.*?)^trained", tables,
+                                re.M | re.S))
+        rows = re.findall(r"^\| (\S+) \| ([\d.]+(?: %)? \|.*)$", table, re.M)
+        check({task for task, _ in rows} == set(tasks),
+              f"convergence: the README's table has other tasks than {name}")
+        for task, row in rows:
+            known = re.findall(r"[-+]?\d+(?:\.\d+)?", tasks.get(task, ""))
+            known += [f"{float(number):+.2f}" for number in known]
+            figures = re.sub(r"\(\d+ %\)|\d of \d", "", row)
+            for number in re.findall(r"[-+]?\d+(?:\.\d+)?", figures):
+                check(number in known, f"convergence: {task}: {number} in the "
+                      f"README is not in {name}")
+
     said = readme[readme.index("- Where `text-19` falls behind"):]
     losses = (folder / "text-19-losses.txt").read_text(encoding="utf-8")
     for number in re.findall(r"\d\.\d+", said[:said.index("The first beta")]):
