@@ -56,9 +56,7 @@ std::string cut_short_text(const std::vector<Candidate>& ranked) {
 std::string schedule_text(const Plan& plan) {
   std::string text =
       plan.schedule_name.empty() ? "own order" : plan.schedule_name;
-  for (const Stage& stage : plan.stages)
-    if (stage.recompute) return text + "+R";
-  return text;
+  return has_recompute(plan) ? text + "+R" : text;
 }
 
 using Part = std::vector<const Candidate*>;  // those with a plan, ranked

@@ -30,11 +30,6 @@ struct Row {
   int microbatches = 1;
 };
 
-bool is_split(const Plan& plan) {
-  return std::any_of(plan.stages.begin(), plan.stages.end(),
-                     [](const Stage& s) { return s.forward != s.backward; });
-}
-
 class Table {
  public:
   Result<void> add(const Row& row) {
@@ -63,10 +58,10 @@ class Table {
                      plan("bi-partition", {})};
     PIPEWRIGHT_TRY(const Seconds bound, bound_alone(problem));
     add_row(row, alone, bound, free);
-    if (has_recompute(alone.separate))
+    if (alone.separate && has_recompute(alone.separate->plan))
       add_kept(row, "1 each", alone.separate,
                plan("bi-partition", {"replicas", "recompute"}));
-    if (has_recompute(free.separate))
+    if (free.separate && has_recompute(free.separate->plan))
       add_kept(row, "replicas", free.separate,
                plan("bi-partition", {"recompute"}));
     return {};
@@ -74,7 +69,7 @@ class Table {
 
   void print() const {
     std::cout << table_.to_text(200);
-    if (has_kept_) std::cout << "\n" << kept_.to_text(200);
+    if (kept_.has_rows()) std::cout << "\n" << kept_.to_text(200);
   }
 
  private:
@@ -95,19 +90,13 @@ class Table {
   static std::string step(const Result<Planned>& planned) {
     if (!planned) return "-";
     return to_text(planned->estimate.step) +
-           (is_split(planned->plan) ? "*" : "");
+           (has_separate_cuts(planned->plan) ? "*" : "");
   }
   // Of rows in which the plan has separate cuts.
   static std::string ratio(const Result<Planned>& slow,
                            const Result<Planned>& fast) {
-    if (!slow || !fast || !is_split(fast->plan)) return "-";
+    if (!slow || !fast || !has_separate_cuts(fast->plan)) return "-";
     return to_text(slow->estimate.step / fast->estimate.step) + "x";
-  }
-
-  static bool has_recompute(const Result<Planned>& planned) {
-    return planned &&
-           std::any_of(planned->plan.stages.begin(), planned->plan.stages.end(),
-                       [](const Stage& s) { return s.recompute; });
   }
 
   // By how much any plan could be faster.
@@ -137,7 +126,6 @@ class Table {
 
   void add_kept(const Row& row, const std::string& stages,
                 const Result<Planned>& with, const Result<Planned>& without) {
-    has_kept_ = true;
     const std::string lost =
         without ? to_text(without->estimate.step / with->estimate.step) + "x"
                 : "does not fit";
@@ -164,7 +152,6 @@ class Table {
                     {"at most", TextTable::Align::Right},
                     {"devices"}}};
   // Plans that recompute, and what is lost without it.
-  bool has_kept_ = false;
   TextTable kept_{{{"net"},
                    {"cluster"},
                    {"method"},

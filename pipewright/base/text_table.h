@@ -30,6 +30,8 @@ class TextTable {
   void add_row(std::vector<std::string> cells);
   void add_rule();  // a horizontal line, as before a total
 
+  bool has_rows() const { return !rows_.empty(); }  // rules count as rows
+
   // Lines are at most `width` wide if shortening cells can achieve that.
   std::string to_text(int width = 100) const;
 

@@ -1,6 +1,19 @@
 #include "pipewright/plan/plan.h"
 
+#include <algorithm>
+
 namespace pipewright {
+
+bool has_recompute(const Plan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(),
+                     [](const Stage& stage) { return stage.recompute; });
+}
+
+bool has_separate_cuts(const Plan& plan) {
+  return std::any_of(
+      plan.stages.begin(), plan.stages.end(),
+      [](const Stage& stage) { return stage.forward != stage.backward; });
+}
 
 void name_device_kinds(Plan& plan, const Cluster& cluster) {
   plan.device_kinds.clear();

@@ -65,6 +65,11 @@ struct Plan {
 // layers before stage i+1, stage i on worker i, worker i on device i.
 std::vector<Stage> stages_of_cuts(const std::vector<int>& cuts, int num_layers);
 
+// Whether any stage of the plan recomputes.
+bool has_recompute(const Plan& plan);
+// Whether any stage's backward has other layers than its forward.
+bool has_separate_cuts(const Plan& plan);
+
 // Writes down of which kind the plan's devices are in this cluster, which has
 // all of them.
 void name_device_kinds(Plan& plan, const Cluster& cluster);

@@ -64,7 +64,9 @@ TEST_CASE("what is in a cell cannot break the table") {
 }
 
 TEST_CASE("a table of nothing") {
+  CHECK(costs().has_rows());
   TextTable table({});
+  CHECK(!table.has_rows());
   table.add_rule();
   CHECK(table.to_text() == "\n\n");
 }

@@ -69,11 +69,6 @@ bool has_replicas(const Plan& plan) {
                      [](const Stage& s) { return s.workers.size() > 1; });
 }
 
-bool has_separate_cuts(const Plan& plan) {
-  return std::any_of(plan.stages.begin(), plan.stages.end(),
-                     [](const Stage& s) { return s.forward != s.backward; });
-}
-
 }  // namespace
 
 TEST_CASE("with every part a planner makes its own plan") {
@@ -146,17 +141,13 @@ TEST_CASE("bi-partition and pipedream without replicas and separate cuts") {
 TEST_CASE("bi-partition without recompute") {
   const PartsCase net = measured_case("resnet50", "4x1xV100/10GbE");
   const Problem problem = net.problem(Method::Stash);
-  const auto recomputes = [](const Plan& plan) {
-    return std::any_of(plan.stages.begin(), plan.stages.end(),
-                       [](const Stage& s) { return s.recompute; });
-  };
   const Planned with =
       planned_without(problem, "bi-partition", {"replicas"}).value();
   const Planned without =
       planned_without(problem, "bi-partition", {"replicas", "recompute"})
           .value();
-  CHECK(recomputes(with.plan));
-  CHECK(!recomputes(without.plan));
+  CHECK(has_recompute(with.plan));
+  CHECK(!has_recompute(without.plan));
   CHECK(with.estimate.step < without.estimate.step);
 }
 

@@ -157,13 +157,11 @@ struct PlannedTally {
     for (const std::string& planner : each.planners) ++of_planner[planner];
     ++plans;
     pipelines += each.plan.num_stages() > 1;
-    bool has_replicas = false, is_cut_apart = false;
-    for (const Stage& stage : each.plan.stages) {
+    bool has_replicas = false;
+    for (const Stage& stage : each.plan.stages)
       has_replicas |= stage.workers.size() > 1;
-      is_cut_apart |= stage.forward != stage.backward;
-    }
     replicated += has_replicas;
-    cut_apart += is_cut_apart;
+    cut_apart += has_separate_cuts(each.plan);
   }
 };
 

@@ -87,11 +87,6 @@ int max_stages(const Problem& problem, const BiPartitionCosts& costs) {
   return costs.num_devices();
 }
 
-bool has_recompute(const Plan& plan) {
-  return std::any_of(plan.stages.begin(), plan.stages.end(),
-                     [](const Stage& stage) { return stage.recompute; });
-}
-
 std::string percent(double share) { return to_text(100 * share) + " %"; }
 
 class BiPartitionPlanner : public Planner {

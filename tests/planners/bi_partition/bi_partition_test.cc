@@ -48,11 +48,6 @@ Profile heavy_in_the_middle(int bytes) {
   return profile;
 }
 
-bool has_split(const Plan& plan) {
-  return std::any_of(plan.stages.begin(), plan.stages.end(),
-                     [](const Stage& s) { return s.forward != s.backward; });
-}
-
 // One device per stage: only separate cuts can balance the stages.
 std::unique_ptr<Planner> without_replicas() {
   BiPartitionParts parts;
@@ -68,7 +63,7 @@ TEST_CASE("without communication a plan has the bottleneck of the search") {
     const Method method = trial % 2 == 0 ? Method::Stash : Method::TwoBw;
     Setting setting(random_chain(layers, random, 0), "4xV100@1GB/s", 8, method);
     const Planned planned = *without_replicas()->plan(setting.problem);
-    splits += has_split(planned.plan) ? 1 : 0;
+    splits += has_separate_cuts(planned.plan) ? 1 : 0;
     CHECK(planned.estimate.step.value() ==
           doctest::Approx(8 * planned.bottleneck.value()).epsilon(1e-9));
     CHECK(planned.lower_bound <= planned.estimate.step);
@@ -141,7 +136,7 @@ TEST_CASE("a heavy layer is split where its tensors are cheap to move") {
   for (Method method : {Method::Sync, Method::Stash, Method::TwoBw}) {
     Setting setting(heavy_in_the_middle(1000), "2xV100@10GB/s", 16, method);
     const Planned planned = *without_replicas()->plan(setting.problem);
-    CHECK(has_split(planned.plan));
+    CHECK(has_separate_cuts(planned.plan));
     // Equal cuts: 10 + 10 + 2 * 5 on one side. Apart: 20 on each.
     CHECK(planned.bottleneck.value() == doctest::Approx(0.020).epsilon(0.01));
     CHECK(planned.why.find("over the best equal cuts") != std::string::npos);
@@ -152,7 +147,7 @@ TEST_CASE("where tensors are too large to move the cuts stay together") {
   Setting setting(heavy_in_the_middle(1'000'000'000), "2xV100@1GB/s", 16,
                   Method::Stash);
   const Planned planned = *without_replicas()->plan(setting.problem);
-  CHECK_FALSE(has_split(planned.plan));
+  CHECK_FALSE(has_separate_cuts(planned.plan));
 }
 
 TEST_CASE("a gain within profile noise is not used") {
@@ -166,7 +161,7 @@ TEST_CASE("a gain within profile noise is not used") {
                                    Seconds(0)};
   Setting setting(profile, "2xV100@10GB/s", 16, Method::Stash);
   const Planned planned = *without_replicas()->plan(setting.problem);
-  CHECK_FALSE(has_split(planned.plan));
+  CHECK_FALSE(has_separate_cuts(planned.plan));
   CHECK(planned.bottleneck.value() == doctest::Approx(0.102));
   CHECK(planned.why.find("1.18 %, less than the noise of 2 %") !=
         std::string::npos);
