@@ -313,7 +313,7 @@ void add_schedule(CLI::App& app, Exit& exit) {
       ->add_option("--microbatches", o.microbatches,
                    "Number of microbatches per minibatch")
       ->capture_default_str();
-  command->add_option("--stages-per-worker,--chunks", o.stages_per_worker,
+  command->add_option("--stages-per-worker", o.stages_per_worker,
                       "Number of stages per worker, for schedules that support "
                       "it; default: 2");
   command->add_option("--times", o.inputs.times,

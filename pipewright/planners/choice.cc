@@ -82,7 +82,7 @@ bool Choice::score(const Pipeline& pipeline, const Promise& promise) {
 
 // `auto` reads the numbers of one planner only.
 bool Choice::needs_numbers() const {
-  return !problem_.any_planner || planner_ == kLeastMemoryPlanner;
+  return !problem_.any_planner || planner_ == least_memory_planner().name();
 }
 
 Error Choice::refusal() const {

@@ -119,6 +119,10 @@ class Planner {
   virtual std::string summary() const = 0;  // in one line
   virtual std::string source() const = 0;   // paper: title, venue, year
   virtual PlanningEffort effort() const = 0;
+  // Whether its plans usually need the least memory per device. One planner
+  // says so: its error tells best how much is missing, so `auto` reports that
+  // one, and asks this planner even if there is no time left.
+  virtual bool has_least_memory() const { return false; }
   // Fails with BadConfiguration and what would be needed ("no plan fits 16 GB:
   // stage 1 needs at least 19.2 GB").
   virtual Result<Planned> plan(const Problem& problem) const = 0;
@@ -128,5 +132,7 @@ class Planner {
 const std::vector<std::unique_ptr<Planner>>& planners();
 // Fails with BadConfiguration; the hint offers the nearest name.
 Result<const Planner*> find_planner(const std::string& name);
+// The one with has_least_memory().
+const Planner& least_memory_planner();
 
 }  // namespace pipewright

@@ -1,5 +1,8 @@
 #include "pipewright/planners/planner_registry.h"
 
+#include <algorithm>
+
+#include "pipewright/base/check.h"
 #include "pipewright/base/text.h"
 
 namespace pipewright {
@@ -34,6 +37,15 @@ Result<const Planner*> find_planner(const std::string& name) {
   }
   return bad_configuration("unknown planner \"" + name + "\"",
                            suggestion(name, names));
+}
+
+const Planner& least_memory_planner() {
+  const auto found =
+      std::find_if(planners().begin(), planners().end(),
+                   [](const auto& each) { return each->has_least_memory(); });
+  PIPEWRIGHT_CHECK(found != planners().end(),
+                   "no planner has has_least_memory()");
+  return **found;
 }
 
 }  // namespace pipewright

@@ -14,10 +14,6 @@
 
 namespace pipewright {
 
-// One balanced stage per device usually needs the least memory per device, so
-// this planner's error says best how much is missing.
-inline constexpr const char* kLeastMemoryPlanner = "balanced";
-
 // The worker of a plan that exceeds its device's memory by the largest factor.
 struct Shortage {
   double ratio = 0;  // of need to limit

@@ -225,6 +225,13 @@ TEST_CASE("only auto asks all planners") {
   }
 }
 
+TEST_CASE("one planner needs the least memory") {
+  CHECK(std::count_if(planners().begin(), planners().end(), [](const auto& p) {
+          return p->has_least_memory();
+        }) == 1);
+  CHECK(least_memory_planner().has_least_memory());
+}
+
 TEST_CASE("a planner fails with an error if nothing fits") {
   RandomProblems random(3);
   for (const auto& planner : planners()) {

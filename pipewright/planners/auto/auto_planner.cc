@@ -76,7 +76,7 @@ SearchLimits within_budget(SearchLimits limits, const Problem& problem,
 }
 
 Error error_of(AutoRefusal refusal, const Problem& problem) {
-  if (refusal.planner == kLeastMemoryPlanner && !problem.is_over())
+  if (refusal.planner == least_memory_planner().name() && !problem.is_over())
     refusal.error.hint = more_devices_hint(problem, "auto");
   return refusal.error;
 }
@@ -226,9 +226,10 @@ std::optional<GroupProblem> group_problem(const Problem& whole, int size,
 
 AutoRefusal refusal_of(Problem group, const Error& error) {
   group.any_planner = true;
-  const auto nearest = find_planner(kLeastMemoryPlanner).value()->plan(group);
+  const Planner& planner = least_memory_planner();
+  const auto nearest = planner.plan(group);
   return nearest ? AutoRefusal{"auto", error}
-                 : AutoRefusal{kLeastMemoryPlanner, nearest.error()};
+                 : AutoRefusal{planner.name(), nearest.error()};
 }
 
 // Memory per worker of all copies, from that of the plan that is copied.

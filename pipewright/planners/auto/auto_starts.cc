@@ -37,7 +37,7 @@ bool is_cheap(const Planner& planner) {
 bool is_always_asked(const Planner& planner, const Problem& problem) {
   return (is_cheap(planner) &&
           problem.profile->num_layers() <= kMaxCheapLayers) ||
-         planner.name() == kLeastMemoryPlanner;
+         planner.has_least_memory();
 }
 
 double actions_in(const Plan& plan) {
@@ -151,7 +151,7 @@ AutoStarts ask(const PlannerList& list, const Problem& problem, int turns) {
     if (result && result->estimate.fits) {
       if (problem.has_required_stages(result->plan))
         starts.plans.push_back(*result);
-    } else if (!result && (!starts.refusal || name == kLeastMemoryPlanner)) {
+    } else if (!result && (!starts.refusal || list[i]->has_least_memory())) {
       starts.refusal = {name, result.error()};
     }
   }

@@ -77,6 +77,7 @@ class BalancedPlanner : public Planner {
   }
   std::string source() const override { return "folklore"; }
   PlanningEffort effort() const override { return PlanningEffort::FixedShape; }
+  bool has_least_memory() const override { return true; }
 
   Result<Planned> plan(const Problem& problem) const override {
     const int stages =

@@ -5,8 +5,8 @@
 
 #include "pipewright/base/index.h"
 #include "pipewright/base/infinity.h"
+#include "pipewright/planners/bounds/forced_times.h"
 #include "pipewright/planners/bounds/least_times.h"
-#include "pipewright/planners/bounds/memory_bounds.h"
 #include "pipewright/planners/bounds/replica_bound.h"
 #include "pipewright/planners/bounds/slice_bound.h"
 

@@ -152,11 +152,10 @@ TEST_CASE("bad input is refused with the reason") {
   CHECK(scheduled("1f1b --csv /no/such/folder/a.csv").code == 73);
 }
 
-TEST_CASE("--chunks is another name of --stages-per-worker") {
+TEST_CASE("a worker has as many stages as --stages-per-worker says") {
   const Answer answer = scheduled("interleaved --stages-per-worker 3 --text");
   CHECK(answer.code == 0);
   CHECK(contains(answer.text, "stages=12"));
-  CHECK(scheduled("interleaved --chunks 3 --text").text == answer.text);
 }
 
 TEST_CASE("the schedule of a plan is written for torch") {

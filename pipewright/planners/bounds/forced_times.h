@@ -1,4 +1,6 @@
-// Lower bounds on the step time that follow from too little memory (bounds.h).
+// Times that too little memory forces on every plan, for the lower bounds of
+// bounds.h: transfers between layers that no device can hold together, and
+// forwards that must be repeated.
 
 #pragma once
 

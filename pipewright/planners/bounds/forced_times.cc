@@ -1,4 +1,4 @@
-#include "pipewright/planners/bounds/memory_bounds.h"
+#include "pipewright/planners/bounds/forced_times.h"
 
 #include <algorithm>
 
