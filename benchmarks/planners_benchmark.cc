@@ -110,7 +110,7 @@ void register_all() {
 int main(int argc, char** argv) {
   pipewright::register_all();
   benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 64;
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }

@@ -141,7 +141,7 @@ BENCHMARK(period_of_contended_links);
 int main(int argc, char** argv) {
   pipewright::keep_freed_memory();
   benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 64;
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }

@@ -14,8 +14,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "benchmarks/runtime/pipelines.h"
+#include "cli/program_arguments.h"
 #include "pipewright/profile/analytic.h"
 #include "pipewright/runtime/channels/launcher.h"
 #include "pipewright/runtime/channels/mpi_transport.h"
@@ -179,15 +181,23 @@ int serve(const Case& wanted) {
 }  // namespace pipewright::bench
 
 int main(int argc, char** argv) {
-  if (argc != 7) {
-    std::cerr << "usage: pipewright_peer residual|gpt WIDTH LAYERS "
-                 "MICROBATCHES SAMPLES WORKERS\n";
-    return 2;
-  }
+  pipewright::bench::Case wanted;
+  CLI::App app{
+      "Trains one case: reads a schedule and a number of steps per line, and "
+      "answers with the milliseconds of a step"};
+  app.add_option("KIND", wanted.kind, "residual or gpt")
+      ->check(CLI::IsMember({"residual", "gpt"}))
+      ->required();
+  for (const auto& [name, number] :
+       {std::pair{"WIDTH", &wanted.width}, std::pair{"LAYERS", &wanted.layers},
+        std::pair{"MICROBATCHES", &wanted.microbatches},
+        std::pair{"SAMPLES", &wanted.samples},
+        std::pair{"WORKERS", &wanted.workers}})
+    app.add_option(name, *number)->check(CLI::PositiveNumber)->required();
+  if (const auto code = pipewright::cli::parse_arguments(app, argc, argv))
+    return *code;
   try {
-    return pipewright::bench::serve({argv[1], std::stoi(argv[2]),
-                                     std::stoi(argv[3]), std::stoi(argv[4]),
-                                     std::stoi(argv[5]), std::stoi(argv[6])});
+    return pipewright::bench::serve(std::as_const(wanted));
   } catch (const std::exception& error) {
     std::cerr << "pipewright_peer: " << error.what() << "\n";
     return 1;

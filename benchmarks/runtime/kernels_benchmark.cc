@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/program_arguments.h"
 #include "pipewright/runtime/execution/finite_kernel.h"
 #include "pipewright/runtime/layers/bias_kernels.h"
 #include "pipewright/runtime/layers/gelu_kernels.h"
@@ -152,4 +153,9 @@ void run() {
 }  // namespace
 }  // namespace pipewright
 
-int main() { pipewright::run(); }
+int main(int argc, char** argv) {
+  CLI::App app{"Times our own kernels beside ATen's"};
+  if (const auto code = pipewright::cli::parse_arguments(app, argc, argv))
+    return *code;
+  pipewright::run();
+}

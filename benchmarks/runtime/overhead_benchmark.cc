@@ -19,6 +19,7 @@
 #include <iostream>
 
 #include "benchmarks/runtime/pipelines.h"
+#include "cli/program_arguments.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/model/builder.h"
@@ -175,7 +176,10 @@ void print_table(bool is_empty) {
 }  // namespace
 }  // namespace pipewright::bench
 
-int main() {
+int main(int argc, char** argv) {
+  CLI::App app{"Times what the executor itself costs per action"};
+  if (const auto code = pipewright::cli::parse_arguments(app, argc, argv))
+    return *code;
   pipewright::bench::print_table(true);
   std::cout << "\nstages of about 0.2 ms:\n";
   pipewright::bench::print_table(false);

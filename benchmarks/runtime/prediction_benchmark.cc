@@ -2,7 +2,7 @@
 // with those figures, then it is run. Prints both step times of every case and
 // the error, its median and 95th percentile.
 //
-//   prediction_benchmark [MOST_WORKERS]
+//   prediction_benchmark [MAX_WORKERS]
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +10,7 @@
 #include <map>
 
 #include "benchmarks/runtime/pipelines.h"
+#include "cli/program_arguments.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/runtime/execution/cores.h"
@@ -116,7 +117,7 @@ double share(std::vector<double> sorted, double part) {
   return sorted[static_cast<std::size_t>(std::lround(part * last))];
 }
 
-void print_table(int most_workers) {
+void print_table(int max_workers) {
   const InProcessChannelCosts channel{channel_latency(Seconds(0.1)).median,
                                       reduction_rate(Seconds(0.1))};
   using Align = TextTable::Align;
@@ -130,7 +131,7 @@ void print_table(int most_workers) {
                    {"error", Align::Right}});
   std::vector<double> errors;
   for (const Case& one : cases()) {
-    if (num_workers(one) > most_workers) continue;
+    if (num_workers(one) > max_workers) continue;
     const Model model = model_of(one.model);
     const Profile& profile = profile_of(model, one);
     const Program program = *lower(plan_of(model, profile, one), profile);
@@ -163,6 +164,12 @@ void print_table(int most_workers) {
 }  // namespace pipewright::bench
 
 int main(int argc, char** argv) {
-  const int cores = pipewright::num_usable_cores();
-  pipewright::bench::print_table(argc > 1 ? std::atoi(argv[1]) : cores);
+  int max_workers = pipewright::num_usable_cores();
+  CLI::App app{"Compares predicted with measured step times"};
+  app.add_option("MAX_WORKERS", max_workers, "Workers of the largest cases")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  if (const auto code = pipewright::cli::parse_arguments(app, argc, argv))
+    return *code;
+  pipewright::bench::print_table(max_workers);
 }

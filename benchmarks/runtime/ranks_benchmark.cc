@@ -15,6 +15,7 @@
 #include <map>
 
 #include "benchmarks/runtime/pipelines.h"
+#include "cli/program_arguments.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/model/builder.h"
@@ -124,16 +125,22 @@ void print_table(MpiSession& session, int rounds) {
 
 int main(int argc, char** argv) {
   using namespace pipewright;
+  int rounds = 5;
+  CLI::App app{"Compares threads with ranks on the same program"};
+  app.add_option("ROUNDS", rounds, "Rounds through all variants")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  if (const auto code = cli::parse_arguments(app, argc, argv)) return *code;
   if (!is_launched_by_mpi()) {
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    const std::string rounds = argc > 1 ? argv[1] : "5";
     ::execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "-n",
-             "2", argv[0], rounds.c_str(), static_cast<char*>(nullptr));
+             "2", argv[0], std::to_string(rounds).c_str(),
+             static_cast<char*>(nullptr));
     std::cout << "no mpirun here\n";
     return 0;
   }
   const auto session = MpiSession::start();
   if (!session) return static_cast<int>(session.error().code);
-  bench::print_table(**session, argc > 1 ? std::atoi(argv[1]) : 5);
+  bench::print_table(**session, rounds);
 }

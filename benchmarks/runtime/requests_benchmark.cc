@@ -14,6 +14,7 @@
 #include <iostream>
 #include <vector>
 
+#include "cli/program_arguments.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/runtime/channels/launcher.h"
@@ -115,8 +116,10 @@ void print_table(int rank) {
 }  // namespace
 }  // namespace pipewright::bench
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   using namespace pipewright;
+  CLI::App app{"Times persistent requests of MPI beside those made anew"};
+  if (const auto code = cli::parse_arguments(app, argc, argv)) return *code;
   if (!is_launched_by_mpi()) {
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);

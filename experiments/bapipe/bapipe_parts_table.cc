@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "cli/program_arguments.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
@@ -198,4 +199,9 @@ int print_table() {
 }  // namespace
 }  // namespace pipewright
 
-int main() { return pipewright::print_table(); }
+int main(int argc, char** argv) {
+  CLI::App app{"Prints what each part of BaPipe is worth"};
+  if (const auto code = pipewright::cli::parse_arguments(app, argc, argv))
+    return *code;
+  return pipewright::print_table();
+}

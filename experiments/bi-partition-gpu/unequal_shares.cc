@@ -8,10 +8,9 @@
 // each run in seconds, how long each worker computes in a step, and why actions
 // are given kernel by kernel, where they are. Predicts nothing.
 
-#include <algorithm>
-#include <cstdlib>
 #include <iostream>
 
+#include "cli/program_arguments.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/json.h"
 #include "pipewright/cluster/this_machine_gpu.h"
@@ -33,21 +32,14 @@ struct Options {
   int runs = 5;
 };
 
-Options parsed(int count, char** words) {
-  Options options;
-  for (int i = 1; i < count; ++i) {
-    const std::string word = words[i];
-    const auto number = [&] {
-      return std::max(1, i + 1 < count ? std::atoi(words[++i]) : 1);
-    };
-    if (word == "--steps")
-      options.steps = number();
-    else if (word == "--runs")
-      options.runs = number();
-    else
-      options.plan = word;
-  }
-  return options;
+void add_options(CLI::App& app, Options& options) {
+  app.add_option("PLAN", options.plan, "The plan's file")->required();
+  app.add_option("--steps", options.steps, "Steps of a run")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--runs", options.runs, "Runs, after a warm-up")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
 }
 
 // Each worker's share begins where the one before it ends, or later where it
@@ -122,8 +114,13 @@ Result<Json> trained(const Options& options) {
 }  // namespace
 }  // namespace pipewright
 
-int main(int count, char** words) {
-  const auto done = pipewright::trained(pipewright::parsed(count, words));
+int main(int argc, char** argv) {
+  pipewright::Options options;
+  CLI::App app{"Trains a plan whose workers have unequal shares of one GPU"};
+  pipewright::add_options(app, options);
+  if (const auto code = pipewright::cli::parse_arguments(app, argc, argv))
+    return *code;
+  const auto done = pipewright::trained(options);
   if (!done) {
     std::cerr << done.error().to_text() << "\n";
     return static_cast<int>(done.error().code);

@@ -6,12 +6,10 @@
 //
 //   bi_partition_table NET [CLUSTER METHOD U]
 
-#include <algorithm>
-#include <cstdlib>
 #include <iostream>
-#include <optional>
 #include <string>
 
+#include "cli/program_arguments.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
@@ -192,12 +190,27 @@ int print_table(const std::vector<Row>& rows) {
 
 int main(int argc, char** argv) {
   using pipewright::print_table;
-  if (argc == 2) return print_table(pipewright::rows_of(argv[1]));
-  const auto method =
-      argc == 5 ? pipewright::parse_method(argv[3]) : std::nullopt;
-  if (method)
-    return print_table(
-        {{argv[1], argv[2], *method, std::max(1, std::atoi(argv[4]))}});
-  std::cerr << "usage: bi_partition_table NET [CLUSTER METHOD U]\n";
-  return 64;
+  pipewright::Row row;
+  CLI::App app{
+      "Prints Bi-Partition's plans beside PipeDream's: on many clusters with "
+      "every method, or on one with one"};
+  app.add_option("NET", row.net, "As alexnet")->required();
+  CLI::Option* const cluster =
+      app.add_option("CLUSTER", row.machines, "As 4xV100@nvlink");
+  CLI::Option* const method = app.add_option_function<std::string>(
+      "METHOD",
+      [&](const std::string& name) {
+        const auto parsed = pipewright::parse_method(name);
+        if (!parsed) throw CLI::ValidationError("METHOD", "unknown: " + name);
+        row.method = *parsed;
+      },
+      "As stash");
+  CLI::Option* const number =
+      app.add_option("U", row.microbatches, "Microbatches per minibatch")
+          ->check(CLI::PositiveNumber);
+  cluster->needs(method)->needs(number);
+  if (const auto code = pipewright::cli::parse_arguments(app, argc, argv))
+    return *code;
+  return print_table(cluster->empty() ? pipewright::rows_of(row.net)
+                                      : std::vector<pipewright::Row>{row});
 }

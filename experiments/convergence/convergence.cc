@@ -1,26 +1,17 @@
 // Does it train? Every method on the same data in the same order, from the same
 // weights, at several depths.
 //
-//   convergence [--quick] [--only TASK]... [--arm NAME]... [--seeds N]
-//               [--threads N] [--plots DIR] [--set KEY=VALUE]...
-//               [--results DIR [--stored]] [--device KIND]
-//
 // Prints two tables per task: what each learning rate and K came to, and what
-// the best of each method did. With --results each training that has ended is
-// kept in a folder and not run again, with --stored none is run and the tables
-// have what the folder has. --device cuda or, for several trainings side by
-// side, cuda-stream trains on a GPU: the tasks that are made for one, unless
-// --only names others. With --quick the task "floor" alone, in
-// seconds; fails unless PipeMare learns there what naive training does not.
+// the best of each method did. `convergence --help` lists the options.
 
 #include <ATen/Context.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <thread>
 
+#include "cli/program_arguments.h"
 #include "experiments/convergence/convergence_recipes.h"
 #include "experiments/convergence/convergence_report.h"
 #include "pipewright/base/files.h"
@@ -138,48 +129,60 @@ Result<bool> run(const Options& options) {
   return fine;
 }
 
-Options parsed(int count, char** words) {
-  Options options;
+void add_options(CLI::App& app, Options& options) {
+  app.add_flag("--quick", options.quick,
+               "The task floor alone, in seconds; fails unless PipeMare learns "
+               "there what naive training does not");
+  const auto add_list = [&](const char* name, std::vector<std::string>& values,
+                            const char* text) {
+    app.add_option(name, values, text)->allow_extra_args(false);
+  };
+  add_list("--only", options.only,
+           "TASK: those tasks whose names begin so; may be repeated");
+  add_list("--arm", options.study.arms, "NAME: that arm; may be repeated");
+  app.add_option_function<std::string>(
+      "--seeds",
+      [&](const std::string& count) {
+        options.changes.push_back("seeds=" + count);
+      },
+      "Trainings per arm");
   options.study.threads =
       std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  for (int i = 1; i < count; ++i) {
-    const std::string word = words[i];
-    const auto value = [&] {
-      return std::string(i + 1 < count ? words[++i] : "");
-    };
-    const auto number = [&] { return std::max(1, std::atoi(value().c_str())); };
-    if (word == "--quick")
-      options.quick = true;
-    else if (word == "--only")
-      options.only.push_back(value());
-    else if (word == "--arm")
-      options.study.arms.push_back(value());
-    else if (word == "--seeds")
-      options.changes.push_back("seeds=" + value());
-    else if (word == "--threads")
-      options.study.threads = number();
-    else if (word == "--results")
-      options.study.results = value();
-    else if (word == "--stored")
-      options.study.only_stored = true;
-    else if (word == "--plots")
-      options.plots = value();
-    else if (word == "--device")
-      options.device = value();
-    else if (word == "--set")
-      options.changes.push_back(value());
-  }
-  return options;
+  app.add_option("--threads", options.study.threads,
+                 "Trainings at a time; default: one per core")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--plots", options.plots, "Draw losses into this folder");
+  add_list("--set", options.changes,
+           "KEY=VALUE of the recipes, as steps=100; may be repeated");
+  CLI::Option* const results =
+      app.add_option("--results", options.study.results,
+                     "Keep trainings that have ended in this folder, and do "
+                     "not run them again");
+  app.add_flag("--stored", options.study.only_stored,
+               "Run nothing: print what --results has")
+      ->needs(results);
+  app.add_option("--device", options.device,
+                 "cuda or, for several trainings side by side, cuda-stream: "
+                 "the tasks that are made for a GPU, unless --only names "
+                 "others")
+      ->capture_default_str();
 }
 
 }  // namespace
 }  // namespace pipewright
 
-int main(int count, char** words) {
+int main(int argc, char** argv) {
+  pipewright::Options options;
+  CLI::App app{
+      "Trains with every method on the same data in the same order, from the "
+      "same weights, at several depths; prints two tables per task"};
+  pipewright::add_options(app, options);
+  if (const auto code = pipewright::cli::parse_arguments(app, argc, argv))
+    return *code;
   // For convolutions as small as these oneDNN takes several times as long as
   // ATen's own kernels.
   at::globalContext().setUserEnabledMkldnn(false);
-  const auto done = pipewright::run(pipewright::parsed(count, words));
+  const auto done = pipewright::run(options);
   if (!done) {
     std::cerr << done.error().to_text() << "\n";
     return static_cast<int>(done.error().code);

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "cli/program_arguments.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/index.h"
 #include "pipewright/base/text.h"
@@ -299,4 +300,9 @@ int print_table() {
 }  // namespace
 }  // namespace pipewright
 
-int main() { return pipewright::print_table(); }
+int main(int argc, char** argv) {
+  CLI::App app{"Prints each method's programs at depth, as simulated"};
+  if (const auto code = pipewright::cli::parse_arguments(app, argc, argv))
+    return *code;
+  return pipewright::print_table();
+}

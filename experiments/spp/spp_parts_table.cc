@@ -6,6 +6,7 @@
 #include <array>
 #include <iostream>
 
+#include "cli/program_arguments.h"
 #include "pipewright/base/index.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
@@ -169,4 +170,9 @@ int print_table() {
 }  // namespace
 }  // namespace pipewright
 
-int main() { return pipewright::print_table(); }
+int main(int argc, char** argv) {
+  CLI::App app{"Prints what each part of SPP is worth"};
+  if (const auto code = pipewright::cli::parse_arguments(app, argc, argv))
+    return *code;
+  return pipewright::print_table();
+}
