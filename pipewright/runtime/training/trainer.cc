@@ -11,7 +11,6 @@
 #include <span>
 
 #include "pipewright/base/text.h"
-#include "pipewright/runtime/checkpoint/checkpoint.h"
 #include "pipewright/runtime/checkpoint/write_weights.h"
 #include "pipewright/runtime/data/loader.h"
 #include "pipewright/runtime/devices/device_registry.h"
@@ -24,6 +23,7 @@
 #include "pipewright/runtime/training/milestones.h"
 #include "pipewright/runtime/training/not_finite_steps.h"
 #include "pipewright/runtime/training/requested_settings.h"
+#include "pipewright/runtime/training/run_checkpoints.h"
 #include "pipewright/runtime/training/run_folder.h"
 #include "pipewright/runtime/training/sample_sets.h"
 #include "pipewright/runtime/training/step_reporter.h"
@@ -87,6 +87,7 @@ class Trainer {
         hooks_(hooks),
         training_(std::move(samples.training)),
         folder_(std::move(folder)),
+        checkpoints_(model, request),
         milestones_{steps,
                     request.checkpoint_every,
                     samples.held_out.has_value(),
@@ -134,7 +135,7 @@ class Trainer {
         start_executor(&state);
       }
       if (auto piece = run_piece(); !piece)
-        return with_checkpoint(piece.error());
+        return checkpoints_.with_hint(piece.error());
       if (auto ours = folder_.check_lease(); !ours) return ours.error();
       if (hooks_.signal) report_.signal = hooks_.signal();
       const bool is_early = report_.signal != 0 || !has_samples();
@@ -142,10 +143,10 @@ class Trainer {
       if (is_early) stop_after(done_);
       if (auto evaluated = evaluate_if_due(ends); !evaluated)
         return evaluated.error();
-      if (ends || milestones_.passes_checkpoint(tried_, done_)) {
+      if (ends || milestones_.passes_checkpoint(checkpoints_.tried(), done_)) {
         const Result<void> saved = save();
-        if (!saved && ends) return with_checkpoint(saved.error());
-        if (!saved) warn(not_saved(saved.error()));
+        if (!saved && ends) return checkpoints_.with_hint(saved.error());
+        if (!saved) warn(checkpoints_.not_saved_text(done_, saved.error()));
       }
       if (ends) break;
     }
@@ -161,13 +162,13 @@ class Trainer {
     return training_->has_step(std::min(done_ + more, milestones_.total - 1));
   }
   Error no_samples() const {
-    return with_checkpoint({ErrorCode::MissingInput,
-                            "the data ended after step " +
-                                std::to_string(done_) + " of " +
-                                std::to_string(milestones_.total),
-                            "",
-                            "",
-                            {}});
+    return checkpoints_.with_hint({ErrorCode::MissingInput,
+                                   "the data ended after step " +
+                                       std::to_string(done_) + " of " +
+                                       std::to_string(milestones_.total),
+                                   "",
+                                   "",
+                                   {}});
   }
 
   SampleRequest sample_request() const {
@@ -238,17 +239,6 @@ class Trainer {
     if (state) executor_->resume(*state);
   }
 
-  CheckpointOrigin origin() const {
-    std::string data = request_.data;
-    if (request_.held_out_share > 0)
-      data += " less " + to_text(request_.held_out_share, 17);
-    std::string optimizer = to_text(request_.optimizer);
-    if (request_.max_norm > 0)
-      optimizer += " clip=" + to_text(request_.max_norm, 17);
-    return {request_.plan.model, data, optimizer, request_.seed,
-            request_.plan.minibatch};
-  }
-
   // Faults are counted in the steps of the run: none may come before them.
   bool are_handovers_measured() const {
     return request_.measures_handovers && !is_alone(request_) &&
@@ -273,12 +263,11 @@ class Trainer {
     if (auto measured = measure_handovers(); !measured) return measured;
     if (request_.resume) {
       std::vector<Error> skipped;
-      PIPEWRIGHT_TRY(const TrainingState state,
-                     read_checkpoint(request_.run, model_, origin(), &skipped));
+      PIPEWRIGHT_TRY(const TrainingState state, checkpoints_.resume(skipped));
       for (const Error& error : skipped)
         warn(error.to_text() + "; resuming from step " +
              std::to_string(state.minibatches) + " instead");
-      done_ = saved_ = tried_ = evaluated_ = state.minibatches;
+      done_ = evaluated_ = state.minibatches;
       if (auto back = folder_.go_back_to(done_); !back) return back;
       start_executor(&state);
     } else {
@@ -349,8 +338,9 @@ class Trainer {
         not_finite_.after(done_, end, executor_->has_state(), may_skip);
     error.message += verdict.why;
     if (verdict.next == NotFiniteSteps::Next::End) {
-      if (done_ > saved_ && executor_->has_state())
-        if (auto saved = save(); !saved) warn(not_saved(saved.error()));
+      if (done_ > checkpoints_.saved() && executor_->has_state())
+        if (auto saved = save(); !saved)
+          warn(checkpoints_.not_saved_text(done_, saved.error()));
       return error;
     }
     TrainingState state = executor_->state();
@@ -468,23 +458,11 @@ class Trainer {
       warn(added.error().to_text() + "; training goes on without these lines");
     if (added) has_missed_lines_ = false;
   }
-  std::string not_saved(const Error& error) const {
-    return "step " + std::to_string(done_) +
-           " is not saved: " + error.to_text() + "; training goes on" +
-           (has_checkpoint(request_.run)
-                ? ", and the checkpoint of step " + std::to_string(saved_) +
-                      " is kept"
-                : "");
-  }
-
   Result<void> save() {
-    tried_ = done_;
     if (auto ours = folder_.check_lease(); !ours) return ours;
-    PIPEWRIGHT_TRY(
-        const std::filesystem::path path,
-        write_checkpoint(request_.run, model_, origin(), executor_->state()));
+    PIPEWRIGHT_TRY(const std::filesystem::path path,
+                   checkpoints_.write(executor_->state()));
     report_.checkpoint = path.string();
-    saved_ = done_;
     return {};
   }
 
@@ -497,16 +475,6 @@ class Trainer {
       return written;
     report_.weights = file.string();
     return {};
-  }
-
-  Error with_checkpoint(Error error) const {
-    if (error.hint.empty() && error.code == ErrorCode::LossNotFinite)
-      error.hint = "try a smaller --lr or a longer --warm-up";
-    if (has_checkpoint(request_.run))
-      error.hint += std::string(error.hint.empty() ? "" : "; ") +
-                    "the weights of step " + std::to_string(saved_) +
-                    " are kept in " + request_.run.string();
-    return error;
   }
 
   Result<void> finish() {
@@ -531,6 +499,7 @@ class Trainer {
   const TrainHooks& hooks_;
   const std::unique_ptr<TrainingSamples> training_;
   RunFolder folder_;
+  RunCheckpoints checkpoints_;
   const Milestones milestones_;
   const Bytes memory_before_;
   const TrainingSettings settings_;
@@ -538,7 +507,7 @@ class Trainer {
   std::unique_ptr<Executor> executor_;
   std::optional<Evaluator> evaluator_;
   MicrobatchSource source_;
-  std::int64_t done_ = 0, saved_ = 0, tried_ = 0, evaluated_ = 0;
+  std::int64_t done_ = 0, evaluated_ = 0;
   NotFiniteSteps not_finite_;
   bool has_missed_lines_ = false, has_stopped_ = false;
   std::mutex showing_;  // one hook at a time
@@ -554,20 +523,6 @@ std::int64_t steps_of(const TrainRequest& request, const SampleSets& samples) {
   if (request.steps > 0) return request.steps;
   return steps_of_epochs(samples.training->num_samples(),
                          request.plan.minibatch, request.epochs);
-}
-
-// About what a checkpoint takes on disk.
-Bytes checkpoint_bytes(const Model& model, const Optimizer& optimizer) {
-  Bytes bytes;
-  for (const Parameter& parameter : model.parameters()) {
-    const at::ScalarType type = scalar_type(parameter.type);
-    const auto state = static_cast<std::int64_t>(
-        c10::elementSize(state_type(type)) *
-        static_cast<std::size_t>(optimizer.words() + has_master(type)));
-    bytes += (size_of(parameter.type) + Bytes(state)) *
-             num_elements(parameter.shape);
-  }
-  return bytes;
 }
 
 }  // namespace
