@@ -325,7 +325,7 @@ void Executor::collect(int minibatches) {
   for (auto worker = workers_.rbegin(); worker != workers_.rend(); ++worker) {
     for (const auto& [id, tensor] : (*worker)->weights().newest())
       trained_.parameters[id.index()] = host_copy(tensor);
-    for (const auto& [layer, tensors] : (*worker)->statistics()) {
+    for (const auto& [layer, tensors] : (*worker)->statistics().now()) {
       Tensors& kept = trained_.statistics[layer.index()];
       kept.clear();
       for (const at::Tensor& tensor : tensors)
@@ -381,7 +381,7 @@ void Executor::keep_last_step(std::int32_t last,
       if (const auto state = states.find(id); state != states.end())
         steps[id] = state->second;
     }
-    for (const auto& [layer, tensors] : worker->statistics_before(last)) {
+    for (const auto& [layer, tensors] : worker->statistics().before(last)) {
       Tensors& kept = trained_.statistics[layer.index()];
       for (std::size_t i = 0; i < kept.size(); ++i)
         kept[i] = host_copy(tensors[i]);
@@ -496,7 +496,7 @@ TrainingState Executor::state_here() {
     }
     for (const auto& [id, version] : (*worker)->weights().newest_versions())
       has_parameter[id.index()] = stale_.empty() || !stale_[id.index()];
-    for (const auto& [layer, tensors] : (*worker)->statistics())
+    for (const auto& [layer, tensors] : (*worker)->statistics().now())
       has_statistics[layer.index()] = true;
   }
   return gather_state(*transport_, std::move(state), has_parameter,

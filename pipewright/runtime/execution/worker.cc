@@ -54,17 +54,9 @@ Worker::Worker(const Network& network, const Program& program, WorkerId id,
       values_(network.model.num_layers()),
       gradients_(network.model.num_layers()),
       recorded_(network, program, id, settings, device),
+      statistics_(network, program, id),
       reduced_(network.model.parameters().size()),
-      complete_(network.model.parameters().size()) {
-  for (const Operation& operation : program.operations) {
-    if (operation.worker != id) continue;
-    for (const LayerId layer : operation.forward)
-      if (Tensors first =
-              network.functions[layer.index()]->initial_statistics();
-          !first.empty())
-        statistics_[layer] = std::move(first);
-  }
-}
+      complete_(network.model.parameters().size()) {}
 
 void Worker::prepare(int minibatches, std::int64_t done,
                      const Trained& before) {
@@ -73,10 +65,7 @@ void Worker::prepare(int minibatches, std::int64_t done,
   code_.prepare(repetitions);
   done_ = done;
   weights_.restart(before.parameters);
-  for (auto& [layer, tensors] : statistics_)
-    for (std::size_t i = 0; i < tensors.size(); ++i)
-      renew(tensors[i], before.statistics[layer.index()][i], device_);
-  statistics_minibatch_ = -1;
+  statistics_.restart(before.statistics, device_);
   values_.clear();
   gradients_.clear();
   forget(reduced_);
@@ -174,7 +163,7 @@ void Worker::run_whole_step(ActionCursor& cursor, bool is_timed) {
     const std::int32_t minibatch = program_.minibatch_of(action.microbatch);
     current_ = action;
     channel_->before(action, absolute(action.microbatch));
-    if (action.kind == ActionKind::Forward) keep_statistics(minibatch);
+    if (action.kind == ActionKind::Forward) statistics_.begin(minibatch);
     load_samples(action, code);
     recorded_.put_samples(place, samples_);
     samples_.clear();
@@ -193,9 +182,8 @@ void Worker::run_whole_step(ActionCursor& cursor, bool is_timed) {
 
 std::vector<const void*> Worker::addresses() const {
   std::vector<const void*> result = weights_.addresses();
-  for (const auto& [layer, tensors] : statistics_)
-    for (const at::Tensor& tensor : tensors)
-      result.push_back(tensor.const_data_ptr());
+  const std::vector<const void*> own = statistics_.addresses();
+  result.insert(result.end(), own.begin(), own.end());
   return result;
 }
 
@@ -269,7 +257,7 @@ void Worker::execute(const Action& action, const ActionCode& code,
 void Worker::run_compute(const Action& action, const ActionCode& code,
                          std::int64_t position) {
   if (action.kind == ActionKind::Forward)
-    keep_statistics(program_.minibatch_of(action.microbatch));
+    statistics_.begin(program_.minibatch_of(action.microbatch));
   load_samples(action, code);
   if (recorded_.is_off()) {
     compute(action, code);
@@ -506,21 +494,6 @@ void Worker::load_kept(const LayerCode& layer, MicrobatchId microbatch,
                      : at::Tensor();
 }
 
-// A minibatch that fails leaves no trace in them.
-void Worker::keep_statistics(std::int32_t minibatch) {
-  if (statistics_.empty() || minibatch <= statistics_minibatch_) return;
-  statistics_minibatch_ = minibatch;
-  for (const auto& [layer, tensors] : statistics_) {
-    Tensors& copies = statistics_before_[layer];
-    copies.resize(tensors.size());
-    for (std::size_t i = 0; i < tensors.size(); ++i)
-      if (copies[i].defined())
-        copies[i].copy_(tensors[i]);
-      else
-        copies[i] = tensors[i].clone();
-  }
-}
-
 void Worker::forward(const Action& action, const ActionCode& code) {
   const bool again = action.kind == ActionKind::Recompute;
   const MicrobatchId m = action.microbatch;
@@ -531,10 +504,7 @@ void Worker::forward(const Action& action, const ActionCode& code) {
     const LayerTimer timer(stopwatch_, LayerStopwatch::Part::Forward, layer.id,
                            device_);
     current_layer_ = layer.id;
-    context.statistics = nullptr;
-    if (!again && !statistics_.empty())
-      if (const auto own = statistics_.find(layer.id); own != statistics_.end())
-        context.statistics = &own->second;
+    context.statistics = again ? nullptr : statistics_.of(layer.id);
     load_inputs(layer, m, code.samples);
     const Tensors& weights =
         weights_.read_back(layer.id, action.version + layer.version_offset,

@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -18,6 +17,7 @@
 #include "pipewright/runtime/devices/worker_device.h"
 #include "pipewright/runtime/execution/gradient_sums.h"
 #include "pipewright/runtime/execution/gradients.h"
+#include "pipewright/runtime/execution/layer_statistics.h"
 #include "pipewright/runtime/execution/layer_stopwatch.h"
 #include "pipewright/runtime/execution/network.h"
 #include "pipewright/runtime/execution/recorded_actions.h"
@@ -84,14 +84,7 @@ class Worker {
   std::vector<Span> take_spans() { return std::move(spans_); }
   const WeightStore& weights() const { return weights_; }
   WeightStore& weights() { return weights_; }
-  // By LayerId, of the layers it ran forward.
-  const std::map<LayerId, Tensors>& statistics() const { return statistics_; }
-  // The same as they were before that minibatch of the run.
-  const std::map<LayerId, Tensors>& statistics_before(
-      std::int32_t minibatch) const {
-    return minibatch == statistics_minibatch_ ? statistics_before_
-                                              : statistics_;
-  }
+  const LayerStatistics& statistics() const { return statistics_; }
   std::size_t num_values_held() const { return values_.num_values(); }
 
  private:
@@ -124,7 +117,6 @@ class Worker {
   void complete_gradients(std::span<const StageId> stages,
                           MicrobatchId microbatch);
   void forward(const Action& action, const ActionCode& code);
-  void keep_statistics(std::int32_t minibatch);
   void backward(const Action& action, const ActionCode& code);
   void backward_inputs(const LayerCode& layer, const Action& action,
                        const ActionCode& code);
@@ -169,9 +161,7 @@ class Worker {
   GradientSums gradients_;
   RecordedActions recorded_;
   WholeStep* whole_step_ = nullptr;
-  std::map<LayerId, Tensors> statistics_;
-  std::map<LayerId, Tensors> statistics_before_;  // the minibatch in progress
-  std::int32_t statistics_minibatch_ = -1;
+  LayerStatistics statistics_;
   Gradients reduced_;  // sums that the Step or Reduce that comes now reads
   double norm_ = 0;    // likewise
   std::vector<PartialLoss> losses_;
