@@ -47,13 +47,8 @@ ScheduleRequest request_of(const Pipeline& pipeline, const Problem& problem) {
   return request;
 }
 
-}  // namespace
-
-Result<Plan> plan_of(const Pipeline& pipeline, const Problem& problem,
-                     const std::string& planner) {
-  PIPEWRIGHT_TRY(
-      const Schedule schedule,
-      generate_schedule(pipeline.schedule, request_of(pipeline, problem)));
+Result<Plan> plan_with(const Schedule& schedule, const Pipeline& pipeline,
+                       const Problem& problem, const std::string& planner) {
   const std::vector<WorkerId> worker_of = worker_of_stages(schedule);
   PIPEWRIGHT_CHECK(worker_of.size() == pipeline.stages.size(),
                    "the schedule has another number of stages");
@@ -99,13 +94,34 @@ Result<Plan> plan_of(const Pipeline& pipeline, const Problem& problem,
   return plan;
 }
 
-Result<Planned> planned(const Pipeline& pipeline, const Problem& problem,
-                        const std::string& planner) {
+Result<Planned> estimated(Plan plan, const Problem& problem) {
   Planned result;
-  PIPEWRIGHT_TRY(result.plan, plan_of(pipeline, problem, planner));
+  result.plan = std::move(plan);
   PIPEWRIGHT_TRY(result.estimate, problem.estimate(result.plan));
   result.promised = result.estimate.step;
   return result;
+}
+
+}  // namespace
+
+Result<Plan> plan_of(const Pipeline& pipeline, const Problem& problem,
+                     const std::string& planner) {
+  PIPEWRIGHT_TRY(
+      const Schedule schedule,
+      generate_schedule(pipeline.schedule, request_of(pipeline, problem)));
+  return plan_with(schedule, pipeline, problem, planner);
+}
+
+Result<Planned> planned(const Pipeline& pipeline, const Problem& problem,
+                        const std::string& planner) {
+  PIPEWRIGHT_TRY(Plan plan, plan_of(pipeline, problem, planner));
+  return estimated(std::move(plan), problem);
+}
+
+Result<Planned> planned(const Pipeline& pipeline, const Schedule& schedule,
+                        const Problem& problem, const std::string& planner) {
+  PIPEWRIGHT_TRY(Plan plan, plan_with(schedule, pipeline, problem, planner));
+  return estimated(std::move(plan), problem);
 }
 
 }  // namespace pipewright

@@ -23,7 +23,7 @@ struct PipelineStage {
 
 struct Pipeline {
   int microbatch = 1;
-  std::string schedule = "1f1b";  // a generator's name
+  std::string schedule = "1f1b";  // a generator's name; "": an own order
   int stages_per_worker = 1;
   Replication replication = Replication::Split;
   std::vector<PipelineStage> stages;
@@ -46,5 +46,8 @@ Result<Plan> plan_of(const Pipeline& pipeline, const Problem& problem,
 // The plan with its estimate. Fails as plan_of and the estimator do.
 Result<Planned> planned(const Pipeline& pipeline, const Problem& problem,
                         const std::string& planner);
+// The same with a given schedule, without replicas.
+Result<Planned> planned(const Pipeline& pipeline, const Schedule& schedule,
+                        const Problem& problem, const std::string& planner);
 
 }  // namespace pipewright

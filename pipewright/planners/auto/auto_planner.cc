@@ -31,6 +31,7 @@
 #include "pipewright/planners/auto/auto_starts.h"
 #include "pipewright/planners/auto/host_stages.h"
 #include "pipewright/planners/bounds/bounds.h"
+#include "pipewright/planners/bounds/islands.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/copies.h"
 #include "pipewright/planners/planner_registry.h"
@@ -57,6 +58,9 @@ constexpr SearchLimits kGroup{5e4, 1, 2};
 // Pipelines with stages on whole hosts are simulated for at most two of their
 // copies, so with fewer groups nothing would be gained.
 constexpr int kMinHostCopies = 3;
+// How many times as long as the best known step a first one on whole hosts may
+// take: more is hardly gained by changes.
+constexpr double kWorthImproving = 1.25;
 
 // If there are at most this many pipelines, all of them are tried.
 constexpr std::size_t kMaxPipelines = 3000;
@@ -289,7 +293,7 @@ std::optional<Planned> plan_in_copies(const Problem& whole, int size,
 struct HostGroup {
   GroupProblem group;
   int size = 0, copies = 0;
-  std::optional<HostPipeline> found;
+  std::unique_ptr<HostSearch> search;
 };
 
 std::unique_ptr<HostGroup> host_group(const Problem& whole, int size) {
@@ -300,58 +304,72 @@ std::unique_ptr<HostGroup> host_group(const Problem& whole, int size) {
   std::optional<GroupProblem> group = group_problem(whole, size, true);
   if (!group) return nullptr;
   auto made = std::make_unique<HostGroup>(
-      HostGroup{*std::move(group), size, devices / size, {}});
+      HostGroup{*std::move(group), size, devices / size, nullptr});
   made->group.problem.cluster = &made->group.cluster;
-  made->found = host_pipeline(made->group.problem, made->copies);
-  if (!made->found) return nullptr;
+  made->search = HostSearch::create(made->group.problem, made->copies);
+  if (!made->search) return nullptr;
   return made;
 }
 
 // The best plan with stages on whole hosts, copied to all groups of hosts.
 class HostPlans {
  public:
-  // Only pipelines that promise a step below `known` are simulated.
-  HostPlans(const Problem& whole, Seconds known) : whole_(whole), step_(known) {
+  explicit HostPlans(const Problem& whole) : whole_(whole) {
     const int hosts = std::max(1, whole.cluster->num_hosts());
-    for (int count : {8, 16, 32})
-      if (auto group =
-              host_group(whole, count * whole.cluster->num_devices() / hosts))
-        groups_.push_back(std::move(group));
+    for (int count : {8, 16, 32}) {
+      auto group =
+          host_group(whole, count * whole.cluster->num_devices() / hosts);
+      if (group && (!group_ || group->search->predicted() < predicted()))
+        group_ = std::move(group);
+    }
   }
 
-  std::optional<Planned> best() {
-    std::stable_sort(groups_.begin(), groups_.end(),
-                     [](const auto& a, const auto& b) {
-                       return a->found->predicted < b->found->predicted;
-                     });
-    for (const auto& group : groups_) {
-      if (best_ || group->found->predicted >= step_) break;
-      try_pipeline(*group);
+  // The step of the best pipeline so far.
+  Seconds predicted() const {
+    return group_ ? group_->search->predicted() : Seconds::max();
+  }
+
+  // A plan with a shorter step than the one that is known.
+  std::optional<Planned> best(Seconds known) {
+    if (!group_ || predicted() / kWorthImproving >= known) return {};
+    group_->search->improve();
+    if (predicted() >= known) return {};
+    for (bool few_in_flight : {false, true}) {
+      if (whole_.is_over()) return {};
+      Result<Planned> tried = group_->search->plan(few_in_flight);
+      if (!tried || !tried->estimate.fits) continue;
+      if (tried->estimate.step >= known ||
+          !whole_.has_required_stages(tried->plan))
+        return {};
+      tried->why = "It is auto's own, with stages on whole hosts.";
+      return copied(*std::move(tried), group_->copies, group_->size);
     }
-    if (!best_) return {};
-    best_->why = "It is auto's own, with stages on whole hosts.";
-    return copied(*best_, group_->copies, group_->size);
+    return {};
   }
 
  private:
-  // Takes the group's pipeline if it is faster than what is known.
-  void try_pipeline(const HostGroup& group) {
-    const Problem& problem = group.group.problem;
-    if (whole_.is_over()) return;
-    Result<Planned> tried = planned(group.found->pipeline, problem, "auto");
-    if (!tried || !tried->estimate.fits || tried->estimate.step >= step_ ||
-        !whole_.has_required_stages(tried->plan))
-      return;
-    best_ = *std::move(tried);
-    group_ = &group;
-  }
-
   const Problem& whole_;
-  Seconds step_;
-  std::vector<std::unique_ptr<HostGroup>> groups_;
-  std::optional<Planned> best_;
-  const HostGroup* group_ = nullptr;
+  std::unique_ptr<HostGroup> group_;
 };
+
+// How long the network cards need to sum the gradients of copies of a group of
+// devices: no such plan has a shorter step. Some host of a group has its even
+// share of the weights or more.
+Seconds least_sum(const Problem& whole, int size) {
+  const int hosts = whole.cluster->num_hosts();
+  if (hosts < 2) return Seconds(0);
+  const int per_host = whole.cluster->num_devices() / hosts;
+  const auto two = first_devices(*whole.cluster, 2 * per_host);
+  const auto islands = two ? islands_of(*two) : std::vector<Islands>();
+  if (islands.empty()) return Seconds(0);
+  double bytes = 0;
+  for (const ProfileParameter& parameter : whole.profile->parameters)
+    bytes += static_cast<double>(parameter.bytes.value());
+  const double copies = double(whole.cluster->num_devices()) / size;
+  const double share = std::min(1.0, double(per_host) / size);
+  return Seconds(2 * (copies - 1) / copies * bytes * share /
+                 islands.front().outside);
+}
 
 // How many searches share the budget: one per group size, and one of the whole
 // cluster.
@@ -366,20 +384,28 @@ Result<Planned> best_of_starts(const Problem& problem,
   const int devices = problem.cluster->num_devices();
   const std::vector<int> sizes = group_sizes(problem);
   const int turns = num_turns(problem);
+  const auto known = [&] {
+    return all.empty() ? Seconds::max() : fastest_of(all).estimate.step;
+  };
+  std::optional<HostPlans> by_hosts;
+  const auto try_hosts = [&] {
+    if (auto plan = by_hosts->best(known())) all.push_back(*std::move(plan));
+    by_hosts.reset();
+  };
+  if (devices > kMaxWholeDevices && !sizes.empty()) by_hosts.emplace(problem);
+  // Where summing alone takes longer, copies of small groups are not tried.
+  if (by_hosts && by_hosts->predicted() < least_sum(problem, sizes.front()))
+    try_hosts();
   for (bool few_microbatches : {true, false})
     for (int size : sizes) {
       if (!few_microbatches && !all.empty()) break;
       if (refusal && problem.is_over()) break;
+      if (!all.empty() && least_sum(problem, size) >= known()) continue;
       if (auto copied =
               plan_in_copies(problem, size, few_microbatches, turns, refusal))
         all.push_back(*std::move(copied));
     }
-  if (devices > kMaxWholeDevices && !sizes.empty()) {
-    const Seconds known =
-        all.empty() ? Seconds::max() : fastest_of(all).estimate.step;
-    if (auto by_hosts = HostPlans(problem, known).best())
-      all.push_back(*std::move(by_hosts));
-  }
+  if (by_hosts) try_hosts();
   if (devices <= kMaxWholeDevices || (all.empty() && !refusal)) {
     if (Result<Planned> found =
             search_from(problem, starts.plans, starts.stopped,

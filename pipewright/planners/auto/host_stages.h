@@ -6,27 +6,49 @@
 // First, for each of some limits on the longest reduction, the smallest compute
 // or transfer time of a stage that the hosts allow is found by bisection;
 // whether they do, by a table over the layers of the fewest hosts that they
-// need. Then the best of these pipelines, as host_clock.h predicts it, is
-// improved by single changes: of hosts, cuts, stages, schedule and microbatch
-// size. The method is ours.
+// need. Then the best of these pipelines, as host_order.h predicts it, is
+// changed step by step (host_changes.h). A group of hosts may then hold several
+// stages: it computes one while the gradients of another are summed. The method
+// is ours.
 
 #pragma once
 
-#include <optional>
-#include <vector>
+#include <memory>
 
-#include "pipewright/planners/pipeline.h"
+#include "pipewright/planners/auto/host_costs.h"
+#include "pipewright/planners/planner.h"
 
 namespace pipewright {
 
-struct HostPipeline {
-  Pipeline pipeline;
-  Seconds predicted;  // the step
-};
+class HostSearch {
+ public:
+  // For one of `copies` equal groups of hosts that the problem's cluster is.
+  // The problem must outlive this object. Null unless the group has several
+  // hosts with links and one kind of device, and training is synchronous.
+  static std::unique_ptr<HostSearch> create(const Problem& group, int copies);
 
-// For one of `copies` equal groups of hosts that the problem's cluster is. None
-// unless the group has several hosts with links and one kind of device, and
-// training is synchronous.
-std::optional<HostPipeline> host_pipeline(const Problem& group, int copies);
+  // Of the best pipeline so far, the step.
+  Seconds predicted() const { return Seconds(order_.seconds); }
+
+  // Takes some tenths of a second.
+  void improve();
+
+  // The best pipeline so far, with an order of its own. With few microbatches
+  // in flight it needs less memory. Fails as planned() does.
+  Result<Planned> plan(bool few_in_flight);
+
+ private:
+  HostSearch(const Problem& group, HostCosts costs, HostShape shape,
+             HostOrder order)
+      : group_(group),
+        costs_(std::move(costs)),
+        shape_(std::move(shape)),
+        order_(std::move(order)) {}
+
+  const Problem& group_;
+  HostCosts costs_;
+  HostShape shape_;
+  HostOrder order_;
+};
 
 }  // namespace pipewright

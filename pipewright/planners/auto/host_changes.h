@@ -1,0 +1,45 @@
+// Random single changes of a pipeline over groups of whole hosts: hosts, cuts,
+// stages, which group holds a stage, microbatch size. For host_stages.h. The
+// same changes on every machine.
+
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "pipewright/planners/auto/host_costs.h"
+
+namespace pipewright {
+
+class HostChanges {
+ public:
+  // The microbatch sizes that may be tried; at least one.
+  explicit HostChanges(std::vector<int> microbatches)
+      : microbatches_(std::move(microbatches)) {}
+
+  // Often of the group that ends the step. None if the change that was chosen
+  // is impossible.
+  std::optional<HostShape> next(const HostShape& shape, int last_group);
+
+ private:
+  bool change(std::size_t which);
+  bool move_hosts();
+  bool move_cut();
+  bool divide();
+  bool join();
+  bool move_stage();
+  void drop_empty_groups(int last_group);
+  std::size_t stage_of_subject();
+  // Below `end`; a distribution of the standard library may differ between
+  // machines.
+  std::size_t number(std::size_t end) { return random_() % end; }
+
+  const std::vector<int> microbatches_;
+  std::mt19937 random_{1};
+  HostShape shape_;
+  std::size_t subject_ = 0;  // a group
+};
+
+}  // namespace pipewright

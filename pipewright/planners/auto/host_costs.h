@@ -1,0 +1,103 @@
+// What pipelines over groups of whole hosts cost: computing, messages over the
+// hosts' network cards, reductions. For host_stages.h.
+
+#pragma once
+
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "pipewright/planners/auto/host_order.h"
+#include "pipewright/planners/bounds/islands.h"
+#include "pipewright/planners/cost_table.h"
+#include "pipewright/planners/pipeline.h"
+
+namespace pipewright {
+
+// A stage's end, as an index of a cut, and the group of hosts that holds it.
+struct HostStage {
+  int end = 0, group = 0;
+};
+
+struct HostShape {
+  int microbatch = 0;
+  std::vector<HostStage> stages;
+  std::vector<int> hosts;  // per group
+
+  int first(std::size_t stage) const {
+    return stage == 0 ? 0 : stages[stage - 1].end;
+  }
+};
+
+class HostCosts {
+ public:
+  // For one of `copies` equal groups of hosts. The problem must outlive this
+  // object.
+  HostCosts(const Problem& group, int copies, const Islands& islands,
+            CostTable table);
+
+  int num_hosts() const { return islands_.count; }
+  int last() const { return static_cast<int>(cuts_.size()) - 1; }
+
+  // Seconds per step of one host per group for the layers between two cuts: to
+  // compute them, or to send what crosses their ends.
+  double load(int first, int end) const;
+  // Over the network cards, with its latency; within one host it is not
+  // counted.
+  double reduction(int first, int end, int hosts) const;
+  bool can_split(int microbatch, int hosts) const {
+    return hosts * islands_.max_devices <= microbatch;
+  }
+
+  // Null if a group has more devices than a microbatch has samples.
+  std::optional<HostWork> work(const HostShape& shape);
+  // The step, as far as host_order.h knows; `limit` or more if it cannot be
+  // shorter than that.
+  HostOrder predicted(const HostShape& shape, double limit);
+
+  Pipeline pipeline(const HostShape& shape) const;
+
+ private:
+  // What a layer makes for other layers, in their order.
+  struct Value {
+    int layer = 0;
+    double bytes = 0;  // at the table's microbatch size
+    std::vector<int> users;
+  };
+  // Sums over the layers before each cut, for one number of samples.
+  struct Sums {
+    std::vector<double> forward, input, weight, update;
+  };
+
+  // How many samples' worth of time a microbatch takes on the card of a sender
+  // and of a receiver.
+  struct CardSamples {
+    double out = 0, in = 0;
+  };
+
+  static std::vector<Value> values_of(const Profile& profile, int microbatch);
+  double exchanged(int first, int end) const;
+  double num_replicas(int hosts) const {
+    return static_cast<double>(hosts) * copies_ * islands_.max_devices;
+  }
+  double seconds_on_cards(int first, int end, int hosts) const;
+  double ring_latency(int hosts) const;
+  HostStageTimes times_of(const HostShape& shape, std::size_t stage);
+  void add_transfers(const HostShape& shape, HostWork& work);
+  const CardSamples& samples_on_cards(int microbatch, int from, int to);
+  const Sums& sums_of(int samples);
+
+  const Problem& group_;
+  const int copies_;
+  const Islands islands_;
+  const CostTable table_;
+  const std::vector<int> cuts_;
+  const std::vector<Value> values_;
+  std::vector<std::vector<double>> exchanged_;  // by first and end
+  std::map<int, Sums> sums_;                    // by samples
+  // By microbatch, and the hosts of sender and receiver.
+  std::map<std::tuple<int, int, int>, CardSamples> card_samples_;
+};
+
+}  // namespace pipewright

@@ -1,0 +1,287 @@
+#include "pipewright/planners/auto/host_order.h"
+
+#include <algorithm>
+
+#include "pipewright/base/check.h"
+#include "pipewright/base/index.h"
+#include "pipewright/base/infinity.h"
+
+namespace pipewright {
+namespace {
+
+enum Kind {
+  kForward,
+  kInput,
+  kWeight
+};
+
+constexpr ComputeKind kComputeKinds[] = {ComputeKind::Forward,
+                                         ComputeKind::BackwardInput,
+                                         ComputeKind::BackwardWeight};
+
+// A neighbour of a stage, and the seconds that a message to it takes on the
+// card of either side. Without any it is only waited for.
+struct Neighbour {
+  std::size_t stage;
+  double out, in;
+  bool is_sent() const { return out > 0 || in > 0; }
+};
+
+class HostOrdering {
+ public:
+  HostOrdering(const HostWork& work, bool with_orders)
+      : work_(work),
+        with_orders_(with_orders),
+        microbatches_(at(work.microbatches)),
+        stages_(work.stages.size()),
+        groups_(at(work.groups)) {
+    link_stages();
+    set_ranks();
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      Progress& stage = stages_[s];
+      groups_[at(work.stages[s].group)].stages.push_back(s);
+      stage.inputs[kForward].assign(microbatches_,
+                                    {int(stage.makers.size()), 0});
+      // Its own forward, and the gradients of what it made.
+      stage.inputs[kInput].assign(microbatches_,
+                                  {int(stage.users.size()) + 1, 0});
+      stage.inputs[kWeight].assign(microbatches_, {1, 0});
+    }
+  }
+
+  HostOrder run() {
+    if (with_orders_) order_.orders.resize(groups_.size());
+    for (Group& group : groups_) find_next(group);
+    while (Group* group = earliest()) run_next(*group);
+    for (const Progress& stage : stages_)
+      PIPEWRIGHT_CHECK(stage.done[kWeight] == microbatches_,
+                       "a group of hosts waits forever");
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      const double end = stages_[s].reduced + work_.stages[s].after;
+      if (end <= order_.seconds) continue;
+      order_.seconds = end;
+      order_.last_group = work_.stages[s].group;
+    }
+    return std::move(order_);
+  }
+
+ private:
+  struct Input {
+    int missing;
+    double time;  // of the latest that has arrived
+  };
+  struct Progress {
+    std::vector<Neighbour> users, makers;
+    double rank[3] = {0, 0, 0};
+    std::size_t done[3] = {0, 0, 0};
+    std::vector<Input> inputs[3];  // per microbatch
+    double reduced = 0;            // when its gradients are summed
+  };
+  struct Group {
+    std::vector<std::size_t> stages;
+    double clock = 0, out_free = 0, in_free = 0;
+    double reduced = 0;  // when its reductions so far end
+    // What it does next; a start of infinity: nothing that is known.
+    double start = kInfinity;
+    std::size_t stage = 0;
+    Kind kind = kForward;
+  };
+
+  void link_stages() {
+    const auto link = [&](std::size_t from, std::size_t to, double out,
+                          double in) {
+      stages_[from].users.push_back({to, out, in});
+      stages_[to].makers.push_back({from, in, out});
+    };
+    std::vector<bool> follows(stages_.size(), false);
+    for (const HostTransfer& each : work_.transfers) {
+      link(at(each.from), at(each.to), each.out, each.in);
+      if (each.to == each.from + 1) follows[at(each.to)] = true;
+    }
+    for (std::size_t s = 1; s < stages_.size(); ++s)
+      if (!follows[s]) link(s - 1, s, 0, 0);
+  }
+
+  double message(const Neighbour& to) const {
+    return to.is_sent() ? std::max(to.out, to.in) + work_.latency : 0;
+  }
+
+  // The longest path to the end of the step.
+  void set_ranks() {
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      Progress& stage = stages_[s];
+      const HostStageTimes& times = work_.stages[s];
+      stage.rank[kWeight] =
+          times.backward_weight + times.reduction + times.after;
+      double rest = stage.rank[kWeight];
+      for (const Neighbour& maker : stage.makers)
+        rest =
+            std::max(rest, message(maker) + stages_[maker.stage].rank[kInput]);
+      stage.rank[kInput] = times.backward_input + rest;
+    }
+    for (std::size_t s = stages_.size(); s-- > 0;) {
+      Progress& stage = stages_[s];
+      double rest = stage.rank[kInput];
+      for (const Neighbour& user : stage.users)
+        rest =
+            std::max(rest, message(user) + stages_[user.stage].rank[kForward]);
+      stage.rank[kForward] = work_.stages[s].forward + rest;
+    }
+  }
+
+  static double seconds(const HostStageTimes& times, Kind kind) {
+    return kind == kForward ? times.forward
+           : kind == kInput ? times.backward_input
+                            : times.backward_weight;
+  }
+
+  // When the stage's next action of a kind can start; infinity: not known.
+  double ready(const Progress& stage, Kind kind) const {
+    const std::size_t next = stage.done[kind];
+    if (next == microbatches_) return kInfinity;
+    if (kind == kForward && work_.max_in_flight > 0 &&
+        next - stage.done[kInput] >= at(work_.max_in_flight))
+      return kInfinity;
+    const Input& input = stage.inputs[kind][next];
+    return input.missing > 0 ? kInfinity : input.time;
+  }
+
+  void find_next(Group& group) {
+    group.start = kInfinity;
+    double rank = 0;
+    for (std::size_t s : group.stages)
+      for (Kind kind : {kForward, kInput, kWeight}) {
+        const double start = std::max(group.clock, ready(stages_[s], kind));
+        const double own = stages_[s].rank[kind];
+        if (start > group.start || (start == group.start && own <= rank))
+          continue;
+        if (start == kInfinity) continue;
+        group.start = start;
+        rank = own;
+        group.stage = s;
+        group.kind = kind;
+      }
+  }
+
+  Group* earliest() {
+    Group* first = nullptr;
+    for (Group& group : groups_)
+      if (group.start < (first ? first->start : kInfinity)) first = &group;
+    return first;
+  }
+
+  void run_next(Group& group) {
+    const std::size_t s = group.stage;
+    const Kind kind = group.kind;
+    Progress& stage = stages_[s];
+    const std::size_t microbatch = stage.done[kind]++;
+    group.clock = group.start + seconds(work_.stages[s], kind);
+    if (with_orders_) {
+      ComputeAction action;
+      action.stage = StageId(s);
+      action.microbatch = MicrobatchId(microbatch);
+      action.kind = kComputeKinds[kind];
+      order_.orders[at(work_.stages[s].group)].push_back(action);
+    }
+    if (kind == kForward) {
+      for (const Neighbour& user : stage.users)
+        pass(group, user, kForward, microbatch);
+      arrive(s, kInput, microbatch, group.clock);
+    } else if (kind == kInput) {
+      for (const Neighbour& maker : stage.makers)
+        pass(group, maker, kInput, microbatch);
+      arrive(s, kWeight, microbatch, group.clock);
+    } else if (stage.done[kWeight] == microbatches_) {
+      reduce(group, s);
+    }
+    find_next(group);
+  }
+
+  // Sends what the group has just made.
+  void pass(Group& from, const Neighbour& to, Kind kind,
+            std::size_t microbatch) {
+    Group& there = groups_[at(work_.stages[to.stage].group)];
+    double arrival = from.clock;
+    if (to.is_sent() && &there != &from) {
+      const double out = seconds_on_card(from, to.out, from.clock);
+      const double in = seconds_on_card(there, to.in, from.clock);
+      arrival = std::max({from.clock, from.out_free, there.in_free}) +
+                std::max(out, in) + work_.latency;
+      from.out_free = std::max(from.out_free, from.clock) + out;
+      there.in_free = std::max(there.in_free, from.clock) + in;
+    }
+    arrive(to.stage, kind, microbatch, arrival);
+    if (&there != &from) find_next(there);
+  }
+
+  // A message shares the card with a reduction: it takes twice as long, and the
+  // reduction ends later by as much as the message takes alone.
+  double seconds_on_card(Group& group, double seconds, double time) {
+    if (group.reduced <= time) return seconds;
+    group.reduced += seconds;
+    for (std::size_t s : group.stages)
+      if (stages_[s].reduced > time) stages_[s].reduced += seconds;
+    return 2 * seconds;
+  }
+
+  void arrive(std::size_t s, Kind kind, std::size_t microbatch, double time) {
+    Input& input = stages_[s].inputs[kind][microbatch];
+    --input.missing;
+    input.time = std::max(input.time, time);
+  }
+
+  // Sums the gradients of a stage, after those of earlier ones.
+  void reduce(Group& group, std::size_t s) {
+    stages_[s].reduced = group.clock;
+    if (work_.stages[s].reduction <= 0) return;
+    group.reduced =
+        std::max(group.reduced, group.clock) + work_.stages[s].reduction;
+    stages_[s].reduced = group.reduced;
+  }
+
+  const HostWork& work_;
+  const bool with_orders_;
+  const std::size_t microbatches_;
+  std::vector<Progress> stages_;
+  std::vector<Group> groups_;
+  HostOrder order_;
+};
+
+}  // namespace
+
+HostOrder host_order(const HostWork& work, bool with_orders) {
+  return HostOrdering(work, with_orders).run();
+}
+
+double host_load(const HostWork& work) {
+  struct Load {
+    double compute = 0, reductions = 0, out = 0, in = 0;
+    double last = kInfinity;  // the shortest reduction
+  };
+  std::vector<Load> loads(at(work.groups));
+  for (const HostStageTimes& stage : work.stages) {
+    Load& load = loads[at(stage.group)];
+    load.compute +=
+        stage.forward + stage.backward_input + stage.backward_weight;
+    load.reductions += stage.reduction;
+    load.last = std::min(load.last, stage.reduction + stage.after);
+  }
+  for (const HostTransfer& each : work.transfers) {
+    Load& from = loads[at(work.stages[at(each.from)].group)];
+    Load& to = loads[at(work.stages[at(each.to)].group)];
+    if (&from == &to) continue;
+    // There as an activation, back as a gradient.
+    from.out += each.out;
+    from.in += each.out;
+    to.in += each.in;
+    to.out += each.in;
+  }
+  double largest = 0;
+  for (const Load& load : loads)
+    largest = std::max(
+        {largest, load.compute * work.microbatches + load.last,
+         load.reductions + std::max(load.out, load.in) * work.microbatches});
+  return largest;
+}
+
+}  // namespace pipewright

@@ -1,0 +1,160 @@
+// The order of stages on groups of hosts: compared with the longest path over
+// the schedule that it is, and by hand.
+
+#include "pipewright/planners/auto/host_order.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "pipewright/base/index.h"
+#include "pipewright/schedules/makespan.h"
+
+namespace pipewright {
+namespace {
+
+class RandomWork {
+ public:
+  explicit RandomWork(unsigned seed) : random_(seed) {}
+
+  int number(int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random_);
+  }
+
+  // Every group has a stage, and some have several.
+  HostWork next() {
+    HostWork work;
+    work.microbatches = number(1, 12);
+    work.groups = number(1, 5);
+    const int stages = work.groups + number(0, 4);
+    for (int s = 0; s < stages; ++s)
+      work.stages.push_back({s < work.groups ? s : number(0, work.groups - 1),
+                             milliseconds(1, 9), milliseconds(1, 9),
+                             milliseconds(1, 9), 0, 0});
+    std::shuffle(work.stages.begin(), work.stages.end(), random_);
+    return work;
+  }
+
+  void add_messages_and_sums(HostWork& work) {
+    work.latency = 1e-4;
+    for (int to = 1; to < int(work.stages.size()); ++to) {
+      const int from = number(0, to - 1);
+      if (work.stages[at(from)].group != work.stages[at(to)].group)
+        work.transfers.push_back(
+            {from, to, milliseconds(0, 9), milliseconds(1, 9)});
+    }
+    for (HostStageTimes& stage : work.stages) {
+      stage.reduction = milliseconds(0, 50);
+      stage.after = milliseconds(0, 5);
+    }
+  }
+
+ private:
+  double milliseconds(int low, int high) { return number(low, high) * 1e-3; }
+
+  std::mt19937 random_;
+};
+
+Schedule schedule_of(const HostWork& work) {
+  return Schedule::create(static_cast<int>(work.stages.size()),
+                          work.microbatches, host_order(work, true).orders)
+      .value();
+}
+
+// The most microbatches of a stage between their F and their I.
+int most_in_flight(const Orders& orders, std::size_t stages) {
+  int most = 0;
+  std::vector<int> now(stages, 0);
+  for (const auto& order : orders)
+    for (const ComputeAction& action : order) {
+      int& count = now[action.stage.index()];
+      if (action.kind == ComputeKind::Forward) most = std::max(most, ++count);
+      if (action.kind == ComputeKind::BackwardInput) --count;
+    }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("without messages it is the longest path of its own schedule") {
+  RandomWork random(103);
+  for (int i = 0; i < 1000; ++i) {
+    CAPTURE(i);
+    HostWork work = random.next();
+    if (i % 2 == 1) work.max_in_flight = random.number(1, 4);
+    ScheduleRequest request;
+    request.workers = work.groups;
+    request.microbatches = work.microbatches;
+    for (const HostStageTimes& stage : work.stages)
+      request.times.push_back({Seconds(stage.forward),
+                               Seconds(stage.backward_input),
+                               Seconds(stage.backward_weight)});
+    const double end = schedule_makespan(schedule_of(work), request).value();
+    CHECK(host_order(work, false).seconds == doctest::Approx(end));
+    CHECK(host_load(work) <= end * (1 + 1e-9));
+  }
+}
+
+TEST_CASE("with messages and sums it is a valid schedule, and no shorter") {
+  RandomWork random(104);
+  for (int i = 0; i < 1000; ++i) {
+    CAPTURE(i);
+    HostWork work = random.next();
+    if (i % 3 == 2) work.max_in_flight = random.number(1, 4);
+    const double load = host_load(work);
+    random.add_messages_and_sums(work);
+    const HostOrder order = host_order(work, true);
+    CHECK(order.seconds >= load);
+    CHECK(Schedule::create(static_cast<int>(work.stages.size()),
+                           work.microbatches, order.orders));
+    if (work.max_in_flight > 0)
+      CHECK(most_in_flight(order.orders, work.stages.size()) <=
+            work.max_in_flight);
+  }
+}
+
+TEST_CASE("a card sends one message at a time") {
+  HostWork work;
+  work.microbatches = 2;
+  work.groups = 2;
+  work.stages = {{0, 1, 1, 0, 0, 0}, {1, 1, 1, 0, 0, 0}};
+  work.transfers = {{0, 1, 3, 3}};
+  // Forwards end at 1 and 2 and arrive at 4 and 7; the second stage ends its
+  // backwards at 6 and 9, which arrive at 9 and 12; the last takes 1.
+  CHECK(host_order(work, false).seconds == doctest::Approx(13));
+  // Either direction of a card: 2 x 3.
+  CHECK(host_load(work) == doctest::Approx(6));
+  work.stages[1].after = 7;
+  CHECK(host_order(work, false).seconds == doctest::Approx(16));
+  CHECK(host_order(work, false).last_group == 1);
+}
+
+TEST_CASE("a group computes one stage while another's gradients are summed") {
+  HostWork work;
+  work.microbatches = 1;
+  work.groups = 1;
+  work.stages = {{0, 1, 1, 1, 0, 0}, {0, 1, 1, 1, 10, 2}};
+  // The weight gradient with the long sum comes before the other stage: it ends
+  // at 4, the sum at 14, its latency at 16.
+  CHECK(host_order(work, false).seconds == doctest::Approx(16));
+  CHECK(schedule_of(work).sections().body[0][3].stage == StageId(1));
+  // Sums of one group follow each other: at 6 the second waits for the first.
+  work.stages[0].reduction = 10;
+  CHECK(host_order(work, false).seconds == doctest::Approx(24));
+}
+
+TEST_CASE("a message and a sum share a card") {
+  HostWork work;
+  work.microbatches = 1;
+  work.groups = 2;
+  work.stages = {{0, 1, 1, 0, 0, 0}, {1, 1, 1, 1, 10, 0}, {1, 1, 1, 0, 10, 0}};
+  work.transfers = {{0, 1, 2, 2}};
+  // Forwards end at 1, 4 and 5, the input gradient of the last stage at 6, and
+  // its sum takes from then on. That of the stage before ends at 7: its message
+  // shares the card until 11. The sums take 20 and lose 2 by that.
+  CHECK(host_order(work, false).seconds == doctest::Approx(6 + 20 + 2));
+  CHECK(host_order(work, false).last_group == 1);
+}
+
+}  // namespace pipewright
