@@ -31,7 +31,7 @@
 #include "pipewright/planners/auto/auto_starts.h"
 #include "pipewright/planners/auto/host_stages.h"
 #include "pipewright/planners/bounds/bounds.h"
-#include "pipewright/planners/bounds/islands.h"
+#include "pipewright/planners/bounds/copies_bound.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/copies.h"
 #include "pipewright/planners/planner_registry.h"
@@ -58,9 +58,13 @@ constexpr SearchLimits kGroup{5e4, 1, 2};
 // Pipelines with stages on whole hosts are simulated for at most two of their
 // copies, so with fewer groups nothing would be gained.
 constexpr int kMinHostCopies = 3;
-// How many times as long as the best known step a first one on whole hosts may
-// take: more is hardly gained by changes.
-constexpr double kWorthImproving = 1.25;
+// Changes of pipelines on whole hosts: of each number of hosts per group, and
+// of the best two. How many times as long as a step that is known theirs may
+// take before: more is hardly gained.
+constexpr int kFirstTries = 1500, kTries = 3000;
+constexpr std::size_t kMaxImproved = 2;
+constexpr double kWorthImproving = 1.25, kWorthImprovingAgain = 1.1,
+                 kWorthSimulating = 0.98;
 
 // If there are at most this many pipelines, all of them are tried.
 constexpr std::size_t kMaxPipelines = 3000;
@@ -316,60 +320,69 @@ class HostPlans {
  public:
   explicit HostPlans(const Problem& whole) : whole_(whole) {
     const int hosts = std::max(1, whole.cluster->num_hosts());
-    for (int count : {8, 16, 32}) {
-      auto group =
-          host_group(whole, count * whole.cluster->num_devices() / hosts);
-      if (group && (!group_ || group->search->predicted() < predicted()))
-        group_ = std::move(group);
-    }
+    for (int count : {8, 16, 32})
+      if (auto group =
+              host_group(whole, count * whole.cluster->num_devices() / hosts))
+        groups_.push_back(std::move(group));
+    sort();
   }
 
   // The step of the best pipeline so far.
   Seconds predicted() const {
-    return group_ ? group_->search->predicted() : Seconds::max();
+    return groups_.empty() ? Seconds::max()
+                           : groups_.front()->search->predicted();
   }
 
   // A plan with a shorter step than the one that is known.
   std::optional<Planned> best(Seconds known) {
-    if (!group_ || predicted() / kWorthImproving >= known) return {};
-    group_->search->improve();
-    if (predicted() >= known) return {};
-    for (bool few_in_flight : {false, true}) {
-      if (whole_.is_over()) return {};
-      Result<Planned> tried = group_->search->plan(few_in_flight);
-      if (!tried || !tried->estimate.fits) continue;
-      if (tried->estimate.step >= known ||
+    improve(known);
+    std::optional<Planned> best;
+    const HostGroup* group = nullptr;
+    for (const auto& each : groups_) {
+      if (each->search->predicted() >= known * kWorthSimulating ||
+          whole_.is_over())
+        break;
+      Result<Planned> tried = each->search->plan();
+      if (!tried || !tried->estimate.fits || tried->estimate.step >= known ||
           !whole_.has_required_stages(tried->plan))
-        return {};
-      tried->why = "It is auto's own, with stages on whole hosts.";
-      return copied(*std::move(tried), group_->copies, group_->size);
+        continue;
+      best = *std::move(tried);
+      known = best->estimate.step;
+      group = each.get();
     }
-    return {};
+    if (!best) return {};
+    best->why = "It is auto's own, with stages on whole hosts.";
+    return copied(*std::move(best), group->copies, group->size);
   }
 
  private:
-  const Problem& whole_;
-  std::unique_ptr<HostGroup> group_;
-};
+  // All that are near what is known a little, and the best of those further.
+  void improve(Seconds known) {
+    keep_below(known * kWorthImproving);
+    for (const auto& group : groups_) group->search->improve(kFirstTries);
+    sort();
+    keep_below(known * kWorthImprovingAgain);
+    groups_.resize(std::min(groups_.size(), kMaxImproved));
+    for (const auto& group : groups_) group->search->improve(kTries);
+    sort();
+  }
 
-// How long the network cards need to sum the gradients of copies of a group of
-// devices: no such plan has a shorter step. Some host of a group has its even
-// share of the weights or more.
-Seconds least_sum(const Problem& whole, int size) {
-  const int hosts = whole.cluster->num_hosts();
-  if (hosts < 2) return Seconds(0);
-  const int per_host = whole.cluster->num_devices() / hosts;
-  const auto two = first_devices(*whole.cluster, 2 * per_host);
-  const auto islands = two ? islands_of(*two) : std::vector<Islands>();
-  if (islands.empty()) return Seconds(0);
-  double bytes = 0;
-  for (const ProfileParameter& parameter : whole.profile->parameters)
-    bytes += static_cast<double>(parameter.bytes.value());
-  const double copies = double(whole.cluster->num_devices()) / size;
-  const double share = std::min(1.0, double(per_host) / size);
-  return Seconds(2 * (copies - 1) / copies * bytes * share /
-                 islands.front().outside);
-}
+  void keep_below(Seconds limit) {
+    std::erase_if(groups_, [limit](const auto& group) {
+      return group->search->predicted() >= limit;
+    });
+  }
+
+  void sort() {
+    std::stable_sort(groups_.begin(), groups_.end(),
+                     [](const auto& a, const auto& b) {
+                       return a->search->predicted() < b->search->predicted();
+                     });
+  }
+
+  const Problem& whole_;
+  std::vector<std::unique_ptr<HostGroup>> groups_;  // the best first
+};
 
 // How many searches share the budget: one per group size, and one of the whole
 // cluster.
@@ -394,13 +407,13 @@ Result<Planned> best_of_starts(const Problem& problem,
   };
   if (devices > kMaxWholeDevices && !sizes.empty()) by_hosts.emplace(problem);
   // Where summing alone takes longer, copies of small groups are not tried.
-  if (by_hosts && by_hosts->predicted() < least_sum(problem, sizes.front()))
+  if (by_hosts && by_hosts->predicted() < copies_bound(problem, sizes.front()))
     try_hosts();
   for (bool few_microbatches : {true, false})
     for (int size : sizes) {
       if (!few_microbatches && !all.empty()) break;
       if (refusal && problem.is_over()) break;
-      if (!all.empty() && least_sum(problem, size) >= known()) continue;
+      if (!all.empty() && copies_bound(problem, size) >= known()) continue;
       if (auto copied =
               plan_in_copies(problem, size, few_microbatches, turns, refusal))
         all.push_back(*std::move(copied));

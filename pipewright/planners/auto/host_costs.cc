@@ -10,6 +10,8 @@ namespace pipewright {
 namespace {
 
 constexpr int kMaxHostCuts = 100;
+// The rest is for messages and workspaces.
+constexpr double kUsableMemory = 0.85;
 
 }  // namespace
 
@@ -21,20 +23,18 @@ HostCosts::HostCosts(const Problem& group, int copies, const Islands& islands,
       table_(std::move(table)),
       cuts_(cut_positions(table_, 0, kMaxHostCuts)),
       values_(values_of(*group.profile, table_.microbatch())) {
+  const double microbatches = double(group.minibatch) / table_.microbatch();
   for (int first = 0; first < last(); ++first) {
-    exchanged_.emplace_back(cuts_.size(), 0.0);
-    for (int end = first + 1; end <= last(); ++end)
-      exchanged_.back()[at(end)] = exchanged(cuts_[at(first)], cuts_[at(end)]);
+    auto& compute = compute_.emplace_back(cuts_.size(), 0.0);
+    auto& exchanged = exchanged_.emplace_back(cuts_.size(), 0.0);
+    for (int end = first + 1; end <= last(); ++end) {
+      const int from = cuts_[at(first)], to = cuts_[at(end)];
+      compute[at(end)] = table_.compute(0, from, to).value() /
+                         islands_.max_devices * microbatches;
+      exchanged[at(end)] =
+          exchanged_bytes(from, to) / islands_.outside * microbatches;
+    }
   }
-}
-
-double HostCosts::load(int first, int end) const {
-  const double compute =
-      table_.compute(0, cuts_[at(first)], cuts_[at(end)]).value() /
-      islands_.max_devices;
-  const double bytes = exchanged_[at(first)][at(end)];
-  return std::max(compute, bytes / islands_.outside) * group_.minibatch /
-         table_.microbatch();
 }
 
 double HostCosts::reduction(int first, int end, int hosts) const {
@@ -63,6 +63,7 @@ std::optional<HostWork> HostCosts::work(const HostShape& shape) {
   work.latency = islands_.latency;
   for (std::size_t s = 0; s < shape.stages.size(); ++s)
     work.stages.push_back(times_of(shape, s));
+  if (!limit_in_flight(shape, work)) return {};
   add_transfers(shape, work);
   return work;
 }
@@ -115,7 +116,7 @@ std::vector<HostCosts::Value> HostCosts::values_of(const Profile& profile,
 }
 
 // Bytes that cross the ends of some layers in one direction, there or back.
-double HostCosts::exchanged(int first, int end) const {
+double HostCosts::exchanged_bytes(int first, int end) const {
   double bytes = 0;
   for (const Value& value : values_) {
     const auto is_inside = [&](int l) { return l >= first && l < end; };
@@ -125,6 +126,44 @@ double HostCosts::exchanged(int first, int end) const {
       bytes += value.bytes;
   }
   return bytes;
+}
+
+// Bytes at the table's microbatch size.
+double HostCosts::kept(int first, int end) {
+  if (kept_.empty()) kept_.resize(cuts_.size());
+  const int layer = cuts_[at(first)];
+  std::vector<Bytes>& sums = kept_[at(first)];
+  if (sums.empty()) sums = table_.kept_from(layer);
+  return static_cast<double>(sums[at(cuts_[at(end)] - layer)].value());
+}
+
+// False if not even one microbatch fits.
+bool HostCosts::limit_in_flight(const HostShape& shape, HostWork& work) {
+  const double copies = 2 + group_.optimizer_words;  // weights, gradients
+  std::vector<GroupMemory> memory(shape.hosts.size());
+  for (std::size_t s = 0; s < shape.stages.size(); ++s) {
+    const int first = shape.first(s), end = shape.stages[s].end;
+    GroupMemory& own = memory[at(shape.stages[s].group)];
+    own.states +=
+        copies *
+        static_cast<double>(
+            table_.parameters(cuts_[at(first)], cuts_[at(end)]).value());
+    const int replicas =
+        shape.hosts[at(shape.stages[s].group)] * islands_.max_devices;
+    own.kept += kept(first, end) / table_.microbatch() *
+                ((shape.microbatch + replicas - 1) / replicas);
+  }
+  const double usable =
+      kUsableMemory *
+      static_cast<double>(group_.memory_of(DeviceId(0)).value());
+  for (HostStageTimes& stage : work.stages) {
+    const GroupMemory& own = memory[at(stage.group)];
+    const double free = usable - own.states;
+    if (free < own.kept) return false;
+    if (free < own.kept * work.microbatches)
+      stage.max_in_flight = static_cast<int>(free / own.kept);
+  }
+  return true;
 }
 
 HostStageTimes HostCosts::times_of(const HostShape& shape, std::size_t stage) {

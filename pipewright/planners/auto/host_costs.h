@@ -3,11 +3,13 @@
 
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <tuple>
 #include <vector>
 
+#include "pipewright/base/index.h"
 #include "pipewright/planners/auto/host_order.h"
 #include "pipewright/planners/bounds/islands.h"
 #include "pipewright/planners/cost_table.h"
@@ -41,8 +43,13 @@ class HostCosts {
   int last() const { return static_cast<int>(cuts_.size()) - 1; }
 
   // Seconds per step of one host per group for the layers between two cuts: to
-  // compute them, or to send what crosses their ends.
-  double load(int first, int end) const;
+  // compute them, or to send what crosses their ends if that takes longer.
+  double load(int first, int end) const {
+    return std::max(compute(first, end), exchanged_[at(first)][at(end)]);
+  }
+  double compute(int first, int end) const {
+    return compute_[at(first)][at(end)];
+  }
   // Over the network cards, with its latency; within one host it is not
   // counted.
   double reduction(int first, int end, int hosts) const;
@@ -50,7 +57,8 @@ class HostCosts {
     return hosts * islands_.max_devices <= microbatch;
   }
 
-  // Null if a group has more devices than a microbatch has samples.
+  // None if a group has more devices than a microbatch has samples, or too
+  // little memory for its weights and one microbatch.
   std::optional<HostWork> work(const HostShape& shape);
   // The step, as far as host_order.h knows; `limit` or more if it cannot be
   // shorter than that.
@@ -70,6 +78,11 @@ class HostCosts {
     std::vector<double> forward, input, weight, update;
   };
 
+  // Of one device of each group: what its stages hold always, and what they
+  // keep of each microbatch, in bytes.
+  struct GroupMemory {
+    double states = 0, kept = 0;
+  };
   // How many samples' worth of time a microbatch takes on the card of a sender
   // and of a receiver.
   struct CardSamples {
@@ -77,12 +90,14 @@ class HostCosts {
   };
 
   static std::vector<Value> values_of(const Profile& profile, int microbatch);
-  double exchanged(int first, int end) const;
+  double exchanged_bytes(int first, int end) const;
   double num_replicas(int hosts) const {
     return static_cast<double>(hosts) * copies_ * islands_.max_devices;
   }
   double seconds_on_cards(int first, int end, int hosts) const;
   double ring_latency(int hosts) const;
+  double kept(int first, int end);
+  bool limit_in_flight(const HostShape& shape, HostWork& work);
   HostStageTimes times_of(const HostShape& shape, std::size_t stage);
   void add_transfers(const HostShape& shape, HostWork& work);
   const CardSamples& samples_on_cards(int microbatch, int from, int to);
@@ -94,8 +109,9 @@ class HostCosts {
   const CostTable table_;
   const std::vector<int> cuts_;
   const std::vector<Value> values_;
-  std::vector<std::vector<double>> exchanged_;  // by first and end
-  std::map<int, Sums> sums_;                    // by samples
+  std::vector<std::vector<double>> compute_, exchanged_;  // by first and end
+  std::vector<std::vector<Bytes>> kept_;  // by first; empty: unknown
+  std::map<int, Sums> sums_;              // by samples
   // By microbatch, and the hosts of sender and receiver.
   std::map<std::tuple<int, int, int>, CardSamples> card_samples_;
 };

@@ -40,6 +40,8 @@ class HostOrdering {
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       Progress& stage = stages_[s];
       groups_[at(work.stages[s].group)].stages.push_back(s);
+      const int limit = work.stages[s].max_in_flight;
+      stage.max_in_flight = limit > 0 ? at(limit) : microbatches_;
       stage.inputs[kForward].assign(microbatches_,
                                     {int(stage.makers.size()), 0});
       // Its own forward, and the gradients of what it made.
@@ -75,7 +77,8 @@ class HostOrdering {
     double rank[3] = {0, 0, 0};
     std::size_t done[3] = {0, 0, 0};
     std::vector<Input> inputs[3];  // per microbatch
-    double reduced = 0;            // when its gradients are summed
+    std::size_t max_in_flight = 0;
+    double reduced = 0;  // when its gradients are summed
   };
   struct Group {
     std::vector<std::size_t> stages;
@@ -139,8 +142,7 @@ class HostOrdering {
   double ready(const Progress& stage, Kind kind) const {
     const std::size_t next = stage.done[kind];
     if (next == microbatches_) return kInfinity;
-    if (kind == kForward && work_.max_in_flight > 0 &&
-        next - stage.done[kInput] >= at(work_.max_in_flight))
+    if (kind == kForward && next - stage.done[kWeight] >= stage.max_in_flight)
       return kInfinity;
     const Input& input = stage.inputs[kind][next];
     return input.missing > 0 ? kInfinity : input.time;

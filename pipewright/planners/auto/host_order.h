@@ -24,6 +24,8 @@ struct HostStageTimes {
   double forward = 0, backward_input = 0, backward_weight = 0;
   double reduction = 0;  // per step: on the network cards
   double after = 0;      // per step: its latency, and the update
+  // Microbatches between their forward and their weight gradient; 0: no limit.
+  int max_in_flight = 0;
 };
 
 // What a stage sends to another, whose gradient comes back the same way:
@@ -38,8 +40,6 @@ struct HostWork {
   std::vector<HostStageTimes> stages;   // in pipeline order
   std::vector<HostTransfer> transfers;  // to later stages
   double latency = 0;                   // of a message between groups
-  // Of one stage, without their input gradients; 0: no limit.
-  int max_in_flight = 0;
 };
 
 struct HostOrder {

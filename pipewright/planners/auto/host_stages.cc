@@ -18,7 +18,6 @@ constexpr int kHalvings = 9;
 constexpr int kMinMicrobatches = 4, kMaxMicrobatches = 32;
 constexpr int kTooManyHosts = 1 << 20;
 
-constexpr int kChanges = 8000;  // that are tried
 // A change may make the step longer by this share of it, less and less.
 constexpr double kFirstLoss = 0.02, kLastLoss = 0.002;
 
@@ -70,13 +69,17 @@ class HostParting {
     std::vector<Cell> cells(at(costs_.last() + 1));
     cells[0].hosts = 0;
     for (int end = 1; end <= costs_.last(); ++end)
-      for (int first = 0; first < end; ++first) {
+      for (int first = end; first-- > 0;) {
+        // More layers take no less.
+        if (costs_.compute(first, end) > M * costs_.num_hosts() ||
+            costs_.reduction(first, end, 1) > R)
+          break;
         const Cell& before = cells[at(first)];
         if (before.hosts >= costs_.num_hosts()) continue;
         const int hosts = before.hosts + hosts_for(first, end, R, M);
         Cell& cell = cells[at(end)];
-        if (std::pair(hosts, before.stages + 1) <
-            std::pair(cell.hosts, cell.stages))
+        if (hosts < kTooManyHosts && std::pair(hosts, before.stages + 1) <=
+                                         std::pair(cell.hosts, cell.stages))
           cell = {hosts, before.stages + 1, first};
       }
     HostParts stages;
@@ -186,13 +189,13 @@ std::unique_ptr<HostSearch> HostSearch::create(const Problem& group,
 }
 
 // Threshold accepting: the pipeline may become slower by less and less.
-void HostSearch::improve() {
+void HostSearch::improve(int tries) {
   HostChanges changes(few_microbatches(group_));
   HostShape shape = shape_;
   HostOrder order = order_;
   double loss = kFirstLoss;
-  for (int i = 0; i < kChanges && !group_.is_over(); ++i) {
-    loss -= (kFirstLoss - kLastLoss) / kChanges;
+  for (int i = 0; i < tries && !group_.is_over(); ++i) {
+    loss -= (kFirstLoss - kLastLoss) / tries;
     std::optional<HostShape> next = changes.next(shape, order.last_group);
     if (!next) continue;
     const double limit = order.seconds + loss * order_.seconds;
@@ -206,11 +209,9 @@ void HostSearch::improve() {
   }
 }
 
-Result<Planned> HostSearch::plan(bool few_in_flight) {
-  std::optional<HostWork> work = costs_.work(shape_);
+Result<Planned> HostSearch::plan() {
+  const std::optional<HostWork> work = costs_.work(shape_);
   PIPEWRIGHT_CHECK(work.has_value(), "a pipeline was found that has no costs");
-  if (few_in_flight)
-    work->max_in_flight = 2 * static_cast<int>(shape_.stages.size());
   PIPEWRIGHT_TRY(
       const Schedule schedule,
       Schedule::create(static_cast<int>(shape_.stages.size()),

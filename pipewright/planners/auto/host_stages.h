@@ -30,12 +30,12 @@ class HostSearch {
   // Of the best pipeline so far, the step.
   Seconds predicted() const { return Seconds(order_.seconds); }
 
-  // Takes some tenths of a second.
-  void improve();
+  // By so many changes: a thousand take about 30 ms.
+  void improve(int tries);
 
-  // The best pipeline so far, with an order of its own. With few microbatches
-  // in flight it needs less memory. Fails as planned() does.
-  Result<Planned> plan(bool few_in_flight);
+  // The best pipeline so far, with an order of its own. Fails as planned()
+  // does.
+  Result<Planned> plan();
 
  private:
   HostSearch(const Problem& group, HostCosts costs, HostShape shape,

@@ -68,6 +68,36 @@ KindTimes least_times(const Problem& problem, int kind) {
   return least;
 }
 
+KindTimes least_work(const std::vector<KindTimes>& kinds) {
+  KindTimes work = kinds[0];
+  for (const KindTimes& kind : kinds)
+    for (std::size_t l = 0; l < work.size(); ++l) {
+      work[l].forward = std::min(work[l].forward, kind[l].forward);
+      work[l].backward = std::min(work[l].backward, kind[l].backward);
+      work[l].input = std::min(work[l].input, kind[l].input);
+      work[l].update = std::min(work[l].update, kind[l].update);
+    }
+  return work;
+}
+
+double work_before_sum(std::size_t layer, const Profile& profile,
+                       const KindTimes& work) {
+  std::vector<bool> depends(profile.layers.size(), false), needed = depends;
+  depends[layer] = true;
+  for (std::size_t l = layer + 1; l < depends.size(); ++l)
+    for (LayerId input : profile.layers[l].inputs)
+      depends[l] = depends[l] || depends[input.index()];
+  double seconds = work[layer].backward - work[layer].input;
+  for (std::size_t l = depends.size(); l-- > 0;) {
+    if (depends[l]) seconds += work[l].input;
+    needed[l] = needed[l] || depends[l];
+    if (!needed[l]) continue;
+    seconds += work[l].forward;
+    for (LayerId input : profile.layers[l].inputs) needed[input.index()] = true;
+  }
+  return seconds;
+}
+
 std::vector<double> least_output_bytes(const Problem& problem) {
   const Profile& profile = *problem.profile;
   std::vector<int> sizes = {1, largest_microbatch(problem)};

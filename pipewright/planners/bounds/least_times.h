@@ -30,6 +30,15 @@ void visit_least_times(
     const Problem& problem, int kind, int min_size, int max_size,
     const std::function<void(std::size_t, const LayerTimes&, int)>& visit);
 
+// The least of each layer's times, over all kinds of devices.
+KindTimes least_work(const std::vector<KindTimes>& kinds);
+
+// Seconds per sample of all that precedes the end of the backward of a layer:
+// its own backward, the input gradients of the layers that depend on it, and
+// the forwards of these and of all that they depend on.
+double work_before_sum(std::size_t layer, const Profile& profile,
+                       const KindTimes& work);
+
 // Bytes of each layer's output, and of its gradient, per sample: the smallest
 // at any size, minus what rounding of slices may take.
 std::vector<double> least_output_bytes(const Problem& problem);

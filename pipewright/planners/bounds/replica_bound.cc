@@ -33,40 +33,6 @@ std::vector<double> widths_to(std::size_t pivot, const Profile& profile,
   return up;
 }
 
-// The least of each layer's times, over all kinds of devices.
-KindTimes least_work(const std::vector<KindTimes>& kinds) {
-  KindTimes work = kinds[0];
-  for (const KindTimes& kind : kinds)
-    for (std::size_t l = 0; l < work.size(); ++l) {
-      work[l].forward = std::min(work[l].forward, kind[l].forward);
-      work[l].backward = std::min(work[l].backward, kind[l].backward);
-      work[l].input = std::min(work[l].input, kind[l].input);
-      work[l].update = std::min(work[l].update, kind[l].update);
-    }
-  return work;
-}
-
-// Seconds per sample of all that precedes the end of the backward of a layer:
-// its own backward, the input gradients of the layers that depend on it, and
-// the forwards of these and of all that they depend on.
-double work_before_ring(std::size_t layer, const Profile& profile,
-                        const KindTimes& work) {
-  std::vector<bool> depends(profile.layers.size(), false), needed = depends;
-  depends[layer] = true;
-  for (std::size_t l = layer + 1; l < depends.size(); ++l)
-    for (LayerId input : profile.layers[l].inputs)
-      depends[l] = depends[l] || depends[input.index()];
-  double seconds = work[layer].backward - work[layer].input;
-  for (std::size_t l = depends.size(); l-- > 0;) {
-    if (depends[l]) seconds += work[l].input;
-    needed[l] = needed[l] || depends[l];
-    if (!needed[l]) continue;
-    seconds += work[l].forward;
-    for (LayerId input : profile.layers[l].inputs) needed[input.index()] = true;
-  }
-  return seconds;
-}
-
 // Seconds before the first backward of a layer can start: one slice, in the
 // least time that its operations take at any size, goes forward and back to it.
 double first_backward(std::size_t layer, const Profile& profile,
@@ -214,7 +180,7 @@ double replica_bound(const Problem& problem,
       const auto bytes =
           static_cast<double>(profile.parameter_bytes(LayerId(layer)).value());
       const double before =
-          work_before_ring(layer, profile, work) * problem.minibatch;
+          work_before_sum(layer, profile, work) * problem.minibatch;
       const Pivot pivot{problem,
                         work,
                         islands,

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "pipewright/base/index.h"
 #include "tests/planners/random_problems.h"
@@ -18,6 +17,12 @@ std::vector<std::size_t> devices_per_stage(const Plan& plan) {
   std::vector<std::size_t> counts;
   for (const Stage& stage : plan.stages) counts.push_back(stage.workers.size());
   return counts;
+}
+
+bool has_shared_hosts(const Plan& plan) {
+  std::size_t held = 0;
+  for (const Stage& stage : plan.stages) held += stage.workers.size();
+  return held > plan.devices.size();
 }
 
 // Whole hosts of two devices, each with the stages of one group.
@@ -46,31 +51,25 @@ TEST_CASE("every stage has whole hosts, every layer one stage") {
     RandomProblem made = random.next();
     *made.cluster = load_cluster("6x2xV100@50MB/s/20MB/s").value();
     made.problem.minibatch = 96;
+    made.problem.memory_limit = Bytes(0);
     made.problem.microbatches = {12, 24};
     const auto search = HostSearch::create(made.problem, 1);
     REQUIRE(search);
     const Seconds first = search->predicted();
-    search->improve();
+    search->improve(4000);
     CHECK(search->predicted() <= first);
     faster += search->predicted() < first;
-    for (bool few_in_flight : {false, true}) {
-      // Whoever makes a plan checks it (check_plan), layers included.
-      const auto planned = search->plan(few_in_flight);
-      REQUIRE(planned);
-      check_hosts(planned->plan);
-      shared += planned->plan.devices.size() <
-                at(std::accumulate(
-                    planned->plan.stages.begin(), planned->plan.stages.end(), 0,
-                    [](int sum, const Stage& stage) {
-                      return sum + int(stage.workers.size());
-                    }));
-      const double ratio = planned->estimate.step / search->predicted();
-      near += ratio > 0.9 && ratio < 1.1;
-    }
+    // Whoever makes a plan checks it (check_plan), layers included.
+    const auto planned = search->plan();
+    REQUIRE(planned);
+    check_hosts(planned->plan);
+    shared += has_shared_hosts(planned->plan);
+    const double ratio = planned->estimate.step / search->predicted();
+    near += ratio > 0.9 && ratio < 1.1;
   }
   CHECK(faster > 20);
-  CHECK(shared > 20);  // some groups have several stages
-  CHECK(near > 60);    // of 120 predictions
+  CHECK(shared > 10);
+  CHECK(near > 30);
 }
 
 TEST_CASE("the layer with the weights gets few hosts") {
@@ -84,12 +83,13 @@ TEST_CASE("the layer with the weights gets few hosts") {
   made.profile->times = {
       {"V100", {{1, {{one, zero, one, zero}, {zero, zero, zero, zero}}}}}};
   made.problem.minibatch = 64;
+  made.problem.memory_limit = Bytes(0);
   made.problem.microbatches = {8};
   const auto devices = [&] {
     const auto search = HostSearch::create(made.problem, 1);
     REQUIRE(search);
-    search->improve();
-    return devices_per_stage(search->plan(false).value().plan);
+    search->improve(4000);
+    return devices_per_stage(search->plan().value().plan);
   };
   // All hosts hold both layers: 8 s of forwards, then 8 s of the first layer's
   // weight gradients while those of the second are summed for 1.75 s.

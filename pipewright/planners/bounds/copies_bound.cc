@@ -1,0 +1,47 @@
+#include "pipewright/planners/bounds/copies_bound.h"
+
+#include <algorithm>
+
+#include "pipewright/base/infinity.h"
+#include "pipewright/planners/bounds/islands.h"
+#include "pipewright/planners/bounds/least_times.h"
+#include "pipewright/planners/copies.h"
+
+namespace pipewright {
+namespace {
+
+// Seconds of all devices together before the first sum of any layer.
+double least_before(const Problem& problem) {
+  const Profile& profile = *problem.profile;
+  std::vector<KindTimes> kinds;
+  for (std::size_t k = 0; k < problem.cluster->kinds().size(); ++k)
+    kinds.push_back(least_times(problem, static_cast<int>(k)));
+  const KindTimes work = least_work(kinds);
+  double least = kInfinity;
+  for (std::size_t l = 0; l < profile.layers.size(); ++l)
+    if (profile.parameter_bytes(LayerId(l)) > Bytes(0))
+      least = std::min(least, work_before_sum(l, profile, work));
+  return least == kInfinity ? 0 : least * problem.minibatch;
+}
+
+}  // namespace
+
+Seconds copies_bound(const Problem& problem, int size) {
+  const Cluster& cluster = *problem.cluster;
+  const auto one = first_devices(cluster, size);
+  const auto two = first_devices(cluster, 2 * size);
+  if (!one || !two || two->num_hosts() < 2) return Seconds(0);
+  const std::vector<Islands> islands = islands_of(*two);
+  if (islands.empty()) return Seconds(0);
+  double bytes = 0;
+  for (const ProfileParameter& parameter : problem.profile->parameters)
+    bytes += static_cast<double>(parameter.bytes.value());
+  const double copies = double(cluster.num_devices()) / size;
+  const double on_cards = 2 * (copies - 1) / copies * bytes / one->num_hosts() /
+                          islands.front().outside;
+  if (is_asynchronous(problem.method) || bytes == 0) return Seconds(on_cards);
+  return Seconds(least_before(problem) / cluster.num_devices() + on_cards +
+                 2 * (copies - 1) * islands.front().latency);
+}
+
+}  // namespace pipewright
