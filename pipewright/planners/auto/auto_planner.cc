@@ -338,10 +338,9 @@ class HostPlans {
     improve(known);
     std::optional<Planned> best;
     const HostGroup* group = nullptr;
+    keep_below(known * kWorthSimulating);
     for (const auto& each : groups_) {
-      if (each->search->predicted() >= known * kWorthSimulating ||
-          whole_.is_over())
-        break;
+      if (each->search->predicted() >= known || whole_.is_over()) break;
       Result<Planned> tried = each->search->plan();
       if (!tried || !tried->estimate.fits || tried->estimate.step >= known ||
           !whole_.has_required_stages(tried->plan))
