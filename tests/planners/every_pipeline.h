@@ -1,6 +1,7 @@
 // Every pipeline of a small problem: all cuts, all numbers of replicas on
-// devices in the cluster's order, some schedules, with and without recompute.
-// Searches and bounds are compared with it.
+// devices in the cluster's order, some schedules, with and without recompute;
+// if asked for, with all other cuts for backward. Searches and bounds are
+// compared with it.
 
 #pragma once
 
@@ -15,8 +16,11 @@ namespace pipewright {
 class EveryPipeline {
  public:
   EveryPipeline(const Problem& problem,
-                std::function<void(const Pipeline&)> visit)
-      : problem_(problem), visit_(std::move(visit)) {}
+                std::function<void(const Pipeline&)> visit,
+                bool separate_cuts = false)
+      : problem_(problem),
+        visit_(std::move(visit)),
+        separate_cuts_(separate_cuts) {}
 
   void run() {
     schedules_ = is_asynchronous(problem_.method)
@@ -28,7 +32,8 @@ class EveryPipeline {
  private:
   void extend(int layer, int device) {
     const int layers = problem_.profile->num_layers();
-    if (layer == layers) return complete();
+    if (layer == layers)
+      return separate_cuts_ ? cut_backward(0, 0) : complete();
     for (int end = layer + 1; end <= layers; ++end)
       for (int last = device + 1; last <= problem_.cluster->num_devices();
            ++last) {
@@ -40,6 +45,16 @@ class EveryPipeline {
         extend(end, last);
         stages_.pop_back();
       }
+  }
+
+  // Sets the ends of backward from a stage on.
+  void cut_backward(std::size_t stage, int layer) {
+    const int layers = problem_.profile->num_layers();
+    if (stage == stages_.size()) return layer == layers ? complete() : void();
+    for (int end = layer + 1; end <= layers; ++end) {
+      stages_[stage].backward_end = end;
+      cut_backward(stage + 1, end);
+    }
   }
 
   void complete() {
@@ -58,18 +73,24 @@ class EveryPipeline {
 
   const Problem& problem_;
   std::function<void(const Pipeline&)> visit_;
+  const bool separate_cuts_;
   std::vector<std::string> schedules_;
   std::vector<PipelineStage> stages_;
 };
 
 // The fastest of them that fits; infinite if none does.
-inline Seconds fastest_pipeline(const Problem& problem) {
+inline Seconds fastest_pipeline(const Problem& problem,
+                                bool separate_cuts = false) {
   Seconds fastest = Seconds::max();
-  EveryPipeline(problem, [&](const Pipeline& pipeline) {
-    const auto scored = planned(pipeline, problem, "every");
-    if (scored && scored->estimate.fits)
-      fastest = std::min(fastest, scored->estimate.step);
-  }).run();
+  EveryPipeline(
+      problem,
+      [&](const Pipeline& pipeline) {
+        const auto scored = planned(pipeline, problem, "every");
+        if (scored && scored->estimate.fits)
+          fastest = std::min(fastest, scored->estimate.step);
+      },
+      separate_cuts)
+      .run();
   return fastest;
 }
 

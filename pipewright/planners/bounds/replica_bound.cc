@@ -33,10 +33,15 @@ std::vector<double> widths_to(std::size_t pivot, const Profile& profile,
   return up;
 }
 
-// Seconds before the first backward of a layer can start: one slice, in the
-// least time that its operations take at any size, goes forward and back to it.
-double first_backward(std::size_t layer, const Profile& profile,
-                      const KindTimes& shortest) {
+// Seconds before the first forward, and the first backward, of a layer can
+// start: one slice, in the least time that its operations take at any size,
+// goes forward, and back to it.
+struct FirstStarts {
+  double forward = 0, backward = 0;
+};
+
+FirstStarts first_starts(std::size_t layer, const Profile& profile,
+                         const KindTimes& shortest) {
   std::vector<double> forward(profile.layers.size(), 0), start = forward;
   for (std::size_t l = 0; l < forward.size(); ++l) {
     for (LayerId input : profile.layers[l].inputs)
@@ -49,7 +54,7 @@ double first_backward(std::size_t layer, const Profile& profile,
       start[input.index()] =
           std::max(start[input.index()], start[l] + shortest[l].input);
   }
-  return start[layer];
+  return {forward[layer] - shortest[layer].forward, start[layer]};
 }
 
 // The shortest times of slices of any size, not per sample.
@@ -90,25 +95,59 @@ struct Pivot {
   std::size_t layer;
   double bytes;
   double before;  // seconds of all devices together before the ring
-  double start;   // of the first backward
+  FirstStarts starts;
+  double weights_sent;  // seconds: to a device without the layer's backward
   std::vector<double> widths;
   const std::vector<double>& kept;
 
-  // The ring's latency, and what comes before and after it, at the number of
-  // devices r for which that takes least: before it, it falls with r down to
-  // the time of the work that precedes it; the latency grows with r.
+  // What r devices do of the layer for all samples, from its first start on.
+  struct OwnWork {
+    double seconds, start;
+  };
+
+  // The ring's latency, and what comes before and after it. Either all devices
+  // of the layer's forward have its backward, too, or one of them is sent the
+  // weights.
   double around_ring(int a, int b) const {
     const double round = a > 1 ? 2 * islands.latency : 0;
     if (is_asynchronous(problem.method)) return round * (a - 1);
+    const double samples = problem.minibatch;
+    const OwnWork backward{work[layer].backward * samples, starts.backward};
+    const OwnWork both{backward.seconds + work[layer].forward * samples,
+                       starts.forward};
     const double most = double(b) * islands.max_devices;
-    const double own = work[layer].backward * problem.minibatch;
-    const double all = before / problem.cluster->num_devices();
-    double r = most;
-    if (all > start) r = std::min(r, own / (all - start));
-    if (round > 0) r = std::min(r, std::sqrt(own / round));
-    r = std::max<double>(r, a);
-    return std::max(own / r + start, all) + round * (r - 1) +
+    return std::min(least_around({both, backward}, round, a, most),
+                    least_around({backward}, round, a, most) + weights_sent) +
            work[layer].update;
+  }
+
+  // At the number of devices r, of a to `most`, for which it takes least: the
+  // work before the ring falls with r down to that of all devices; the latency
+  // grows. A sum of these is least at an end, where the work of one kind and
+  // the latency balance, or where two kinds of work take equally long.
+  double least_around(const std::vector<OwnWork>& own, double round, double a,
+                      double most) const {
+    const double all = before / problem.cluster->num_devices();
+    const auto at_devices = [&](double r) {
+      double longest = all;
+      for (const OwnWork& each : own)
+        longest = std::max(longest, each.seconds / r + each.start);
+      return longest + round * (r - 1);
+    };
+    std::vector<double> candidates = {a, most};
+    for (const OwnWork& each : own) {
+      if (all > each.start)
+        candidates.push_back(each.seconds / (all - each.start));
+      if (round > 0) candidates.push_back(std::sqrt(each.seconds / round));
+      for (const OwnWork& other : own)
+        if (other.start > each.start)
+          candidates.push_back((each.seconds - other.seconds) /
+                               (other.start - each.start));
+    }
+    double least = kInfinity;
+    for (double r : candidates)
+      least = std::min(least, at_devices(std::clamp(r, a, std::max(a, most))));
+    return least;
   }
 
   // Whether a step of T seconds is possible with the layer on a to b islands.
@@ -174,6 +213,11 @@ double replica_bound(const Problem& problem,
   const KindTimes shortest = shortest_times(problem);
   const std::vector<double> gradients = least_output_bytes(problem);
   const std::vector<double> kept = kept_bytes(profile, gradients);
+  double fastest = 0, latency = kInfinity;  // of any link
+  for (const Link& link : problem.cluster->links()) {
+    fastest = std::max(fastest, link.bandwidth.value());
+    latency = std::min(latency, link.latency.value());
+  }
   double bound = known;
   for (const Islands& islands : islands_of(*problem.cluster))
     for (std::size_t layer : largest_layers(profile)) {
@@ -187,7 +231,8 @@ double replica_bound(const Problem& problem,
                         layer,
                         bytes,
                         before,
-                        first_backward(layer, profile, shortest),
+                        first_starts(layer, profile, shortest),
+                        bytes / fastest + latency,
                         widths_to(layer, profile, gradients),
                         kept};
       bound = std::max(bound, pivot.bound(bound));

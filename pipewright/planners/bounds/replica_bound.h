@@ -11,7 +11,10 @@
 //           times the shortest latency. A synchronous step does this after the
 //           last backward of l. The r devices share the backwards of l, which
 //           start when one slice has passed forward and back to l: with few
-//           devices these take long, with many the latency does. Before the
+//           devices these take long, with many the latency does. They also
+//           share its forwards, which start when one slice has come to l;
+//           unless a device has a forward of l and no backward: then it is sent
+//           the new weights after the ring and the update. Before the
 //           ring all devices together have done, for all samples, the backward
 //           of l, the input gradients of all layers that depend on l, and the
 //           forwards that those need: that takes at least their work, shared

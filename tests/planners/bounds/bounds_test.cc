@@ -43,12 +43,13 @@ TEST_CASE("no pipeline of 2,000 small problems beats a bound") {
 // How often the bound on replicas is the sharpest, and how near it then comes.
 struct ReplicaBoundCount {
   int solved = 0, sharper = 0, tight = 0;
+  bool separate_cuts = false;  // for backward
 
   void add(Problem& problem) {
     problem.microbatches = {4, 8};
     problem.memory_limit = Bytes(0);
     problem.estimate = simulating_estimator(problem);
-    const Seconds best = fastest_pipeline(problem);
+    const Seconds best = fastest_pipeline(problem, separate_cuts);
     const Bounds bounds = bounds_of(problem);
     REQUIRE(best < Seconds::max());
     CHECK(bounds.replicas.value() <= best.value() * (1 + 1e-9));
@@ -102,6 +103,58 @@ TEST_CASE("no pipeline over links with latency beats the bound on replicas") {
   MESSAGE(count.to_text());
   CHECK(count.sharper > 100);
   CHECK(count.tight > 10);
+}
+
+// Forwards that take long and backwards that take nearly nothing are what
+// separate cuts are for.
+TEST_CASE("no pipeline with other cuts for backward beats the bound") {
+  RandomProblems random(81);
+  const char* const clusters[] = {"2xV100@50MB/s+5ms", "3xV100@1GB/s+20ms",
+                                  "3xV100@20MB/s+2ms",
+                                  "2x2xV100@1GB/s/50MB/s+10ms"};
+  ReplicaBoundCount count;
+  count.separate_cuts = true;
+  for (int i = 0; i < 2000; ++i) {
+    RandomProblem made = random.next(i % 4 == 3 ? 2 : 3);
+    *made.cluster = load_cluster(clusters[i % 4]).value();
+    for (auto& [kind, tables] : made.profile->times)
+      for (auto& [size, rows] : tables)
+        for (LayerTimes& row : rows)
+          row.forward = row.forward * double(random.number(1, 10));
+    for (ProfileParameter& parameter : made.profile->parameters)
+      parameter.bytes = parameter.bytes * std::int64_t{random.number(1, 30)};
+    CAPTURE(i);
+    count.add(made.problem);
+  }
+  MESSAGE(count.to_text());
+  CHECK(count.sharper > 100);
+  CHECK(count.tight > 10);
+}
+
+TEST_CASE("devices with a layer's backward have its forward, or send weights") {
+  RandomProblems random(82);
+  RandomProblem made = random.next();
+  Profile& profile = *made.profile;
+  keep_two_layers(profile, Bytes(4));
+  const Seconds zero(0), one(1);
+  profile.sizes = {
+      {1, {{Bytes(4), Bytes(0), Bytes(0)}, {Bytes(4), Bytes(0), Bytes(0)}}}};
+  profile.times = {
+      {"V100", {{1, {{zero, zero, zero, zero}, {one, zero, one, zero}}}}}};
+  *made.cluster = load_cluster("8xV100@1GB/s+500ms").value();
+  Problem& problem = made.problem;
+  problem.minibatch = 8;
+  problem.microbatches = {8};
+  problem.memory_limit = Bytes(0);
+  // On r devices forwards and backwards take 16 / r, and latency r - 1: r = 4
+  // is best, 7 s. With forwards elsewhere r = 3 is: backwards start after 1 s
+  // and take 8/3 s, latency is 2 s, and the weights take 0.5 s.
+  CHECK(bounds_of(problem).replicas.value() ==
+        doctest::Approx(1 + 8.0 / 3 + 2 + 0.5).epsilon(1e-5));
+  *made.cluster = load_cluster("8xV100@1B/s+500ms").value();
+  // Now the weights take 4.5 s, and the ring 2 (r - 1) / r times 4 s: r = 3.
+  CHECK(bounds_of(problem).replicas.value() ==
+        doctest::Approx(16.0 / 3 + 2 + 16.0 / 3).epsilon(1e-5));
 }
 
 TEST_CASE("many devices take long to sum, few to compute") {
