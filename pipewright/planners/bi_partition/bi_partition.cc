@@ -163,7 +163,7 @@ class BiPartitionPlanner : public Planner {
     start.limit = start.score();
     const bool has_limit = start.found.has_value();
     take_faster(start.found, known(problem, microbatch));
-    if (has_limit) return start;
+    if (has_limit || problem.is_over()) return start;
     // At most four times as slow as the best plan without a memory limit.
     equal.memory_shares.assign(at(problem.cluster->num_devices()), 1e6);
     PIPEWRIGHT_TRY(const BiPartitionCosts no_memory_limit,
@@ -293,7 +293,8 @@ class BiPartitionPlanner : public Planner {
 
   // The best plan within a band, simulated. Low limits make the search fast, so
   // they are tried first; higher ones as long as a plan that promises more than
-  // the limit may still be faster than what the simulator has seen.
+  // the limit may still be faster than what the simulator has seen, and there
+  // is time.
   Result<std::optional<Found>> searched(const Problem& problem, int microbatch,
                                         const BiPartitionOptions& options,
                                         double limit) const {
@@ -302,6 +303,7 @@ class BiPartitionPlanner : public Planner {
                    BiPartitionCosts::create(problem, microbatch, options));
     double here = 1.1 * communication_free_bound(costs) * costs.microbatches();
     for (int attempt = 0; attempt < 12 && here > 0; ++attempt, here *= 1.3) {
+      if (attempt > 0 && problem.is_over()) return best;
       if (here >= limit) break;
       PIPEWRIGHT_TRY(auto found,
                      searched_below(problem, microbatch, options, here));
@@ -323,6 +325,7 @@ class BiPartitionPlanner : public Planner {
     std::optional<Found> best;
     options.memory_shares.assign(at(problem.cluster->num_devices()), 1.0);
     for (int attempt = 0; attempt < 6; ++attempt) {
+      if (attempt > 0 && problem.is_over()) break;
       PIPEWRIGHT_TRY(const BiPartitionCosts costs,
                      BiPartitionCosts::create(problem, microbatch, options));
       const auto [search, promises] = promises_below(
