@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "pipewright/model/layer.h"
@@ -14,6 +15,13 @@ namespace pipewright {
 // A layer reads, makes and keeps few tensors. Up to 8 are stored in the list
 // itself, so that making and passing a list allocates nothing.
 using Tensors = c10::SmallVector<at::Tensor, 8>;
+
+// A list of one tensor. Braces would copy it.
+inline Tensors list_of(at::Tensor tensor) {
+  Tensors list;
+  list.push_back(std::move(tensor));
+  return list;
+}
 
 // The tensors of a message: one list per value of its transfer.
 using Values = std::vector<Tensors>;

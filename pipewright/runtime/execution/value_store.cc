@@ -3,9 +3,9 @@
 #include "pipewright/runtime/execution/value_store.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <span>
+#include <utility>
 
 #include "pipewright/base/check.h"
 
@@ -38,13 +38,11 @@ at::Tensor cut(const at::Tensor& tensor, Samples whole, Samples part) {
 // Where one of that range belongs, without tensors.
 ValueStore::Piece& ValueStore::Entry::added(Samples range) {
   if (count == pieces.size()) pieces.emplace_back();
-  pieces[count].range = range;
-  const auto end = pieces.begin() + static_cast<std::ptrdiff_t>(++count);
-  const auto place = std::find_if(
-      pieces.begin(), std::prev(end),
-      [&](const Piece& piece) { return piece.range.first > range.first; });
-  std::rotate(place, std::prev(end), end);
-  return *place;
+  std::size_t place = count++;
+  pieces[place].range = range;
+  for (; place > 0 && pieces[place - 1].range.first > range.first; --place)
+    std::swap(pieces[place - 1], pieces[place]);
+  return pieces[place];
 }
 
 void ValueStore::Entry::clear() {

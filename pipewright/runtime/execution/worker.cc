@@ -433,7 +433,8 @@ at::Tensor Worker::output_of(LayerId layer, MicrobatchId microbatch,
   const LayerId storage = network_.storage[layer.index()];
   at::Tensor output =
       first_of({ValueKind::Activation, storage}, microbatch, samples);
-  return storage == layer ? output : output_in(network_, layer, output);
+  if (storage != layer) return output_in(network_, layer, output);
+  return output;
 }
 
 // Of the data, for all layers of an action.
@@ -479,7 +480,8 @@ void Worker::load_kept(const LayerCode& layer, MicrobatchId microbatch,
       own = values_.read(value, microbatch, samples);
   }
   const std::vector<Source>& inputs = layer.layer->inputs;
-  kept_.inputs.assign(inputs.size(), at::Tensor());
+  kept_.inputs.clear();
+  kept_.inputs.resize(inputs.size());
   for (std::size_t i = inputs.size(); i-- > 0;) {
     if (!layer.cost->keeps_input[i]) continue;
     if (inputs[i].is_model_input()) {
@@ -603,7 +605,10 @@ void Worker::backward_inputs(const LayerCode& layer, const Action& action,
   const MicrobatchId m = action.microbatch;
   const Value value{ValueKind::Gradient, layer.id};
   if (layer.seed.defined()) values_.replace(value, m, code.samples, layer.seed);
-  const at::Tensor gradient = first_of(value, m, code.samples);
+  const Tensors* whole = values_.whole(value, m, code.samples);
+  const at::Tensor cut =
+      whole ? at::Tensor() : values_.read(value, m, code.samples).at(0);
+  const at::Tensor& gradient = whole ? whole->front() : cut;
   carried_.clear();
   const Tensors& weights =
       weights_.read_back(layer.id, action.version + layer.version_offset,
@@ -615,7 +620,7 @@ void Worker::backward_inputs(const LayerCode& layer, const Action& action,
   }();
   moved_weights_.clear();
   // The other half reads both.
-  if (!carried_.empty() || !values_.whole(value, m, code.samples)) {
+  if (!carried_.empty() || !whole) {
     Tensors both = {gradient};
     both.insert(both.end(), carried_.begin(), carried_.end());
     values_.replace(value, m, code.samples, std::move(both));

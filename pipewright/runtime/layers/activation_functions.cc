@@ -79,7 +79,7 @@ class Gelu final : public LayerFunction {
   Tensors backward_input(const KeptTensors& kept, const Tensors&,
                          const at::Tensor& gradient, Tensors*) const override {
     if (!wants_gradient_) return {at::Tensor()};
-    return {gelu_gradient(gradient, kept.inputs[0], approximate_)};
+    return list_of(gelu_gradient(gradient, kept.inputs[0], approximate_));
   }
 
  private:

@@ -50,8 +50,10 @@ at::Tensor ones(std::int64_t count, const at::TensorOptions& options) {
 
 at::Tensor repeated_bias(const at::Tensor& bias, std::int64_t num_rows) {
   at::Tensor rows = at::empty({num_rows, bias.size(0)}, bias.options());
-  if (!is_small(rows) || !bias.is_contiguous()) return rows.copy_(bias);
   const auto bytes = static_cast<std::size_t>(bias.nbytes());
+  if (!bias.is_cpu() || !bias.is_contiguous() ||
+      num_rows * static_cast<std::int64_t>(bytes) > kSmallBytes)
+    return rows.copy_(bias);
   auto* to = static_cast<std::byte*>(rows.mutable_data_ptr());
   for (std::int64_t row = 0; row < num_rows; ++row, to += bytes)
     std::memcpy(to, bias.const_data_ptr(), bytes);

@@ -36,7 +36,7 @@ class Add final : public LayerFunction {
                     const ForwardContext&) const override {
     at::Tensor sum = at::add(inputs[0], inputs[1]);
     for (std::size_t i = 2; i < inputs.size(); ++i) sum.add_(inputs[i]);
-    return {sum, {}};
+    return {std::move(sum), {}};
   }
   Tensors backward_input(const KeptTensors&, const Tensors&,
                          const at::Tensor& gradient, Tensors*) const override {
