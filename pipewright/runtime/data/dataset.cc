@@ -97,8 +97,8 @@ MicrobatchSource microbatches_of(const Dataset& dataset,
                                  const BatchSettings& settings) {
   const auto orders = std::make_shared<EpochOrders>(dataset, settings.seed);
   return [&dataset, settings, orders](int input, std::int64_t microbatch) {
-    std::vector<std::int64_t> samples;
-    samples.reserve(settings.microbatch);
+    thread_local std::vector<std::int64_t> samples;  // keeps its memory
+    samples.clear();
     const std::int64_t first = microbatch * settings.microbatch;
     EpochOrders::Order order;
     for (std::int64_t i = first; i < first + settings.microbatch; ++i) {
