@@ -20,7 +20,7 @@
 #include "cli/program_arguments.h"
 #include "pipewright/profile/analytic.h"
 #include "pipewright/runtime/channels/launcher.h"
-#include "pipewright/runtime/channels/mpi_transport.h"
+#include "pipewright/runtime/channels/rank_transport.h"
 #include "pipewright/runtime/profiling/profiler.h"
 #include "pipewright/runtime/ranks/commands.h"
 
@@ -169,7 +169,7 @@ int serve(const Case& wanted) {
     Runner runner(wanted);
     return serve(runner);
   }
-  const auto session = MpiSession::start().value();
+  const auto session = RankSession::start().value();
   const auto transport = session->connect({});
   RanksRunner runner(wanted, *transport);
   if (transport->leads()) return serve(runner);

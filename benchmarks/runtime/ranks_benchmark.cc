@@ -21,7 +21,7 @@
 #include "pipewright/model/builder.h"
 #include "pipewright/profile/analytic.h"
 #include "pipewright/runtime/channels/launcher.h"
-#include "pipewright/runtime/channels/mpi_transport.h"
+#include "pipewright/runtime/channels/rank_transport.h"
 #include "pipewright/runtime/ranks/commands.h"
 
 namespace pipewright::bench {
@@ -89,7 +89,7 @@ Seconds median(std::vector<Seconds> times) {
   return times[times.size() / 2];
 }
 
-void print_table(MpiSession& session, int rounds) {
+void print_table(RankSession& session, int rounds) {
   using Align = TextTable::Align;
   TextTable table({{"work", Align::Left},
                    {"threads", Align::Right},
@@ -140,7 +140,7 @@ int main(int argc, char** argv) {
     std::cout << "no mpirun here\n";
     return 0;
   }
-  const auto session = MpiSession::start();
+  const auto session = RankSession::start();
   if (!session) return static_cast<int>(session.error().code);
   bench::print_table(**session, rounds);
 }

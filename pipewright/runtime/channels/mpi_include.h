@@ -1,4 +1,4 @@
-// MPI's header, and its errors as exceptions. For channels/mpi_*.cc alone.
+// MPI's header, and its errors as exceptions. For channels/ alone.
 
 #pragma once
 

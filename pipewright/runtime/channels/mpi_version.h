@@ -11,7 +11,7 @@ namespace pipewright {
 std::string mpi_version();
 // "MPI_THREAD_MULTIPLE", which training needs, or less; "unknown" where MPI
 // does not start. Starts and ends MPI, in this process if a launcher started
-// it, else in a child: not while there is an MpiSession.
+// it, else in a child: not while there is a RankSession.
 std::string mpi_thread_level();
 
 }  // namespace pipewright

@@ -1,7 +1,6 @@
-// What a build without MPI has instead; see mpi_transport.h.
+// What a build without MPI has instead; see mpi_network.h.
 
-#include "pipewright/base/check.h"
-#include "pipewright/runtime/channels/mpi_transport.h"
+#include "pipewright/runtime/channels/mpi_network.h"
 #include "pipewright/runtime/channels/mpi_version.h"
 
 namespace pipewright {
@@ -10,17 +9,11 @@ std::string mpi_version() { return "none"; }
 
 std::string mpi_thread_level() { return "none"; }
 
-Result<std::unique_ptr<MpiSession>> MpiSession::start() {
+Result<std::unique_ptr<RankNetwork>> mpi_network() {
   return bad_configuration(
       "started by mpirun or srun, but this build has no MPI",
       "install Open MPI and build again, or start without a launcher: all "
       "workers then run in one process");
-}
-
-MpiSession::~MpiSession() = default;
-
-std::unique_ptr<Transport> MpiSession::connect(const MpiOptions&) {
-  PIPEWRIGHT_CHECK(false, "no session without MPI");
 }
 
 }  // namespace pipewright

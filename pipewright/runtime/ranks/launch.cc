@@ -11,7 +11,7 @@
 #include "pipewright/plan/rank_devices.h"
 #include "pipewright/runtime/channels/launcher.h"
 #include "pipewright/runtime/channels/message_checksum.h"
-#include "pipewright/runtime/channels/mpi_transport.h"
+#include "pipewright/runtime/channels/rank_transport.h"
 #include "pipewright/runtime/ranks/agreement.h"
 #include "pipewright/runtime/ranks/commands.h"
 #include "pipewright/runtime/ranks/failure_report.h"
@@ -78,7 +78,7 @@ class RankLaunch final : public Launch {
       roll_call_.answer(rank_);
       set_up_ = std::make_unique<SetUpWatch>(
           limits_.set_up, [this] { give_up(missing(), false); });
-      PIPEWRIGHT_TRY(session_, MpiSession::start());
+      PIPEWRIGHT_TRY(session_, RankSession::start());
       transport = session_->connect(
           {request_.fast_reduce, request_.progress_thread, request_.checksum});
     }
@@ -207,7 +207,7 @@ class RankLaunch final : public Launch {
   int rank_ = 0, size_ = 1;
   Progress progress_;
   std::unique_ptr<SetUpWatch> set_up_;
-  std::unique_ptr<MpiSession> session_;
+  std::unique_ptr<RankSession> session_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Heartbeat> heartbeat_;
 };

@@ -14,7 +14,7 @@ namespace {
 
 using namespace testing;
 
-void keep_contract(const MpiOptions& options) {
+void keep_contract(const TransportOptions& options) {
   const int workers = session().size();
   REQUIRE(workers >= 2);
   auto transport = session().connect(options);

@@ -12,7 +12,7 @@ namespace {
 using namespace testing;
 
 void keep_contract(const std::vector<ContractCase>& cases,
-                   const MpiOptions& options) {
+                   const TransportOptions& options) {
   const auto transport = session().connect(options);
   for (const ContractCase& each : cases) {
     CAPTURE(each.name);

@@ -9,9 +9,9 @@
 
 namespace pipewright::testing {
 
-MpiSession& session() {
-  static const std::unique_ptr<MpiSession> started =
-      MpiSession::start().value();
+RankSession& session() {
+  static const std::unique_ptr<RankSession> started =
+      RankSession::start().value();
   return *started;
 }
 

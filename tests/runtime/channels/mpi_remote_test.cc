@@ -108,7 +108,8 @@ void check_remote(Transport& transport, const RemoteCase& each,
                            theirs.state.optimizer[i][j]));
 }
 
-void check_all_remote(const MpiOptions& options, const WhichAreRemote& remote) {
+void check_all_remote(const TransportOptions& options,
+                      const WhichAreRemote& remote) {
   const auto transport = session().connect(options);
   const int before = num_late_copies();
   for (const RemoteCase& each : remote_cases())

@@ -2,10 +2,10 @@
 
 #pragma once
 
-#include "pipewright/runtime/channels/mpi_transport.h"
+#include "pipewright/runtime/channels/rank_transport.h"
 
 namespace pipewright::testing {
 
-MpiSession& session();
+RankSession& session();
 
 }  // namespace pipewright::testing

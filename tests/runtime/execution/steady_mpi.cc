@@ -15,7 +15,7 @@ namespace {
 using namespace testing;
 
 void check(const Model& model, const Plan& plan, double max_norm = 0,
-           const MpiOptions& options = {}) {
+           const TransportOptions& options = {}) {
   REQUIRE(session().size() == 2);
   CAPTURE(session().rank());
   const Program program = lowered(model, plan, max_norm);

@@ -1,4 +1,4 @@
-// Where a run ends, over MPI. For channels/mpi_*.cc alone.
+// Where a run ends, between ranks. For channels/ alone.
 //
 // Rank 0 decides: with each repetition that it begins it allows all ranks to go
 // a little further, and once the run is to end it says that what it has allowed
@@ -7,22 +7,24 @@
 
 #pragma once
 
-#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "pipewright/plan/program/program.h"
-#include "pipewright/runtime/channels/mpi_engine.h"
+#include "pipewright/runtime/channels/message_engine.h"
 #include "pipewright/runtime/execution/run_gate.h"
 
 namespace pipewright {
 
-class MpiGate final : public RunGate {
+class RankGate final : public RunGate {
  public:
-  // The engine must outlive it. `comm` is for gates alone, and has a rank for
-  // each worker.
-  MpiGate(MpiEngine& engine, MPI_Comm comm, const Program& program,
-          int repetitions, RunHooks hooks);
+  // The arguments must outlive it. `space` is for gates alone, and has a rank
+  // for each worker.
+  RankGate(MessageEngine& engine, RankNetwork& network, MessageSpace& space,
+           const Program& program, int repetitions, RunHooks hooks);
   // Waits until everything has left, unless cancelled.
-  ~MpiGate() override;
+  ~RankGate() override;
 
   bool begins(int repetition) override;
   void add_loss(std::int64_t microbatch, std::int32_t first, std::int32_t end,
@@ -42,29 +44,26 @@ class MpiGate final : public RunGate {
 
     std::uint64_t own_checksum() const;
   };
-  struct Sent {
-    Word word;
-    MPI_Request request = MPI_REQUEST_NULL;
-  };
-
   bool leads() const { return rank_ == 0; }
   void allow(int repetitions, bool is_last);
   void send(int to, const Word& word);
-  bool has_left(Sent& sent);
   bool has_sent_all();
   // Reads the words that have come from a rank.
   void hear(int from);
   void hear_losses();
 
-  MpiEngine& engine_;
-  const MPI_Comm comm_;
+  MessageEngine& engine_;
+  MessageSpace& space_;
   const int num_workers_, ahead_, asked_for_;
   const RunHooks hooks_;
-  int rank_ = 0;
+  const int rank_;
   int allowed_ = 0;
   bool is_decided_ = false;  // no more will be allowed
   int num_silent_ = 0;       // ranks that will send no more losses
-  std::deque<Sent> sent_;    // those that have left are used again
+  std::unique_ptr<RequestList> leaving_;
+  std::vector<std::unique_ptr<Word>> sent_;    // beside leaving_
+  std::vector<std::unique_ptr<Word>> unused_;  // have left
+  std::string text_;                           // that has come
 };
 
 }  // namespace pipewright

@@ -1,7 +1,7 @@
-#include "pipewright/runtime/channels/mpi_gate.h"
+#include "pipewright/runtime/channels/rank_gate.h"
 
 #include <algorithm>
-#include <string>
+#include <cstring>
 
 #include "pipewright/runtime/channels/message_checksum.h"
 
@@ -14,27 +14,28 @@ constexpr int kGateTag = 0;
 
 // No worker is further ahead of another than the pipeline is deep, so with this
 // much allowed nobody waits for rank 0 who would not wait for tensors.
-MpiGate::MpiGate(MpiEngine& engine, MPI_Comm comm, const Program& program,
-                 int repetitions, RunHooks hooks)
+RankGate::RankGate(MessageEngine& engine, RankNetwork& network,
+                   MessageSpace& space, const Program& program, int repetitions,
+                   RunHooks hooks)
     : engine_(engine),
-      comm_(comm),
+      space_(space),
       num_workers_(program.num_workers()),
       ahead_(program.minibatches_outside),
       asked_for_(repetitions),
-      hooks_(std::move(hooks)) {
-  MPI_Comm_rank(comm, &rank_);
-}
+      hooks_(std::move(hooks)),
+      rank_(network.rank()),
+      leaving_(network.requests()) {}
 
-MpiGate::~MpiGate() {
+RankGate::~RankGate() {
   try {
     engine_.wait_until([this] { return has_sent_all(); });
-  } catch (const std::exception&) {  // cancelled: MPI still has their memory
-    static auto* const abandoned = new std::vector<std::deque<Sent>>;
-    abandoned->push_back(std::move(sent_));
+  } catch (const std::exception&) {  // cancelled: the network has their memory
+    for (std::unique_ptr<Word>& word : sent_) static_cast<void>(word.release());
+    static_cast<void>(leaving_.release());
   }
 }
 
-std::uint64_t MpiGate::Word::own_checksum() const {
+std::uint64_t RankGate::Word::own_checksum() const {
   MessageChecksum sum;
   sum.add(static_cast<std::uint64_t>(number));
   for (const std::int32_t sample : {first, end})
@@ -44,41 +45,30 @@ std::uint64_t MpiGate::Word::own_checksum() const {
   return sum.value();
 }
 
-void MpiGate::send(int to, const Word& word) {
-  const auto unused =
-      std::find_if(sent_.begin(), sent_.end(),
-                   [this](Sent& sent) { return has_left(sent); });
-  Sent& sent = unused == sent_.end() ? sent_.emplace_back() : *unused;
-  sent.word = word;
-  sent.word.checksum = word.own_checksum();
-  check_mpi(MPI_Isend(&sent.word, sizeof(Word), MPI_BYTE, to, kGateTag, comm_,
-                      &sent.request),
-            "MPI_Isend");
+void RankGate::send(int to, const Word& word) {
+  has_sent_all();
+  if (unused_.empty()) unused_.push_back(std::make_unique<Word>());
+  sent_.push_back(std::move(unused_.back()));
+  unused_.pop_back();
+  Word& sent = *sent_.back();
+  sent = word;
+  sent.checksum = word.own_checksum();
+  space_.send_text(*leaving_, to, kGateTag, &sent, sizeof(Word));
 }
 
-bool MpiGate::has_left(Sent& sent) {
-  int done = 0;
-  check_mpi(MPI_Test(&sent.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-  return done != 0;
+bool RankGate::has_sent_all() {
+  leaving_->test([this](std::size_t at) {
+    unused_.push_back(std::move(sent_[at]));
+    sent_[at] = std::move(sent_.back());
+    sent_.pop_back();
+  });
+  return leaving_->empty();
 }
 
-bool MpiGate::has_sent_all() {
-  return std::all_of(sent_.begin(), sent_.end(),
-                     [this](Sent& sent) { return has_left(sent); });
-}
-
-void MpiGate::hear(int from) {
-  int is_there = 0;
-  const auto probe = [&] {
-    check_mpi(MPI_Iprobe(from, kGateTag, comm_, &is_there, MPI_STATUS_IGNORE),
-              "MPI_Iprobe");
-    return is_there != 0;
-  };
-  while (probe()) {
+void RankGate::hear(int from) {
+  while (space_.next_text(from, kGateTag, text_)) {
     Word word;
-    check_mpi(MPI_Recv(&word, sizeof(Word), MPI_BYTE, from, kGateTag, comm_,
-                       MPI_STATUS_IGNORE),
-              "MPI_Recv");
+    std::memcpy(&word, text_.data(), std::min(text_.size(), sizeof(Word)));
     if (word.checksum != word.own_checksum())
       throw CorruptedMessage("what rank " + std::to_string(from) +
                              " has told rank " + std::to_string(rank_) +
@@ -95,18 +85,18 @@ void MpiGate::hear(int from) {
   }
 }
 
-void MpiGate::hear_losses() {
+void RankGate::hear_losses() {
   for (int from = 1; from < num_workers_; ++from) hear(from);
 }
 
-void MpiGate::allow(int repetitions, bool is_last) {
+void RankGate::allow(int repetitions, bool is_last) {
   allowed_ = repetitions;
   is_decided_ = is_last;
   for (int to = 1; to < num_workers_; ++to)
     send(to, {.number = allowed_, .is_last = is_last});
 }
 
-bool MpiGate::begins(int repetition) {
+bool RankGate::begins(int repetition) {
   if (!leads()) {
     engine_.wait_until([&] {
       if (repetition >= allowed_ && !is_decided_) hear(0);
@@ -126,15 +116,15 @@ bool MpiGate::begins(int repetition) {
   return repetition < allowed_;
 }
 
-void MpiGate::add_loss(std::int64_t microbatch, std::int32_t first,
-                       std::int32_t end, double mean) {
+void RankGate::add_loss(std::int64_t microbatch, std::int32_t first,
+                        std::int32_t end, double mean) {
   if (!leads())
     send(0, {microbatch, first, end, mean, false});
   else if (hooks_.on_loss)
     hooks_.on_loss(microbatch, first, end, mean);
 }
 
-void MpiGate::finish() {
+void RankGate::finish() {
   if (!leads()) return send(0, {.is_last = true});
   engine_.wait_until([this] {
     hear_losses();

@@ -1,4 +1,4 @@
-#include "pipewright/runtime/channels/mpi_channel.h"
+#include "pipewright/runtime/channels/rank_channel.h"
 
 #include <string>
 
@@ -20,9 +20,9 @@ std::string name_of(const Transfer& transfer, TransferId id) {
 
 }  // namespace
 
-MpiChannel::MpiChannel(MpiEngine& engine, const Program& program,
-                       WorkerId worker,
-                       const std::vector<ReductionRanks>& reductions)
+RankChannel::RankChannel(MessageEngine& engine, const Program& program,
+                         WorkerId worker,
+                         const std::vector<ReductionRanks>& reductions)
     : engine_(engine),
       program_(program),
       worker_(worker),
@@ -33,7 +33,7 @@ MpiChannel::MpiChannel(MpiEngine& engine, const Program& program,
 }
 
 // Weights have no bound: they are sent once per step, and some are never read.
-MpiChannel::TransferEnd MpiChannel::end_of(TransferId transfer) {
+RankChannel::TransferEnd RankChannel::end_of(TransferId transfer) {
   const Transfer& description = program_.transfer(transfer);
   const auto address = [&](WorkerId other) {
     return message_address(engine_, program_, engine_.everyone(), other.value,
@@ -55,24 +55,24 @@ MpiChannel::TransferEnd MpiChannel::end_of(TransferId transfer) {
   return end;
 }
 
-MpiChannel::~MpiChannel() {
+RankChannel::~RankChannel() {
   try {
     engine_.wait_until([this] { return engine_.is_idle(); });
   } catch (const std::exception&) {  // cancelled: nobody waits for it any more
   }
 }
 
-void MpiChannel::receive_at(at::Device place) {
+void RankChannel::receive_at(at::Device place) {
   const std::lock_guard lock(engine_.mutex());
   engine_.set_place(place);
 }
 
-void MpiChannel::before(const Action&, std::int64_t) {
+void RankChannel::before(const Action&, std::int64_t) {
   const std::lock_guard lock(engine_.mutex());
   engine_.make_progress();
 }
 
-void MpiChannel::wait_for_capacity(TransferId transfer) {
+void RankChannel::wait_for_capacity(TransferId transfer) {
   const int* unreceived = transfers_[transfer.index()].unreceived.get();
   if (!unreceived) return;
   {
@@ -83,7 +83,7 @@ void MpiChannel::wait_for_capacity(TransferId transfer) {
   engine_.wait_until([&] { return *unreceived < most; });
 }
 
-void MpiChannel::send(TransferId transfer, std::int32_t key, Values&& values) {
+void RankChannel::send(TransferId transfer, std::int32_t key, Values&& values) {
   static const ParameterUses kNoUses;
   const TransferEnd& end = transfers_[transfer.index()];
   end.sender->prepare(values);
@@ -95,15 +95,15 @@ void MpiChannel::send(TransferId transfer, std::int32_t key, Values&& values) {
   engine_.make_progress();
 }
 
-void MpiChannel::post(TransferId transfer, std::int32_t key) {
+void RankChannel::post(TransferId transfer, std::int32_t key) {
   const std::lock_guard lock(engine_.mutex());
   if (engine_.is_cancelled()) throw Cancelled();
   transfers_[transfer.index()].receiver->post(key);
 }
 
-void MpiChannel::take(TransferId transfer, std::int32_t key, Values& values) {
+void RankChannel::take(TransferId transfer, std::int32_t key, Values& values) {
   MessageReceiver& receiver = *transfers_[transfer.index()].receiver;
-  MpiEngine::Receive* receive = nullptr;
+  MessageEngine::Receive* receive = nullptr;
   {
     const std::lock_guard lock(engine_.mutex());
     if (engine_.is_cancelled()) throw Cancelled();
@@ -121,17 +121,17 @@ void MpiChannel::take(TransferId transfer, std::int32_t key, Values& values) {
   receiver.end(key);
 }
 
-void MpiChannel::contribute(ReductionId reduction, MicrobatchId microbatch,
-                            std::vector<Contribution>&& contributions) {
+void RankChannel::contribute(ReductionId reduction, MicrobatchId microbatch,
+                             std::vector<Contribution>&& contributions) {
   reductions_.contribute(reduction, microbatch, std::move(contributions));
 }
 
-void MpiChannel::reduced(ReductionId reduction, MicrobatchId microbatch,
-                         Tensors& sums) {
+void RankChannel::reduced(ReductionId reduction, MicrobatchId microbatch,
+                          Tensors& sums) {
   reductions_.reduced(reduction, microbatch, sums);
 }
 
-void MpiChannel::cancel() {
+void RankChannel::cancel() {
   const std::lock_guard lock(engine_.mutex());
   engine_.cancel_all();
 }

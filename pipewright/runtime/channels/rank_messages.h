@@ -1,6 +1,6 @@
 // Messages from one worker to one or several others that all have one layout:
 // those of a transfer, or a worker's contributions to a reduction. For
-// channels/mpi_*.cc alone.
+// channels/ alone.
 //
 // The layout is sent ahead as text, once per run; from then on receives are
 // posted into buffers of that layout before anything arrives. Senders and
@@ -17,8 +17,8 @@
 
 #include "pipewright/base/ids.h"
 #include "pipewright/plan/program/program.h"
+#include "pipewright/runtime/channels/message_engine.h"
 #include "pipewright/runtime/channels/message_layout.h"
-#include "pipewright/runtime/channels/mpi_engine.h"
 
 namespace pipewright {
 
@@ -30,29 +30,29 @@ struct ParameterUse {
 };
 using ParameterUses = std::vector<ParameterUse>;
 
-// Where a sender's messages go, or a receiver's come from. MPI's tag is made of
-// the index of the transfer or reduction and of a message's key, so that
+// Where a sender's messages go, or a receiver's come from. A tag is made of the
+// index of the transfer or reduction and of a message's key, so that
 // receives match their messages in whatever order keys are taken.
 struct MessageAddress {
-  const MpiGroup* group = nullptr;
+  MessageSpace* space = nullptr;
   int rank = 0;
   std::int32_t index = 0;
   int num_tags = 1;  // per index; keys under way at once are closer together
   int expected = 1;  // messages under way at once
 
-  MpiEngine::Envelope envelope(std::int32_t key) const;
+  MessageEngine::Envelope envelope(std::int32_t key) const;
 };
 // `index` is that of a transfer, or of a reduction, of the program. Messages of
-// both do not mix: they use different communicators.
-MessageAddress message_address(const MpiEngine& engine, const Program& program,
-                               const MpiGroup& group, int rank,
-                               std::int32_t index);
+// both do not mix: they use different spaces.
+MessageAddress message_address(const MessageEngine& engine,
+                               const Program& program, MessageSpace& space,
+                               int rank, std::int32_t index);
 
 class MessageSender {
  public:
   // The engine must outlive it; `name` ("activations of transfer 3") is for
   // error messages.
-  MessageSender(MpiEngine& engine, std::vector<MessageAddress> to,
+  MessageSender(MessageEngine& engine, std::vector<MessageAddress> to,
                 Priority priority, std::string name);
 
   // Without the engine's mutex: makes ready what send() then sends.
@@ -62,7 +62,7 @@ class MessageSender {
             const std::shared_ptr<int>& unreceived = nullptr);
 
  private:
-  MpiEngine& engine_;
+  MessageEngine& engine_;
   const std::vector<MessageAddress> to_;
   const Priority priority_;
   const std::string name_;
@@ -76,9 +76,9 @@ class MessageSender {
 // All calls with the engine's mutex held.
 class MessageReceiver {
  public:
-  using Receive = MpiEngine::Receive;
+  using Receive = MessageEngine::Receive;
 
-  MessageReceiver(MpiEngine& engine, const MessageAddress& from,
+  MessageReceiver(MessageEngine& engine, const MessageAddress& from,
                   Priority priority, std::string name);
   MessageReceiver(const MessageReceiver&) = delete;
   MessageReceiver& operator=(const MessageReceiver&) = delete;
@@ -102,7 +102,7 @@ class MessageReceiver {
   Slot& free_slot();
   void set_layout(const std::string& text);
 
-  MpiEngine& engine_;
+  MessageEngine& engine_;
   const MessageAddress from_;
   const Priority priority_;
   const std::string name_;

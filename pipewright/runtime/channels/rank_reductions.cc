@@ -1,6 +1,6 @@
-// Fixed-order sums, and MPI's own; see mpi_reductions.h.
+// Fixed-order sums, and the network's own; see rank_reductions.h.
 
-#include "pipewright/runtime/channels/mpi_reductions.h"
+#include "pipewright/runtime/channels/rank_reductions.h"
 
 #include <algorithm>
 #include <string>
@@ -8,11 +8,8 @@
 namespace pipewright {
 namespace {
 
-MPI_Datatype mpi_type(at::ScalarType type) {
-  return type == at::kDouble ? MPI_DOUBLE : MPI_FLOAT;
-}
 // MPI has no numbers of 16 bit.
-at::ScalarType type_in_mpi(at::ScalarType type) {
+at::ScalarType summed_type(at::ScalarType type) {
   return type == at::kDouble ? at::kDouble : at::kFloat;
 }
 
@@ -76,7 +73,7 @@ bool have_one_order(const Program& program,
   });
 }
 
-void MpiReductions::Running::end() {
+void RankReductions::Running::end() {
   microbatch = MicrobatchId();
   is_begun = has_own_part = false;
   arriving.clear();
@@ -85,20 +82,20 @@ void MpiReductions::Running::end() {
   num_read = 0;
 }
 
-MpiReductions::MpiReductions(MpiEngine& engine, const Program& program,
-                             WorkerId worker,
-                             const std::vector<ReductionRanks>& ranks)
+RankReductions::RankReductions(MessageEngine& engine, const Program& program,
+                               WorkerId worker,
+                               const std::vector<ReductionRanks>& ranks)
     : engine_(engine), program_(program), worker_(worker), ranks_(ranks) {
   for (std::size_t r = 0; r < program.reductions.size(); ++r)
     states_.push_back(state_of(ReductionId(r)));
 }
 
-MpiReductions::State MpiReductions::state_of(ReductionId reduction) {
+RankReductions::State RankReductions::state_of(ReductionId reduction) {
   const ReductionRanks& ranks = ranks_[reduction.index()];
   State state;
-  if (ranks.is_fast || !ranks.group) return state;
+  if (ranks.is_fast || !ranks.space) return state;
   const auto address = [&](int rank) {
-    return message_address(engine_, program_, *ranks.group, rank,
+    return message_address(engine_, program_, *ranks.space, rank,
                            reduction.value);
   };
   std::vector<MessageAddress> others;
@@ -117,14 +114,14 @@ MpiReductions::State MpiReductions::state_of(ReductionId reduction) {
   return state;
 }
 
-MpiReductions::Running& MpiReductions::running(ReductionId reduction,
-                                               MicrobatchId microbatch) {
+RankReductions::Running& RankReductions::running(ReductionId reduction,
+                                                 MicrobatchId microbatch) {
   return states_[reduction.index()].running.of(microbatch,
                                                program_.num_microbatches);
 }
 
 // Posts the receives of the other contributions, once.
-void MpiReductions::begin(Running& running, ReductionId reduction) {
+void RankReductions::begin(Running& running, ReductionId reduction) {
   if (std::exchange(running.is_begun, true)) return;
   const auto& receivers = states_[reduction.index()].receivers;
   running.parts.resize(1 + receivers.size());
@@ -132,8 +129,8 @@ void MpiReductions::begin(Running& running, ReductionId reduction) {
     running.arriving.push_back(&receiver->post(running.microbatch.value));
 }
 
-void MpiReductions::contribute(ReductionId reduction, MicrobatchId microbatch,
-                               std::vector<Contribution>&& contributions) {
+void RankReductions::contribute(ReductionId reduction, MicrobatchId microbatch,
+                                std::vector<Contribution>&& contributions) {
   const ReductionRanks& ranks = ranks_[reduction.index()];
   State& state = states_[reduction.index()];
   if (state.sender) {
@@ -155,8 +152,8 @@ void MpiReductions::contribute(ReductionId reduction, MicrobatchId microbatch,
   engine_.make_progress();
 }
 
-void MpiReductions::add_own_part(Running& running,
-                                 std::vector<Contribution>& contributions) {
+void RankReductions::add_own_part(Running& running,
+                                  std::vector<Contribution>& contributions) {
   running.has_own_part = true;
   running.parts[0].worker = worker_;
   running.parts[0].contributions.assign(
@@ -165,7 +162,7 @@ void MpiReductions::add_own_part(Running& running,
 }
 
 // All parameters in one tensor, added up in place.
-void MpiReductions::start_all_reduce(Running& running, ReductionId reduction) {
+void RankReductions::start_all_reduce(Running& running, ReductionId reduction) {
   const auto index = reduction.index();
   Tensors& flattened = states_[index].flattened;
   add_up(running, reduction);
@@ -176,25 +173,19 @@ void MpiReductions::start_all_reduce(Running& running, ReductionId reduction) {
   flattened.clear();
   running.device = running.flat.device();
   running.type = running.flat.scalar_type();
-  running.flat = running.flat.to(at::kCPU, type_in_mpi(running.type));
+  running.flat = running.flat.to(at::kCPU, summed_type(running.type));
   std::int64_t at = 0;
   for (at::Tensor& tensor : running.sums) {
     const std::int64_t size = tensor.numel();
     tensor = running.flat.narrow(0, at, size).view(tensor.sizes());
     at += size;
   }
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallreduce(MPI_IN_PLACE, running.flat.mutable_data_ptr(),
-                           static_cast<int>(running.flat.numel()),
-                           mpi_type(running.flat.scalar_type()), MPI_SUM,
-                           ranks_[index].group->comm, &request),
-            "MPI_Iallreduce");
   if (!running.flat_sum) running.flat_sum = std::make_shared<Receive>();
-  engine_.add_request(request, running.flat, running.flat_sum);
+  engine_.all_reduce(*ranks_[index].space, running.flat, running.flat_sum);
 }
 
-bool MpiReductions::is_complete(const Running& running,
-                                const ReductionRanks& ranks) const {
+bool RankReductions::is_complete(const Running& running,
+                                 const ReductionRanks& ranks) const {
   if (!running.has_own_part && ranks.contributors.count(worker_.value) > 0)
     return false;
   if (ranks.is_fast) return running.flat_sum->outstanding == 0;
@@ -203,7 +194,7 @@ bool MpiReductions::is_complete(const Running& running,
       [](const Receive* receive) { return receive->outstanding == 0; });
 }
 
-void MpiReductions::add_up(Running& running, ReductionId reduction) {
+void RankReductions::add_up(Running& running, ReductionId reduction) {
   const auto index = reduction.index();
   const auto& receivers = states_[index].receivers;
   for (std::size_t o = 0; o < receivers.size(); ++o) {
@@ -221,14 +212,14 @@ void MpiReductions::add_up(Running& running, ReductionId reduction) {
   for (WorkerContributions& part : running.parts) part.contributions.clear();
 }
 
-void MpiReductions::end(Running& running, ReductionId reduction) {
+void RankReductions::end(Running& running, ReductionId reduction) {
   for (const auto& [rank, receiver] : states_[reduction.index()].receivers)
     receiver->end(running.microbatch.value);
   running.end();
 }
 
-void MpiReductions::reduced(ReductionId reduction, MicrobatchId microbatch,
-                            Tensors& sums) {
+void RankReductions::reduced(ReductionId reduction, MicrobatchId microbatch,
+                             Tensors& sums) {
   const ReductionRanks& ranks = ranks_[reduction.index()];
   Running* from = nullptr;
   {

@@ -1,6 +1,6 @@
-// Messages of one layout; see mpi_messages.h.
+// Messages of one layout; see rank_messages.h.
 
-#include "pipewright/runtime/channels/mpi_messages.h"
+#include "pipewright/runtime/channels/rank_messages.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -47,22 +47,23 @@ std::string packed_layout(const MessageLayout& layout,
 
 }  // namespace
 
-MpiEngine::Envelope MessageAddress::envelope(std::int32_t key) const {
-  return {group, rank,
+MessageEngine::Envelope MessageAddress::envelope(std::int32_t key) const {
+  return {space, rank,
           index * num_tags + (key % num_tags + num_tags) % num_tags};
 }
 
-MessageAddress message_address(const MpiEngine& engine, const Program& program,
-                               const MpiGroup& group, int rank,
-                               std::int32_t index) {
+MessageAddress message_address(const MessageEngine& engine,
+                               const Program& program, MessageSpace& space,
+                               int rank, std::int32_t index) {
   const auto num_indices = static_cast<int>(program.transfers.size() +
                                             program.reductions.size() + 1);
   const int num_tags = std::clamp(engine.largest_tag() / num_indices, 1, 65536);
-  return {&group, rank, index, num_tags, SendCapacity::expected(program)};
+  return {&space, rank, index, num_tags, SendCapacity::expected(program)};
 }
 
-MessageSender::MessageSender(MpiEngine& engine, std::vector<MessageAddress> to,
-                             Priority priority, std::string name)
+MessageSender::MessageSender(MessageEngine& engine,
+                             std::vector<MessageAddress> to, Priority priority,
+                             std::string name)
     : engine_(engine),
       to_(std::move(to)),
       priority_(priority),
@@ -101,8 +102,9 @@ void MessageSender::send(std::int32_t key, const ParameterUses& uses,
   copied_.reset();
 }
 
-MessageReceiver::MessageReceiver(MpiEngine& engine, const MessageAddress& from,
-                                 Priority priority, std::string name)
+MessageReceiver::MessageReceiver(MessageEngine& engine,
+                                 const MessageAddress& from, Priority priority,
+                                 std::string name)
     : engine_(engine),
       from_(from),
       priority_(priority),
@@ -116,7 +118,7 @@ MessageReceiver::Slot& MessageReceiver::free_slot() {
   return added;
 }
 
-MpiEngine::Receive& MessageReceiver::post(std::int32_t key) {
+MessageEngine::Receive& MessageReceiver::post(std::int32_t key) {
   for (const Slot& slot : slots_)
     if (slot.is_used && slot.key == key) return *slot.receive;
   Slot& slot = free_slot();

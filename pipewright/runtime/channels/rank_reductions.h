@@ -1,10 +1,10 @@
-// One worker's part in the reductions of a program, over MPI. For
-// channels/mpi_*.cc alone.
+// One worker's part in the reductions of a program, between ranks. For
+// channels/ alone.
 //
 // In the fixed order each worker sends its gradients to all workers that read
 // the sums, and each of those adds them up in the order of reduction.h. MPI's
 // own all-reduce moves fewer bytes but adds in an order of its own. Both use a
-// communicator of the ranks that take part.
+// space of the ranks that take part.
 
 #pragma once
 
@@ -15,9 +15,9 @@
 
 #include "pipewright/plan/program/program.h"
 #include "pipewright/runtime/channels/channel.h"
+#include "pipewright/runtime/channels/message_engine.h"
 #include "pipewright/runtime/channels/minibatch_slots.h"
-#include "pipewright/runtime/channels/mpi_engine.h"
-#include "pipewright/runtime/channels/mpi_messages.h"
+#include "pipewright/runtime/channels/rank_messages.h"
 #include "pipewright/runtime/channels/reduction.h"
 
 namespace pipewright {
@@ -27,24 +27,24 @@ namespace pipewright {
 struct ReductionRanks {
   std::set<int> contributors, readers;
   int num_readers_here = 0;  // stages of this rank's worker that read the sums
-  const MpiGroup* group = nullptr;  // of all; null if this rank is alone
-  bool is_fast = false;             // MPI adds up
+  MessageSpace* space = nullptr;  // of all; null if this rank is alone
+  bool is_fast = false;           // the network adds up
 
   std::vector<int> all() const;
 };
 std::vector<ReductionRanks> reduction_ranks(const Program& program, int rank);
 
 // Whether these ranks contribute to the reductions that they share in one
-// order: only then may MPI's own sums share a communicator.
+// order: only then may the network's own sums share a space.
 bool have_one_order(const Program& program,
                     const std::vector<ReductionRanks>& reductions,
                     const std::vector<int>& ranks);
 
-class MpiReductions {
+class RankReductions {
  public:
   // The arguments must outlive it.
-  MpiReductions(MpiEngine& engine, const Program& program, WorkerId worker,
-                const std::vector<ReductionRanks>& ranks);
+  RankReductions(MessageEngine& engine, const Program& program, WorkerId worker,
+                 const std::vector<ReductionRanks>& ranks);
 
   // As a Channel does.
   void contribute(ReductionId reduction, MicrobatchId microbatch,
@@ -52,7 +52,7 @@ class MpiReductions {
   void reduced(ReductionId reduction, MicrobatchId microbatch, Tensors& sums);
 
  private:
-  using Receive = MpiEngine::Receive;
+  using Receive = MessageEngine::Receive;
 
   // A reduction of one minibatch. Keeps its lists when it has ended.
   struct Running {
@@ -61,7 +61,7 @@ class MpiReductions {
     std::vector<WorkerContributions> parts;  // own, then other contributors'
     std::vector<Receive*> arriving;          // of the other contributors
     Tensors sums;
-    at::Tensor flat;               // of MPI's own sums, in memory of the host
+    at::Tensor flat;               // the network's sums, in the host's memory
     at::Device device = at::kCPU;  // of the gradients
     at::ScalarType type = at::kFloat;
     std::shared_ptr<Receive> flat_sum;  // its request
@@ -89,7 +89,7 @@ class MpiReductions {
   void add_up(Running& running, ReductionId reduction);
   void end(Running& running, ReductionId reduction);
 
-  MpiEngine& engine_;
+  MessageEngine& engine_;
   const Program& program_;
   const WorkerId worker_;
   const std::vector<ReductionRanks>& ranks_;

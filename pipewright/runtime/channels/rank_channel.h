@@ -1,8 +1,8 @@
-// A worker's channel over MPI. For channels/mpi_*.cc alone.
+// A worker's channel between ranks. For channels/ alone.
 //
 // The messages of each transfer have a sender or a receiver here
-// (mpi_messages.h), which learns their layout anew in every run; reductions are
-// in mpi_reductions.h.
+// (rank_messages.h), which learns their layout anew in every run; reductions
+// are in rank_reductions.h.
 
 #pragma once
 
@@ -12,19 +12,19 @@
 #include "pipewright/plan/program/program.h"
 #include "pipewright/plan/program/send_capacity.h"
 #include "pipewright/runtime/channels/channel.h"
-#include "pipewright/runtime/channels/mpi_engine.h"
-#include "pipewright/runtime/channels/mpi_messages.h"
-#include "pipewright/runtime/channels/mpi_reductions.h"
+#include "pipewright/runtime/channels/message_engine.h"
+#include "pipewright/runtime/channels/rank_messages.h"
+#include "pipewright/runtime/channels/rank_reductions.h"
 
 namespace pipewright {
 
-class MpiChannel final : public Channel {
+class RankChannel final : public Channel {
  public:
   // The arguments must outlive the channel.
-  MpiChannel(MpiEngine& engine, const Program& program, WorkerId worker,
-             const std::vector<ReductionRanks>& reductions);
+  RankChannel(MessageEngine& engine, const Program& program, WorkerId worker,
+              const std::vector<ReductionRanks>& reductions);
   // Waits until everything has left and arrived, unless cancelled.
-  ~MpiChannel() override;
+  ~RankChannel() override;
 
   void receive_at(at::Device place) override;
   void before(const Action& action, std::int64_t microbatch) override;
@@ -50,12 +50,12 @@ class MpiChannel final : public Channel {
   TransferEnd end_of(TransferId transfer);
   void wait_for_capacity(TransferId transfer);
 
-  MpiEngine& engine_;
+  MessageEngine& engine_;
   const Program& program_;
   const WorkerId worker_;
   SendCapacity capacity_;
   std::vector<TransferEnd> transfers_;  // by transfer
-  MpiReductions reductions_;
+  RankReductions reductions_;
 };
 
 }  // namespace pipewright

@@ -1,6 +1,6 @@
 // Messages between ranks: nonblocking sends and receives of tensors. They make
 // progress when a caller asks for it, or on a thread of their own. For
-// channels/mpi_*.cc alone; transfers, reductions and programs are not known
+// channels/ alone; transfers, reductions and programs are not known
 // here.
 
 #pragma once
@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "pipewright/runtime/channels/message_layout.h"
-#include "pipewright/runtime/channels/mpi_group.h"
+#include "pipewright/runtime/channels/rank_network.h"
 #include "pipewright/runtime/channels/ring.h"
 
 namespace pipewright {
@@ -32,7 +32,7 @@ enum class Priority {
   Weights
 };
 
-class MpiEngine {
+class MessageEngine {
  public:
   // Complete when nothing is outstanding.
   struct Receive {
@@ -43,16 +43,17 @@ class MpiEngine {
     at::Tensor take(std::size_t value, std::size_t index);
   };
 
-  // Where a message goes, or comes from: a rank of a group, and a tag up to
-  // largest_tag(). Texts and tensors of one envelope do not mix.
+  // Where a message goes, or comes from: a rank of a space, and a tag up to the
+  // network's largest. Texts and tensors of one envelope do not mix.
   struct Envelope {
-    const MpiGroup* group = nullptr;
+    MessageSpace* space = nullptr;
     int rank = 0, tag = 0;
   };
 
-  // Duplicates the communicator: every rank constructs one at the same time.
-  MpiEngine(MPI_Comm world, bool has_checksums);
-  ~MpiEngine();
+  // Asks for spaces: every rank constructs one at the same time. The network
+  // must outlive it.
+  MessageEngine(RankNetwork& network, bool has_checksums);
+  ~MessageEngine();
 
   std::mutex& mutex() { return mutex_; }
 
@@ -76,10 +77,10 @@ class MpiEngine {
   // Calls `arrived` once with the text, during make_progress().
   void expect_text(const Envelope& from,
                    std::function<void(const std::string&)> arrived);
-  // Watches a request of the caller: it counts as outstanding in `into`, and
-  // `kept` is kept, until it is complete.
-  void add_request(MPI_Request request, at::Tensor kept,
-                   const std::shared_ptr<Receive>& into);
+  // Adds up the numbers of all ranks of the space, in place: outstanding in
+  // `into` until then.
+  void all_reduce(MessageSpace& space, const at::Tensor& numbers,
+                  const std::shared_ptr<Receive>& into);
   // Reserves the engine's own memory for `count` messages of that layout under
   // way at once.
   void expect_sends(int rank, const MessageLayout& layout, Priority priority,
@@ -88,7 +89,7 @@ class MpiEngine {
                        int count);
   void make_progress();
   bool is_idle() const {
-    return active_.empty() && texts_.empty() && copying_.empty() &&
+    return active_->empty() && texts_.empty() && copying_.empty() &&
            is_queue_empty();
   }
   void cancel_all();  // on all ranks
@@ -102,8 +103,8 @@ class MpiEngine {
   void wait_until(c10::function_ref<bool()> done);
 
   void start_thread();
-  const MpiGroup& everyone() const { return everyone_; }
-  int largest_tag() const { return largest_tag_; }
+  MessageSpace& everyone() const { return *everyone_; }
+  int largest_tag() const { return network_.largest_tag(); }
 
  private:
   // What a request keeps alive, and what it counts down when it is complete.
@@ -111,14 +112,14 @@ class MpiEngine {
     at::Tensor tensor = {};
     std::shared_ptr<const std::string> text = nullptr;
     std::int64_t* under_way = nullptr;
-    int bytes = 0;                              // of a piece
+    std::size_t bytes = 0;                      // of a piece
     std::shared_ptr<int> unreceived = nullptr;  // of a message's last piece
     std::shared_ptr<Receive> into = nullptr;
   };
   struct Outgoing {
     at::Tensor tensor;  // keeps the memory
     const char* from = nullptr;
-    int bytes = 0;
+    std::size_t bytes = 0;
     Envelope to;
     std::shared_ptr<int> unreceived;
     std::chrono::steady_clock::time_point since;
@@ -148,7 +149,6 @@ class MpiEngine {
   };
 
   static Queue& queue_of(Peer& peer, Priority priority);
-  void add_request(MPI_Request request, Pending pending);
   void start(Outgoing outgoing, std::int64_t& under_way);
   void start_message(const Envelope& to, const Values& values,
                      Priority priority, const std::shared_ptr<int>& unreceived);
@@ -156,22 +156,21 @@ class MpiEngine {
   void start_low(Peer& peer, Queue& queue);
   void test_requests();
   void probe_texts();
-  void post_cancel_receive();
   bool is_queue_empty() const;
 
   std::mutex mutex_;
-  MpiGroup everyone_;
-  MPI_Comm control_ = MPI_COMM_NULL;
-  int rank_ = 0, size_ = 1, largest_tag_ = 0;
-  std::vector<MPI_Request> active_;
+  RankNetwork& network_;
+  const int rank_;
+  std::unique_ptr<MessageSpace> everyone_;
+  std::unique_ptr<Cancellation> cancellation_;
+  std::unique_ptr<RequestList> active_;
   std::vector<Pending> pending_;  // beside active_
-  std::vector<int> completed_;
+  std::string text_;              // that has come
   std::vector<Outgoing> pieces_;  // of the message that is sent now
   std::size_t num_expected_ = 0;  // requests at once
   Ring<Copying> copying_;         // in the order of sends
   std::vector<Expected> texts_;
   std::vector<Peer> peers_;
-  MPI_Request cancel_request_ = MPI_REQUEST_NULL;
   bool cancelled_ = false;
   const bool has_checksums_;
   at::Device place_ = at::kCPU;

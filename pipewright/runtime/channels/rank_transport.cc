@@ -1,0 +1,250 @@
+// Ranks and what they tell each other between runs; see rank_transport.h.
+
+#include "pipewright/runtime/channels/rank_transport.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "pipewright/runtime/channels/backoff.h"
+#include "pipewright/runtime/channels/message_checksum.h"
+#include "pipewright/runtime/channels/message_engine.h"
+#include "pipewright/runtime/channels/mpi_network.h"
+#include "pipewright/runtime/channels/rank_channel.h"
+#include "pipewright/runtime/channels/rank_gate.h"
+#include "pipewright/runtime/execution/cores.h"
+
+namespace pipewright {
+namespace {
+
+constexpr int kTextTag = 0;
+constexpr std::size_t kSmallText = std::size_t{1} << 14;
+
+struct TextHeader {
+  std::uint64_t size = 0, checksum = 0;
+  std::uint64_t own = 0;  // of the two before
+
+  std::uint64_t own_checksum() const {
+    MessageChecksum sum;
+    sum.add(size);
+    sum.add(checksum);
+    return sum.value();
+  }
+};
+
+void check_text(bool is_same, int from) {
+  if (!is_same)
+    throw CorruptedMessage("what rank " + std::to_string(from) +
+                           " has told this one between two runs has arrived "
+                           "with other bits than it was sent with");
+}
+
+// What ranks tell each other between runs. The sender does not wait for the
+// receiver, unless a text is large: then it follows its header in pieces.
+class RankTexts {
+ public:
+  explicit RankTexts(RankNetwork& network)
+      : space_(network.space_of_all()), requests_(network.requests()) {}
+
+  void send(const std::string& bytes, int to) {
+    TextHeader header{bytes.size(), checksum_of(bytes), 0};
+    header.own = header.own_checksum();
+    std::string text(reinterpret_cast<const char*>(&header), sizeof(header));
+    if (bytes.size() <= kSmallText) text += bytes;
+    space_->send_text(*requests_, to, kTextTag, text.data(), text.size());
+    if (bytes.size() > kSmallText)
+      for (std::size_t at = 0; at < bytes.size(); at += RankNetwork::kMaxSize)
+        space_->send(*requests_, to, kTextTag, bytes.data() + at,
+                     piece(bytes, at), Delivery::Copied);
+    requests_->wait();
+  }
+
+  std::string received(int from) {
+    std::string bytes;
+    for (Backoff backoff; !space_->next_text(from, kTextTag, bytes);)
+      backoff.pause();
+    TextHeader header;
+    check_text(bytes.size() >= sizeof(header), from);
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    check_text(header.own == header.own_checksum(), from);
+    bytes.erase(0, sizeof(header));
+    if (header.size > kSmallText) bytes.resize(header.size);
+    if (header.size > kSmallText)
+      for (std::size_t at = 0; at < bytes.size(); at += RankNetwork::kMaxSize)
+        space_->receive(*requests_, from, kTextTag, bytes.data() + at,
+                        piece(bytes, at));
+    requests_->wait();
+    check_text(bytes.size() == header.size, from);
+    check_text(header.checksum == checksum_of(bytes), from);
+    return bytes;
+  }
+
+  void barrier() { space_->barrier(); }
+  // Messages may still be under way.
+  void abandon() {
+    static_cast<void>(space_.release());
+    static_cast<void>(requests_.release());
+  }
+
+ private:
+  static std::size_t piece(const std::string& bytes, std::size_t at) {
+    return std::min(RankNetwork::kMaxSize, bytes.size() - at);
+  }
+
+  std::unique_ptr<MessageSpace> space_;
+  std::unique_ptr<RequestList> requests_;
+};
+
+// Spaces of the ranks that add up gradients together, each asked for once.
+class RankSpaces {
+ public:
+  explicit RankSpaces(RankNetwork& network) : network_(network) {}
+
+  // Another `number` gives the same ranks another space. Null on other ranks.
+  MessageSpace* of(const std::vector<int>& ranks, int number) {
+    const auto [at, is_new] = spaces_.try_emplace({ranks, number});
+    if (is_new) at->second = network_.space(ranks);
+    return at->second.get();
+  }
+
+  void abandon() {
+    for (auto& [key, space] : spaces_) static_cast<void>(space.release());
+    spaces_.clear();
+  }
+
+ private:
+  RankNetwork& network_;
+  std::map<std::pair<std::vector<int>, int>, std::unique_ptr<MessageSpace>>
+      spaces_;
+};
+
+int cores_of_host() {
+  return static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+class RankTransport final : public Transport {
+ public:
+  RankTransport(RankNetwork& network, int core, const TransportOptions& options)
+      : network_(network),
+        rank_(network.rank()),
+        core_(core),
+        options_(options),
+        texts_(network),
+        gates_(network.space_of_all()),
+        spaces_(network) {
+    start_engine();
+  }
+  ~RankTransport() override {
+    const std::lock_guard lock(engine_->mutex());
+    if (!engine_->is_cancelled()) return;
+    spaces_.abandon();  // messages may still be under way
+    texts_.abandon();
+    static_cast<void>(gates_.release());
+  }
+
+  int rank() const override { return rank_; }
+  int num_ranks() const override { return network_.size(); }
+  std::string name() const override { return network_.name(); }
+  bool is_here(WorkerId worker) const override { return worker.value == rank_; }
+  int first_core() const override { return core_; }
+
+  std::vector<std::unique_ptr<Channel>> connect(
+      const Program& program) override {
+    ranks_ = reduction_ranks(program, rank_);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) join_space(program, r);
+    texts_.barrier();
+    std::vector<std::unique_ptr<Channel>> channels;
+    if (rank_ < program.num_workers())
+      channels.push_back(std::make_unique<RankChannel>(
+          *engine_, program, WorkerId(rank_), ranks_));
+    return channels;
+  }
+
+  // New spaces: messages of the old ones cannot be mistaken for theirs.
+  void drop_messages() override {
+    engine_->abandon();
+    engine_.reset();
+    spaces_.abandon();
+    start_engine();
+  }
+
+  // A run that drains after every step is short: it is not ended early.
+  std::unique_ptr<RunGate> gate(const Program& program, int repetitions,
+                                RunHooks hooks) override {
+    if (program.minibatches_outside > 0 && rank_ < program.num_workers())
+      return std::make_unique<RankGate>(*engine_, network_, *gates_, program,
+                                        repetitions, std::move(hooks));
+    hooks.is_to_end = nullptr;
+    return Transport::gate(program, repetitions, std::move(hooks));
+  }
+
+  std::vector<std::string> gather(std::string mine) override {
+    if (rank_ != 0) {
+      texts_.send(mine, 0);
+      return {};
+    }
+    std::vector<std::string> all = {std::move(mine)};
+    for (int from = 1; from < num_ranks(); ++from)
+      all.push_back(texts_.received(from));
+    return all;
+  }
+
+  std::string broadcast(std::string leaders) override {
+    if (rank_ != 0) return texts_.received(0);
+    for (int to = 1; to < num_ranks(); ++to) texts_.send(leaders, to);
+    return leaders;
+  }
+
+ private:
+  void start_engine() {
+    engine_ = std::make_unique<MessageEngine>(network_, options_.checksum);
+    if (options_.progress_thread) engine_->start_thread();
+  }
+
+  // Ranks that take part in several reductions have one space for all of them,
+  // unless the network adds up and some ranks contribute in another order.
+  void join_space(const Program& program, std::size_t reduction) {
+    ReductionRanks& ranks = ranks_[reduction];
+    const std::vector<int> all = ranks.all();
+    if (all.size() < 2) return;
+    ranks.is_fast = options_.fast_reduce &&
+                    !program.reductions[reduction].is_norm &&
+                    ranks.contributors == ranks.readers;
+    const bool shares = !ranks.is_fast || have_one_order(program, ranks_, all);
+    ranks.space = spaces_.of(all, shares ? 0 : 1 + static_cast<int>(reduction));
+  }
+
+  RankNetwork& network_;
+  const int rank_, core_;
+  const TransportOptions options_;
+  RankTexts texts_;
+  std::unique_ptr<MessageSpace> gates_;
+  RankSpaces spaces_;
+  std::vector<ReductionRanks> ranks_;
+  std::unique_ptr<MessageEngine> engine_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RankSession>> RankSession::start() {
+  PIPEWRIGHT_TRY(auto network, mpi_network());
+  return std::unique_ptr<RankSession>(new RankSession(std::move(network)));
+}
+
+RankSession::RankSession(std::unique_ptr<RankNetwork> network)
+    : network_(std::move(network)) {
+  const HostRanks ranks = network_->ranks_on_host();
+  Backoff::set_cores_shared(ranks.count > cores_of_host());
+  // Where the launcher has bound ranks to cores, that stays.
+  if (keeps_to_cores(ranks.count)) core_ = ranks.mine;
+}
+
+std::unique_ptr<Transport> RankSession::connect(
+    const TransportOptions& options) {
+  return std::make_unique<RankTransport>(*network_, core_, options);
+}
+
+}  // namespace pipewright
