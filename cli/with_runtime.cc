@@ -1,6 +1,7 @@
 // The runtime's answers; see runtime_link.h.
 
 #include "cli/runtime_link.h"
+#include "pipewright/runtime/channels/launcher.h"
 #include "pipewright/runtime/channels/message_checksum.h"
 #include "pipewright/runtime/channels/mpi_version.h"
 #include "pipewright/runtime/checkpoint/checkpoint.h"
@@ -33,7 +34,9 @@ std::string libtorch() { return libtorch_version(); }
 
 std::string mpi() { return mpi_version(); }
 
-std::string mpi_threads() { return mpi_thread_level(); }
+std::string mpi_threads() {
+  return mpi_thread_level(launcher() == Launcher::Mpi);
+}
 
 Result<Profile> measure_profile(const Model& model,
                                 std::span<const int> microbatches,

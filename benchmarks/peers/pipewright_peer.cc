@@ -165,7 +165,7 @@ int serve(AnyRunner& runner) {
 }
 
 int serve(const Case& wanted) {
-  if (!is_launched_by_mpi()) {
+  if (!is_launched()) {
     Runner runner(wanted);
     return serve(runner);
   }

@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   if (const auto code = cli::parse_arguments(app, argc, argv)) return *code;
-  if (!is_launched_by_mpi()) {
+  if (!is_launched()) {
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     ::execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "-n",

@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
   using namespace pipewright;
   CLI::App app{"Times persistent requests of MPI beside those made anew"};
   if (const auto code = cli::parse_arguments(app, argc, argv)) return *code;
-  if (!is_launched_by_mpi()) {
+  if (!is_launched()) {
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     ::execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "-n",

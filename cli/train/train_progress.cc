@@ -17,8 +17,8 @@ namespace pipewright::cli {
 namespace {
 
 // Set by mpirun, and by srun with PMI or PMIx.
-constexpr const char* kRankNames[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
-                                      "PMI_RANK"};
+constexpr const char* kMpiRanks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                     "PMI_RANK"};
 constexpr const char* kClearLine = "\r\x1b[K";
 
 std::atomic<int> received = 0;
@@ -26,7 +26,27 @@ bool is_line_open = false;  // on a terminal: the last line may still change
 
 bool is_quiet = false;  // rank 0 says it for all
 pid_t launcher = 0;
+bool is_one_rank = false;
 bool is_under_mpi = false;  // mpirun kills ranks two seconds after Ctrl-C
+
+const char* rank_of_mpi() {
+  for (const char* name : kMpiRanks)
+    if (const char* rank = std::getenv(name)) return rank;
+  return nullptr;
+}
+
+// Of torchrun, or of srun without PMI: where they say where ranks meet. Null
+// where no launcher started this process.
+const char* own_rank() {
+  if (const char* rank = rank_of_mpi()) return rank;
+  if (!std::getenv("MASTER_ADDR") || !std::getenv("MASTER_PORT"))
+    return nullptr;
+  if (std::getenv("RANK") && std::getenv("WORLD_SIZE"))
+    return std::getenv("RANK");
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+  return tasks && std::string(tasks) != "1" ? std::getenv("SLURM_PROCID")
+                                            : nullptr;
+}
 
 void write_line(const char* text) {
   const int before = errno;  // of what the signal interrupted
@@ -35,18 +55,18 @@ void write_line(const char* text) {
 }
 
 // Under a launcher a second signal changes nothing: mpirun sends SIGTERM a
-// second after SIGCONT, and kills by itself. A terminal that closes sends
-// SIGHUP, and then its shell does, too.
+// second after SIGCONT, and launchers kill by themselves. A terminal that
+// closes sends SIGHUP, and then its shell does, too.
 void on_signal(int signal) {
   int none = 0;
   if (!received.compare_exchange_strong(none, signal)) {
-    if (!is_under_mpi && signal != SIGHUP) ::_exit(exit_code_of(signal));
+    if (!is_one_rank && signal != SIGHUP) ::_exit(exit_code_of(signal));
     return;
   }
   if (is_quiet) return;
   write_line(
       "\npipewright: asked to end: finishes the steps in progress, then saves");
-  write_line(is_under_mpi ? "\n" : "; a second signal ends it at once\n");
+  write_line(is_one_rank ? "\n" : "; a second signal ends it at once\n");
   if (is_under_mpi && signal != SIGUSR1)
     write_line(
         "pipewright: mpirun gives its ranks two seconds for that; "
@@ -71,11 +91,7 @@ std::string step_text(const StepReport& step) {
 
 }  // namespace
 
-bool is_one_of_ranks() {
-  return std::any_of(
-      std::begin(kRankNames), std::end(kRankNames),
-      [](const char* name) { return std::getenv(name) != nullptr; });
-}
+bool is_one_of_ranks() { return own_rank() != nullptr; }
 
 void show_step(const StepReport& step) {
   const bool is_last = step.step == step.steps;
@@ -136,11 +152,10 @@ void stop_listening() {
 }
 
 void listen_for_signals() {
-  is_under_mpi = is_one_of_ranks();
+  is_one_rank = is_one_of_ranks();
+  is_under_mpi = rank_of_mpi() != nullptr;
   launcher = ::getppid();
-  for (const char* name : kRankNames)
-    if (const char* rank = std::getenv(name))
-      is_quiet = std::string(rank) != "0";
+  is_quiet = is_one_rank && std::string(own_rank()) != "0";
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -163,7 +178,7 @@ void listen_for_signals() {
 }
 
 int received_signal() {
-  if (is_under_mpi && ::getppid() != launcher) {
+  if (is_one_rank && ::getppid() != launcher) {
     int none = 0;
     received.compare_exchange_strong(none, SIGTERM);
   }

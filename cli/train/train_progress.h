@@ -7,7 +7,7 @@
 
 namespace pipewright::cli {
 
-// Whether a launcher of MPI started this process; known without MPI.
+// Whether a launcher started this process; known without MPI.
 bool is_one_of_ranks();
 
 void show_step(const StepReport& step);
@@ -24,7 +24,7 @@ void end_activity();
 std::string evaluation_text(const Evaluation& evaluation);
 
 // From now on received_signal() returns the first SIGINT, SIGTERM or SIGUSR1. A
-// second one ends the process at once, unless a launcher of MPI started it:
+// second one ends the process at once, unless a launcher started it:
 // that one kills by itself. Its own end, and its SIGCONT, count as SIGTERM.
 void listen_for_signals();
 int received_signal();         // 0: none

@@ -21,7 +21,7 @@ void add_rank_options(CLI::App& command, RankOptions& options);
 // Sets options.compared; to be called after parsing.
 void set_compared(const CLI::App& command, RankOptions& options);
 
-// Joins the other ranks, if a launcher of MPI started this process. Null if
+// Joins the other ranks, if a launcher started this process. Null if
 // that failed; the error has then been reported.
 std::unique_ptr<Launch> joined_launch(const RankOptions& options,
                                       const std::filesystem::path& run,

@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pipewright/runtime/channels/launcher.h"
 #include "pipewright/runtime/channels/mpi_include.h"
 
 namespace pipewright {
@@ -66,8 +65,8 @@ std::string mpi_version() {
   return whole.substr(0, whole.find_first_of(",\n"));
 }
 
-std::string mpi_thread_level() {
-  return name_of_level(is_launched_by_mpi() ? level_here() : level_in_child());
+std::string mpi_thread_level(bool is_launched) {
+  return name_of_level(is_launched ? level_here() : level_in_child());
 }
 
 }  // namespace pipewright

@@ -7,13 +7,13 @@ namespace pipewright {
 
 std::string mpi_version() { return "none"; }
 
-std::string mpi_thread_level() { return "none"; }
+std::string mpi_thread_level(bool) { return "none"; }
 
 Result<std::unique_ptr<RankNetwork>> mpi_network() {
   return bad_configuration(
       "started by mpirun or srun, but this build has no MPI",
-      "install Open MPI and build again, or start without a launcher: all "
-      "workers then run in one process");
+      "start it by torchrun, or set MASTER_ADDR, MASTER_PORT, RANK and "
+      "WORLD_SIZE; without a launcher all workers run in one process");
 }
 
 }  // namespace pipewright

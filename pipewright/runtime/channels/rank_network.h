@@ -1,10 +1,12 @@
-// What moves bytes between the ranks of a training: MPI (mpi_network.h). For
-// channels/ alone; layouts and programs are not known here.
+// What moves bytes between the ranks of a training: MPI (mpi_network.h) or
+// sockets (socket_network.h). For channels/ alone; layouts and programs are not
+// known here.
 //
 // Nothing blocks unless it says so, and bytes move only while a rank asks
 // whether its requests are complete or whether a text has come. Several threads
 // may call at once, each with lists of its own. Memory that is sent or received
-// into must stay until the request is complete.
+// into must stay until the request is complete. One test checks every
+// implementation (tests/runtime/channels/rank_network_test.cc).
 
 #pragma once
 
@@ -85,7 +87,7 @@ class RankNetwork {
   static constexpr std::size_t kMaxSize = std::size_t{1} << 30;
 
   virtual ~RankNetwork() = default;
-  virtual std::string name() const = 0;  // "MPI"
+  virtual std::string name() const = 0;  // "MPI" or "sockets"
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual int largest_tag() const = 0;

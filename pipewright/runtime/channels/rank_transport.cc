@@ -15,6 +15,7 @@
 #include "pipewright/runtime/channels/mpi_network.h"
 #include "pipewright/runtime/channels/rank_channel.h"
 #include "pipewright/runtime/channels/rank_gate.h"
+#include "pipewright/runtime/channels/socket_network.h"
 #include "pipewright/runtime/execution/cores.h"
 
 namespace pipewright {
@@ -210,7 +211,7 @@ class RankTransport final : public Transport {
     ReductionRanks& ranks = ranks_[reduction];
     const std::vector<int> all = ranks.all();
     if (all.size() < 2) return;
-    ranks.is_fast = options_.fast_reduce &&
+    ranks.is_fast = options_.fast_reduce && network_.adds_up() &&
                     !program.reductions[reduction].is_norm &&
                     ranks.contributors == ranks.readers;
     const bool shares = !ranks.is_fast || have_one_order(program, ranks_, all);
@@ -229,8 +230,14 @@ class RankTransport final : public Transport {
 
 }  // namespace
 
-Result<std::unique_ptr<RankSession>> RankSession::start() {
-  PIPEWRIGHT_TRY(auto network, mpi_network());
+Result<std::unique_ptr<RankSession>> RankSession::start(Seconds limit) {
+  std::unique_ptr<RankNetwork> network;
+  if (launcher() == Launcher::Sockets) {
+    PIPEWRIGHT_TRY(const MeetingPlace place, meeting_place());
+    PIPEWRIGHT_TRY(network, socket_network(place, limit));
+  } else {
+    PIPEWRIGHT_TRY(network, mpi_network());
+  }
   return std::unique_ptr<RankSession>(new RankSession(std::move(network)));
 }
 

@@ -12,9 +12,8 @@
 namespace pipewright {
 
 struct TransportOptions {
-  // MPI's own all-reduce adds up the gradients of replicas: faster with many
-  // replicas, but in an order that MPI chooses. Only where the network
-  // adds_up().
+  // The network's own all-reduce, where it has one, adds up the gradients of
+  // replicas: faster with many replicas, but in an order that it chooses.
   bool fast_reduce = false;
   // A thread makes messages progress while the worker computes. Without it they
   // only do so between actions.
@@ -27,10 +26,12 @@ struct TransportOptions {
 // What ranks talk over, from its start to its end: once per process.
 class RankSession {
  public:
-  // Fails as mpi_network().
-  static Result<std::unique_ptr<RankSession>> start();
+  // Over MPI or sockets, as the launcher asks for. Fails as mpi_network() and
+  // socket_network(); only the latter knows the limit.
+  static Result<std::unique_ptr<RankSession>> start(
+      Seconds limit = Seconds(120));
 
-  const RankNetwork& network() const { return *network_; }
+  RankNetwork& network() const { return *network_; }
   int rank() const { return network_->rank(); }
   int size() const { return network_->size(); }
   // Worker i is on rank i; further ranks have no worker. Every rank calls it.

@@ -11,13 +11,12 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
-#include <random>
 #include <thread>
 
 #include "pipewright/base/text.h"
 #include "pipewright/runtime/channels/message_checksum.h"
 #include "pipewright/runtime/ranks/agreement.h"
-#include "pipewright/runtime/ranks/packing.h"
+#include "pipewright/runtime/ranks/listener_address.h"
 #include "pipewright/runtime/ranks/sockets.h"
 
 namespace pipewright {
@@ -85,42 +84,6 @@ Error lost(std::string message) {
           "",
           "can the hosts reach each other's ports?",
           {}};
-}
-
-// Where rank 0 listens; it tells the others over MPI.
-struct ListenerAddress {
-  std::string host;
-  std::vector<std::string> addresses;
-  int port = 0;
-  std::uint64_t token = 0;
-};
-
-std::string packed(const ListenerAddress& listener) {
-  Packer packer;
-  packer.text(listener.host);
-  packer.number(listener.addresses.size());
-  for (const std::string& address : listener.addresses) packer.text(address);
-  packer.number(listener.port);
-  packer.number(listener.token);
-  return packer.take();
-}
-
-ListenerAddress unpacked_listener(const std::string& bytes) {
-  Unpacker unpacker(bytes);
-  ListenerAddress listener;
-  listener.host = unpacker.text();
-  listener.addresses.resize(unpacker.number<std::size_t>());
-  for (std::string& address : listener.addresses) address = unpacker.text();
-  listener.port = unpacker.number<int>();
-  listener.token = unpacker.number<std::uint64_t>();
-  // Loopback comes last, and on the same host is tried first. Containers may
-  // share a host's name and not reach each other over loopback.
-  if (listener.host == host_name())
-    std::rotate(listener.addresses.begin(), listener.addresses.end() - 1,
-                listener.addresses.end());
-  else
-    listener.addresses.pop_back();
-  return listener;
 }
 
 // Another rank at the end of a connection.
@@ -206,10 +169,9 @@ class SocketHeartbeat final : public Heartbeat {
 
   Result<void> gather_peers(Transport& transport) {
     PIPEWRIGHT_TRY(Listener listener, listening_socket());
-    std::random_device random;
-    token_ = (std::uint64_t{random()} << 32) | random();
-    transport.broadcast(packed(
-        ListenerAddress{host_name(), own_addresses(), listener.port, token_}));
+    const ListenerAddress own = own_listener(listener);
+    token_ = own.token;
+    transport.broadcast(packed(own));
     std::vector<bool> is_connected(size_, false);
     is_connected[0] = true;
     while (static_cast<int>(peers_.size()) < size_ - 1) {

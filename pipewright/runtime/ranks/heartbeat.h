@@ -1,6 +1,6 @@
 // A thread per rank that reports ten times per second where its workers are,
 // and finds out which rank has failed. All ranks are connected with rank 0 over
-// sockets, so that this works when MPI does not: a rank that dies closes its
+// sockets, so that this works when messages do not: a rank that dies closes its
 // connection, one that is stopped falls silent, and one whose worker hangs
 // sends heartbeats that show no progress.
 

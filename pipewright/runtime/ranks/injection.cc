@@ -133,8 +133,8 @@ Result<void> check_injection(const Injection& injection,
   if (injection.rank >= workers)
     return never("the plan has " + std::to_string(workers) + " workers",
                  "ranks are 0 to " + std::to_string(workers - 1));
-  if (injection.kind == Kind::Missing && !is_launched_by_mpi())
-    return never("there are no ranks", "start it with mpirun");
+  if (injection.kind == Kind::Missing && !is_launched())
+    return never("there are no ranks", "start it with mpirun or torchrun");
   if (injection.kind == Kind::Full && injection.rank != 0)
     return never("only rank 0 writes checkpoints", "use rank=0");
   if (injection.step < 1) return never("steps count from 1", "use step=1");

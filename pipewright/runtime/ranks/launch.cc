@@ -22,7 +22,7 @@
 namespace pipewright {
 namespace {
 
-// Calls give_up if it still exists after the limit: MPI itself waits for ever
+// Calls give_up if it still exists after the limit: MPI waits for ever
 // for a rank that is missing.
 class SetUpWatch {
  public:
@@ -69,7 +69,7 @@ class RankLaunch final : public Launch {
   Result<void> join(std::optional<Injection> injection) {
     std::unique_ptr<Transport> transport = in_process_transport();
     if (auto alone = check_launcher(); !alone) return alone;
-    if (is_launched_by_mpi()) {
+    if (is_launched()) {
       rank_ = rank_of_launcher();
       if (injection && injection->kind == Injection::Kind::Missing &&
           rank_ == injection->rank)
@@ -78,7 +78,12 @@ class RankLaunch final : public Launch {
       roll_call_.answer(rank_);
       set_up_ = std::make_unique<SetUpWatch>(
           limits_.set_up, [this] { give_up(missing(), false); });
-      PIPEWRIGHT_TRY(session_, RankSession::start());
+      PIPEWRIGHT_TRY(session_, started_session());
+      if (request_.fast_reduce && !session_->network().adds_up())
+        return bad_configuration(
+            "--fast-reduce leaves sums to MPI, and these ranks talk over " +
+                session_->network().name(),
+            "leave it out, or start the ranks by mpirun");
       transport = session_->connect(
           {request_.fast_reduce, request_.progress_thread, request_.checksum});
     }
@@ -119,8 +124,8 @@ class RankLaunch final : public Launch {
           "the plan has " + std::to_string(plan.num_workers()) +
               " workers, and " + std::to_string(size()) +
               (size() == 1 ? " rank was started" : " ranks were started"),
-          "use mpirun -n " + std::to_string(plan.num_workers()) +
-              ", or no mpirun: all workers then run in one process");
+          "start " + std::to_string(plan.num_workers()) +
+              ", or use no launcher: all workers then run in one process");
     const std::vector<std::string> hosts = this->hosts();
     if (cluster != nullptr)
       if (auto placed = check_hosts(*cluster, plan, hosts); !placed)
@@ -150,7 +155,7 @@ class RankLaunch final : public Launch {
   void report(const Error& error, int signal) const override {
     if (error.code == kUnavailable && has_met_) return;
     std::error_code ignored;
-    if (is_launched_by_mpi() && !request_.run.empty())
+    if (is_launched() && !request_.run.empty())
       std::filesystem::create_directories(request_.run, ignored);
     write_failure(request_.run, rank_, error, signal, progress_);
   }
@@ -167,6 +172,17 @@ class RankLaunch final : public Launch {
   }
 
  private:
+  // Who is missing is known here, not there: it may take longer.
+  Result<std::unique_ptr<RankSession>> started_session() const {
+    auto session = RankSession::start(limits_.set_up * 2);
+    if (session || session.error().code != kUnavailable) return session;
+    Error error = session.error();
+    if (const std::string absent = roll_call_.absent(); !absent.empty())
+      error.message += "; missing: " + absent;
+    report(error, 0);
+    return error;
+  }
+
   Error missing() const {
     const std::string limit = to_text(limits_.set_up);
     if (const std::string absent = roll_call_.absent(); !absent.empty())

@@ -1,6 +1,6 @@
-// One rank of a training, from start to end: MPI, the heartbeat, the comparison
-// before step 0, and how it ends. A process without a launcher of MPI is the
-// only rank.
+// One rank of a training, from start to end: MPI or sockets, the heartbeat, the
+// comparison before step 0, and how it ends. A process without a launcher is
+// the only rank.
 //
 // No type of LibTorch or MPI is seen from outside. Nothing here prints: errors
 // go to the hook, because a lost rank ends the process from another thread.

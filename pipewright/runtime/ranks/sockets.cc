@@ -28,6 +28,10 @@ bool becomes_ready(int fd, short what, Seconds within) {
   return ::poll(&entry, 1, milliseconds(within)) == 1;
 }
 
+bool would_block() {
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
 Socket try_address(const std::string& address, int port, Seconds within) {
   sockaddr_in to{};
   to.sin_family = AF_INET;
@@ -89,7 +93,7 @@ Result<Listener> listening_socket() {
       ::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&any), &size) != 0)
     return Error{
         ErrorCode::WorkerLost,
-        std::string("cannot listen for the heartbeat: ") + std::strerror(errno),
+        std::string("cannot listen for other ranks: ") + std::strerror(errno),
         "",
         "",
         {}};
@@ -130,6 +134,30 @@ Socket connected(const std::vector<std::string>& addresses, int port,
   return {};
 }
 
+bool send_whole(const Socket& socket, const void* bytes, std::size_t size,
+                Seconds within) {
+  for (std::size_t at = 0; at < size;) {
+    const ssize_t n = ::send(socket.fd(), static_cast<const char*>(bytes) + at,
+                             size - at, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) at += static_cast<std::size_t>(n);
+    if (n < 0 && !would_block()) return false;
+    if (n < 0 && !becomes_ready(socket.fd(), POLLOUT, within)) return false;
+  }
+  return true;
+}
+
+bool receive_whole(const Socket& socket, void* bytes, std::size_t size,
+                   Seconds within) {
+  for (std::size_t at = 0; at < size;) {
+    const ssize_t n = ::recv(socket.fd(), static_cast<char*>(bytes) + at,
+                             size - at, MSG_DONTWAIT);
+    if (n > 0) at += static_cast<std::size_t>(n);
+    if (n == 0 || (n < 0 && !would_block())) return false;
+    if (n < 0 && !becomes_ready(socket.fd(), POLLIN, within)) return false;
+  }
+  return true;
+}
+
 bool MessageReader::read(const Socket& socket) {
   char buffer[4096];
   while (true) {
@@ -138,7 +166,7 @@ bool MessageReader::read(const Socket& socket) {
       bytes_.append(buffer, n);
       continue;
     }
-    return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    return n < 0 && would_block();
   }
 }
 

@@ -1,5 +1,5 @@
-// TCP sockets for fixed-size messages between ranks: just what the heartbeat
-// needs.
+// TCP sockets between ranks: just what the heartbeat and ranks without MPI
+// need.
 
 #pragma once
 
@@ -51,6 +51,13 @@ std::vector<std::string> own_addresses();
 // The first of the addresses that answers within the time, or none.
 Socket connected(const std::vector<std::string>& addresses, int port,
                  Seconds within);
+
+// Sends or receives so many bytes, and no more; false where that does not work
+// within the time.
+bool send_whole(const Socket& socket, const void* bytes, std::size_t size,
+                Seconds within);
+bool receive_whole(const Socket& socket, void* bytes, std::size_t size,
+                   Seconds within);
 
 // Splits what has arrived into messages.
 class MessageReader {

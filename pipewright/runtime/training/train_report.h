@@ -50,7 +50,7 @@ struct TrainReport {
   std::string why_not_recorded;
   std::string recorded_as;  // what was recorded as one piece; empty: nothing
   std::string kernels;  // of GPUs, where others than the default were chosen
-  std::string between_ranks;  // how messages of GPUs go there; empty: no ranks
+  std::string between_ranks;  // what messages go over; empty: no ranks
   int signal = 0;             // that ended it early
   // Of ranks: before the first step; see handovers.h.
   std::optional<PipelineRun> handovers;

@@ -481,12 +481,11 @@ class Trainer {
     report_.steps = done_;
     report_.why_not_recorded = executor_->why_not_recorded();
     report_.recorded_as = executor_->recorded_as();
-    if (!are_on_cores(request_.plan)) {
-      report_.kernels = request_.kernels.to_text();
-      if (!is_alone(request_))
-        report_.between_ranks =
-            "pinned host memory over " + request_.transport->name();
-    }
+    const bool on_cores = are_on_cores(request_.plan);
+    if (!on_cores) report_.kernels = request_.kernels.to_text();
+    if (!is_alone(request_))
+      report_.between_ranks = (on_cores ? "" : "pinned host memory over ") +
+                              request_.transport->name();
     report_.step_seconds = times_.median();
     report_.memory =
         std::max(process_memory("VmHWM") - memory_before_, Bytes(0));
