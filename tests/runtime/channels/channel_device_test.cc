@@ -1,4 +1,4 @@
-// Tensors on a device, between threads; mpi_device_test.cc has it between
+// Tensors on a device, between threads; rank_device_test.cc has it between
 // processes.
 
 #include <doctest/doctest.h>

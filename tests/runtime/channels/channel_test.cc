@@ -1,4 +1,4 @@
-// The contract of a channel between threads (mpi_channel_test.cc: between
+// The contract of a channel between threads (rank_channel_test.cc: between
 // ranks), and the order of sums.
 
 #include "pipewright/runtime/channels/channel.h"

@@ -1,4 +1,4 @@
-// The ranks that a test under mpirun runs on.
+// The ranks that a test of several processes runs on.
 
 #pragma once
 

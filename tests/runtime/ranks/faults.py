@@ -26,7 +26,7 @@ from runs import (ENVIRONMENT, MODEL, MPIRUN, PIPEWRIGHT, STALL, STOPS_WITHIN,
 
 
 def same_bits(folder):
-    """mpirun gives the bits of one process."""
+    """Ranks give the bits of one process."""
     whole = unbroken(folder)
     run = train(folder, plan(folder, 3), folder / "ranks").wait()
     require(set(run.codes().values()) == {0}, "not well", run)
@@ -169,6 +169,66 @@ def stop_many(folder):
         shutil.rmtree(where)
     require(max(late) < STOPS_WITHIN, f"noticed late: {late}")
     print(f"stop: named 20 of 20, {max(late):.2f} s after the limit at most")
+
+
+def torchrun(folder):
+    """torchrun brings ranks together; where one dies it starts all again, and
+    they resume to the bits of one process."""
+    venv = pathlib.Path(__file__).resolve().parents[3] / ".venv/bin/torchrun"
+    launcher = str(venv) if venv.exists() else shutil.which("torchrun")
+    if not launcher:
+        print("skipped: no torchrun here")
+        return
+    where, whole = folder / "torchrun", unbroken(folder)
+    command = ["train", plan(folder, 3), "--data", "digits", "--run", where,
+               "--steps", 12, "--checkpoint-every", 3, "--seed", 7,
+               "--profile", folder / "profile.json"]
+    first = "--inject kill:rank=1,step=8"
+    shell = (f'[ $TORCHELASTIC_RESTART_COUNT = 0 ] && more="{first}" || '
+             f'more=--resume; exec "$@" $more')
+    done = subprocess.run(
+        list(map(str, [launcher, "--nproc-per-node", 3, "--max-restarts", 1,
+                       "--no-python", "--", "sh", "-c", shell, "sh",
+                       PIPEWRIGHT, *command])),
+        text=True, capture_output=True, timeout=100)
+    said = done.stdout + done.stderr
+    require(done.returncode == 0, f"{done.returncode}\n{said}")
+    require("steps 6 to 12" in said, f"not resumed\n{said}")
+    require(checkpoint(where, 12) == checkpoint(whole, 12), "other weights")
+    require(losses(where) == losses(whole), "other losses")
+
+
+def refused(folder):
+    """What ranks over sockets do not do, and a launcher that is mistaken."""
+    few = train(folder, plan(folder, 3), folder / "fast", "--fast-reduce").wait()
+    require(set(few.codes().values()) == {78}, "--fast-reduce", few)
+    one_line(few, "--fast-reduce leaves sums to MPI.*over sockets")
+    wrong = subprocess.run(
+        [PIPEWRIGHT, "train", plan(folder, 3), "--data", "digits", "--run",
+         folder / "wrong"], text=True, capture_output=True,
+        env=dict(os.environ, RANK="3", WORLD_SIZE="3", MASTER_ADDR="localhost",
+                 MASTER_PORT="29500"))
+    require(wrong.returncode == 78 and "rank 3 of 3" in wrong.stderr,
+            f"{wrong.returncode} {wrong.stderr}")
+
+
+def slurm(folder):
+    """srun without PMI, where MASTER_ADDR and MASTER_PORT are set."""
+    port, whole = free_port(), unbroken(folder)
+    prefixes = [["env", "-u", "RANK", "-u", "WORLD_SIZE",
+                 "SLURM_STEP_NUM_TASKS=3", f"SLURM_PROCID={rank}",
+                 f"MASTER_PORT={port}"] for rank in range(3)]
+    run = train(folder, plan(folder, 3), folder / "slurm",
+                prefixes=prefixes).wait()
+    require(set(run.codes().values()) == {0}, "not well", run)
+    require(checkpoint(folder / "slurm", 12) == checkpoint(whole, 12),
+            "the weights are others", run)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def loop(folder):

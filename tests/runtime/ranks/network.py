@@ -114,6 +114,25 @@ def goes_on(box, folder, name):
     nothing_left(folder / name, run)
 
 
+def sockets(folder):
+    """Without MPI: ranks on several hosts meet at the first and give the bits of
+    one process; where a host's rank dies they name it, and resume."""
+    with boxes.Box(TOPOLOGY) as box:
+        def start(name, *options):
+            where = [f"MASTER_ADDR={box.addresses[HOSTS[0]]}",
+                     "MASTER_PORT=29577"]
+            again = "-again" * ("--resume" in options)
+            return train(folder, None, folder / name, name=name + again,
+                         commands=[[*training(folder, name), *options]] * 3,
+                         prefixes=[[*box.command(host, ["env", *where])]
+                                   for host in HOSTS])
+        ends_well(start("sockets"), folder, "sockets")
+        run = start("dies", "--inject", f"kill:rank=2,step={FAULT_AT}")
+        is_lost(run, folder, "dies", 2, 30)
+        run.wait()
+        ends_well(start("dies", "--resume"), folder, "dies")
+
+
 def bits(folder):
     """Ranks on several hosts, of different environments, give the bits of one
     process, and know where they are."""

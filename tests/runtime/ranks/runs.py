@@ -21,7 +21,7 @@ ENVIRONMENT = dict(
     OMPI_MCA_orte_enable_recovery="1", OMPI_MCA_orte_abort_non_zero_exit="0")
 # A rank notes its exit code itself: mpirun tells only one of all.
 WRAPPER = ('trap "" TERM; trap : USR1; "$@"; '
-           'echo $? > "$CODES/$OMPI_COMM_WORLD_RANK"')
+           'echo $? > "$CODES/${OMPI_COMM_WORLD_RANK:-$RANK}"')
 STOPS_WITHIN = 5  # seconds, as promised
 STALL = 3  # --stall-limit of tests that wait for it
 

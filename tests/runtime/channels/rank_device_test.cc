@@ -1,4 +1,4 @@
-// Tensors on a device between as many ranks as mpirun starts: on one of tests,
+// Tensors on a device between as many ranks as are started: on one of tests,
 // and on a GPU, which ranks may share, where there is one.
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ void keep_contract(const std::vector<ContractCase>& cases,
   }
 }
 
-TEST_CASE("tensors on a device go through channels over MPI") {
+TEST_CASE("tensors on a device go through channels between ranks") {
   REQUIRE(session().size() >= 2);
   for (const at::Device device : contract_devices())
     for (const bool with_thread : {false, true})

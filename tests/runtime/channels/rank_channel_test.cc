@@ -1,4 +1,4 @@
-// The contract of a channel between as many ranks as mpirun starts, with and
+// The contract of a channel between as many ranks as are started, with and
 // without a thread for progress.
 
 #include <doctest/doctest.h>
@@ -29,11 +29,11 @@ void keep_contract(const TransportOptions& options) {
   }
 }
 
-TEST_CASE("channels over MPI keep the contract") {
+TEST_CASE("channels between ranks keep the contract") {
   keep_contract({.fast_reduce = false, .progress_thread = false});
 }
 
-TEST_CASE("channels over MPI with a thread keep the contract") {
+TEST_CASE("channels between ranks with a thread keep the contract") {
   keep_contract({.fast_reduce = false, .progress_thread = true});
 }
 

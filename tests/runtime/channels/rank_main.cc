@@ -1,4 +1,4 @@
-// The main of tests that run under mpirun: every rank runs all cases in the
+// The main of tests that a launcher starts: every rank runs all cases in the
 // same order and prints only what fails. A rank that hangs is ended.
 
 #define DOCTEST_CONFIG_IMPLEMENT

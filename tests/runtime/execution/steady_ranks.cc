@@ -1,6 +1,6 @@
-// In its stride a channel over MPI asks for no memory of its own, neither for
-// messages nor for sums. On two ranks, each of which watches itself. What Open
-// MPI takes is its own business, like LibTorch's tensors.
+// In steady state a channel between ranks asks for no memory of its own,
+// neither for messages nor for sums. On two ranks, each of which watches
+// itself. What Open MPI takes is its own business, like LibTorch's tensors.
 
 #include <doctest/doctest.h>
 
@@ -62,7 +62,7 @@ TEST_CASE("recomputation, and what is kept goes elsewhere") {
     }
 }
 
-// A tied parameter, a norm, replicas; by us and by MPI.
+// A tied parameter, a norm, replicas; by us and by MPI, if it is there.
 TEST_CASE("sums") {
   const Model cnn = small_cnn(), gpt = small_gpt();
   check(gpt, on_two(gpt, "1f1b"), 0.05);

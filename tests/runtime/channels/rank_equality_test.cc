@@ -1,7 +1,7 @@
-// The same program over MPI and in one process: the same bits of weights,
+// The same program on ranks and in one process: the same bits of weights,
 // statistics, optimizer state and losses, for every schedule, method, kind of
-// replicas and pair of cuts that a sample of cases has. One mpirun for all,
-// because starting it takes longer than a case; some cases leave ranks idle.
+// replicas and pair of cuts that a sample of cases has. One start for all,
+// because it takes longer than a case; some cases leave ranks idle.
 
 #include <doctest/doctest.h>
 
