@@ -147,7 +147,12 @@ Result<RankConnections> meet(const MeetingPlace& place, Seconds limit) {
   try {
     const auto store = opened_store(place, limit);
     const auto all = exchanged(*store, place, own_listener(listener));
-    return Meeting(place, all, limit).connect(listener.socket);
+    Result<RankConnections> met =
+        Meeting(place, all, limit).connect(listener.socket);
+    // torchrun's store outlives this start, and the next may have its name.
+    // All have read it: they are connected.
+    if (met && place.has_store) store->deleteKey(key_of(place, place.rank));
+    return met;
   } catch (const std::exception& error) {
     const std::string text = error.what();
     return unreachable("ranks do not meet at " + place.address + ":" +

@@ -21,6 +21,7 @@ constexpr std::size_t kMaxFrames = 32;  // that leave in one call
 constexpr std::size_t kWriteAt = std::size_t{1} << 15;
 // The words of gates are such texts: so many wait without asking for memory.
 constexpr std::size_t kShortTexts = 64, kShortText = 64;
+constexpr std::uint64_t kMaxText = std::uint64_t{1} << 30;
 // What one look moves at most, so that others have their turn.
 constexpr std::size_t kMaxMoved = std::size_t{16} << 20;
 
@@ -113,6 +114,12 @@ void SocketLink::grant(const FrameHeader& ready) {
   waiting_.erase(found);
 }
 
+void SocketLink::require(bool holds, const char* otherwise) const {
+  if (!holds)
+    throw std::runtime_error("a message from rank " + std::to_string(rank_) +
+                             " " + otherwise);
+}
+
 void SocketLink::begin_frame(std::vector<std::uint32_t>& cancelled) {
   left_ = 0;
   switch (header_.kind) {
@@ -121,6 +128,7 @@ void SocketLink::begin_frame(std::vector<std::uint32_t>& cancelled) {
     case FrameHeader::Kind::Cancel:
       return cancelled.push_back(header_.key.space);
     case FrameHeader::Kind::Text:
+      require(header_.size <= kMaxText, "is too large");
       if (!unused_.empty()) {
         arriving_.bytes = std::move(unused_.back());
         unused_.pop_back();
@@ -131,12 +139,14 @@ void SocketLink::begin_frame(std::vector<std::uint32_t>& cancelled) {
       break;
     case FrameHeader::Kind::Piece: {
       const auto found = first_of(posted_, header_.key);
-      if (found == posted_.end())
-        throw std::runtime_error("a message from rank " +
-                                 std::to_string(rank_) + " has no receive");
+      require(found != posted_.end(), "has no receive");
       into_ = *found;
+      require(header_.size <= into_->size - into_->moved, "is too large");
       to_ = into_->bytes + into_->moved;
+      break;
     }
+    default:
+      require(false, "is of no known kind");
   }
   left_ = header_.size;
   if (left_ == 0) end_frame();

@@ -89,6 +89,7 @@ class SocketLink {
   void begin_frame(std::vector<std::uint32_t>& cancelled);
   void end_frame();
   void grant(const FrameHeader& ready);
+  void require(bool holds, const char* otherwise) const;
   void check_size(const SocketRequest& sent, std::uint64_t receive) const;
   void take(const char* bytes, std::size_t size,
             std::vector<std::uint32_t>& cancelled);
