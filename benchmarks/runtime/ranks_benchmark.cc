@@ -3,7 +3,8 @@
 // all three, so that what else the machine does meets all alike. And what an
 // action costs over MPI where stages have next to nothing to compute.
 //
-//   ranks_benchmark [ROUNDS]     starts itself under mpirun -n 2
+//   ranks_benchmark [ROUNDS]     starts itself under mpirun -n 2, unless a
+//                                launcher has started it
 //
 // Goals: over MPI within 5 % of threads at width 512; at most 25 us an action.
 
