@@ -97,9 +97,9 @@ MessageEngine::~MessageEngine() {
   if (!active_->empty()) {
     static auto* const abandoned = new std::vector<std::vector<Pending>>;
     abandoned->push_back(std::move(pending_));
-    static_cast<void>(active_.release());
+    pipewright::abandon(std::move(active_));
   }
-  if (cancelled_) static_cast<void>(everyone_.release());
+  if (cancelled_) pipewright::abandon(std::move(everyone_));
 }
 
 void MessageEngine::all_reduce(MessageSpace& space, const at::Tensor& numbers,

@@ -30,8 +30,8 @@ RankGate::~RankGate() {
   try {
     engine_.wait_until([this] { return has_sent_all(); });
   } catch (const std::exception&) {  // cancelled: the network has their memory
-    for (std::unique_ptr<Word>& word : sent_) static_cast<void>(word.release());
-    static_cast<void>(leaving_.release());
+    for (std::unique_ptr<Word>& word : sent_) abandon(std::move(word));
+    abandon(std::move(leaving_));
   }
 }
 

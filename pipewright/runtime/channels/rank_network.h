@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pipewright/runtime/tensors.h"
@@ -105,5 +106,13 @@ class RankNetwork {
   // Every rank asks at the same time, as for a space.
   virtual std::unique_ptr<Cancellation> cancellation() = 0;
 };
+
+// Keeps it to the end of the process: messages of a cancelled run may still use
+// its memory.
+template <class T>
+void abandon(std::unique_ptr<T> kept) {
+  static auto* const all = new std::vector<std::unique_ptr<T>>;
+  all->push_back(std::move(kept));
+}
 
 }  // namespace pipewright

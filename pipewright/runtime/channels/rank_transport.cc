@@ -86,8 +86,8 @@ class RankTexts {
   void barrier() { space_->barrier(); }
   // Messages may still be under way.
   void abandon() {
-    static_cast<void>(space_.release());
-    static_cast<void>(requests_.release());
+    pipewright::abandon(std::move(space_));
+    pipewright::abandon(std::move(requests_));
   }
 
  private:
@@ -112,7 +112,7 @@ class RankSpaces {
   }
 
   void abandon() {
-    for (auto& [key, space] : spaces_) static_cast<void>(space.release());
+    for (auto& [key, space] : spaces_) pipewright::abandon(std::move(space));
     spaces_.clear();
   }
 
@@ -143,7 +143,7 @@ class RankTransport final : public Transport {
     if (!engine_->is_cancelled()) return;
     spaces_.abandon();  // messages may still be under way
     texts_.abandon();
-    static_cast<void>(gates_.release());
+    abandon(std::move(gates_));
   }
 
   int rank() const override { return rank_; }
