@@ -3,6 +3,8 @@
 
     check_rows.py add ROWS FOLDER MODEL MINIBATCH MICROBATCH KIND WORKERS [OPTION]
         prints a row of FOLDER/json and FOLDER/run, and adds it to the file ROWS
+    check_rows.py ranks FOLDER NAME
+        prints steps of FOLDER/threads.json and FOLDER/ranks.json; fails if their weights differ
     check_rows.py head            prints the head of the rows
     check_rows.py errors ROWS     how far predictions are off
     check_rows.py goals ROWS      measured beside what was to be reached
@@ -36,7 +38,7 @@ def add(rows, folder, model, minibatch, microbatch, kind, workers, option=""):
     with open(rows, "a") as file:
         print(json.dumps(row), file=file)
     step = row["step"]
-    notes = [report["kernels"]] if "kernels" in report else []
+    notes = [option] if option else []
     print(f"{model:10} {minibatch + ' x ' + microbatch:8} {kind:11} {workers:>7} "
           f"{step['measured'] * 1e3:9.3f} {step['predicted'] * 1e3:9.3f} "
           f"{step['error_percent']:6.1f} % {memory['measured'] / 1e6:9.1f} "
@@ -44,6 +46,21 @@ def add(rows, folder, model, minibatch, microbatch, kind, workers, option=""):
           f"{report['loss']:<11.9g} {'kernels' if 'no_graphs' in report else 'graphs':8} "
           f"{here.get('action_overhead', 0) * 1e6:6.1f} {1 + here.get('layer_overhead', 0):5.2f}"
           + "".join("  " + note for note in notes))
+
+
+def weights(report):
+    return {path.name: path.read_bytes()
+            for path in pathlib.Path(report["checkpoint"]).glob("*.safetensors")}
+
+
+def ranks(folder, name):
+    one, several = (json.loads(pathlib.Path(folder, file).read_text())
+                    for file in ("threads.json", "ranks.json"))
+    is_same = weights(one) == weights(several) and weights(one)
+    print(f"{name:10} one process {one['step_seconds'] * 1e3:8.3f} ms   two "
+          f"{several['step_seconds'] * 1e3:8.3f} ms   {'the same' if is_same else 'OTHER'} weights")
+    if not is_same:
+        sys.exit(1)
 
 
 def errors(rows):
@@ -91,17 +108,18 @@ def goals(rows):
         if row := known.get(("relay", 128, 4, "cuda-stream", 4, option)):
             line("an action that does next to nothing, 4 workers "
                  + (option or "graphs"), ms(row) * 1e3 / (2 * 32 * 4), "us", goal)
-    for option in ("", "--fast-kernels"):
+    plain = "--no-masters --fast-kernels"
+    for option in ("", plain):
         step(140, "gpt2", 32, 1, "cuda", 1, option)
         step(110, "gpt2", 32, 1, "cuda-stream", 4, option)
-    for option in ("", "--fast-kernels"):
+    for option in ("", "--no-masters", plain):
         step(67, "gpt2", 32, 8, "cuda", 1, option)
     for workers in (2, 4):
         step(85, "gpt2", 32, 4, "cuda-stream", workers, "")
     for count in (2, 4):
         shares("blocks12", 32, 4, count)
-    if row := known.get(("gpt2-medium", 32, 8, "cuda", 1, "")):
-        line("memory, gpt2-medium, 32 x 8", row["memory"]["measured"] / 2**30, "GiB", 8.5)
+    if row := known.get(("gpt2-medium", 32, 8, "cuda", 1, "--no-masters")):
+        line("memory, gpt2-medium, 32 x 8 --no-masters", row["memory"]["measured"] / 2**30, "GiB", 8.5)
 
 
 def main():
@@ -109,7 +127,7 @@ def main():
     if command == "head":
         print(HEAD)
     else:
-        {"add": add, "errors": errors, "goals": goals}[command](*sys.argv[2:])
+        {"add": add, "ranks": ranks, "errors": errors, "goals": goals}[command](*sys.argv[2:])
 
 
 if __name__ == "__main__":

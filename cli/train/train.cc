@@ -323,6 +323,10 @@ void add_optimizer_options(CLI::App& command, TrainOptions& options) {
   command.add_option("--momentum", choice.momentum, "Momentum of sgd")
       ->check(number_in(0, 1));
   command.add_flag("--nesterov", choice.nesterov, "Nesterov momentum for sgd");
+  command.add_flag_callback(
+      "--no-masters", [&choice] { choice.masters = false; },
+      "Steps weights of bfloat16 themselves, without float32 masters: less "
+      "memory, but small steps are lost");
   command
       .add_option("--beta1", choice.beta1,
                   "Decay of adam's mean of gradients; default: 0.9")

@@ -32,6 +32,7 @@ std::vector<KindRule>& all_rules() {
       attention_kind(),
       lstm_kind(),
       cross_entropy_kind(),
+      linear_cross_entropy_kind(),
       mse_kind(),
       select_kind(),
       exported_kind(),

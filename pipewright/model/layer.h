@@ -60,6 +60,7 @@ enum class LayerKind : std::uint8_t {
   Attention,
   Lstm,
   CrossEntropy,
+  LinearCrossEntropy,
   Mse,
   Select,
   Exported,  // of a PyTorch model; see exported/exported_model.h

@@ -72,6 +72,7 @@ std::string to_text(const OptimizerChoice& choice) {
             " beta2=" + exact_text(choice.beta2) +
             " epsilon=" + exact_text(choice.epsilon);
   text += " weight-decay=" + exact_text(weight_decay(choice));
+  if (!choice.masters) text += " no-masters";
   for (const ParameterGroup& group : choice.groups)
     text += " group=" + to_text(group);
   return text;

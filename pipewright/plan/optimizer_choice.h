@@ -22,6 +22,7 @@ struct OptimizerChoice {
   double epsilon = 1e-8;
   std::optional<double> weight_decay;  // 0.01 for adamw, else 0
   std::vector<ParameterGroup> groups;  // what differs for some parameters
+  bool masters = true;                 // float32 ones of weights of two bytes
 
   bool operator==(const OptimizerChoice&) const = default;
 };
@@ -56,11 +57,15 @@ Result<OptimizerMemory> memory_of(const OptimizerChoice& choice);
 
 // Weights of two bytes (bfloat16, float16) have a float32 master and float32
 // state beside them, and their gradient becomes float32: two words each.
+// Without masters they become float32 for the time of a step.
 constexpr bool has_masters(std::string_view number_type) {
   return number_type == "bfloat16" || number_type == "float16";
 }
 constexpr OptimizerMemory with_masters(const OptimizerMemory& memory) {
   return {2 * (memory.words + 1), 2 * (memory.temporaries + 1)};
+}
+constexpr OptimizerMemory without_masters(const OptimizerMemory& memory) {
+  return {2 * memory.words, 2 * (memory.temporaries + 2)};
 }
 
 }  // namespace pipewright

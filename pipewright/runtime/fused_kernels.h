@@ -12,6 +12,8 @@
 
 #include <cstdint>
 
+#include "pipewright/runtime/random_stream.h"
+
 namespace pipewright {
 
 class FusedKernels {
@@ -20,7 +22,7 @@ class FusedKernels {
 
   // Of rows x classes and a class for each row: the loss of each row, in
   // float32, and what `derivative`, a tensor like the logits, gets: the
-  // probabilities, less one at the target.
+  // probabilities, less one at the target. It may be the logits themselves.
   virtual at::Tensor cross_entropy(const at::Tensor& logits,
                                    const at::Tensor& targets,
                                    at::Tensor& derivative) const = 0;
@@ -34,7 +36,21 @@ class FusedKernels {
                          const at::Tensor& shift, double epsilon,
                          at::Tensor& result, at::Tensor& mean,
                          at::Tensor& scale) const = 0;
+  // The gradient of its input; with `adds` it is added to `result`, with the
+  // bits of adding it afterwards.
+  virtual void normalize_backward(const at::Tensor& gradient,
+                                  const at::Tensor& input,
+                                  const at::Tensor& gain,
+                                  const at::Tensor& mean,
+                                  const at::Tensor& scale, bool adds,
+                                  at::Tensor& result) const = 0;
   static constexpr std::int64_t kMaxNormColumns = 1024;
+
+  // Which elements dropout keeps: `keep` is filled from element `first` on of
+  // the stream. `microbatch` is one number on the device.
+  virtual void draw_mask(const StreamName& stream, const at::Tensor& microbatch,
+                         std::int64_t first, double rate,
+                         at::Tensor& keep) const = 0;
 
   // What follows adds to sums, or with `is_first` begins them.
 
@@ -52,9 +68,9 @@ class FusedKernels {
                             double scale, at::Tensor& table) const = 0;
 
   // A step of gradient descent: master -= rate * gradient, and weights get the
-  // master's numbers; both may be one tensor. With a velocity it first becomes
-  // momentum * velocity + gradient, and takes the gradient's place. All are
-  // contiguous; master and velocity are float32.
+  // master's numbers; undefined: weights are their own. With a velocity it
+  // first becomes momentum * velocity + gradient, and takes the gradient's
+  // place. All are contiguous; master and velocity are float32.
   virtual void descend(const at::Tensor& gradient, double rate, double momentum,
                        at::Tensor& velocity, at::Tensor& master,
                        at::Tensor& weights) const = 0;

@@ -33,13 +33,12 @@ inline at::DimVector sizes_of(std::int64_t samples, const Shape& shape) {
   return sizes;
 }
 
-// Weights of two bytes have a float32 master among their optimizer's state,
-// which is float32, too.
-inline bool has_master(at::ScalarType weights) {
-  return weights == at::kBFloat16 || weights == at::kHalf;
+// The state of an optimizer is float32 for weights of two bytes, too.
+inline bool has_two_bytes(at::ScalarType type) {
+  return type == at::kBFloat16 || type == at::kHalf;
 }
 inline at::ScalarType state_type(at::ScalarType weights) {
-  return has_master(weights) ? at::kFloat : weights;
+  return has_two_bytes(weights) ? at::kFloat : weights;
 }
 
 }  // namespace pipewright

@@ -74,7 +74,7 @@ TEST_CASE("the list of kinds is in order and its names are read back") {
     CHECK(parse_layer_kind(rule.name) == rule.kind);
     CHECK(to_text(rule.kind) == rule.name);
   }
-  CHECK(kind_rules().size() == 24);
+  CHECK(kind_rules().size() == 25);
   CHECK_FALSE(parse_layer_kind("conv").has_value());
 }
 
@@ -240,6 +240,23 @@ TEST_CASE("a loss is one number, whatever the microbatch") {
   CHECK(t.cost.output == Size{Bytes(4), Bytes(0)});
   CHECK(t.cost.keeps_input == std::vector<bool>{false, true});
   CHECK(t.cost.keeps_private == Size{Bytes(0), Bytes(4 * 5 * 9)});
+  ModelBuilder other("m");
+  const Source rows = *other.add_input({"x", {5, 8}});
+  const Source classes = *other.add_input({"target", {5}, NumberType::Int64});
+  const Source z =
+      *other.add_layer({"norm", LayerKind::LayerNorm, {rows}, {}, {}});
+  REQUIRE(other.add_layer({"loss",
+                           LayerKind::LinearCrossEntropy,
+                           {z, classes},
+                           {{"classes", number(9)}},
+                           {}}));
+  const Trial joined = last_layer(std::move(other));
+  CHECK(joined.parameters == std::vector<Shape>{{9, 8}});
+  CHECK(joined.cost.output == Size{Bytes(4), Bytes(0)});
+  CHECK(joined.cost.keeps_input == std::vector<bool>{true, true});
+  CHECK(joined.cost.keeps_private == Size{Bytes(0), Bytes(4 * 5 * 9)});
+  CHECK(joined.cost.forward.value() == 2 * 5 * 8 * 9 + 8 * 5 * 9);
+  CHECK(joined.cost.backward_weight.value() == 2 * 5 * 8 * 9);
   const Trial mse = trial(LayerKind::Mse, {{8}, {8}});
   CHECK(mse.cost.keeps_input == std::vector<bool>{true, true});
   CHECK(mse.layer.output.empty());

@@ -13,7 +13,7 @@
 #include "pipewright/plan/plan.h"
 #include "pipewright/profile/profile.h"
 #include "pipewright/runtime/data/random_inputs.h"
-#include "pipewright/runtime/layers/random_stream.h"
+#include "pipewright/runtime/random_stream.h"
 #include "pipewright/runtime/training/training.h"
 #include "pipewright/schedules/generator.h"
 

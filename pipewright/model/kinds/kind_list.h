@@ -46,6 +46,7 @@ KindRule lstm_kind();
 
 // losses.cc
 KindRule cross_entropy_kind();
+KindRule linear_cross_entropy_kind();
 KindRule mse_kind();
 
 // exported_kind.cc

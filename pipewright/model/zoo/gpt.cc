@@ -32,6 +32,8 @@ void draw_gpt(Sketch& sketch, const Attributes& settings) {
   x = sketch.layer_norm("norm", x);
   std::map<std::string, std::string> shares;
   if (flag(settings, "tied")) shares = {{"weight", "embedding.weight"}};
+  if (flag(settings, "fused_loss"))
+    return sketch.linear_cross_entropy(x, sizes.vocab, std::move(shares));
   sketch.cross_entropy(
       sketch.add("head", LayerKind::Linear, {x},
                  {{"out_features", sizes.vocab}, {"bias", false}}, shares));
@@ -47,6 +49,8 @@ ZooEntry gpt_entry(const std::string& name, const std::string& meaning,
   entry.settings.push_back(count_setting("positions", 1024));
   entry.settings.push_back(
       {.name = "tied", .type = SettingType::Flag, .fallback = true});
+  entry.settings.push_back(
+      {.name = "fused_loss", .type = SettingType::Flag, .fallback = false});
   return entry;
 }
 

@@ -81,10 +81,20 @@ Source Sketch::pool_to_features(Source x) {
 
 void Sketch::cross_entropy(Source logits) {
   if (error_) return;
-  Shape target = shape(logits);
+  add("loss", LayerKind::CrossEntropy, {logits, targets_of(logits)});
+}
+
+void Sketch::linear_cross_entropy(Source x, std::int64_t classes,
+                                  std::map<std::string, std::string> shares) {
+  if (error_) return;
+  add("loss", LayerKind::LinearCrossEntropy, {x, targets_of(x)},
+      {{"classes", classes}}, std::move(shares));
+}
+
+Source Sketch::targets_of(Source rows) {
+  Shape target = shape(rows);
   target.pop_back();
-  add("loss", LayerKind::CrossEntropy,
-      {logits, tokens("target", std::move(target))});
+  return tokens("target", std::move(target));
 }
 
 Result<Model> Sketch::build() && {

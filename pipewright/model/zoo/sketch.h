@@ -50,6 +50,9 @@ class Sketch {
   // The last dimension of the logits is the classes. Adds the model input
   // "target" with one class index for each entry of the other dimensions.
   void cross_entropy(Source logits);
+  // The same of a product by a table of classes, as one layer.
+  void linear_cross_entropy(Source x, std::int64_t classes,
+                            std::map<std::string, std::string> shares);
 
   const Shape& shape(Source source) const { return builder_.shape(source); }
 
@@ -57,6 +60,7 @@ class Sketch {
 
  private:
   Source keep(Result<Source> added);
+  Source targets_of(Source rows);  // the model input
 
   ModelBuilder builder_;
   std::optional<Error> error_;

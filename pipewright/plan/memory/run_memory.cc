@@ -104,7 +104,7 @@ Result<StepMemory> step_memory(const OptimizerChoice& choice, bool clips,
   PIPEWRIGHT_TRY(OptimizerMemory memory, memory_of(choice));
   const auto& parameters = model.parameters();
   if (!parameters.empty() && has_masters(to_text(parameters.front().type)))
-    memory = with_masters(memory);
+    memory = choice.masters ? with_masters(memory) : without_masters(memory);
   return StepMemory{memory, clips, device != "cpu"};
 }
 

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <span>
 
-#include "pipewright/runtime/layers/random_stream.h"
+#include "pipewright/runtime/random_stream.h"
 
 namespace pipewright {
 namespace {

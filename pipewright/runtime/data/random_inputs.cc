@@ -16,6 +16,8 @@ std::int64_t bound_in(const Model& model, const Layer& layer) {
     return integer(layer.attributes, "entries");
   if (layer.kind == LayerKind::CrossEntropy)
     return shape_of(model, layer.inputs[0]).back();
+  if (layer.kind == LayerKind::LinearCrossEntropy)
+    return integer(layer.attributes, "classes");
   return kNoBound;
 }
 

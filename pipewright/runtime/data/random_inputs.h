@@ -7,7 +7,7 @@
 
 #include "pipewright/model/model.h"
 #include "pipewright/runtime/layers/layer_function.h"
-#include "pipewright/runtime/layers/random_stream.h"
+#include "pipewright/runtime/random_stream.h"
 
 namespace pipewright {
 

@@ -350,10 +350,11 @@ void Executor::keep_last_good(RunReport& report) {
   const c10::InferenceMode guard;
   const bool has_states =
       settings_.optimizer->words() > 0 || !is_synchronous ||
-      std::any_of(trained_.parameters.begin(), trained_.parameters.end(),
-                  [](const auto& weights) {
-                    return has_master(weights.scalar_type());
-                  });
+      std::any_of(
+          trained_.parameters.begin(), trained_.parameters.end(),
+          [&](const auto& weights) {
+            return settings_.optimizer->has_master(weights.scalar_type());
+          });
   has_state_ = report.is_remembered || !has_states;
   for (const auto& worker : workers_) worker->weights().restore_remembered();
 }

@@ -453,9 +453,19 @@ void Worker::load_samples(const Action& action, const ActionCode& code) {
       const at::Tensor samples =
           whole.size(0) == count ? whole
                                  : whole.narrow(0, code.samples.first, count);
-      samples_.push_back(recorded_.is_replayed() ? samples
-                                                 : device_.bring(samples));
+      add_sample(samples);
     }
+  if (reads_number(code))
+    add_sample(at::full({1}, absolute(action.microbatch), at::kLong));
+}
+
+void Worker::add_sample(const at::Tensor& sample) {
+  samples_.push_back(recorded_.is_replayed() ? sample : device_.bring(sample));
+}
+
+// The last of the samples is the number of the microbatch.
+bool Worker::reads_number(const ActionCode& code) const {
+  return code.draws && settings_.is_training() && device_.records();
 }
 
 void Worker::load_inputs(const LayerCode& layer, MicrobatchId microbatch,
@@ -501,7 +511,9 @@ void Worker::forward(const Action& action, const ActionCode& code) {
   const MicrobatchId m = action.microbatch;
   ForwardContext context{
       settings_.seed,          absolute(m), code.samples.first,
-      settings_.is_training(), nullptr,     &draws_};
+      settings_.is_training(),
+      /*statistics=*/nullptr,  {},          &draws_};
+  if (reads_number(code)) context.number = samples_.back();
   for (const LayerCode& layer : code.layers) {
     const LayerTimer timer(stopwatch_, LayerStopwatch::Part::Forward, layer.id,
                            device_);
@@ -616,6 +628,8 @@ void Worker::backward_inputs(const LayerCode& layer, const Action& action,
   Tensors of_inputs = [&] {
     const LayerMemory memory(stopwatch_, LayerStopwatch::Part::BackwardInput,
                              layer.id, &carried_, device_);
+    if (adds_to_gradient(layer, m, code.samples, weights, gradient))
+      return Tensors();
     return layer.function->backward_input(kept_, weights, gradient, &carried_);
   }();
   moved_weights_.clear();
@@ -629,6 +643,20 @@ void Worker::backward_inputs(const LayerCode& layer, const Action& action,
     if (of_inputs[i].defined())
       add_gradient(layer.layer->inputs[i].layer, m, code.samples,
                    std::move(of_inputs[i]));
+}
+
+// Where the layer itself can add to the sum that other users have begun.
+bool Worker::adds_to_gradient(const LayerCode& layer, MicrobatchId microbatch,
+                              Samples samples, const Tensors& weights,
+                              const at::Tensor& gradient) {
+  const std::vector<Source>& inputs = layer.layer->inputs;
+  if (inputs.size() != 1 || inputs[0].is_model_input()) return false;
+  const Tensors* sum = values_.whole({ValueKind::Gradient, inputs[0].layer},
+                                     microbatch, samples);
+  if (!sum || !is_ours_alone(sum->front()) || !sum->front().is_contiguous())
+    return false;
+  at::Tensor whole = sum->front();
+  return layer.function->add_backward_input(kept_, weights, gradient, whole);
 }
 
 // A running sum over the users so far, possibly begun by another worker, whose

@@ -135,6 +135,8 @@ class Worker {
   void step(const Action& action);
 
   void load_samples(const Action& action, const ActionCode& code);
+  void add_sample(const at::Tensor& sample);
+  bool reads_number(const ActionCode& code) const;
   void load_inputs(const LayerCode& layer, MicrobatchId microbatch,
                    Samples samples);
   void load_kept(const LayerCode& layer, MicrobatchId microbatch,
@@ -143,6 +145,9 @@ class Worker {
                        Samples samples) const;
   at::Tensor first_of(Value value, MicrobatchId microbatch,
                       Samples samples) const;
+  bool adds_to_gradient(const LayerCode& layer, MicrobatchId microbatch,
+                        Samples samples, const Tensors& weights,
+                        const at::Tensor& gradient);
   void add_gradient(LayerId layer, MicrobatchId microbatch, Samples samples,
                     at::Tensor gradient);
   std::int64_t absolute(MicrobatchId microbatch) const {
@@ -182,7 +187,9 @@ class Worker {
 
   // Of the layer or action in progress; kept for their memory.
   Tensors inputs_, carried_, sums_;
-  Tensors samples_;  // of the model's inputs, in the order of their use
+  // Of the model's inputs, in the order of their use; then the microbatch's
+  // number, if a layer draws by it.
+  Tensors samples_;
   std::size_t next_sample_ = 0;
   at::Tensor loss_;  // to be read after the last action
   bool draws_ = false;

@@ -2,6 +2,7 @@
 
 #include "pipewright/runtime/execution/worker_code.h"
 
+#include <algorithm>
 #include <map>
 
 #include "pipewright/base/check.h"
@@ -96,6 +97,9 @@ void WorkerCode::add_layers(const Action& action, const Operation& operation,
                                 ? operation.forward
                                 : operation.backward)
       code.layers.push_back(layer_code(id, action, operation));
+    code.draws = std::any_of(
+        code.layers.begin(), code.layers.end(),
+        [](const LayerCode& layer) { return layer.function->draws(); });
     return;
   }
   for (auto at = operation.backward.rbegin(); at != operation.backward.rend();

@@ -38,6 +38,7 @@ struct WeightArrival {
 struct ActionCode {
   Samples samples;
   std::vector<LayerCode> layers;        // of compute, in the order of work
+  bool draws = false;                   // a layer draws random numbers
   double steps_back = 0;                // of the weights that it reads
   std::vector<TransferId> takes;        // transfers it is the first to read
   std::vector<WeightArrival> arrivals;  // of weights, if not there yet

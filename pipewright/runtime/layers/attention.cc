@@ -65,6 +65,8 @@ class Attention final : public LayerFunction {
                   description_);
   }
 
+  bool draws() const override { return dropout_ > 0; }
+
  private:
   static constexpr double kMinusInfinity =
       -std::numeric_limits<double>::infinity();

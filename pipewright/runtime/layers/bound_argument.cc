@@ -6,7 +6,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "pipewright/runtime/layers/random_stream.h"
+#include "pipewright/runtime/random_stream.h"
 
 namespace pipewright {
 namespace {

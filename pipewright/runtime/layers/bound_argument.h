@@ -24,7 +24,8 @@ struct CallContext {
   // Of dropout and other random operators.
   std::uint64_t seed = 0, microbatch = 0, layer = 0;
   std::int64_t first_sample = 0;
-  bool* draws = nullptr;  // set where they are; may be null
+  at::Tensor number = {};  // as in ForwardContext
+  bool* draws = nullptr;   // likewise
 };
 
 class BoundArgument {

@@ -27,6 +27,7 @@ class Dropout final : public LayerFunction {
     if (!wants_gradient_) return {at::Tensor()};
     return {masked(gradient, kept.kept_private[0])};
   }
+  bool draws() const override { return true; }
 
  private:
   at::Tensor masked(const at::Tensor& tensor, const at::Tensor& keep) const {

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "pipewright/runtime/fused_kernels.h"
+
 namespace pipewright {
 namespace {
 
@@ -44,21 +46,34 @@ at::Tensor mask_by_tensors(const RandomStream& stream, at::IntArrayRef sizes,
   return shifted_right(bits, 11).ge(least).view(sizes);
 }
 
-at::Tensor dropout_mask(const at::Tensor& like, const RandomStream& stream,
-                        std::int64_t first, double rate) {
-  if (like.is_cpu()) return mask_by_loop(stream, like.sizes(), first, rate);
-  return mask_by_tensors(stream, like.sizes(), first, rate, like.device());
+at::Tensor dropout_mask(const at::Tensor& like, const MaskStream& stream,
+                        double rate) {
+  const FusedKernels* fused =
+      stream.number.defined() ? fused_kernels(like) : nullptr;
+  if (fused) {
+    at::Tensor keep = at::empty(like.sizes(), like.options().dtype(at::kBool));
+    fused->draw_mask(stream.name, stream.number, stream.first, rate, keep);
+    return keep;
+  }
+  if (stream.draws) *stream.draws = true;
+  const RandomStream numbers = stream.name.of(stream.microbatch);
+  if (like.is_cpu())
+    return mask_by_loop(numbers, like.sizes(), stream.first, rate);
+  return mask_by_tensors(numbers, like.sizes(), stream.first, rate,
+                         like.device());
 }
 
 at::Tensor dropout_mask(const at::Tensor& like, LayerId layer, double rate,
                         const ForwardContext& context) {
-  if (context.draws) *context.draws = true;
-  const RandomStream stream(context.seed,
-                            static_cast<std::uint64_t>(context.microbatch),
-                            static_cast<std::uint64_t>(layer.value));
   const std::int64_t first =
       context.first_sample * (like.numel() / like.size(0));
-  return dropout_mask(like, stream, first, rate);
+  return dropout_mask(like,
+                      {{context.seed, static_cast<std::uint64_t>(layer.value)},
+                       context.microbatch,
+                       context.number,
+                       first,
+                       context.draws},
+                      rate);
 }
 
 }  // namespace pipewright

@@ -5,7 +5,7 @@
 
 #include "pipewright/base/ids.h"
 #include "pipewright/runtime/layers/layer_function.h"
-#include "pipewright/runtime/layers/random_stream.h"
+#include "pipewright/runtime/random_stream.h"
 
 namespace pipewright {
 
@@ -14,9 +14,17 @@ namespace pipewright {
 at::Tensor dropout_mask(const at::Tensor& like, LayerId layer, double rate,
                         const ForwardContext& context);
 
-// The same for elements `first` and after of a stream.
-at::Tensor dropout_mask(const at::Tensor& like, const RandomStream& stream,
-                        std::int64_t first, double rate);
+// The same for elements `first` and after of a stream. Where the device knows
+// the number of the microbatch, by a kernel that reads it.
+struct MaskStream {
+  StreamName name;
+  std::int64_t microbatch = 0;
+  at::Tensor number = {};  // the same on the device, or undefined
+  std::int64_t first = 0;
+  bool* draws = nullptr;  // as in ForwardContext
+};
+at::Tensor dropout_mask(const at::Tensor& like, const MaskStream& stream,
+                        double rate);
 
 // For elements `first` and after of a stream, by a loop over memory of the
 // host, and by tensor operations on any device. Both give the same.

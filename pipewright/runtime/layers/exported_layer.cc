@@ -114,6 +114,7 @@ class ExportedLayerFunction final : public LayerFunction {
     call.microbatch = static_cast<std::uint64_t>(context.microbatch);
     call.layer = static_cast<std::uint64_t>(id_.value);
     call.first_sample = context.first_sample;
+    call.number = context.number;
     call.draws = context.draws;
     Tensors arguments = inputs;
     append_all(arguments, weights);
@@ -169,6 +170,8 @@ class ExportedLayerFunction final : public LayerFunction {
     const Tensors parts = weight_gradients(kept, gradient, carried);
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i].add_(parts[i]);
   }
+
+  bool draws() const override { return bound_->forward.draws(); }
 
   Tensors initial_statistics() const override {
     Tensors copies;

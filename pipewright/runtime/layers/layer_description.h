@@ -33,6 +33,7 @@ LayerMaker make_dropout, make_max_pool, make_avg_pool, make_adaptive_avg_pool;
 LayerMaker make_flatten, make_add, make_concat, make_select;
 LayerMaker make_embedding, make_positional;
 LayerMaker make_attention, make_lstm, make_cross_entropy, make_mse;
+LayerMaker make_linear_cross_entropy;
 LayerMaker make_exported;
 
 }  // namespace pipewright

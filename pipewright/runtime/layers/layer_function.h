@@ -32,7 +32,11 @@ struct ForwardContext {
   bool training = true;
   // A layer's running statistics, updated in place; null in a recomputation.
   Tensors* statistics = nullptr;
-  // Set where random numbers are drawn; may be null.
+  // The same number of the microbatch, where the device's kernels can read it;
+  // undefined: nowhere.
+  at::Tensor number = {};
+  // Set where random numbers are drawn by `microbatch`, so that kernels which
+  // are given again would draw the same; may be null.
   bool* draws = nullptr;
 };
 
@@ -64,6 +68,14 @@ class LayerFunction {
                                  const at::Tensor& gradient,
                                  Tensors* carried) const = 0;
 
+  // For a layer with one input: adds what backward_input() would return to
+  // `sum`, a contiguous tensor, with the same bits, and carries nothing. False:
+  // it cannot, and nothing has changed.
+  virtual bool add_backward_input(const KeptTensors&, const Tensors&,
+                                  const at::Tensor&, at::Tensor&) const {
+    return false;
+  }
+
   // Gradients by parameter, in new tensors; only for layers with parameters.
   virtual Tensors backward_weight(const KeptTensors& kept,
                                   const at::Tensor& gradient,
@@ -75,6 +87,9 @@ class LayerFunction {
   virtual void add_backward_weight(const KeptTensors& kept,
                                    const at::Tensor& gradient,
                                    const Tensors& carried, Tensors& sums) const;
+
+  // Whether forward draws random numbers in training.
+  virtual bool draws() const { return false; }
 
   // Running statistics before the first step; most layers have none.
   virtual Tensors initial_statistics() const { return {}; }

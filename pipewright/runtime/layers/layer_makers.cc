@@ -59,6 +59,8 @@ LayerMaker* maker(LayerKind kind) {
       return make_lstm;
     case LayerKind::CrossEntropy:
       return make_cross_entropy;
+    case LayerKind::LinearCrossEntropy:
+      return make_linear_cross_entropy;
     case LayerKind::Mse:
       return make_mse;
     case LayerKind::Exported:

@@ -4,13 +4,13 @@
 
 #include "pipewright/runtime/fused_kernels.h"
 #include "pipewright/runtime/layers/layer_description.h"
+#include "pipewright/runtime/layers/logit_losses.h"
 #include "pipewright/runtime/layers/uneven_products.h"
 
 namespace pipewright {
 namespace {
 
 constexpr std::int64_t kMean = 1;  // at::Reduction::Mean
-constexpr std::int64_t kIgnoreNone = -100;
 
 class CrossEntropy final : public LayerFunction {
  public:
@@ -51,13 +51,6 @@ class CrossEntropy final : public LayerFunction {
     at::Tensor derivative = spaced_rows(logits.sizes(), logits.options());
     const at::Tensor losses = fused.cross_entropy(logits, targets, derivative);
     return {losses.mean().to(logits.scalar_type()), {derivative}};
-  }
-
-  // Log-probabilities become probabilities, less one at the target.
-  static void differentiate(at::Tensor& rows, const at::Tensor& targets) {
-    rows.exp_();
-    const at::Tensor one = at::full({1, 1}, -1, rows.options());
-    rows.scatter_add_(1, targets.unsqueeze(1), one.expand({rows.size(0), 1}));
   }
 
   bool wants_gradient_;

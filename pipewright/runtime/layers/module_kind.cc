@@ -9,7 +9,7 @@
 
 #include "pipewright/model/kinds.h"
 #include "pipewright/runtime/layers/custom_layer.h"
-#include "pipewright/runtime/layers/random_stream.h"
+#include "pipewright/runtime/random_stream.h"
 
 namespace pipewright {
 namespace {

@@ -21,9 +21,7 @@ class LayerNorm final : public LayerFunction {
   Forwarded forward(const Tensors& inputs, const Tensors& weights,
                     const ForwardContext&) const override {
     const FusedKernels* fused = fused_kernels(inputs[0]);
-    if (fused && shape_.size() == 1 &&
-        shape_[0] <= FusedKernels::kMaxNormColumns)
-      return normalized(*fused, inputs[0], weights);
+    if (fused && is_short()) return normalized(*fused, inputs[0], weights);
     auto [output, mean, scale] = at::native_layer_norm(
         inputs[0], shape_, weights[0], weights[1], epsilon_);
     return {output, {mean, scale}};
@@ -31,8 +29,19 @@ class LayerNorm final : public LayerFunction {
   Tensors backward_input(const KeptTensors& kept, const Tensors& weights,
                          const at::Tensor& gradient, Tensors*) const override {
     if (!wants_gradient_) return {at::Tensor()};
-    return {
-        std::get<0>(halves(kept, weights[0], gradient, {true, false, false}))};
+    if (!is_fused(kept, gradient))
+      return {std::get<0>(
+          halves(kept, weights[0], gradient, {true, false, false}))};
+    at::Tensor result = at::empty(gradient.sizes(), gradient.options());
+    to_input(kept, weights[0], gradient, false, result);
+    return list_of(std::move(result));
+  }
+  bool add_backward_input(const KeptTensors& kept, const Tensors& weights,
+                          const at::Tensor& gradient,
+                          at::Tensor& sum) const override {
+    if (!wants_gradient_ || !is_fused(kept, gradient)) return false;
+    to_input(kept, weights[0], gradient, true, sum);
+    return true;
   }
   Tensors backward_weight(const KeptTensors& kept, const at::Tensor& gradient,
                           const Tensors&) const override {
@@ -61,6 +70,20 @@ class LayerNorm final : public LayerFunction {
   }
 
  private:
+  bool is_short() const {
+    return shape_.size() == 1 && shape_[0] <= FusedKernels::kMaxNormColumns;
+  }
+  bool is_fused(const KeptTensors& kept, const at::Tensor& gradient) const {
+    return is_short() && kernels_for(kept, gradient);
+  }
+  static void to_input(const KeptTensors& kept, const at::Tensor& gain,
+                       const at::Tensor& gradient, bool adds,
+                       at::Tensor& result) {
+    fused_kernels(gradient)->normalize_backward(
+        gradient, kept.inputs[0], gain, kept.kept_private[0].contiguous(),
+        kept.kept_private[1].contiguous(), adds, result);
+  }
+
   Forwarded normalized(const FusedKernels& fused, const at::Tensor& input,
                        const Tensors& weights) const {
     std::vector<std::int64_t> rows = input.sizes().vec();

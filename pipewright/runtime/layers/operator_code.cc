@@ -133,16 +133,24 @@ void OperatorCode::drop(const Call& call, const CallContext& context,
   const at::Tensor input =
       numbered_tensor(held, call.arguments[0].tensors()[0]);
   const double rate = call.arguments[1].constant().toScalar().toDouble();
-  if (context.draws) *context.draws = true;
-  const RandomStream of_layer(context.seed, context.microbatch, context.layer);
-  const RandomStream stream(of_layer.bits(call.index), 0, 0);
   const std::int64_t first =
       context.first_sample * (input.numel() / context.batch);
-  at::Tensor mask = dropout_mask(input, stream, first, rate);
+  at::Tensor mask = dropout_mask(input,
+                                 {{context.seed, context.layer, call.index},
+                                  static_cast<std::int64_t>(context.microbatch),
+                                  context.number,
+                                  first,
+                                  context.draws},
+                                 rate);
   const double scale = rate < 1 ? 1 / (1 - rate) : 0;
   numbered_tensor(held, call.results[0]) =
       at::native_dropout_backward(input, mask, scale);
   numbered_tensor(held, call.results[1]) = std::move(mask);
+}
+
+bool OperatorCode::draws() const {
+  return std::any_of(calls_.begin(), calls_.end(),
+                     [](const Call& call) { return call.is_dropout; });
 }
 
 Tensors OperatorCode::run(const Tensors& arguments,

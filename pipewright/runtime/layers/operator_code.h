@@ -28,6 +28,7 @@ class OperatorCode {
   // evaluation nothing is dropped, and batch norms use their running
   // statistics. Throws what an operator throws, with its name.
   Tensors run(const Tensors& arguments, const CallContext& context) const;
+  bool draws() const;  // whether it has dropout
 
  private:
   struct Call {

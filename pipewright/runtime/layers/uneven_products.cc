@@ -39,7 +39,7 @@ at::Tensor spaced(const at::Tensor& rows) {
 }  // namespace
 
 bool is_uneven(const at::Tensor& weights) {
-  return weights.is_cuda() && has_master(weights.scalar_type()) &&
+  return weights.is_cuda() && has_two_bytes(weights.scalar_type()) &&
          weights.size(0) >= kMinFeatures && weights.size(0) % kUnit != 0 &&
          weights.size(1) % kUnit == 0;
 }
@@ -55,8 +55,14 @@ at::Tensor spaced_rows(at::IntArrayRef sizes,
 
 at::Tensor uneven_output(const at::Tensor& rows, const at::Tensor& weights,
                          const at::Tensor& bias) {
-  const at::Tensor output =
+  at::Tensor output =
       spaced_rows({rows.size(0), weights.size(0)}, rows.options());
+  write_uneven_output(rows, weights, bias, output);
+  return output;
+}
+
+void write_uneven_output(const at::Tensor& rows, const at::Tensor& weights,
+                         const at::Tensor& bias, at::Tensor& output) {
   const auto [even, rest] = parts(output, 1);
   const auto [even_weights, rest_weights] = parts(weights, 0);
   at::Tensor first = even, second = rest;
@@ -68,7 +74,6 @@ at::Tensor uneven_output(const at::Tensor& rows, const at::Tensor& weights,
     at::mm_out(first, rows, even_weights.t());
     at::mm_out(second, rows, rest_weights.t());
   }
-  return output;
 }
 
 at::Tensor uneven_input_gradient(const at::Tensor& gradient,

@@ -17,6 +17,9 @@ bool is_uneven(const at::Tensor& weights);
 // rows * weights^T + bias; `bias` may be undefined.
 at::Tensor uneven_output(const at::Tensor& rows, const at::Tensor& weights,
                          const at::Tensor& bias);
+// The same into a tensor that spaced_rows() has made, or some of its rows.
+void write_uneven_output(const at::Tensor& rows, const at::Tensor& weights,
+                         const at::Tensor& bias, at::Tensor& output);
 // gradient * weights
 at::Tensor uneven_input_gradient(const at::Tensor& gradient,
                                  const at::Tensor& weights);

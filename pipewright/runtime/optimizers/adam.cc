@@ -14,13 +14,14 @@ namespace {
 
 class Adam final : public Optimizer {
  public:
-  explicit Adam(const AdamSettings& settings) : settings_(settings) {}
+  explicit Adam(const AdamSettings& settings)
+      : Optimizer(settings.masters), settings_(settings) {}
 
   int words() const override { return 2; }
 
   void change(at::Tensor& weights, const at::Tensor& gradient, Tensors& state,
               double rate, std::int64_t step) const override {
-    const auto& [beta1, beta2, epsilon, decay, decoupled] = settings_;
+    const auto& [beta1, beta2, epsilon, decay, decoupled, masters] = settings_;
     at::Tensor g = gradient;
     if (decay != 0) {
       if (decoupled)

@@ -16,9 +16,10 @@ void Optimizer::update(at::Tensor& weights, const at::Tensor& gradient,
   const FusedKernels* kernels = fused_kernels(weights);
   if (kernels && change_at_once(*kernels, weights, gradient, state, rate))
     return;
-  if (!has_master(weights.scalar_type()))
-    return change(weights, gradient, state, rate, step);
-  at::Tensor& master = state.back();
+  const at::ScalarType type = weights.scalar_type();
+  if (!has_two_bytes(type)) return change(weights, gradient, state, rate, step);
+  at::Tensor master =
+      has_master(type) ? state.back() : weights.to(state_type(type));
   change(master, gradient.to(master.scalar_type()), state, rate, step);
   weights.copy_(master);
 }
@@ -28,9 +29,9 @@ Result<std::shared_ptr<const Optimizer>> make_optimizer(
   if (const auto checked = memory_of(choice); !checked) return checked.error();
   const double decay = weight_decay(choice);
   if (choice.name == "sgd")
-    return sgd({choice.momentum, decay, choice.nesterov});
+    return sgd({choice.momentum, decay, choice.nesterov, choice.masters});
   return adam({choice.beta1, choice.beta2, choice.epsilon, decay,
-               choice.name == "adamw"});
+               choice.name == "adamw", choice.masters});
 }
 
 }  // namespace pipewright

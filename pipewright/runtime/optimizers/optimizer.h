@@ -1,7 +1,7 @@
 // How a gradient changes weights. One parameter at a time, in place; the state
 // of a parameter is tensors of its shape, as many as words() and, for weights
-// of two bytes, one more: a float32 master, which steps too small for the
-// weights' own type add up in.
+// of two bytes, mostly one more: a float32 master, which steps too small for
+// the weights' own type add up in.
 
 #pragma once
 
@@ -19,9 +19,13 @@ namespace pipewright {
 
 class Optimizer {
  public:
+  explicit Optimizer(bool masters) : masters_(masters) {}
   virtual ~Optimizer() = default;
 
   virtual int words() const = 0;  // of state per weight
+  bool has_master(at::ScalarType weights) const {
+    return masters_ && has_two_bytes(weights);
+  }
 
   Tensors first_state(const at::Tensor& weights) const;
   // `step` counts from 0.
@@ -38,12 +42,15 @@ class Optimizer {
                               const at::Tensor&, Tensors&, double) const {
     return false;
   }
+
+  bool masters_;
 };
 
 struct SgdSettings {
   double momentum = 0;
   double weight_decay = 0;
   bool nesterov = false;
+  bool masters = true;  // of weights of two bytes
 };
 std::shared_ptr<const Optimizer> sgd(const SgdSettings& settings);
 
@@ -53,6 +60,7 @@ struct AdamSettings {
   double epsilon = 1e-8;
   double weight_decay = 0;
   bool decoupled = false;  // AdamW
+  bool masters = true;     // of weights of two bytes
 };
 std::shared_ptr<const Optimizer> adam(const AdamSettings& settings);
 

@@ -11,7 +11,8 @@ namespace {
 
 class Sgd final : public Optimizer {
  public:
-  explicit Sgd(const SgdSettings& settings) : settings_(settings) {}
+  explicit Sgd(const SgdSettings& settings)
+      : Optimizer(settings.masters), settings_(settings) {}
 
   int words() const override { return settings_.momentum != 0 ? 1 : 0; }
 
@@ -40,7 +41,7 @@ class Sgd final : public Optimizer {
     at::Tensor none;
     at::Tensor& velocity = settings_.momentum != 0 ? state.front() : none;
     at::Tensor& master =
-        has_master(weights.scalar_type()) ? state.back() : weights;
+        has_master(weights.scalar_type()) ? state.back() : none;
     for (const at::Tensor* each : std::initializer_list<const at::Tensor*>{
              &weights, &gradient, &master, &velocity})
       if (each->defined() && !each->is_contiguous()) return false;

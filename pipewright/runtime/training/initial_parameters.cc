@@ -10,7 +10,7 @@
 #include "pipewright/base/check.h"
 #include "pipewright/runtime/layers/custom_layer.h"
 #include "pipewright/runtime/layers/exported_weights.h"
-#include "pipewright/runtime/layers/random_stream.h"
+#include "pipewright/runtime/random_stream.h"
 
 namespace pipewright {
 namespace {

@@ -26,7 +26,8 @@ Bytes checkpoint_bytes(const Model& model, const Optimizer& optimizer) {
     const at::ScalarType type = scalar_type(parameter.type);
     const auto state = static_cast<std::int64_t>(
         c10::elementSize(state_type(type)) *
-        static_cast<std::size_t>(optimizer.words() + has_master(type)));
+        static_cast<std::size_t>(optimizer.words() +
+                                 optimizer.has_master(type)));
     bytes += (size_of(parameter.type) + Bytes(state)) *
              num_elements(parameter.shape);
   }

@@ -39,9 +39,12 @@ Score score_of(const Layer& layer, const LayerFunction& function,
   context.statistics = statistics;
   score.loss = function.forward(seen, weights, context).output.item<double>() *
                static_cast<double>(score.samples);
-  if (layer.kind == LayerKind::CrossEntropy) {
+  const bool multiplies = layer.kind == LayerKind::LinearCrossEntropy;
+  if (multiplies || layer.kind == LayerKind::CrossEntropy) {
+    const at::Tensor logits =
+        multiplies ? at::matmul(seen[0], weights[0].t()) : seen[0];
     score.targets = seen[1].numel();
-    score.hits = seen[0].argmax(-1).eq(seen[1]).sum().item<std::int64_t>();
+    score.hits = logits.argmax(-1).eq(seen[1]).sum().item<std::int64_t>();
   }
   return score;
 }

@@ -41,6 +41,7 @@ void update_parameter(const TrainingSettings& settings, ParameterId id,
 
 bool is_loss(const Layer& layer) {
   return layer.kind == LayerKind::CrossEntropy ||
+         layer.kind == LayerKind::LinearCrossEntropy ||
          layer.kind == LayerKind::Mse ||
          (layer.kind == LayerKind::Exported && flag(layer.attributes, "loss"));
 }

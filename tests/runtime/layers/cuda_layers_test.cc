@@ -9,6 +9,7 @@
 
 #include "pipewright/runtime/devices/device_registry.h"
 #include "pipewright/runtime/fused_kernels.h"
+#include "pipewright/runtime/layers/dropout_mask.h"
 #include "tests/runtime/layers/layer_bench.h"
 
 namespace pipewright {
@@ -86,7 +87,11 @@ std::vector<Case> large_cases() {
        sized("out_features", 1027),
        {rows},
        {}},
-      loss_case("cross_entropy of a vocabulary", {20, 5001}, {20})};
+      loss_case("cross_entropy of a vocabulary", {20, 5001}, {20}),
+      linear_loss_case("linear_cross_entropy of a vocabulary", {20, 24}, {20},
+                       5001),
+      linear_loss_case("linear_cross_entropy in pieces", {50, 24}, {50},
+                       200'003)};
   for (Case& c : cases())
     if (c.kind == LayerKind::LayerNorm) {
       c.inputs = {{300, 130}};
@@ -119,6 +124,60 @@ TEST_CASE("large layers, with kernels of ours and with LibTorch's") {
     }
   }
   choose_kernels({});
+}
+
+TEST_CASE("a GPU draws the masks of a core") {
+  const c10::InferenceMode guard;
+  if (const Result<void> found = find_devices({"cuda"}); !found) {
+    std::cout << "skipped: " << found.error().to_text() << std::endl;
+    return;
+  }
+  const auto on_gpu = at::TensorOptions(at::kCUDA);
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const RandomStream random(seed, "masks");
+    const auto below = [&](std::uint64_t index, std::uint64_t most) {
+      return static_cast<std::int64_t>(random.bits(index) % most);
+    };
+    const at::Tensor like =
+        at::empty({1 + below(0, 9), 1 + below(1, 900)}, on_gpu);
+    const double rate = seed % 10 == 0 ? 0 : random.uniform(2);
+    MaskStream stream{{random.bits(3), random.bits(4) % 500}};
+    if (seed % 2) stream.name.call = random.bits(5) % 40;
+    stream.microbatch = below(6, 1'000'000'000);
+    stream.first = below(7, 100'000);
+    bool draws = false;
+    stream.draws = &draws;
+    const at::Tensor core = dropout_mask(like.cpu(), stream, rate);
+    CHECK(draws);
+    draws = false;
+    stream.number = at::full({1}, stream.microbatch, on_gpu.dtype(at::kLong));
+    CHECK(dropout_mask(like, stream, rate).cpu().equal(core));
+    CHECK_FALSE(draws);
+  }
+}
+
+TEST_CASE("a layer norm adds its gradient with the bits of adding it later") {
+  const c10::InferenceMode guard;
+  if (const Result<void> found = find_devices({"cuda"}); !found) {
+    std::cout << "skipped: " << found.error().to_text() << std::endl;
+    return;
+  }
+  for (const NumberType type : {NumberType::Float32, NumberType::BFloat16})
+    for (const std::int64_t columns : {5, 8, 130, 768, 1024}) {
+      CAPTURE(columns);
+      Bench bench({"norm", LayerKind::LayerNorm, {}, {{70, columns}}, {}},
+                  type);
+      bench.move_to(at::Device(at::kCUDA, 0));
+      const KeptTensors kept = bench.kept(bench.forward());
+      const at::Tensor gradient = at::randn_like(bench.inputs[0]);
+      const at::Tensor before = at::randn_like(bench.inputs[0]);
+      const Tensors alone =
+          bench.function.backward_input(kept, bench.weights, gradient, nullptr);
+      at::Tensor sum = before.clone();
+      REQUIRE(bench.function.add_backward_input(kept, bench.weights, gradient,
+                                                sum));
+      CHECK(sum.equal(before.add(alone[0])));
+    }
 }
 
 }  // namespace

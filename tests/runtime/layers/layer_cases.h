@@ -79,6 +79,20 @@ inline Case loss_case(const std::string& name, Shape rows, Shape target) {
           rows.back()};
 }
 
+inline Case linear_loss_case(const std::string& name, Shape rows, Shape target,
+                             std::int64_t classes) {
+  return {name,
+          LayerKind::LinearCrossEntropy,
+          {{"classes", classes}},
+          {rows, target},
+          [](const Tensors& in, const Tensors& weights) {
+            const at::Tensor logits = at::matmul(in[0], weights[0].t());
+            return at::cross_entropy_loss(logits.reshape({-1, logits.size(-1)}),
+                                          in[1].reshape({-1}));
+          },
+          classes};
+}
+
 inline Case element_case(const std::string& name, LayerKind kind,
                          at::Tensor (*reference)(const at::Tensor&),
                          Attributes attributes = {}) {
@@ -253,6 +267,8 @@ inline std::vector<Case> cases() {
       lstm_case("lstm, three layers both ways", 3, true),
       loss_case("cross_entropy", {5}, {}),
       loss_case("cross_entropy of a sequence", {4, 5}, {4}),
+      linear_loss_case("linear_cross_entropy", {5}, {}, 7),
+      linear_loss_case("linear_cross_entropy of a sequence", {4, 5}, {4}, 3),
       {"mse",
        LayerKind::Mse,
        {},

@@ -128,6 +128,10 @@ TEST_CASE("outputs and gradients equal autograd's") {
   }
 }
 
+TEST_CASE("linear_cross_entropy in several pieces equals autograd's") {
+  check_autograd(linear_loss_case("of 150 rows", {50, 2}, {50}, 100'003));
+}
+
 TEST_CASE("bytes kept, put out and passed back are those the model predicts") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <iostream>
+#include <utility>
 
 #include "pipewright/runtime/devices/device_registry.h"
 #include "pipewright/runtime/optimizers/optimizer.h"
@@ -39,17 +40,20 @@ TEST_CASE("a step by one kernel has the bits of single operators") {
     return;
   }
   const auto on_gpu = at::TensorOptions(at::kCUDA);
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+  for (const auto& [type, masters] :
+       {std::pair(at::kFloat, true), std::pair(at::kBFloat16, true),
+        std::pair(at::kBFloat16, false)})
     for (const double momentum : {0.0, 0.9})
       for (const std::int64_t size : {1, 7, 4096, 100'003}) {
         CAPTURE(static_cast<int>(type));
+        CAPTURE(masters);
         CAPTURE(momentum);
         CAPTURE(size);
         const at::Tensor start = at::randn({size}, on_gpu.dtype(type));
         Tensors gradients;
         for (int i = 0; i < 3; ++i)
           gradients.push_back(at::randn({size}, on_gpu.dtype(type)));
-        const SgdSettings settings{momentum, 0, false};
+        const SgdSettings settings{momentum, 0, false, masters};
         const Descent one = descended(true, settings, start, gradients);
         const Descent single = descended(false, settings, start, gradients);
         CHECK(one.weights.equal(single.weights));

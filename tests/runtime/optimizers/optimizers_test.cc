@@ -145,6 +145,36 @@ TEST_CASE("weights of two bytes follow a float32 master, bit by bit") {
   }
 }
 
+TEST_CASE("without masters weights of two bytes are rounded at each step") {
+  for (const std::string name : {"sgd", "adam", "adamw"}) {
+    CAPTURE(name);
+    OptimizerChoice choice;
+    choice.name = name;
+    choice.masters = false;
+    const auto optimizer = make_optimizer(choice).value();
+    at::manual_seed(5);
+    at::Tensor weights = at::randn({7, 5}).to(at::kBFloat16);
+    Tensors state = optimizer->first_state(weights);
+    CHECK(state.size() == static_cast<std::size_t>(optimizer->words()));
+    for (int step = 0; step < kSteps; ++step) {
+      const at::Tensor gradient = at::randn({7, 5}).to(at::kBFloat16);
+      at::Tensor exact = weights.to(at::kFloat);
+      Tensors exact_state;
+      for (const at::Tensor& one : state) exact_state.push_back(one.clone());
+      optimizer->update(exact, gradient.to(at::kFloat), exact_state, 0.01,
+                        step);
+      optimizer->update(weights, gradient, state, 0.01, step);
+      CHECK(at::allclose(weights.to(at::kFloat), exact, 1e-2, 1e-5));
+      for (std::size_t i = 0; i < state.size(); ++i)
+        CHECK(at::allclose(state[i], exact_state[i], 1e-2, 1e-5));
+    }
+    const at::Tensor before = weights.clone();
+    optimizer->update(weights, at::ones({7, 5}, at::kBFloat16), state, 1e-9,
+                      kSteps);
+    CHECK(weights.equal(before));  // such a step is lost
+  }
+}
+
 TEST_CASE("an optimizer takes the memory that its choice says") {
   CpuDevice device;
   device.serve_this_thread();
@@ -166,6 +196,9 @@ TEST_CASE("an optimizer takes the memory that its choice says") {
           check_memory(*optimizer, *memory, at::kFloat, device);
           check_memory(*optimizer, with_masters(*memory), at::kBFloat16,
                        device);
+          choice.masters = false;
+          check_memory(*make_optimizer(choice).value(),
+                       without_masters(*memory), at::kBFloat16, device);
         }
 }
 

@@ -7,6 +7,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -71,6 +72,31 @@ class CudaFusedKernels final : public FusedKernels {
            scale.data_ptr());
   }
 
+  void normalize_backward(const at::Tensor& gradient, const at::Tensor& input,
+                          const at::Tensor& gain, const at::Tensor& mean,
+                          const at::Tensor& scale, bool adds,
+                          at::Tensor& result) const override {
+    const at::Tensor from = as_matrix(gradient), inputs = as_matrix(input);
+    launch("normalize_backward", gradient,
+           {divided_up(from.size(0), kTableThreads / 32)}, {kTableThreads},
+           from.data_ptr(), from.stride(0), inputs.data_ptr(), inputs.stride(0),
+           from.size(0), from.size(1), gain.data_ptr(), mean.data_ptr(),
+           scale.data_ptr(), int{adds}, result.data_ptr());
+  }
+
+  void draw_mask(const StreamName& stream, const at::Tensor& microbatch,
+                 std::int64_t first, double rate,
+                 at::Tensor& keep) const override {
+    const std::int64_t call =
+        stream.call ? static_cast<std::int64_t>(*stream.call) : -1;
+    const auto least = static_cast<std::uint64_t>(std::ceil(rate * 0x1p53));
+    launch_named("draw_mask", keep.device(),
+                 {divided_up(keep.numel(), kTableThreads * kNumbersOfThread)},
+                 {kTableThreads}, stream.seed, microbatch.data_ptr(),
+                 stream.layer, call, first, least, keep.numel(),
+                 keep.data_ptr());
+  }
+
   void sum_rows(const at::Tensor& rows, bool is_first,
                 at::Tensor& sum) const override {
     const at::Tensor from = as_matrix(rows);
@@ -111,7 +137,7 @@ class CudaFusedKernels final : public FusedKernels {
     launch("descend", weights,
            {divided_up(weights.numel(), kTableThreads * kNumbersOfThread)},
            {kTableThreads}, gradient.data_ptr(), static_cast<float>(rate),
-           static_cast<float>(momentum), data_of(velocity), master.data_ptr(),
+           static_cast<float>(momentum), data_of(velocity), data_of(master),
            weights.data_ptr(), weights.numel());
   }
 
@@ -137,22 +163,25 @@ class CudaFusedKernels final : public FusedKernels {
   void add_chunks(const at::Tensor& partial, bool is_first, at::Tensor& first,
                   at::Tensor& second) const {
     launch("add_chunks", first,
-           {divided_up(partial.size(2), kTableThreads), count(partial.size(0))},
-           {kTableThreads}, partial.data_ptr(),
-           static_cast<int>(partial.size(1)), partial.size(2), int{is_first},
-           first.data_ptr(), second.data_ptr());
+           {divided_up(partial.size(2), 32), count(partial.size(0))}, {32, 8},
+           partial.data_ptr(), static_cast<int>(partial.size(1)),
+           partial.size(2), int{is_first}, first.data_ptr(), second.data_ptr());
   }
 
   // For tensors of the type of `like`, in the thread's stream.
   template <class... Arguments>
   void launch(const std::string& name, const at::Tensor& like, dim3 blocks,
               dim3 threads, Arguments... arguments) const {
+    launch_named(name + (like.scalar_type() == at::kFloat ? "_float" : "_bf16"),
+                 like.device(), blocks, threads, arguments...);
+  }
+  template <class... Arguments>
+  void launch_named(const std::string& name, const at::Device& device,
+                    dim3 blocks, dim3 threads, Arguments... arguments) const {
     if (blocks.x == 0 || blocks.y == 0) return;
     void* pointers[] = {static_cast<void*>(&arguments)...};
-    kernels_->launch(
-        name + (like.scalar_type() == at::kFloat ? "_float" : "_bf16"), blocks,
-        threads, pointers,
-        c10::cuda::getCurrentCUDAStream(like.device().index()).stream());
+    kernels_->launch(name, blocks, threads, pointers,
+                     c10::cuda::getCurrentCUDAStream(device.index()).stream());
   }
 
   const std::unique_ptr<CompiledKernels> kernels_;

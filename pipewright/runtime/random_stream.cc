@@ -1,6 +1,6 @@
 // Counter-based random numbers; see random_stream.h.
 
-#include "pipewright/runtime/layers/random_stream.h"
+#include "pipewright/runtime/random_stream.h"
 
 #include <cmath>
 #include <numbers>
@@ -45,6 +45,12 @@ double RandomStream::uniform(std::uint64_t index) const {
 double RandomStream::normal(std::uint64_t index) const {
   const double radius = std::sqrt(-2 * std::log(1 - uniform(2 * index)));
   return radius * std::cos(2 * std::numbers::pi * uniform(2 * index + 1));
+}
+
+RandomStream StreamName::of(std::int64_t microbatch) const {
+  const RandomStream of_layer(seed, static_cast<std::uint64_t>(microbatch),
+                              layer);
+  return call ? RandomStream(of_layer.bits(*call), 0, 0) : of_layer;
 }
 
 }  // namespace pipewright

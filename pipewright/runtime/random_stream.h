@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace pipewright {
@@ -29,6 +30,15 @@ class RandomStream {
 
  private:
   std::uint64_t key_;
+};
+
+// What a layer draws from, but for the microbatch: its own stream, or that of
+// one of its calls.
+struct StreamName {
+  std::uint64_t seed = 0, layer = 0;
+  std::optional<std::uint64_t> call = {};
+
+  RandomStream of(std::int64_t microbatch) const;
 };
 
 }  // namespace pipewright
