@@ -13,24 +13,46 @@ namespace {
 // weaker but not wrong.
 constexpr std::size_t kMaxPivots = 12;
 constexpr int kBisections = 40;
+constexpr double kRounding = 1e-9;
 
 // For every layer the width of the widest path between it and the pivot: the
 // bytes per sample of the path's narrowest edge; 0 if there is no path.
-std::vector<double> widths_to(std::size_t pivot, const Profile& profile,
-                              const std::vector<double>& gradients) {
-  std::vector<double> up(profile.layers.size(), 0), down = up;
-  up[pivot] = down[pivot] = kInfinity;
-  for (std::size_t l = pivot + 1; l-- > 0;)
+struct PathWidths {
+  std::vector<double> before, after;  // of layers before and after the pivot
+  // Of layers before it, to an input that the pivot keeps for its backward.
+  std::vector<double> to_kept;
+};
+
+// Extends paths that end at the pivot to all layers before it.
+void extend_paths(std::size_t pivot, const Profile& profile,
+                  const std::vector<double>& outputs,
+                  std::vector<double>& widths) {
+  for (std::size_t l = pivot; l-- > 0;)
     for (LayerId input : profile.layers[l].inputs) {
-      double& width = up[input.index()];
-      width = std::max(width, std::min(up[l], gradients[input.index()]));
+      double& width = widths[input.index()];
+      width = std::max(width, std::min(widths[l], outputs[input.index()]));
     }
-  for (std::size_t l = pivot + 1; l < down.size(); ++l)
+}
+
+PathWidths widths_to(std::size_t pivot, const Profile& profile,
+                     const std::vector<double>& outputs) {
+  const std::vector<double> none(profile.layers.size(), 0);
+  PathWidths widths{none, none, none};
+  const ProfileLayer& layer = profile.layers[pivot];
+  for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
+    const std::size_t input = layer.inputs[i].index();
+    widths.before[input] = outputs[input];
+    if (layer.keeps_input[i]) widths.to_kept[input] = outputs[input];
+  }
+  extend_paths(pivot, profile, outputs, widths.before);
+  extend_paths(pivot, profile, outputs, widths.to_kept);
+  std::vector<double>& after = widths.after;
+  after[pivot] = kInfinity;
+  for (std::size_t l = pivot + 1; l < after.size(); ++l)
     for (LayerId input : profile.layers[l].inputs)
-      down[l] = std::max(
-          down[l], std::min(down[input.index()], gradients[input.index()]));
-  for (std::size_t l = 0; l < up.size(); ++l) up[l] = std::max(up[l], down[l]);
-  return up;
+      after[l] = std::max(
+          after[l], std::min(after[input.index()], outputs[input.index()]));
+  return widths;
 }
 
 // Seconds before the first forward, and the first backward, of a layer can
@@ -40,21 +62,29 @@ struct FirstStarts {
   double forward = 0, backward = 0;
 };
 
-FirstStarts first_starts(std::size_t layer, const Profile& profile,
-                         const KindTimes& shortest) {
-  std::vector<double> forward(profile.layers.size(), 0), start = forward;
-  for (std::size_t l = 0; l < forward.size(); ++l) {
+// When the forward of each layer can end first.
+std::vector<double> first_ends(const Profile& profile,
+                               const KindTimes& shortest) {
+  std::vector<double> ends(profile.layers.size(), 0);
+  for (std::size_t l = 0; l < ends.size(); ++l) {
     for (LayerId input : profile.layers[l].inputs)
-      forward[l] = std::max(forward[l], forward[input.index()]);
-    forward[l] += shortest[l].forward;
+      ends[l] = std::max(ends[l], ends[input.index()]);
+    ends[l] += shortest[l].forward;
   }
-  for (std::size_t l = forward.size(); l-- > layer;) {
-    start[l] = std::max(start[l], forward[l]);
+  return ends;
+}
+
+FirstStarts first_starts(std::size_t layer, const Profile& profile,
+                         const KindTimes& shortest,
+                         const std::vector<double>& ends) {
+  std::vector<double> start(ends.size(), 0);
+  for (std::size_t l = ends.size(); l-- > layer;) {
+    start[l] = std::max(start[l], ends[l]);
     for (LayerId input : profile.layers[l].inputs)
       start[input.index()] =
           std::max(start[input.index()], start[l] + shortest[l].input);
   }
-  return {forward[layer] - shortest[layer].forward, start[layer]};
+  return {ends[layer] - shortest[layer].forward, start[layer]};
 }
 
 // The shortest times of slices of any size, not per sample.
@@ -87,6 +117,33 @@ std::vector<double> kept_bytes(const Profile& profile,
   return kept;
 }
 
+// Seconds of a ring of r devices: (r - 1)/r times those of its bytes over a
+// link, and r - 1 times those of its latency.
+struct RingTimes {
+  double bytes = 0, latency = 0;
+  double seconds(double r) const { return (r - 1) * (bytes / r + latency); }
+};
+
+RingTimes ring_of(double bytes, double bandwidth, double latency) {
+  return {2 * bytes / bandwidth, 2 * latency};
+}
+
+// What r devices do of a layer for all samples, from its first start on.
+struct OwnWork {
+  double seconds, start;
+
+  // The smallest r for which the work and a ring end by time T: the smaller
+  // root of (seconds - bytes) / r + latency r = rest. Infinity: there is none.
+  double fewest_devices(const RingTimes& ring, double T) const {
+    const double shared = seconds - ring.bytes;
+    if (shared <= 0) return 0;
+    const double rest = T - start - ring.bytes + ring.latency;
+    const double square = rest * rest - 4 * ring.latency * shared;
+    if (rest <= 0 || square < 0) return kInfinity;
+    return 2 * shared / (rest + std::sqrt(square));
+  }
+};
+
 // The layer l of the header.
 struct Pivot {
   const Problem& problem;
@@ -96,75 +153,80 @@ struct Pivot {
   double bytes;
   double before;  // seconds of all devices together before the ring
   FirstStarts starts;
-  double weights_sent;  // seconds: to a device without the layer's backward
-  std::vector<double> widths;
+  const std::vector<double>& first_ends;
+  RingTimes ring_inside;  // of one island
+  double weights_sent;    // seconds: to a device without the layer's backward
+  PathWidths widths;
   const std::vector<double>& kept;
 
-  // What r devices do of the layer for all samples, from its first start on.
-  struct OwnWork {
-    double seconds, start;
-  };
-
-  // The ring's latency, and what comes before and after it. Either all devices
-  // of the layer's forward have its backward, too, or one of them is sent the
-  // weights.
-  double around_ring(int a, int b) const {
-    const double round = a > 1 ? 2 * islands.latency : 0;
-    if (is_asynchronous(problem.method)) return round * (a - 1);
-    const double samples = problem.minibatch;
-    const OwnWork backward{work[layer].backward * samples, starts.backward};
-    const OwnWork both{backward.seconds + work[layer].forward * samples,
-                       starts.forward};
-    const double most = double(b) * islands.max_devices;
-    return std::min(least_around({both, backward}, round, a, most),
-                    least_around({backward}, round, a, most) + weights_sent) +
-           work[layer].update;
-  }
-
-  // At the number of devices r, of a to `most`, for which it takes least: the
-  // work before the ring falls with r down to that of all devices; the latency
-  // grows. A sum of these is least at an end, where the work of one kind and
-  // the latency balance, or where two kinds of work take equally long.
-  double least_around(const std::vector<OwnWork>& own, double round, double a,
-                      double most) const {
-    const double all = before / problem.cluster->num_devices();
-    const auto at_devices = [&](double r) {
-      double longest = all;
-      for (const OwnWork& each : own)
-        longest = std::max(longest, each.seconds / r + each.start);
-      return longest + round * (r - 1);
-    };
-    std::vector<double> candidates = {a, most};
-    for (const OwnWork& each : own) {
-      if (all > each.start)
-        candidates.push_back(each.seconds / (all - each.start));
-      if (round > 0) candidates.push_back(std::sqrt(each.seconds / round));
-      for (const OwnWork& other : own)
-        if (other.start > each.start)
-          candidates.push_back((each.seconds - other.seconds) /
-                               (other.start - each.start));
-    }
-    double least = kInfinity;
-    for (double r : candidates)
-      least = std::min(least, at_devices(std::clamp(r, a, std::max(a, most))));
-    return least;
-  }
-
-  // Whether a step of T seconds is possible with the layer on a to b islands.
+  // Whether a step of T seconds is possible with the layer on a to b islands:
+  // all devices of its forward have its backward, too, or one of them is sent
+  // the weights.
   bool allows(double T, int a, int b) const {
-    const double ring = 2.0 * (a - 1) / a * bytes;  // per link
+    if (is_asynchronous(problem.method))
+      return ring(b).seconds(a) <= T && has_time(T, T, a, b, 0);
     const double samples = problem.minibatch;
-    if (ring / islands.fastest + around_ring(a, b) > T) return false;
-    const double traffic = b * (T * islands.outside - ring);  // X
-    if (traffic < 0) return false;
-    double load = 0;
-    for (std::size_t m = 0; m < widths.size(); ++m) {
-      const double left = widths[m] > 0 ? samples - traffic / widths[m] : 0;
-      load += std::max(0.0, left) * work[m].backward;
+    const double forwards = work[layer].forward * samples;
+    const OwnWork backward{work[layer].backward * samples, starts.backward};
+    const OwnWork both{backward.seconds + forwards, starts.forward};
+    const double summed = T - work[layer].update;
+    return has_time(T, ring_start({both, backward}, summed, a, b), a, b,
+                    forwards) ||
+           has_time(T, ring_start({backward}, summed - weights_sent, a, b), a,
+                    b, 0);
+  }
+
+  RingTimes ring(int num_islands) const {
+    return num_islands == 1 ? ring_inside
+                            : ring_of(bytes, islands.fastest, islands.latency);
+  }
+
+  // When the ring starts at the latest to end by time T; negative: earlier than
+  // what comes before it allows. With the fewest devices: their work takes
+  // longer with fewer, and the ring with more.
+  double ring_start(const std::vector<OwnWork>& own, double T, int a,
+                    int b) const {
+    double r = a;
+    for (const OwnWork& each : own)
+      r = std::max(r, std::ceil(each.fewest_devices(ring(b), T) - kRounding));
+    if (r > double(b) * islands.max_devices) return -1;
+    const double start = T - ring(b).seconds(r);
+    double longest = before / problem.cluster->num_devices();
+    for (const OwnWork& each : own)
+      longest = std::max(longest, each.seconds / r + each.start);
+    return longest > start * (1 + kRounding) ? -1 : start;
+  }
+
+  // Whether the devices of a to b islands have time for all that is not on
+  // others, for what the layer's backwards need before its ring starts, and for
+  // `forwards` seconds of the layer itself.
+  bool has_time(double T, double start, int a, int b, double forwards) const {
+    const double in_ring = 2.0 * (a - 1) / a * bytes;            // per link
+    const double traffic = b * (T * islands.outside - in_ring);  // X
+    if (start < 0 || traffic < 0) return false;
+    const double in = b * islands.outside;  // bytes per second
+    const double samples = problem.minibatch;
+    const auto samples_here = [&](double passed, double width) {
+      return width > 0 ? std::max(0.0, samples - passed / width) : 0;
+    };
+    double before_ring = work[layer].backward * samples + forwards;
+    double load = forwards;
+    for (std::size_t m = 0; m < work.size(); ++m) {
+      const double backwards = std::max(
+          samples_here(traffic, std::max(widths.before[m], widths.after[m])),
+          samples_here(std::min(traffic, in * start), widths.after[m]));
       const double apart = kept[m] > 0 ? 2 * traffic / kept[m] : samples;
-      load += std::max(0.0, left - apart) * work[m].forward;
+      const double first = is_asynchronous(problem.method) ? 0 : first_ends[m];
+      const double needed =
+          samples_here(in * std::max(0.0, start - first), widths.to_kept[m]);
+      load += backwards * work[m].backward;
+      if (m == layer && forwards > 0) continue;
+      load += std::max(backwards - apart, needed) * work[m].forward;
+      before_ring += needed * work[m].forward;
     }
-    return load <= T * b * islands.max_devices;
+    const double devices = double(b) * islands.max_devices;
+    return load <= T * devices &&
+           before_ring <= start * devices * (1 + kRounding);
   }
 
   // With any number of islands; large numbers that differ by less than a
@@ -213,6 +275,7 @@ double replica_bound(const Problem& problem,
   const KindTimes shortest = shortest_times(problem);
   const std::vector<double> gradients = least_output_bytes(problem);
   const std::vector<double> kept = kept_bytes(profile, gradients);
+  const std::vector<double> ends = first_ends(profile, shortest);
   double fastest = 0, latency = kInfinity;  // of any link
   for (const Link& link : problem.cluster->links()) {
     fastest = std::max(fastest, link.bandwidth.value());
@@ -231,7 +294,9 @@ double replica_bound(const Problem& problem,
                         layer,
                         bytes,
                         before,
-                        first_starts(layer, profile, shortest),
+                        first_starts(layer, profile, shortest, ends),
+                        ends,
+                        ring_of(bytes, fastest, latency),
                         bytes / fastest + latency,
                         widths_to(layer, profile, gradients),
                         kept};

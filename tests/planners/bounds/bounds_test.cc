@@ -131,6 +131,89 @@ TEST_CASE("no pipeline with other cuts for backward beats the bound") {
   CHECK(count.tight > 10);
 }
 
+// Heavy weights on few hosts, whose inputs are computed on others.
+TEST_CASE("no pipeline whose inputs come over slow cards beats the bound") {
+  RandomProblems random(83);
+  const char* const clusters[] = {
+      "2xV100@20MB/s+1ms", "2x2xV100@200MB/s/20MB/s", "3xV100@5MB/s",
+      "2x2xV100@1GB/s/5MB/s+3ms", "3x1xV100@1GB/s/10MB/s+1ms"};
+  for (const bool separate_cuts : {false, true}) {
+    ReplicaBoundCount count;
+    count.separate_cuts = separate_cuts;
+    for (int i = 0; i < 1500; ++i) {
+      RandomProblem made = random.next(i % 5 % 2 == 1 ? 2 : 3);
+      *made.cluster = load_cluster(clusters[i % 5]).value();
+      for (ProfileLayer& layer : made.profile->layers)
+        layer.keeps_input.assign(layer.inputs.size(), true);
+      for (auto& [kind, tables] : made.profile->times)
+        for (auto& [size, rows] : tables)
+          rows[0].forward = rows[0].forward * double(random.number(1, 10));
+      for (ProfileParameter& parameter : made.profile->parameters)
+        parameter.bytes = parameter.bytes * std::int64_t{random.number(1, 50)};
+      made.problem.method = i % 7 == 6 ? Method::Stash : Method::Sync;
+      CAPTURE(i);
+      count.add(made.problem);
+    }
+    MESSAGE(count.to_text());
+    CHECK(count.sharper > 100);
+    CHECK(count.tight > 10);
+  }
+}
+
+TEST_CASE("the inputs of a layer come before its gradients are summed") {
+  RandomProblems random(84);
+  RandomProblem made = random.next();
+  Profile& profile = *made.profile;
+  keep_two_layers(profile, Bytes(100'000'000));
+  profile.layers[0].keeps_output = false;
+  profile.layers[1].keeps_input = {true};
+  profile.sizes = {{1,
+                    {{Bytes(1'000'000), Bytes(0), Bytes(0)},
+                     {Bytes(4), Bytes(0), Bytes(0)}}}};
+  const Seconds zero(0), one(1);
+  profile.times = {
+      {"V100", {{1, {{one, zero, zero, zero}, {zero, zero, zero, one}}}}}};
+  *made.cluster = load_cluster("2x2xV100@1GB/s/1MB/s").value();
+  Problem& problem = made.problem;
+  problem.minibatch = 8;
+  problem.microbatches = {1};
+  problem.memory_limit = Bytes(0);
+  // To sum over two hosts takes 100 s. One host receives a sample per second
+  // from second 1 to t, and computes the others on two devices in t seconds:
+  // 8 - (t - 1) = 2 t, so t = 3. Then it updates for 1 s.
+  CHECK(bounds_of(problem).replicas.value() ==
+        doctest::Approx(4).epsilon(1e-4));
+  profile.layers[1].keeps_input = {false};
+  // Without its input, only the work precedes the update.
+  CHECK(bounds_of(problem).replicas.value() ==
+        doctest::Approx(3).epsilon(1e-4));
+}
+
+TEST_CASE("a ring of many devices carries more than one of many hosts") {
+  RandomProblems random(85);
+  RandomProblem made = random.next();
+  Profile& profile = *made.profile;
+  keep_two_layers(profile, Bytes(2'000'000));
+  // What passes between the layers takes 1,000 s per sample to send.
+  profile.sizes = {{1,
+                    {{Bytes(1'000'000'000), Bytes(0), Bytes(0)},
+                     {Bytes(4), Bytes(0), Bytes(0)}}}};
+  const Seconds zero(0), one(1);
+  profile.times = {
+      {"V100",
+       {{1, {{zero, zero, Seconds(2), zero}, {zero, zero, one, zero}}}}}};
+  *made.cluster = load_cluster("2x4xV100@1GB/s/1MB/s").value();
+  Problem& problem = made.problem;
+  problem.minibatch = 8;
+  problem.microbatches = {8};
+  problem.memory_limit = Bytes(0);
+  // One host would compute for 24/4 s. On two, r devices compute for 8/r s and
+  // sum for 2 (r - 1)/r times 2 s: r = 8 is best, although two suffice to have
+  // both hosts.
+  CHECK(bounds_of(problem).replicas.value() ==
+        doctest::Approx(1 + 3.5).epsilon(1e-4));
+}
+
 TEST_CASE("devices with a layer's backward have its forward, or send weights") {
   RandomProblems random(82);
   RandomProblem made = random.next();
