@@ -247,6 +247,37 @@ TEST_CASE("a worker may have only forwards: AlexNet on four V100") {
   CHECK(planned.estimate.step.value() < 0.0235);
 }
 
+// Where nothing fits, the search goes on with higher limits and less memory,
+// but not after its time.
+TEST_CASE("a search in which nothing fits ends with its time") {
+  std::mt19937 random(5);
+  Setting setting(random_chain(10, random, 1000), "4xV100@1GB/s", 8,
+                  Method::Sync);
+  Problem& problem = setting.problem;
+  int estimates = 0, allowed = 0;
+  problem.estimate =
+      [&, simulated = problem.estimate](const Plan& plan) -> Result<Estimate> {
+    ++estimates;
+    PIPEWRIGHT_TRY(Estimate estimate, simulated(plan));
+    estimate.fits = false;
+    for (Bytes& memory : estimate.memory)
+      memory = problem.memory_of(DeviceId(0)) * std::int64_t{2};
+    return estimate;
+  };
+  problem.is_over_ = [&] { return estimates >= allowed; };
+  const auto estimates_within = [&](int limit) {
+    estimates = 0;
+    allowed = limit;
+    CHECK_FALSE((*find_planner("bi-partition"))->plan(problem));
+    return estimates;
+  };
+  CHECK(estimates_within(1'000'000) > 500);
+  // The search that is under way simulates the plans that it has found, and the
+  // planners whose plans it starts from theirs.
+  CHECK(estimates_within(0) < 20);
+  CHECK(estimates_within(30) < 60);
+}
+
 TEST_CASE("unsupported methods are refused") {
   Setting setting(heavy_in_the_middle(10), "2xV100@10GB/s", 4,
                   Method::PipeMare);
