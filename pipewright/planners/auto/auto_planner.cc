@@ -59,9 +59,9 @@ constexpr SearchLimits kGroup{5e4, 1, 2};
 // copies, so with fewer groups nothing would be gained.
 constexpr int kMinHostCopies = 3;
 // Changes of pipelines on whole hosts: of each number of hosts per group, and
-// of the best two. How many times as long as a step that is known theirs may
-// take before: more is hardly gained.
-constexpr int kFirstTries = 1500, kTries = 3000;
+// of the best two, and then of the order in these. How many times as long as a
+// step that is known theirs may take before: more is hardly gained.
+constexpr int kFirstTries = 1500, kTries = 3000, kOrderTries = 500;
 constexpr std::size_t kMaxImproved = 2;
 constexpr double kWorthImproving = 1.25, kWorthImprovingAgain = 1.1,
                  kWorthSimulating = 0.98;
@@ -362,7 +362,10 @@ class HostPlans {
     sort();
     keep_below(known * kWorthImprovingAgain);
     groups_.resize(std::min(groups_.size(), kMaxImproved));
-    for (const auto& group : groups_) group->search->improve(kTries);
+    for (const auto& group : groups_) {
+      group->search->improve(kTries);
+      group->search->improve_order(kOrderTries);
+    }
     sort();
   }
 

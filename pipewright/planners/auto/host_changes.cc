@@ -10,6 +10,7 @@ namespace {
 constexpr std::size_t kMaxHostStages = 14;
 // How many changes in a hundred are of the group of hosts that ends the step.
 constexpr std::size_t kAtTheEnd = 70;
+constexpr std::size_t kMaxUrgency = 50;  // percent of the longest path
 
 }  // namespace
 
@@ -22,6 +23,15 @@ std::optional<HostShape> HostChanges::next(const HostShape& shape,
   if (!is_possible || shape_.stages.size() > kMaxHostStages) return {};
   drop_empty_groups(last_group);
   return shape_;
+}
+
+// Of any group: what makes the last one end late often happens elsewhere.
+HostShape HostChanges::next_order(const HostShape& shape) {
+  HostShape changed = shape;
+  HostStage& stage = changed.stages[number(shape.stages.size())];
+  const int percent = static_cast<int>(number(2 * kMaxUrgency + 1));
+  stage.urgency[number(3)] = (percent - int{kMaxUrgency}) / 100.0;
+  return changed;
 }
 
 bool HostChanges::change(std::size_t which) {
@@ -77,8 +87,9 @@ bool HostChanges::divide() {
   const int cuts = shape_.stages[stage].end - first - 1;
   if (cuts < 1) return false;
   const int cut = first + 1 + static_cast<int>(number(at(cuts)));
-  shape_.stages.insert(shape_.stages.begin() + std::ptrdiff_t(stage),
-                       {cut, static_cast<int>(subject_)});
+  const HostStage whole = shape_.stages[stage];
+  shape_.stages.insert(shape_.stages.begin() + std::ptrdiff_t(stage), whole);
+  shape_.stages[stage].end = cut;
   HostStage& part = shape_.stages[stage + number(2)];
   if (number(2) == 0) {
     part.group = static_cast<int>(number(shape_.hosts.size()));

@@ -1,6 +1,6 @@
 // Random single changes of a pipeline over groups of whole hosts: hosts, cuts,
-// stages, which group holds a stage, microbatch size. For host_stages.h. The
-// same changes on every machine.
+// stages, which group holds a stage, how urgent it is, microbatch size. For
+// host_stages.h. The same changes on every machine.
 
 #pragma once
 
@@ -22,6 +22,8 @@ class HostChanges {
   // Often of the group that ends the step. None if the change that was chosen
   // is impossible.
   std::optional<HostShape> next(const HostShape& shape, int last_group);
+  // Only how urgent a stage is.
+  HostShape next_order(const HostShape& shape);
 
  private:
   bool change(std::size_t which);

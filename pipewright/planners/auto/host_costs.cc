@@ -177,6 +177,7 @@ HostStageTimes HostCosts::times_of(const HostShape& shape, std::size_t stage) {
   };
   HostStageTimes times;
   times.group = own.group;
+  times.urgency = own.urgency;
   times.forward = between(sums.forward);
   times.backward_input = between(sums.input);
   times.backward_weight = between(sums.weight);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -17,9 +18,11 @@
 
 namespace pipewright {
 
-// A stage's end, as an index of a cut, and the group of hosts that holds it.
+// A stage's end, as an index of a cut, the group of hosts that holds it, and in
+// which order the group computes.
 struct HostStage {
   int end = 0, group = 0;
+  std::array<double, 3> urgency = {0, 0, 0};  // as in HostStageTimes
 };
 
 struct HostShape {

@@ -130,6 +130,10 @@ class HostOrdering {
             std::max(rest, message(user) + stages_[user.stage].rank[kForward]);
       stage.rank[kForward] = work_.stages[s].forward + rest;
     }
+    const double longest = stages_[0].rank[kForward];
+    for (std::size_t s = 0; s < stages_.size(); ++s)
+      for (Kind kind : {kForward, kInput, kWeight})
+        stages_[s].rank[kind] += work_.stages[s].urgency[kind] * longest;
   }
 
   static double seconds(const HostStageTimes& times, Kind kind) {
@@ -150,7 +154,7 @@ class HostOrdering {
 
   void find_next(Group& group) {
     group.start = kInfinity;
-    double rank = 0;
+    double rank = -kInfinity;
     for (std::size_t s : group.stages)
       for (Kind kind : {kForward, kInput, kWeight}) {
         const double start = std::max(group.clock, ready(stages_[s], kind));

@@ -6,12 +6,14 @@
 // A group may hold several stages. All its devices do the same at the same
 // time. Whenever a group is free it takes, of the actions whose inputs have
 // arrived, the one with the longest path of actions, messages and reductions to
-// the end of the step. A network card sends one message at a time and receives
+// the end of the step, as far as it is not said to be more or less urgent. A
+// network card sends one message at a time and receives
 // one at a time. After its last weight gradient a stage sums its gradients.
 // Reductions of one group follow each other, and share the card with messages.
 
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "pipewright/plan/schedule/schedule.h"
@@ -26,6 +28,9 @@ struct HostStageTimes {
   double after = 0;      // per step: its latency, and the update
   // Microbatches between their forward and their weight gradient; 0: no limit.
   int max_in_flight = 0;
+  // How much more urgent its forwards, input gradients and weight gradients are
+  // than their paths say, as shares of the longest path.
+  std::array<double, 3> urgency = {0, 0, 0};
 };
 
 // What a stage sends to another, whose gradient comes back the same way:

@@ -189,14 +189,13 @@ std::unique_ptr<HostSearch> HostSearch::create(const Problem& group,
 }
 
 // Threshold accepting: the pipeline may become slower by less and less.
-void HostSearch::improve(int tries) {
-  HostChanges changes(few_microbatches(group_));
+void HostSearch::improve(int tries, const NextShape& next_shape) {
   HostShape shape = shape_;
   HostOrder order = order_;
   double loss = kFirstLoss;
   for (int i = 0; i < tries && !group_.is_over(); ++i) {
     loss -= (kFirstLoss - kLastLoss) / tries;
-    std::optional<HostShape> next = changes.next(shape, order.last_group);
+    std::optional<HostShape> next = next_shape(shape, order.last_group);
     if (!next) continue;
     const double limit = order.seconds + loss * order_.seconds;
     HostOrder found = costs_.predicted(*next, limit);
@@ -207,6 +206,20 @@ void HostSearch::improve(int tries) {
     shape_ = shape;
     order_ = order;
   }
+}
+
+void HostSearch::improve(int tries) {
+  HostChanges changes(few_microbatches(group_));
+  improve(tries, [&](const HostShape& shape, int last_group) {
+    return changes.next(shape, last_group);
+  });
+}
+
+void HostSearch::improve_order(int tries) {
+  HostChanges changes(few_microbatches(group_));
+  improve(tries, [&](const HostShape& shape, int) {
+    return std::optional(changes.next_order(shape));
+  });
 }
 
 Result<Planned> HostSearch::plan() {

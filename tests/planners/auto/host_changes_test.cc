@@ -50,6 +50,18 @@ TEST_CASE("a changed pipeline has all layers and all hosts") {
     groups.insert(shape.hosts.size());
     microbatches.insert(shape.microbatch);
   }
+  const HostShape last = shape;
+  std::set<double> urgencies;
+  for (int i = 0; i < 1'000; ++i) {
+    shape = changes.next_order(shape);
+    check_shape(shape);
+    CHECK(shape.hosts == last.hosts);
+    CHECK(shape.stages.size() == last.stages.size());
+    for (const HostStage& stage : shape.stages)
+      urgencies.insert(stage.urgency.begin(), stage.urgency.end());
+  }
+  CHECK(*urgencies.begin() < -0.4);
+  CHECK(*urgencies.rbegin() > 0.4);
   CHECK(changed > 5'000);
   CHECK(*stages.rbegin() > 10);
   CHECK(*groups.begin() == 1);

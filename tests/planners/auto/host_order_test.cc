@@ -67,6 +67,12 @@ void limit_in_flight(HostWork& work, RandomWork& random) {
     stage.max_in_flight = random.number(0, 4);
 }
 
+void change_urgencies(HostWork& work, RandomWork& random) {
+  for (HostStageTimes& stage : work.stages)
+    for (double& urgency : stage.urgency)
+      urgency = random.number(-50, 50) / 100.0;
+}
+
 void check_in_flight(const Orders& orders, const HostWork& work) {
   std::vector<int> now(work.stages.size(), 0);
   for (const auto& order : orders)
@@ -87,6 +93,7 @@ TEST_CASE("without messages it is the longest path of its own schedule") {
     CAPTURE(i);
     HostWork work = random.next();
     if (i % 2 == 1) limit_in_flight(work, random);
+    if (i % 3 == 1) change_urgencies(work, random);
     ScheduleRequest request;
     request.workers = work.groups;
     request.microbatches = work.microbatches;
@@ -106,6 +113,7 @@ TEST_CASE("with messages and sums it is a valid schedule, and no shorter") {
     CAPTURE(i);
     HostWork work = random.next();
     if (i % 3 == 2) limit_in_flight(work, random);
+    if (i % 2 == 1) change_urgencies(work, random);
     const double load = host_load(work);
     random.add_messages_and_sums(work);
     const HostOrder order = host_order(work, true);
@@ -144,6 +152,25 @@ TEST_CASE("a group computes one stage while another's gradients are summed") {
   // Sums of one group follow each other: at 6 the second waits for the first.
   work.stages[0].reduction = 10;
   CHECK(host_order(work, false).seconds == doctest::Approx(24));
+}
+
+TEST_CASE("what is more urgent comes first") {
+  HostWork work;
+  work.microbatches = 2;
+  work.groups = 1;
+  work.stages = {{0, 1, 1, 1, 0, 0}};
+  const auto kinds = [&] {
+    std::vector<ComputeKind> order;
+    const Schedule schedule = schedule_of(work);
+    for (const ComputeAction& action : schedule.sections().body[0])
+      order.push_back(action.kind);
+    return order;
+  };
+  const auto F = ComputeKind::Forward, I = ComputeKind::BackwardInput,
+             W = ComputeKind::BackwardWeight;
+  CHECK(kinds() == std::vector{F, F, I, I, W, W});
+  work.stages[0].urgency = {-0.5, 0, 0.5};  // of 3 s
+  CHECK(kinds() == std::vector{F, I, W, F, I, W});
 }
 
 TEST_CASE("a message and a sum share a card") {

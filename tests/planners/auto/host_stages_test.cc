@@ -45,7 +45,7 @@ void check_hosts(const Plan& plan) {
 
 TEST_CASE("every stage has whole hosts, every layer one stage") {
   RandomProblems random(95);
-  int faster = 0, shared = 0, near = 0;
+  int faster = 0, reordered = 0, shared = 0, near = 0;
   for (int i = 0; i < 60; ++i) {
     CAPTURE(i);
     RandomProblem made = random.next();
@@ -59,6 +59,10 @@ TEST_CASE("every stage has whole hosts, every layer one stage") {
     search->improve(4000);
     CHECK(search->predicted() <= first);
     faster += search->predicted() < first;
+    const Seconds before = search->predicted();
+    search->improve_order(1000);
+    CHECK(search->predicted() <= before);
+    reordered += search->predicted() < before;
     // Whoever makes a plan checks it (check_plan), layers included.
     const auto planned = search->plan();
     REQUIRE(planned);
@@ -68,6 +72,7 @@ TEST_CASE("every stage has whole hosts, every layer one stage") {
     near += ratio > 0.9 && ratio < 1.1;
   }
   CHECK(faster > 20);
+  CHECK(reordered > 20);
   CHECK(shared > 10);
   CHECK(near > 30);
 }
