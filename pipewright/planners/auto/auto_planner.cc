@@ -15,9 +15,10 @@
 //
 // Where hosts are equal, a plan for one group of hosts is copied to the others
 // (copies.h). Beyond 64 devices also pipelines with many stages per worker are
-// tried, and pipelines over groups of whole hosts (host_stages.h), but nothing
-// for all devices together, so that a thousand devices take no longer than a
-// few. A planner that looks at all devices may then find a better plan.
+// tried, and pipelines with an order of their own over groups of whole hosts or
+// over the devices of one (host_stages.h), but nothing for all devices
+// together, so that a thousand devices take no longer than a few. A planner
+// that looks at all devices may then find a better plan.
 
 #include "pipewright/planners/auto/auto_planner.h"
 
@@ -298,6 +299,16 @@ struct HostGroup {
   GroupProblem group;
   int size = 0, copies = 0;
   std::unique_ptr<HostSearch> search;
+
+  // A pipeline inside a host has more stages, so that each change takes longer
+  // and their order matters less.
+  void improve(int tries) const {
+    search->improve(is_one_host() ? tries / 2 : tries);
+  }
+  void improve_order(int tries) const {
+    if (!is_one_host()) search->improve_order(tries);
+  }
+  bool is_one_host() const { return group.cluster.num_hosts() == 1; }
 };
 
 std::unique_ptr<HostGroup> host_group(const Problem& whole, int size) {
@@ -310,7 +321,15 @@ std::unique_ptr<HostGroup> host_group(const Problem& whole, int size) {
   auto made = std::make_unique<HostGroup>(
       HostGroup{*std::move(group), size, devices / size, nullptr});
   made->group.problem.cluster = &made->group.cluster;
-  made->search = HostSearch::create(made->group.problem, made->copies);
+  const Problem& problem = made->group.problem;
+  if (made->group.cluster.num_hosts() > 1) {
+    made->search = HostSearch::create(problem, made->copies);
+  } else if (const auto two = first_devices(*whole.cluster, 2 * size); two) {
+    const std::vector<Islands> hosts = islands_of(*two);
+    if (!hosts.empty())
+      made->search =
+          HostSearch::create_in_host(problem, made->copies, hosts.front());
+  }
   if (!made->search) return nullptr;
   return made;
 }
@@ -320,7 +339,7 @@ class HostPlans {
  public:
   explicit HostPlans(const Problem& whole) : whole_(whole) {
     const int hosts = std::max(1, whole.cluster->num_hosts());
-    for (int count : {8, 16, 32})
+    for (int count : {1, 8, 16, 32})
       if (auto group =
               host_group(whole, count * whole.cluster->num_devices() / hosts))
         groups_.push_back(std::move(group));
@@ -350,7 +369,9 @@ class HostPlans {
       group = each.get();
     }
     if (!best) return {};
-    best->why = "It is auto's own, with stages on whole hosts.";
+    best->why = group->is_one_host()
+                    ? "It is auto's own, with an order of its own."
+                    : "It is auto's own, with stages on whole hosts.";
     return copied(*std::move(best), group->copies, group->size);
   }
 
@@ -358,13 +379,13 @@ class HostPlans {
   // All that are near what is known a little, and the best of those further.
   void improve(Seconds known) {
     keep_below(known * kWorthImproving);
-    for (const auto& group : groups_) group->search->improve(kFirstTries);
+    for (const auto& group : groups_) group->improve(kFirstTries);
     sort();
     keep_below(known * kWorthImprovingAgain);
     groups_.resize(std::min(groups_.size(), kMaxImproved));
     for (const auto& group : groups_) {
-      group->search->improve(kTries);
-      group->search->improve_order(kOrderTries);
+      group->improve(kTries);
+      group->improve_order(kOrderTries);
     }
     sort();
   }

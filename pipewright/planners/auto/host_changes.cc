@@ -7,7 +7,6 @@
 namespace pipewright {
 namespace {
 
-constexpr std::size_t kMaxHostStages = 14;
 // How many changes in a hundred are of the group of hosts that ends the step.
 constexpr std::size_t kAtTheEnd = 70;
 constexpr std::size_t kMaxUrgency = 50;  // percent of the longest path
@@ -20,7 +19,7 @@ std::optional<HostShape> HostChanges::next(const HostShape& shape,
   const bool at_the_end = number(100) < kAtTheEnd;
   subject_ = at_the_end ? at(last_group) : number(shape.hosts.size());
   const bool is_possible = change(number(9));
-  if (!is_possible || shape_.stages.size() > kMaxHostStages) return {};
+  if (!is_possible || shape_.stages.size() > max_stages_) return {};
   drop_empty_groups(last_group);
   return shape_;
 }

@@ -16,8 +16,8 @@ namespace pipewright {
 class HostChanges {
  public:
   // The microbatch sizes that may be tried; at least one.
-  explicit HostChanges(std::vector<int> microbatches)
-      : microbatches_(std::move(microbatches)) {}
+  HostChanges(std::vector<int> microbatches, std::size_t max_stages)
+      : microbatches_(std::move(microbatches)), max_stages_(max_stages) {}
 
   // Often of the group that ends the step. None if the change that was chosen
   // is impossible.
@@ -39,6 +39,7 @@ class HostChanges {
   std::size_t number(std::size_t end) { return random_() % end; }
 
   const std::vector<int> microbatches_;
+  const std::size_t max_stages_;
   std::mt19937 random_{1};
   HostShape shape_;
   std::size_t subject_ = 0;  // a group

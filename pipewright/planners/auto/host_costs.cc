@@ -15,8 +15,8 @@ constexpr double kUsableMemory = 0.85;
 
 }  // namespace
 
-HostCosts::HostCosts(const Problem& group, int copies, const Islands& islands,
-                     CostTable table)
+HostCosts::HostCosts(const Problem& group, int copies,
+                     const HostIslands& islands, CostTable table)
     : group_(group),
       copies_(copies),
       islands_(islands),
@@ -31,8 +31,9 @@ HostCosts::HostCosts(const Problem& group, int copies, const Islands& islands,
       const int from = cuts_[at(first)], to = cuts_[at(end)];
       compute[at(end)] = table_.compute(0, from, to).value() /
                          islands_.max_devices * microbatches;
-      exchanged[at(end)] =
-          exchanged_bytes(from, to) / islands_.outside * microbatches;
+      if (!islands_.is_one_host)
+        exchanged[at(end)] =
+            exchanged_bytes(from, to) / islands_.rate * microbatches;
     }
   }
 }
@@ -46,12 +47,12 @@ double HostCosts::seconds_on_cards(int first, int end, int hosts) const {
   const double r = num_replicas(hosts);
   const auto bytes = static_cast<double>(
       table_.parameters(cuts_[at(first)], cuts_[at(end)]).value());
-  return 2 * (r - 1) / r * bytes / islands_.outside;
+  return 2 * (r - 1) / r * bytes / islands_.ring_rate;
 }
 
 double HostCosts::ring_latency(int hosts) const {
   if (hosts * copies_ < 2) return 0;
-  return 2 * (num_replicas(hosts) - 1) * islands_.latency;
+  return 2 * (num_replicas(hosts) - 1) * islands_.ring_latency;
 }
 
 std::optional<HostWork> HostCosts::work(const HostShape& shape) {
@@ -61,6 +62,7 @@ std::optional<HostWork> HostCosts::work(const HostShape& shape) {
   work.microbatches = group_.minibatch / shape.microbatch;
   work.groups = static_cast<int>(shape.hosts.size());
   work.latency = islands_.latency;
+  work.is_one_host = islands_.is_one_host;
   for (std::size_t s = 0; s < shape.stages.size(); ++s)
     work.stages.push_back(times_of(shape, s));
   if (!limit_in_flight(shape, work)) return {};
@@ -74,7 +76,7 @@ HostOrder HostCosts::predicted(const HostShape& shape, double limit) {
   const std::optional<HostWork> work = this->work(shape);
   if (!work) return order;
   const double load = host_load(*work);
-  if (load < limit) order = host_order(*work, false);
+  if (load < limit) order = host_order(*work, false, limit);
   order.seconds = std::max(order.seconds, load);
   return order;
 }
@@ -209,7 +211,7 @@ void HostCosts::add_transfers(const HostShape& shape, HostWork& work) {
       bytes[from * count + to] += value.bytes;
     }
   }
-  const double seconds = 1 / (table_.microbatch() * islands_.outside);
+  const double seconds = 1 / (table_.microbatch() * islands_.rate);
   for (std::size_t from = 0; from < count; ++from)
     for (std::size_t to = from + 1; to < count; ++to) {
       const double each = bytes[from * count + to] * seconds;
@@ -223,7 +225,8 @@ void HostCosts::add_transfers(const HostShape& shape, HostWork& work) {
 }
 
 // Every pair of devices with samples in common has a message. Those of a card
-// are sent at the same rate, so that all take as long as the largest.
+// are sent at the same rate, so that all take as long as the largest; inside a
+// host each has a link of its own.
 const HostCosts::CardSamples& HostCosts::samples_on_cards(int microbatch,
                                                           int from, int to) {
   const auto [known, is_new] =
@@ -231,7 +234,9 @@ const HostCosts::CardSamples& HostCosts::samples_on_cards(int microbatch,
   if (!is_new) return known->second;
   struct Card {
     int messages = 0, largest = 0;
-    double samples() const { return double(messages) * largest; }
+  };
+  const auto samples = [&](const Card& card) {
+    return double(islands_.is_one_host ? 1 : card.messages) * card.largest;
   };
   std::vector<Card> senders(at(from)), receivers(at(to));
   const int per_host = islands_.max_devices;
@@ -250,9 +255,9 @@ const HostCosts::CardSamples& HostCosts::samples_on_cards(int microbatch,
     if (end_of_b == end) ++b;
   }
   for (const Card& card : senders)
-    known->second.out = std::max(known->second.out, card.samples());
+    known->second.out = std::max(known->second.out, samples(card));
   for (const Card& card : receivers)
-    known->second.in = std::max(known->second.in, card.samples());
+    known->second.in = std::max(known->second.in, samples(card));
   return known->second;
 }
 

@@ -12,7 +12,6 @@
 
 #include "pipewright/base/index.h"
 #include "pipewright/planners/auto/host_order.h"
-#include "pipewright/planners/bounds/islands.h"
 #include "pipewright/planners/cost_table.h"
 #include "pipewright/planners/pipeline.h"
 
@@ -35,18 +34,28 @@ struct HostShape {
   }
 };
 
+// What groups consist of: hosts, each with a network card; or the devices of
+// one host, with a link between any two of them and one card for all.
+struct HostIslands {
+  int count = 0, max_devices = 0;
+  double rate = 0, latency = 0;  // of messages: bytes per second, seconds
+  double ring_rate = 0, ring_latency = 0;
+  bool is_one_host = false;
+};
+
 class HostCosts {
  public:
   // For one of `copies` equal groups of hosts. The problem must outlive this
   // object.
-  HostCosts(const Problem& group, int copies, const Islands& islands,
+  HostCosts(const Problem& group, int copies, const HostIslands& islands,
             CostTable table);
 
   int num_hosts() const { return islands_.count; }
   int last() const { return static_cast<int>(cuts_.size()) - 1; }
 
   // Seconds per step of one host per group for the layers between two cuts: to
-  // compute them, or to send what crosses their ends if that takes longer.
+  // compute them, or to send what crosses their ends over its card if that
+  // takes longer.
   double load(int first, int end) const {
     return std::max(compute(first, end), exchanged_[at(first)][at(end)]);
   }
@@ -108,7 +117,7 @@ class HostCosts {
 
   const Problem& group_;
   const int copies_;
-  const Islands islands_;
+  const HostIslands islands_;
   const CostTable table_;
   const std::vector<int> cuts_;
   const std::vector<Value> values_;

@@ -29,19 +29,21 @@ struct Neighbour {
 
 class HostOrdering {
  public:
-  HostOrdering(const HostWork& work, bool with_orders)
+  HostOrdering(const HostWork& work, bool with_orders, double limit)
       : work_(work),
         with_orders_(with_orders),
+        limit_(limit),
         microbatches_(at(work.microbatches)),
         stages_(work.stages.size()),
-        groups_(at(work.groups)) {
+        groups_(at(work.groups)),
+        link_free_(work.is_one_host ? groups_.size() * groups_.size() : 0) {
     link_stages();
     set_ranks();
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       Progress& stage = stages_[s];
-      groups_[at(work.stages[s].group)].stages.push_back(s);
-      const int limit = work.stages[s].max_in_flight;
-      stage.max_in_flight = limit > 0 ? at(limit) : microbatches_;
+      add_to_group(s);
+      const int most = work.stages[s].max_in_flight;
+      stage.max_in_flight = most > 0 ? at(most) : microbatches_;
       stage.inputs[kForward].assign(microbatches_,
                                     {int(stage.makers.size()), 0});
       // Its own forward, and the gradients of what it made.
@@ -54,7 +56,14 @@ class HostOrdering {
   HostOrder run() {
     if (with_orders_) order_.orders.resize(groups_.size());
     for (Group& group : groups_) find_next(group);
-    while (Group* group = earliest()) run_next(*group);
+    while (Group* group = earliest()) {
+      if (group->start + group->left >= limit_) {
+        order_.seconds = group->start + group->left;
+        order_.last_group = static_cast<int>(group - groups_.data());
+        return std::move(order_);
+      }
+      run_next(*group);
+    }
     for (const Progress& stage : stages_)
       PIPEWRIGHT_CHECK(stage.done[kWeight] == microbatches_,
                        "a group of hosts waits forever");
@@ -84,11 +93,20 @@ class HostOrdering {
     std::vector<std::size_t> stages;
     double clock = 0, out_free = 0, in_free = 0;
     double reduced = 0;  // when its reductions so far end
+    double left = 0;     // seconds to compute
     // What it does next; a start of infinity: nothing that is known.
     double start = kInfinity;
     std::size_t stage = 0;
     Kind kind = kForward;
   };
+
+  void add_to_group(std::size_t s) {
+    const HostStageTimes& times = work_.stages[s];
+    Group& group = groups_[at(times.group)];
+    group.stages.push_back(s);
+    for (Kind kind : {kForward, kInput, kWeight})
+      group.left += seconds(times, kind) * double(microbatches_);
+  }
 
   void link_stages() {
     const auto link = [&](std::size_t from, std::size_t to, double out,
@@ -181,7 +199,9 @@ class HostOrdering {
     const Kind kind = group.kind;
     Progress& stage = stages_[s];
     const std::size_t microbatch = stage.done[kind]++;
-    group.clock = group.start + seconds(work_.stages[s], kind);
+    const double taken = seconds(work_.stages[s], kind);
+    group.clock = group.start + taken;
+    group.left -= taken;
     if (with_orders_) {
       ComputeAction action;
       action.stage = StageId(s);
@@ -208,16 +228,30 @@ class HostOrdering {
             std::size_t microbatch) {
     Group& there = groups_[at(work_.stages[to.stage].group)];
     double arrival = from.clock;
-    if (to.is_sent() && &there != &from) {
-      const double out = seconds_on_card(from, to.out, from.clock);
-      const double in = seconds_on_card(there, to.in, from.clock);
-      arrival = std::max({from.clock, from.out_free, there.in_free}) +
-                std::max(out, in) + work_.latency;
-      from.out_free = std::max(from.out_free, from.clock) + out;
-      there.in_free = std::max(there.in_free, from.clock) + in;
-    }
-    arrive(to.stage, kind, microbatch, arrival);
-    if (&there != &from) find_next(there);
+    if (to.is_sent() && &there != &from)
+      arrival = work_.is_one_host ? arrival_over_link(from, there, to)
+                                  : arrival_over_cards(from, there, to);
+    const bool is_next = arrive(to.stage, kind, microbatch, arrival);
+    if (is_next && &there != &from) find_next(there);
+  }
+
+  double arrival_over_cards(Group& from, Group& there, const Neighbour& to) {
+    const double out = seconds_on_card(from, to.out, from.clock);
+    const double in = seconds_on_card(there, to.in, from.clock);
+    const double arrival =
+        std::max({from.clock, from.out_free, there.in_free}) +
+        std::max(out, in) + work_.latency;
+    from.out_free = std::max(from.out_free, from.clock) + out;
+    there.in_free = std::max(there.in_free, from.clock) + in;
+    return arrival;
+  }
+
+  double arrival_over_link(const Group& from, const Group& there,
+                           const Neighbour& to) {
+    double& free = link_free_[at(&from - groups_.data()) * groups_.size() +
+                              at(&there - groups_.data())];
+    free = std::max(free, from.clock) + std::max(to.out, to.in);
+    return free + work_.latency;
   }
 
   // A message shares the card with a reduction: it takes twice as long, and the
@@ -230,33 +264,38 @@ class HostOrdering {
     return 2 * seconds;
   }
 
-  void arrive(std::size_t s, Kind kind, std::size_t microbatch, double time) {
+  // True if the stage's next action of that kind now has all its inputs.
+  bool arrive(std::size_t s, Kind kind, std::size_t microbatch, double time) {
     Input& input = stages_[s].inputs[kind][microbatch];
     --input.missing;
     input.time = std::max(input.time, time);
+    return input.missing == 0 && microbatch == stages_[s].done[kind];
   }
 
-  // Sums the gradients of a stage, after those of earlier ones.
+  // Sums the gradients of a stage, after those of earlier ones of the card.
   void reduce(Group& group, std::size_t s) {
     stages_[s].reduced = group.clock;
     if (work_.stages[s].reduction <= 0) return;
-    group.reduced =
-        std::max(group.reduced, group.clock) + work_.stages[s].reduction;
-    stages_[s].reduced = group.reduced;
+    double& free = work_.is_one_host ? card_free_ : group.reduced;
+    free = std::max(free, group.clock) + work_.stages[s].reduction;
+    stages_[s].reduced = free;
   }
 
   const HostWork& work_;
   const bool with_orders_;
+  const double limit_;
   const std::size_t microbatches_;
   std::vector<Progress> stages_;
   std::vector<Group> groups_;
+  std::vector<double> link_free_;  // of one host: by sender and receiver
+  double card_free_ = 0;           // of one host
   HostOrder order_;
 };
 
 }  // namespace
 
-HostOrder host_order(const HostWork& work, bool with_orders) {
-  return HostOrdering(work, with_orders).run();
+HostOrder host_order(const HostWork& work, bool with_orders, double limit) {
+  return HostOrdering(work, with_orders, limit).run();
 }
 
 double host_load(const HostWork& work) {
@@ -282,12 +321,16 @@ double host_load(const HostWork& work) {
     to.in += each.in;
     to.out += each.in;
   }
-  double largest = 0;
-  for (const Load& load : loads)
-    largest = std::max(
-        {largest, load.compute * work.microbatches + load.last,
-         load.reductions + std::max(load.out, load.in) * work.microbatches});
-  return largest;
+  double largest = 0, reductions = 0;
+  for (const Load& load : loads) {
+    largest = std::max(largest, load.compute * work.microbatches + load.last);
+    reductions += load.reductions;
+    if (!work.is_one_host)
+      largest =
+          std::max(largest, load.reductions + std::max(load.out, load.in) *
+                                                  work.microbatches);
+  }
+  return work.is_one_host ? std::max(largest, reductions) : largest;
 }
 
 }  // namespace pipewright

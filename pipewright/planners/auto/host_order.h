@@ -7,15 +7,16 @@
 // time. Whenever a group is free it takes, of the actions whose inputs have
 // arrived, the one with the longest path of actions, messages and reductions to
 // the end of the step, as far as it is not said to be more or less urgent. A
-// network card sends one message at a time and receives
-// one at a time. After its last weight gradient a stage sums its gradients.
-// Reductions of one group follow each other, and share the card with messages.
+// network card sends one message at a time and receives one at a time. After
+// its last weight gradient a stage sums its gradients. Reductions of one group
+// follow each other, and share the card with messages.
 
 #pragma once
 
 #include <array>
 #include <vector>
 
+#include "pipewright/base/infinity.h"
 #include "pipewright/plan/schedule/schedule.h"
 
 namespace pipewright {
@@ -45,6 +46,9 @@ struct HostWork {
   std::vector<HostStageTimes> stages;   // in pipeline order
   std::vector<HostTransfer> transfers;  // to later stages
   double latency = 0;                   // of a message between groups
+  // Groups are devices of one host: two groups have links of their own, and the
+  // reductions of all groups share one card.
+  bool is_one_host = false;
 };
 
 struct HostOrder {
@@ -54,8 +58,10 @@ struct HostOrder {
 };
 
 // A stage computes no microbatch before the stages before it have, as a
-// Schedule demands, even if it needs nothing of them.
-HostOrder host_order(const HostWork& work, bool with_orders);
+// Schedule demands, even if it needs nothing of them. Ends early, with some
+// seconds from `limit` on, where the step cannot be shorter than the limit.
+HostOrder host_order(const HostWork& work, bool with_orders,
+                     double limit = kInfinity);
 
 // No step is shorter: the longest that a group computes, or that its cards are
 // busy with messages and reductions.

@@ -17,6 +17,9 @@ constexpr double kReductionFactor = 0.8;  // from one to the next
 constexpr int kHalvings = 9;
 constexpr int kMinMicrobatches = 4, kMaxMicrobatches = 32;
 constexpr int kTooManyHosts = 1 << 20;
+constexpr std::size_t kMaxHostStages = 14, kMaxStagesInHost = 32;
+// Stages per group of the first pipelines inside a host.
+const std::vector<int> kHostRounds = {2, 4, 8};
 
 // A change may make the step longer by this share of it, less and less.
 constexpr double kFirstLoss = 0.02, kLastLoss = 0.002;
@@ -148,21 +151,58 @@ std::vector<HostShape> shapes_at(int microbatch, const HostCosts& costs) {
   return all;
 }
 
-// The best of the first pipelines, one stage per group of hosts.
+// The best of the first pipelines.
 struct FirstShape {
   HostShape shape;
   HostOrder order;
 };
 
+void take_faster(std::optional<FirstShape>& best, HostShape shape,
+                 HostCosts& costs) {
+  const double known = best ? best->order.seconds : kInfinity;
+  HostOrder order = costs.predicted(shape, known);
+  if (order.seconds < known) best = {std::move(shape), std::move(order)};
+}
+
+// One stage per group of hosts.
 std::optional<FirstShape> first_shape(HostCosts& costs, const Problem& group) {
   std::optional<FirstShape> best;
   for (int microbatch : few_microbatches(group))
-    for (HostShape& shape : shapes_at(microbatch, costs)) {
-      HostOrder order = costs.predicted(shape, kInfinity);
-      if (order.seconds < (best ? best->order.seconds : kInfinity))
-        best = {std::move(shape), std::move(order)};
-    }
+    for (HostShape& shape : shapes_at(microbatch, costs))
+      take_faster(best, std::move(shape), costs);
   return best;
+}
+
+// Stages of about equal compute time, stage s on group s mod w of the w groups.
+HostShape looped_shape(const HostCosts& costs, int w, int rounds,
+                       int microbatch) {
+  HostShape shape;
+  shape.microbatch = microbatch;
+  shape.hosts.assign(at(w), costs.num_hosts() / w);
+  const int stages = std::min(w * rounds, costs.last());
+  const double all = costs.compute(0, costs.last());
+  for (int s = 0, end = 0; s < stages; ++s) {
+    const int last = costs.last() - (stages - 1 - s);  // one cut for each other
+    ++end;
+    while (end < last && costs.compute(0, end) < all * (s + 1) / stages) ++end;
+    shape.stages.push_back({s + 1 == stages ? costs.last() : end, s % w});
+  }
+  return shape;
+}
+
+std::optional<FirstShape> first_looped_shape(HostCosts& costs,
+                                             const Problem& host) {
+  std::optional<FirstShape> best;
+  for (int microbatch : few_microbatches(host))
+    for (int w = 1; w <= std::min(costs.num_hosts(), costs.last()); ++w)
+      for (int rounds : kHostRounds)
+        if (costs.num_hosts() % w == 0 && at(w * rounds) <= kMaxStagesInHost)
+          take_faster(best, looped_shape(costs, w, rounds, microbatch), costs);
+  return best;
+}
+
+bool can_search(const Problem& group) {
+  return group.cluster->kinds().size() == 1 && !is_asynchronous(group.method);
 }
 
 }  // namespace
@@ -170,9 +210,7 @@ std::optional<FirstShape> first_shape(HostCosts& costs, const Problem& group) {
 std::unique_ptr<HostSearch> HostSearch::create(const Problem& group,
                                                int copies) {
   const Cluster& cluster = *group.cluster;
-  if (cluster.num_hosts() < 2 || cluster.kinds().size() != 1 ||
-      is_asynchronous(group.method))
-    return nullptr;
+  if (cluster.num_hosts() < 2 || !can_search(group)) return nullptr;
   const std::vector<Islands> islands = islands_of(cluster);
   if (islands.empty()) return nullptr;
   // A replica's share of an eighth of the minibatch, if its stage is on a
@@ -180,12 +218,40 @@ std::unique_ptr<HostSearch> HostSearch::create(const Problem& group,
   const int share = std::max(1, group.minibatch / 2 / cluster.num_devices());
   auto table = CostTable::create(*group.profile, cluster, share);
   if (!table) return nullptr;
-  HostCosts costs(group, copies, islands.front(), *std::move(table));
+  const Islands& hosts = islands.front();
+  HostCosts costs(group, copies,
+                  {hosts.count, hosts.max_devices, hosts.outside, hosts.latency,
+                   hosts.outside, hosts.latency},
+                  *std::move(table));
   std::optional<FirstShape> first = first_shape(costs, group);
   if (!first) return nullptr;
-  return std::unique_ptr<HostSearch>(new HostSearch(group, std::move(costs),
-                                                    std::move(first->shape),
-                                                    std::move(first->order)));
+  return std::unique_ptr<HostSearch>(
+      new HostSearch(group, std::move(costs), std::move(first->shape),
+                     std::move(first->order), kMaxHostStages));
+}
+
+std::unique_ptr<HostSearch> HostSearch::create_in_host(const Problem& host,
+                                                       int copies,
+                                                       const Islands& hosts) {
+  const Cluster& cluster = *host.cluster;
+  if (cluster.num_hosts() > 1 || cluster.num_devices() < 2 || !can_search(host))
+    return nullptr;
+  const std::vector<Islands> islands = islands_of(cluster);
+  if (islands.empty()) return nullptr;
+  // An eighth of the minibatch on each device.
+  auto table = CostTable::create(*host.profile, cluster,
+                                 std::max(1, host.minibatch / 8));
+  if (!table) return nullptr;
+  const Islands& devices = islands.front();
+  HostCosts costs(host, copies,
+                  {devices.count, 1, devices.fastest, devices.latency,
+                   hosts.outside, hosts.latency, true},
+                  *std::move(table));
+  std::optional<FirstShape> first = first_looped_shape(costs, host);
+  if (!first) return nullptr;
+  return std::unique_ptr<HostSearch>(
+      new HostSearch(host, std::move(costs), std::move(first->shape),
+                     std::move(first->order), kMaxStagesInHost));
 }
 
 // Threshold accepting: the pipeline may become slower by less and less.
@@ -209,14 +275,14 @@ void HostSearch::improve(int tries, const NextShape& next_shape) {
 }
 
 void HostSearch::improve(int tries) {
-  HostChanges changes(few_microbatches(group_));
+  HostChanges changes(few_microbatches(group_), max_stages_);
   improve(tries, [&](const HostShape& shape, int last_group) {
     return changes.next(shape, last_group);
   });
 }
 
 void HostSearch::improve_order(int tries) {
-  HostChanges changes(few_microbatches(group_));
+  HostChanges changes(few_microbatches(group_), max_stages_);
   improve(tries, [&](const HostShape& shape, int) {
     return std::optional(changes.next_order(shape));
   });

@@ -10,6 +10,9 @@
 // changed step by step (host_changes.h). A group of hosts may then hold several
 // stages: it computes one while the gradients of another are summed. Last, how
 // urgent its actions are is changed. The method is ours.
+//
+// The same search finds pipelines inside one host, whose devices are then what
+// groups consist of. It starts with stages that go round the groups.
 
 #pragma once
 
@@ -18,6 +21,7 @@
 #include <optional>
 
 #include "pipewright/planners/auto/host_costs.h"
+#include "pipewright/planners/bounds/islands.h"
 #include "pipewright/planners/planner.h"
 
 namespace pipewright {
@@ -28,6 +32,10 @@ class HostSearch {
   // The problem must outlive this object. Null unless the group has several
   // hosts with links and one kind of device, and training is synchronous.
   static std::unique_ptr<HostSearch> create(const Problem& group, int copies);
+  // The same for one of `copies` hosts, which has several devices.
+  static std::unique_ptr<HostSearch> create_in_host(const Problem& host,
+                                                    int copies,
+                                                    const Islands& hosts);
 
   // Of the best pipeline so far, the step.
   Seconds predicted() const { return Seconds(order_.seconds); }
@@ -46,16 +54,18 @@ class HostSearch {
       std::function<std::optional<HostShape>(const HostShape&, int last_group)>;
   void improve(int tries, const NextShape& next);
   HostSearch(const Problem& group, HostCosts costs, HostShape shape,
-             HostOrder order)
+             HostOrder order, std::size_t max_stages)
       : group_(group),
         costs_(std::move(costs)),
         shape_(std::move(shape)),
-        order_(std::move(order)) {}
+        order_(std::move(order)),
+        max_stages_(max_stages) {}
 
   const Problem& group_;
   HostCosts costs_;
   HostShape shape_;
   HostOrder order_;
+  std::size_t max_stages_;
 };
 
 }  // namespace pipewright

@@ -35,7 +35,7 @@ void check_shape(const HostShape& shape) {
 }  // namespace
 
 TEST_CASE("a changed pipeline has all layers and all hosts") {
-  HostChanges changes({8, 16, 32});
+  HostChanges changes({8, 16, 32}, 14);
   HostShape shape{8, {{5, 0}, {12, 1}, {kCuts, 2}}, {4, 4, 8}};
   std::set<std::size_t> stages, groups;
   std::set<int> microbatches;
@@ -64,6 +64,7 @@ TEST_CASE("a changed pipeline has all layers and all hosts") {
   CHECK(*urgencies.rbegin() > 0.4);
   CHECK(changed > 5'000);
   CHECK(*stages.rbegin() > 10);
+  CHECK(*stages.rbegin() <= 14);
   CHECK(*groups.begin() == 1);
   CHECK(groups.size() > 4);
   CHECK(microbatches == std::set<int>{8, 16, 32});

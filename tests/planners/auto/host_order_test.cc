@@ -114,6 +114,7 @@ TEST_CASE("with messages and sums it is a valid schedule, and no shorter") {
     HostWork work = random.next();
     if (i % 3 == 2) limit_in_flight(work, random);
     if (i % 2 == 1) change_urgencies(work, random);
+    work.is_one_host = i % 5 == 4;
     const double load = host_load(work);
     random.add_messages_and_sums(work);
     const HostOrder order = host_order(work, true);
@@ -121,7 +122,31 @@ TEST_CASE("with messages and sums it is a valid schedule, and no shorter") {
     CHECK(Schedule::create(static_cast<int>(work.stages.size()),
                            work.microbatches, order.orders));
     check_in_flight(order.orders, work);
+    // A limit ends it early, or not at all.
+    CHECK(host_order(work, false, order.seconds * 1.01).seconds ==
+          order.seconds);
+    const double limit = order.seconds * random.number(1, 99) / 100;
+    const double early = host_order(work, false, limit).seconds;
+    CHECK(early >= limit);
+    CHECK(early <= order.seconds * (1 + 1e-9));
   }
+}
+
+TEST_CASE("inside a host groups have their own links, and one card for sums") {
+  HostWork work;
+  work.microbatches = 1;
+  work.groups = 3;
+  work.is_one_host = true;
+  work.stages = {{0, 1, 1, 0, 0, 0}, {1, 1, 1, 0, 0, 0}, {2, 1, 1, 0, 0, 0}};
+  // Both messages of the first stage arrive at 3; the last stage waits for the
+  // one before, and ends at 5; gradients come at 7, and at 5 + 1 + 2 = 8.
+  work.transfers = {{0, 1, 2, 2}, {0, 2, 2, 2}};
+  CHECK(host_order(work, false).seconds ==
+        doctest::Approx(1 + 2 + 1 + 2 + 1 + 2 + 1));
+  // The sums start at 6, 7 and 10 and take 5 each, one after the other.
+  for (HostStageTimes& stage : work.stages) stage.reduction = 5;
+  CHECK(host_order(work, false).seconds == doctest::Approx(6 + 15));
+  CHECK(host_load(work) == doctest::Approx(15));
 }
 
 TEST_CASE("a card sends one message at a time") {

@@ -77,6 +77,34 @@ TEST_CASE("every stage has whole hosts, every layer one stage") {
   CHECK(near > 30);
 }
 
+TEST_CASE("inside a host, every layer has a stage and every device a group") {
+  RandomProblems random(97);
+  const Cluster two = load_cluster("2x4xV100@50MB/s/20MB/s").value();
+  const Islands hosts = islands_of(two).front();
+  int faster = 0, near = 0;
+  for (int i = 0; i < 60; ++i) {
+    CAPTURE(i);
+    RandomProblem made = random.next();
+    *made.cluster = load_cluster("4xV100@50MB/s").value();
+    made.problem.minibatch = 96;
+    made.problem.memory_limit = Bytes(0);
+    made.problem.microbatches = {12, 24};
+    const auto search = HostSearch::create_in_host(made.problem, 1, hosts);
+    REQUIRE(search);
+    const Seconds first = search->predicted();
+    search->improve(1000);
+    CHECK(search->predicted() <= first);
+    faster += search->predicted() < first;
+    const auto planned = search->plan();
+    REQUIRE(planned);
+    CHECK(planned->plan.devices.size() == 4);
+    const double ratio = planned->estimate.step / search->predicted();
+    near += ratio > 0.9 && ratio < 1.1;
+  }
+  CHECK(faster > 10);
+  CHECK(near > 50);
+}
+
 TEST_CASE("the layer with the weights gets few hosts") {
   RandomProblems random(96);
   RandomProblem made = random.next();
