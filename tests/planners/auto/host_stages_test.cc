@@ -8,6 +8,7 @@
 #include <map>
 
 #include "pipewright/base/index.h"
+#include "pipewright/planners/bounds/bounds.h"
 #include "tests/planners/random_problems.h"
 
 namespace pipewright {
@@ -66,6 +67,7 @@ TEST_CASE("every stage has whole hosts, every layer one stage") {
     // Whoever makes a plan checks it (check_plan), layers included.
     const auto planned = search->plan();
     REQUIRE(planned);
+    CHECK(lower_bound(made.problem) <= planned->estimate.step);
     check_hosts(planned->plan);
     shared += has_shared_hosts(planned->plan);
     const double ratio = planned->estimate.step / search->predicted();
@@ -97,6 +99,7 @@ TEST_CASE("inside a host, every layer has a stage and every device a group") {
     faster += search->predicted() < first;
     const auto planned = search->plan();
     REQUIRE(planned);
+    CHECK(lower_bound(made.problem) <= planned->estimate.step);
     CHECK(planned->plan.devices.size() == 4);
     const double ratio = planned->estimate.step / search->predicted();
     near += ratio > 0.9 && ratio < 1.1;
