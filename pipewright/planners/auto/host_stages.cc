@@ -138,14 +138,27 @@ HostShape shape_of(const HostParts& parts, int microbatch) {
   return shape;
 }
 
+double longest_reduction(const HostParts& parts, const HostCosts& costs) {
+  double longest = 0;
+  int first = 0;
+  for (const HostPart& part : parts) {
+    longest = std::max(longest, costs.reduction(first, part.end, part.hosts));
+    first = part.end;
+  }
+  return longest;
+}
+
 // For one microbatch size, at each of some limits on reductions.
 std::vector<HostShape> shapes_at(int microbatch, const HostCosts& costs) {
   std::vector<HostShape> all;
   const HostParting search(costs, microbatch);
   double R = costs.reduction(0, costs.last(), costs.num_hosts());
+  double longest = kInfinity;  // reduction of the last pipeline
   for (int i = 0; i < kReductionLimits; ++i, R *= kReductionFactor) {
+    if (R >= longest) continue;  // it would be the same
     const HostParts parts = search.stages(R);
     if (parts.empty()) break;
+    longest = longest_reduction(parts, costs);
     all.push_back(shape_of(parts, microbatch));
   }
   return all;
