@@ -48,9 +48,9 @@ class FusedKernels {
 
   // Which elements dropout keeps: `keep` is filled from element `first` on of
   // the stream. `microbatch` is one number on the device.
-  virtual void draw_mask(const StreamName& stream, const at::Tensor& microbatch,
-                         std::int64_t first, double rate,
-                         at::Tensor& keep) const = 0;
+  virtual void draw_mask(const LayerStream& stream,
+                         const at::Tensor& microbatch, std::int64_t first,
+                         double rate, at::Tensor& keep) const = 0;
 
   // What follows adds to sums, or with `is_first` begins them.
 

@@ -47,7 +47,7 @@ double RandomStream::normal(std::uint64_t index) const {
   return radius * std::cos(2 * std::numbers::pi * uniform(2 * index + 1));
 }
 
-RandomStream StreamName::of(std::int64_t microbatch) const {
+RandomStream LayerStream::of(std::int64_t microbatch) const {
   const RandomStream of_layer(seed, static_cast<std::uint64_t>(microbatch),
                               layer);
   return call ? RandomStream(of_layer.bits(*call), 0, 0) : of_layer;

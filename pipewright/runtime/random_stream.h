@@ -34,7 +34,7 @@ class RandomStream {
 
 // What a layer draws from, but for the microbatch: its own stream, or that of
 // one of its calls.
-struct StreamName {
+struct LayerStream {
   std::uint64_t seed = 0, layer = 0;
   std::optional<std::uint64_t> call = {};
 

@@ -17,7 +17,7 @@ at::Tensor dropout_mask(const at::Tensor& like, LayerId layer, double rate,
 // The same for elements `first` and after of a stream. Where the device knows
 // the number of the microbatch, by a kernel that reads it.
 struct MaskStream {
-  StreamName name;
+  LayerStream name;
   std::int64_t microbatch = 0;
   at::Tensor number = {};  // the same on the device, or undefined
   std::int64_t first = 0;

@@ -84,7 +84,7 @@ class CudaFusedKernels final : public FusedKernels {
            scale.data_ptr(), int{adds}, result.data_ptr());
   }
 
-  void draw_mask(const StreamName& stream, const at::Tensor& microbatch,
+  void draw_mask(const LayerStream& stream, const at::Tensor& microbatch,
                  std::int64_t first, double rate,
                  at::Tensor& keep) const override {
     const std::int64_t call =
