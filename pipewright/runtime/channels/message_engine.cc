@@ -252,7 +252,9 @@ bool MessageEngine::is_queue_empty() const {
 void MessageEngine::test_requests() {
   if (!cancelled_ && cancellation_->has_come()) cancelled_ = true;
   active_->test([this](std::size_t at) {
-    const Pending& pending = pending_[at];
+    Pending& pending = pending_[at];
+    if (!place_.is_cpu() && pending.tensor.defined())
+      sent_.push_back(std::move(pending.tensor));
     if (pending.under_way)
       *pending.under_way -= static_cast<std::int64_t>(pending.bytes);
     if (pending.unreceived) --*pending.unreceived;

@@ -88,6 +88,10 @@ class MessageEngine {
   void expect_receives(const MessageLayout& layout, Priority priority,
                        int count);
   void make_progress();
+  // By the worker's thread, while it records nothing: frees what has been sent
+  // from pinned memory. LibTorch puts an event into the worker's stream there,
+  // which would become part of a recording.
+  void free_sent() { sent_.clear(); }
   bool is_idle() const {
     return active_->empty() && texts_.empty() && copying_.empty() &&
            is_queue_empty();
@@ -165,6 +169,7 @@ class MessageEngine {
   std::unique_ptr<Cancellation> cancellation_;
   std::unique_ptr<RequestList> active_;
   std::vector<Pending> pending_;  // beside active_
+  Tensors sent_;                  // from pinned memory
   std::string text_;              // that has come
   std::vector<Outgoing> pieces_;  // of the message that is sent now
   std::size_t num_expected_ = 0;  // requests at once

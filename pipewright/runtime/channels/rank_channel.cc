@@ -70,6 +70,7 @@ void RankChannel::receive_at(at::Device place) {
 void RankChannel::before(const Action&, std::int64_t) {
   const std::lock_guard lock(engine_.mutex());
   engine_.make_progress();
+  engine_.free_sent();
 }
 
 void RankChannel::wait_for_capacity(TransferId transfer) {

@@ -117,6 +117,7 @@ void check_all_remote(const TransportOptions& options,
   const bool sends_remotely =
       remote[static_cast<std::size_t>(transport->rank())];
   CHECK((num_late_copies() > before) == sends_remotely);
+  CHECK(num_freed_elsewhere() == 0);
 }
 
 TEST_CASE("ranks on devices have the bits of one process") {

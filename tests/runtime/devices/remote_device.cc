@@ -9,11 +9,12 @@
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/view_native.h>
-#include <c10/core/CPUAllocator.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -38,6 +39,37 @@ class RemoteAllocator final : public c10::Allocator {
 
 c10::Allocator* remote_allocator() {
   static RemoteAllocator allocator;
+  return &allocator;
+}
+
+// Memory that a GPU's driver would pin. Workers may free it, and the thread
+// that they are started from; in others a worker's recording would not know.
+class PinnedAllocator final : public c10::Allocator {
+ public:
+  static void serve_this_thread() { is_worker_ = true; }
+  static int num_freed_elsewhere() { return num_freed_elsewhere_; }
+
+  c10::DataPtr allocate(std::size_t bytes) override {
+    void* memory = std::malloc(bytes);
+    return {memory, memory, &free_pinned, c10::kCPU};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &free_pinned; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
+
+ private:
+  static void free_pinned(void* memory) {
+    if (memory && !is_worker_ && ::gettid() != ::getpid())
+      ++num_freed_elsewhere_;
+    std::free(memory);
+  }
+  inline static thread_local bool is_worker_ = false;
+  inline static std::atomic<int> num_freed_elsewhere_ = 0;
+};
+
+c10::Allocator* pinned_allocator() {
+  static PinnedAllocator allocator;
   return &allocator;
 }
 
@@ -116,7 +148,7 @@ struct RemoteHooks final : at::PrivateUse1HooksInterface {
   bool isAvailable() const override { return true; }
   bool hasPrimaryContext(at::DeviceIndex) const override { return true; }
   c10::Allocator* getPinnedMemoryAllocator() const override {
-    return c10::GetDefaultCPUAllocator();
+    return pinned_allocator();
   }
 };
 
@@ -243,6 +275,12 @@ void register_remote() {
 
 RemoteDevice::RemoteDevice() { register_remote(); }
 
+void RemoteDevice::serve_this_thread() {
+  memory_.serve_this_thread();
+  PinnedAllocator::serve_this_thread();
+}
+
+int num_freed_elsewhere() { return PinnedAllocator::num_freed_elsewhere(); }
 int num_late_copies() { return static_cast<int>(late_copies().num_made()); }
 
 }  // namespace pipewright::testing

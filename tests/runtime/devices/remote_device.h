@@ -21,7 +21,7 @@ class RemoteDevice final : public WorkerDevice {
 
   const std::string& kind() const override { return kind_; }
   at::Device place() const override { return {at::kPrivateUse1, 0}; }
-  void serve_this_thread() override { memory_.serve_this_thread(); }
+  void serve_this_thread() override;
   bool computes_at_once() const override { return false; }
   bool reads_memory_of(const WorkerDevice& other) const override {
     return other.place() == place();
@@ -53,5 +53,8 @@ class RemoteDevice final : public WorkerDevice {
 
 // How many copies were made late, by this process.
 int num_late_copies();
+// How often pinned memory was freed by a thread that is neither a worker's nor
+// the first.
+int num_freed_elsewhere();
 
 }  // namespace pipewright::testing
