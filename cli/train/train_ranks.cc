@@ -81,6 +81,11 @@ void add_rank_options(CLI::App& command, RankOptions& options) {
                 "Between ranks every message of tensors carries a checksum; "
                 "one that was corrupted on its way ends training with 76")
       ->excludes("--fast-reduce");
+  command
+      .add_option("--between-ranks", options.between_ranks,
+                  "What tensors of GPUs go over between ranks: nccl, ipc (on "
+                  "one host), host (its memory), or auto, the best of these")
+      ->check(CLI::IsMember({"auto", "nccl", "ipc", "host"}));
   command.add_flag("--poll", options.poll,
                    "Moves messages only between actions, without a thread");
   command.add_option("--cluster", options.cluster,
@@ -125,6 +130,7 @@ std::unique_ptr<Launch> joined_launch(const RankOptions& options,
   request.fast_reduce = options.fast_reduce;
   request.progress_thread = !options.poll;
   request.checksum = options.checksum;
+  request.links = options.between_ranks;
   request.set_up_limit = Seconds(options.set_up_limit);
   request.least_limit = Seconds(options.stall_limit);
   request.inject = options.inject;

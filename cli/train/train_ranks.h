@@ -13,6 +13,7 @@ namespace pipewright::cli {
 
 struct RankOptions {
   bool fast_reduce = false, poll = false, checksum = false, elastic = false;
+  std::string between_ranks = "auto";
   double set_up_limit = 120, stall_limit = 10;
   std::string inject, cluster;
   std::string compared;  // the other options, which must be equal on all ranks

@@ -61,7 +61,7 @@ void take_checksum(std::string& text, int from, int to) {
     text.resize(end);
     if (checksum == checksum_of(text)) return;
   }
-  throw CorruptedMessage("the layout of messages from rank " +
+  throw CorruptedMessage("the form of messages from rank " +
                          std::to_string(from) + " to rank " +
                          std::to_string(to) +
                          " has arrived with other bits than it was sent with");
@@ -264,14 +264,18 @@ void MessageEngine::test_requests() {
   });
 }
 
+bool MessageEngine::next_text(const Envelope& from, std::string& text) {
+  if (!from.space->next_text(from.rank, from.tag, text)) return false;
+  take_checksum(text, from.rank, rank_);
+  return true;
+}
+
 void MessageEngine::probe_texts() {
   for (std::size_t i = 0; i < texts_.size();) {
-    const Envelope& from = texts_[i].from;
-    if (!from.space->next_text(from.rank, from.tag, text_)) {
+    if (!next_text(texts_[i].from, text_)) {
       ++i;
       continue;
     }
-    take_checksum(text_, from.rank, rank_);
     const Expected expected = std::move(texts_[i]);
     texts_.erase(texts_.begin() + static_cast<std::ptrdiff_t>(i));
     expected.arrived(text_);

@@ -64,6 +64,7 @@ class MessageEngine {
   // All calls below: with mutex() held. The worker's tensors are at this place,
   // for receives from now on.
   void set_place(at::Device place) { place_ = place; }
+  at::Device place() const { return place_; }  // also without it, in a run
   // The tensors and the event come from as_sent(): they leave, in the order of
   // these calls, once they have been copied, and are kept until then.
   // `unreceived` counts messages whose receive has not been posted.
@@ -77,6 +78,8 @@ class MessageEngine {
   // Calls `arrived` once with the text, during make_progress().
   void expect_text(const Envelope& from,
                    std::function<void(const std::string&)> arrived);
+  // The next one that nobody expects, if one has come.
+  bool next_text(const Envelope& from, std::string& text);
   // Adds up the numbers of all ranks of the space, in place: outstanding in
   // `into` until then.
   void all_reduce(MessageSpace& space, const at::Tensor& numbers,

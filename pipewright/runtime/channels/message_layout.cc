@@ -17,11 +17,14 @@ at::Tensor pinned(at::IntArrayRef sizes, at::IntArrayRef strides,
       sizes, strides, at::dtype(type).device(at::kCPU).pinned_memory(true));
 }
 
+at::Tensor without_gaps(const at::Tensor& tensor) {
+  return tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+}
+
 // In memory of the host, where its device may put it later.
 at::Tensor on_host(const at::Tensor& tensor) {
   if (!tensor.defined()) return tensor;
-  const at::Tensor dense =
-      tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+  const at::Tensor dense = without_gaps(tensor);
   if (dense.is_cpu()) return dense;
   const at::Tensor host =
       pinned(dense.sizes(), dense.strides(), dense.scalar_type());
@@ -64,6 +67,16 @@ CopiesEvent as_sent(const Values& values, Values& sent) {
     }
   }
   return device ? event_of(*device) : nullptr;
+}
+
+void on_device(const Values& values, at::Device place, Values& sent) {
+  sent.resize(values.size());
+  for (std::size_t v = 0; v < values.size(); ++v) {
+    sent[v].clear();
+    for (const at::Tensor& tensor : values[v])
+      sent[v].push_back(tensor.defined() ? without_gaps(tensor).to(place)
+                                         : tensor);
+  }
 }
 
 MessageLayout layout_of(const Values& sent) {
@@ -114,6 +127,21 @@ MessageLayout unpacked_layout(std::string_view bytes) {
     }
   }
   return layout;
+}
+
+std::string packed(const MessageForm& form) {
+  Packer packer;
+  packer.text(packed(form.layout));
+  packer.numbers(form.uses);
+  return packer.take();
+}
+
+MessageForm unpacked_form(std::string_view bytes) {
+  Unpacker unpacker(bytes);
+  MessageForm form;
+  form.layout = unpacked_layout(unpacker.text());
+  form.uses = unpacker.numbers<ParameterUse>();
+  return form;
 }
 
 at::Tensor buffer_of(const TensorLayout& layout, at::Device place) {

@@ -2,7 +2,8 @@
 // sender sends it once per transfer; from then on receives are posted into
 // buffers of that layout before anything arrives.
 //
-// Messages are in memory of the host. A device copies what it sends into pinned
+// Messages are in memory of the host, unless they go over a direct link
+// (link_messages.h). A device copies what it sends into pinned
 // memory, and what it receives from there, in its own order: no thread waits
 // for it.
 
@@ -17,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "pipewright/base/ids.h"
 #include "pipewright/runtime/tensors.h"
 
 namespace pipewright {
@@ -37,6 +39,8 @@ using CopiesEvent = std::shared_ptr<const c10::Event>;
 // without gaps. Strides are kept where possible, so that kernels on the
 // receiver take the same path.
 CopiesEvent as_sent(const Values& values, Values& sent);
+// The same tensors on a device, for a direct link.
+void on_device(const Values& values, at::Device place, Values& sent);
 
 // The layout of values that are sent like this, and whether it is this one.
 MessageLayout layout_of(const Values& sent);
@@ -44,6 +48,22 @@ bool has_layout(const Values& sent, const MessageLayout& layout);
 
 std::string packed(const MessageLayout& layout);
 MessageLayout unpacked_layout(std::string_view bytes);
+
+// Which gradient a tensor is.
+struct ParameterUse {
+  ParameterId parameter;
+  LayerId layer;
+  bool operator==(const ParameterUse&) const = default;
+};
+using ParameterUses = std::vector<ParameterUse>;
+
+// What all messages of a transfer or of a reduction have in common.
+struct MessageForm {
+  MessageLayout layout;
+  ParameterUses uses;  // of a reduction
+};
+std::string packed(const MessageForm& form);
+MessageForm unpacked_form(std::string_view bytes);
 
 // A tensor to receive into, for a worker whose tensors are at `place`; and,
 // once it has arrived, the tensor that was sent, there.

@@ -20,14 +20,16 @@ std::string name_of(const Transfer& transfer, TransferId id) {
 
 }  // namespace
 
-RankChannel::RankChannel(MessageEngine& engine, const Program& program,
-                         WorkerId worker,
+RankChannel::RankChannel(MessageEngine& engine, RankLinks& links,
+                         const Program& program, WorkerId worker,
                          const std::vector<ReductionRanks>& reductions)
     : engine_(engine),
+      links_(links),
       program_(program),
       worker_(worker),
+      link_messages_(engine, program, links),
       capacity_(program),
-      reductions_(engine, program, worker, reductions) {
+      reductions_(engine, link_messages_, program, worker, reductions) {
   for (std::size_t t = 0; t < program.transfers.size(); ++t)
     transfers_.push_back(end_of(TransferId(t)));
 }
@@ -43,26 +45,31 @@ RankChannel::TransferEnd RankChannel::end_of(TransferId transfer) {
   TransferEnd end;
   if (description.from == worker_) {
     end.sender = std::make_unique<MessageSender>(
-        engine_, std::vector<MessageAddress>{address(description.to)}, priority,
+        engine_, link_messages_,
+        std::vector<MessageAddress>{address(description.to)}, priority,
         name_of(description, transfer));
     if (!description.is_keyed_by_version())
       end.unreceived = std::make_shared<int>(0);
   }
   if (description.to == worker_)
     end.receiver = std::make_unique<MessageReceiver>(
-        engine_, address(description.from), priority,
+        engine_, link_messages_, address(description.from), priority,
         name_of(description, transfer));
   return end;
 }
 
 RankChannel::~RankChannel() {
   try {
-    engine_.wait_until([this] { return engine_.is_idle(); });
+    engine_.wait_until([this] {
+      link_messages_.make_progress();
+      return engine_.is_idle() && link_messages_.is_idle();
+    });
   } catch (const std::exception&) {  // cancelled: nobody waits for it any more
   }
 }
 
 void RankChannel::receive_at(at::Device place) {
+  links_.open(program_, place);
   const std::lock_guard lock(engine_.mutex());
   engine_.set_place(place);
 }
@@ -71,6 +78,7 @@ void RankChannel::before(const Action&, std::int64_t) {
   const std::lock_guard lock(engine_.mutex());
   engine_.make_progress();
   engine_.free_sent();
+  link_messages_.make_progress();
 }
 
 void RankChannel::wait_for_capacity(TransferId transfer) {
@@ -81,7 +89,10 @@ void RankChannel::wait_for_capacity(TransferId transfer) {
     if (*unreceived < SendCapacity::kMinimum) return;
   }
   const int most = capacity_.of(transfer);
-  engine_.wait_until([&] { return *unreceived < most; });
+  engine_.wait_until([&] {
+    link_messages_.make_progress();
+    return *unreceived < most;
+  });
 }
 
 void RankChannel::send(TransferId transfer, std::int32_t key, Values&& values) {
@@ -110,8 +121,8 @@ void RankChannel::take(TransferId transfer, std::int32_t key, Values& values) {
     if (engine_.is_cancelled()) throw Cancelled();
     receive = &receiver.post(key);
   }
-  engine_.wait_until([&] { return receive->outstanding == 0; });
-  receiver.check(key, *receive);
+  engine_.wait_until([&] { return receiver.has_arrived(key, *receive); });
+  receiver.open(key, *receive);
   values.resize(receive->buffers.size());
   for (std::size_t v = 0; v < values.size(); ++v) {
     values[v].clear();
@@ -120,6 +131,11 @@ void RankChannel::take(TransferId transfer, std::int32_t key, Values& values) {
   }
   const std::lock_guard lock(engine_.mutex());
   receiver.end(key);
+}
+
+// Messages through memory of the host were copied when they were sent.
+void RankChannel::reuse_messages() {
+  engine_.wait_until([this] { return link_messages_.let_write(); });
 }
 
 void RankChannel::contribute(ReductionId reduction, MicrobatchId microbatch,

@@ -1,8 +1,8 @@
 // A worker's channel between ranks. For channels/ alone.
 //
 // The messages of each transfer have a sender or a receiver here
-// (rank_messages.h), which learns their layout anew in every run; reductions
-// are in rank_reductions.h.
+// (rank_messages.h), which learns their form anew in every run; reductions are
+// in rank_reductions.h.
 
 #pragma once
 
@@ -12,7 +12,9 @@
 #include "pipewright/plan/program/program.h"
 #include "pipewright/plan/program/send_capacity.h"
 #include "pipewright/runtime/channels/channel.h"
+#include "pipewright/runtime/channels/link_messages.h"
 #include "pipewright/runtime/channels/message_engine.h"
+#include "pipewright/runtime/channels/rank_links.h"
 #include "pipewright/runtime/channels/rank_messages.h"
 #include "pipewright/runtime/channels/rank_reductions.h"
 
@@ -21,8 +23,8 @@ namespace pipewright {
 class RankChannel final : public Channel {
  public:
   // The arguments must outlive the channel.
-  RankChannel(MessageEngine& engine, const Program& program, WorkerId worker,
-              const std::vector<ReductionRanks>& reductions);
+  RankChannel(MessageEngine& engine, RankLinks& links, const Program& program,
+              WorkerId worker, const std::vector<ReductionRanks>& reductions);
   // Waits until everything has left and arrived, unless cancelled.
   ~RankChannel() override;
 
@@ -31,6 +33,7 @@ class RankChannel final : public Channel {
   void send(TransferId transfer, std::int32_t key, Values&& values) override;
   void post(TransferId transfer, std::int32_t key) override;
   void take(TransferId transfer, std::int32_t key, Values& values) override;
+  void reuse_messages() override;
   void contribute(ReductionId reduction, MicrobatchId microbatch,
                   std::vector<Contribution>&& contributions) override;
   void reduced(ReductionId reduction, MicrobatchId microbatch,
@@ -51,8 +54,10 @@ class RankChannel final : public Channel {
   void wait_for_capacity(TransferId transfer);
 
   MessageEngine& engine_;
+  RankLinks& links_;
   const Program& program_;
   const WorkerId worker_;
+  LinkMessages link_messages_;
   SendCapacity capacity_;
   std::vector<TransferEnd> transfers_;  // by transfer
   RankReductions reductions_;

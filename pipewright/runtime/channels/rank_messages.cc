@@ -6,14 +6,12 @@
 #include <stdexcept>
 
 #include "pipewright/base/check.h"
-#include "pipewright/plan/program/send_capacity.h"
 #include "pipewright/runtime/channels/message_checksum.h"
-#include "pipewright/runtime/ranks/packing.h"
 
 namespace pipewright {
 namespace {
 
-constexpr std::int32_t kKeyOfLayout = 0;
+constexpr std::int32_t kKeyOfForm = 0;
 
 // With checksums a message has one more value: a tensor of one number.
 MessageLayout with_checksum(MessageLayout layout) {
@@ -37,61 +35,58 @@ at::Tensor checksum_tensor(std::uint64_t of_tensors, std::int32_t index,
   return tensor;
 }
 
-std::string packed_layout(const MessageLayout& layout,
-                          const ParameterUses& uses) {
-  Packer packer;
-  packer.text(packed(layout));
-  packer.numbers(uses);
-  return packer.take();
-}
-
 }  // namespace
 
-MessageEngine::Envelope MessageAddress::envelope(std::int32_t key) const {
-  return {space, rank,
-          index * num_tags + (key % num_tags + num_tags) % num_tags};
-}
-
-MessageAddress message_address(const MessageEngine& engine,
-                               const Program& program, MessageSpace& space,
-                               int rank, std::int32_t index) {
-  const auto num_indices = static_cast<int>(program.transfers.size() +
-                                            program.reductions.size() + 1);
-  const int num_tags = std::clamp(engine.largest_tag() / num_indices, 1, 65536);
-  return {&space, rank, index, num_tags, SendCapacity::expected(program)};
-}
-
-MessageSender::MessageSender(MessageEngine& engine,
+MessageSender::MessageSender(MessageEngine& engine, LinkMessages& links,
                              std::vector<MessageAddress> to, Priority priority,
                              std::string name)
     : engine_(engine),
+      links_(links),
       to_(std::move(to)),
       priority_(priority),
       name_(std::move(name)) {}
 
+bool MessageSender::goes_over_links() const {
+  return std::all_of(to_.begin(), to_.end(), [this](const auto& each) {
+    return links_.lead_to(each.rank);
+  });
+}
+
 void MessageSender::prepare(const Values& values) {
+  const bool has_links = std::any_of(
+      to_.begin(), to_.end(),
+      [this](const auto& each) { return links_.lead_to(each.rank); });
+  if (has_links) on_device(values, engine_.place(), on_device_);
+  if (goes_over_links()) return;
   copied_ = as_sent(values, sent_);
   if (!engine_.has_checksums()) return;
   if (copied_) std::exchange(copied_, nullptr)->synchronize();
   checksum_ = checksum_of(sent_);
 }
 
+// With its first message. Over a link it goes with the notice.
+void MessageSender::send_form(const MessageAddress& to) {
+  MessageForm whole = *form_;
+  if (engine_.has_checksums()) whole.layout = with_checksum(whole.layout);
+  engine_.send_text(to.envelope(kKeyOfForm), packed(whole));
+  engine_.expect_sends(to.rank, whole.layout, priority_, to.expected);
+}
+
 void MessageSender::send(std::int32_t key, const ParameterUses& uses,
                          const std::shared_ptr<int>& unreceived) {
-  if (!layout_) {
-    layout_ = layout_of(sent_);
-    uses_ = uses;
-    const MessageLayout whole =
-        engine_.has_checksums() ? with_checksum(*layout_) : *layout_;
-    for (const MessageAddress& to : to_) {
-      engine_.send_text(to.envelope(kKeyOfLayout), packed_layout(whole, uses_));
-      engine_.expect_sends(to.rank, whole, priority_, to.expected);
-    }
-  } else if (!has_layout(sent_, *layout_) || uses != uses_) {
+  const Values& values = goes_over_links() ? on_device_ : sent_;
+  const bool is_first = !form_;
+  if (is_first)
+    form_ = MessageForm{layout_of(values), uses};
+  else if (!has_layout(values, form_->layout) || uses != form_->uses)
     throw std::runtime_error(name_ +
                              ": the shape differs from the first message's");
-  }
   for (const MessageAddress& to : to_) {
+    if (links_.lead_to(to.rank)) {
+      links_.send(to.rank, {to.subject, key}, on_device_, *form_, unreceived);
+      continue;
+    }
+    if (is_first) send_form(to);
     if (engine_.has_checksums())
       sent_.push_back(
           {checksum_tensor(checksum_, to.index, key, engine_.rank(), to.rank)});
@@ -99,13 +94,15 @@ void MessageSender::send(std::int32_t key, const ParameterUses& uses,
     if (engine_.has_checksums()) sent_.pop_back();
   }
   for (Tensors& tensors : sent_) tensors.clear();
+  for (Tensors& tensors : on_device_) tensors.clear();
   copied_.reset();
 }
 
-MessageReceiver::MessageReceiver(MessageEngine& engine,
+MessageReceiver::MessageReceiver(MessageEngine& engine, LinkMessages& links,
                                  const MessageAddress& from, Priority priority,
                                  std::string name)
     : engine_(engine),
+      links_(links),
       from_(from),
       priority_(priority),
       name_(std::move(name)) {}
@@ -125,28 +122,46 @@ MessageEngine::Receive& MessageReceiver::post(std::int32_t key) {
   slot.is_used = true;
   slot.key = key;
   Receive& receive = *slot.receive;
-  if (layout_) {
-    engine_.receive(from_.envelope(key), *layout_, priority_, slot.receive);
+  if (comes_over_link()) {
+    receive.outstanding = 1;  // the notice
     return receive;
   }
-  receive.outstanding = 1;  // the layout
-  if (!std::exchange(is_layout_expected_, true))
-    engine_.expect_text(from_.envelope(kKeyOfLayout),
-                        [this](const std::string& text) { set_layout(text); });
+  if (form_) {
+    engine_.receive(from_.envelope(key), form_->layout, priority_,
+                    slot.receive);
+    return receive;
+  }
+  receive.outstanding = 1;  // the form
+  if (!std::exchange(is_form_expected_, true))
+    engine_.expect_text(from_.envelope(kKeyOfForm),
+                        [this](const std::string& text) { set_form(text); });
   return receive;
 }
 
 // No message was taken before, so slots are in the order of posting.
-void MessageReceiver::set_layout(const std::string& text) {
-  Unpacker unpacker(text);
-  layout_ = unpacked_layout(unpacker.text());
-  uses_ = unpacker.numbers<ParameterUse>();
-  engine_.expect_receives(*layout_, priority_, from_.expected);
+void MessageReceiver::set_form(const std::string& text) {
+  form_ = unpacked_form(text);
+  engine_.expect_receives(form_->layout, priority_, from_.expected);
   for (const Slot& slot : slots_) {
     --slot.receive->outstanding;
-    engine_.receive(from_.envelope(slot.key), *layout_, priority_,
+    engine_.receive(from_.envelope(slot.key), form_->layout, priority_,
                     slot.receive);
   }
+}
+
+bool MessageReceiver::has_arrived(std::int32_t key, Receive& posted) {
+  if (posted.outstanding > 0 && comes_over_link() &&
+      links_.has_come(from_.rank, {from_.subject, key}))
+    posted.outstanding = 0;
+  return posted.outstanding == 0;
+}
+
+void MessageReceiver::open(std::int32_t key, Receive& arrived) {
+  if (!comes_over_link()) return check(key, arrived);
+  arrived.place = engine_.place();
+  arrived.buffers =
+      links_.take(from_.rank, {from_.subject, key}, arrived.place);
+  if (!form_) form_ = links_.form(from_.rank, from_.subject);
 }
 
 void MessageReceiver::check(std::int32_t key, Receive& arrived) const {

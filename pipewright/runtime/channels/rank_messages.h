@@ -17,43 +17,20 @@
 
 #include "pipewright/base/ids.h"
 #include "pipewright/plan/program/program.h"
+#include "pipewright/runtime/channels/link_messages.h"
+#include "pipewright/runtime/channels/message_address.h"
 #include "pipewright/runtime/channels/message_engine.h"
 #include "pipewright/runtime/channels/message_layout.h"
 
 namespace pipewright {
 
-// Which gradient a tensor is.
-struct ParameterUse {
-  ParameterId parameter;
-  LayerId layer;
-  bool operator==(const ParameterUse&) const = default;
-};
-using ParameterUses = std::vector<ParameterUse>;
-
-// Where a sender's messages go, or a receiver's come from. A tag is made of the
-// index of the transfer or reduction and of a message's key, so that
-// receives match their messages in whatever order keys are taken.
-struct MessageAddress {
-  MessageSpace* space = nullptr;
-  int rank = 0;
-  std::int32_t index = 0;
-  int num_tags = 1;  // per index; keys under way at once are closer together
-  int expected = 1;  // messages under way at once
-
-  MessageEngine::Envelope envelope(std::int32_t key) const;
-};
-// `index` is that of a transfer, or of a reduction, of the program. Messages of
-// both do not mix: they use different spaces.
-MessageAddress message_address(const MessageEngine& engine,
-                               const Program& program, MessageSpace& space,
-                               int rank, std::int32_t index);
-
 class MessageSender {
  public:
-  // The engine must outlive it; `name` ("activations of transfer 3") is for
-  // error messages.
-  MessageSender(MessageEngine& engine, std::vector<MessageAddress> to,
-                Priority priority, std::string name);
+  // The engine and the links must outlive it; `name` ("activations of transfer
+  // 3") is for error messages.
+  MessageSender(MessageEngine& engine, LinkMessages& links,
+                std::vector<MessageAddress> to, Priority priority,
+                std::string name);
 
   // Without the engine's mutex: makes ready what send() then sends.
   void prepare(const Values& values);
@@ -62,13 +39,17 @@ class MessageSender {
             const std::shared_ptr<int>& unreceived = nullptr);
 
  private:
+  bool goes_over_links() const;
+  void send_form(const MessageAddress& to);
+
   MessageEngine& engine_;
+  LinkMessages& links_;
   const std::vector<MessageAddress> to_;
   const Priority priority_;
   const std::string name_;
-  std::optional<MessageLayout> layout_;
-  ParameterUses uses_;
+  std::optional<MessageForm> form_;
   Values sent_;                 // only while it is sent
+  Values on_device_;            // the same, for links
   CopiesEvent copied_;          // of it
   std::uint64_t checksum_ = 0;  // of it
 };
@@ -78,19 +59,22 @@ class MessageReceiver {
  public:
   using Receive = MessageEngine::Receive;
 
-  MessageReceiver(MessageEngine& engine, const MessageAddress& from,
-                  Priority priority, std::string name);
+  MessageReceiver(MessageEngine& engine, LinkMessages& links,
+                  const MessageAddress& from, Priority priority,
+                  std::string name);
   MessageReceiver(const MessageReceiver&) = delete;
   MessageReceiver& operator=(const MessageReceiver&) = delete;
 
   // The receive of the message with that key; posts it if nobody has.
   Receive& post(std::int32_t key);
+  // Whether the message of this receive has arrived.
+  bool has_arrived(std::int32_t key, Receive& posted);
   // The message has arrived; without the mutex, before its tensors are taken.
   // Throws CorruptedMessage if its checksum is another.
-  void check(std::int32_t key, Receive& arrived) const;
+  void open(std::int32_t key, Receive& arrived);
   // The message has arrived and its tensors were taken.
   void end(std::int32_t key);
-  const ParameterUses& uses() const { return uses_; }  // once one has arrived
+  const ParameterUses& uses() const { return form_->uses; }  // once one is open
 
  private:
   // Shared, for requests of a cancelled run outlive the receiver.
@@ -100,15 +84,17 @@ class MessageReceiver {
     std::shared_ptr<Receive> receive;
   };
   Slot& free_slot();
-  void set_layout(const std::string& text);
+  void set_form(const std::string& text);
+  bool comes_over_link() const { return links_.come_from(from_.rank); }
+  void check(std::int32_t key, Receive& arrived) const;
 
   MessageEngine& engine_;
+  LinkMessages& links_;
   const MessageAddress from_;
   const Priority priority_;
   const std::string name_;
-  bool is_layout_expected_ = false;
-  std::optional<MessageLayout> layout_;
-  ParameterUses uses_;
+  bool is_form_expected_ = false;
+  std::optional<MessageForm> form_;
   std::vector<Slot> slots_;
 };
 

@@ -82,10 +82,14 @@ void RankReductions::Running::end() {
   num_read = 0;
 }
 
-RankReductions::RankReductions(MessageEngine& engine, const Program& program,
-                               WorkerId worker,
+RankReductions::RankReductions(MessageEngine& engine, LinkMessages& links,
+                               const Program& program, WorkerId worker,
                                const std::vector<ReductionRanks>& ranks)
-    : engine_(engine), program_(program), worker_(worker), ranks_(ranks) {
+    : engine_(engine),
+      links_(links),
+      program_(program),
+      worker_(worker),
+      ranks_(ranks) {
   for (std::size_t r = 0; r < program.reductions.size(); ++r)
     states_.push_back(state_of(ReductionId(r)));
 }
@@ -95,22 +99,24 @@ RankReductions::State RankReductions::state_of(ReductionId reduction) {
   State state;
   if (ranks.is_fast || !ranks.space) return state;
   const auto address = [&](int rank) {
-    return message_address(engine_, program_, *ranks.space, rank,
-                           reduction.value);
+    MessageAddress of_rank =
+        message_address(engine_, program_, *ranks.space, rank, reduction.value);
+    of_rank.subject += static_cast<std::int32_t>(program_.transfers.size());
+    return of_rank;
   };
   std::vector<MessageAddress> others;
   for (const int reader : ranks.readers)
     if (reader != worker_.value) others.push_back(address(reader));
   if (!others.empty() && ranks.contributors.count(worker_.value) > 0)
     state.sender = std::make_unique<MessageSender>(
-        engine_, std::move(others), Priority::High, name_of(reduction));
+        engine_, links_, std::move(others), Priority::High, name_of(reduction));
   if (ranks.num_readers_here == 0) return state;
   for (const int contributor : ranks.contributors)
     if (contributor != worker_.value)
-      state.receivers.emplace_back(
-          contributor, std::make_unique<MessageReceiver>(
-                           engine_, address(contributor), Priority::High,
-                           name_of(reduction)));
+      state.receivers.emplace_back(contributor,
+                                   std::make_unique<MessageReceiver>(
+                                       engine_, links_, address(contributor),
+                                       Priority::High, name_of(reduction)));
   return state;
 }
 
@@ -185,13 +191,17 @@ void RankReductions::start_all_reduce(Running& running, ReductionId reduction) {
 }
 
 bool RankReductions::is_complete(const Running& running,
-                                 const ReductionRanks& ranks) const {
+                                 ReductionId reduction) {
+  const ReductionRanks& ranks = ranks_[reduction.index()];
   if (!running.has_own_part && ranks.contributors.count(worker_.value) > 0)
     return false;
   if (ranks.is_fast) return running.flat_sum->outstanding == 0;
-  return std::all_of(
-      running.arriving.begin(), running.arriving.end(),
-      [](const Receive* receive) { return receive->outstanding == 0; });
+  const auto& receivers = states_[reduction.index()].receivers;
+  for (std::size_t o = 0; o < receivers.size(); ++o)
+    if (!receivers[o].second->has_arrived(running.microbatch.value,
+                                          *running.arriving[o]))
+      return false;
+  return true;
 }
 
 void RankReductions::add_up(Running& running, ReductionId reduction) {
@@ -200,7 +210,7 @@ void RankReductions::add_up(Running& running, ReductionId reduction) {
   for (std::size_t o = 0; o < receivers.size(); ++o) {
     WorkerContributions& part = running.parts[1 + o];
     part.worker = WorkerId(receivers[o].first);
-    receivers[o].second->check(running.microbatch.value, *running.arriving[o]);
+    receivers[o].second->open(running.microbatch.value, *running.arriving[o]);
     const ParameterUses& uses = receivers[o].second->uses();
     for (std::size_t i = 0; i < uses.size(); ++i)
       part.contributions.push_back(
@@ -228,7 +238,7 @@ void RankReductions::reduced(ReductionId reduction, MicrobatchId microbatch,
     from = &running(reduction, microbatch);
     begin(*from, reduction);
   }
-  engine_.wait_until([&] { return is_complete(*from, ranks); });
+  engine_.wait_until([&] { return is_complete(*from, reduction); });
   if (from->sums.empty()) add_up(*from, reduction);
   sums = from->sums;
   if (from->flat.defined())

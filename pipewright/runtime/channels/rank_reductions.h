@@ -43,7 +43,8 @@ bool have_one_order(const Program& program,
 class RankReductions {
  public:
   // The arguments must outlive it.
-  RankReductions(MessageEngine& engine, const Program& program, WorkerId worker,
+  RankReductions(MessageEngine& engine, LinkMessages& links,
+                 const Program& program, WorkerId worker,
                  const std::vector<ReductionRanks>& ranks);
 
   // As a Channel does.
@@ -85,11 +86,12 @@ class RankReductions {
   void begin(Running& running, ReductionId reduction);
   void add_own_part(Running& running, std::vector<Contribution>& contributions);
   void start_all_reduce(Running& running, ReductionId reduction);
-  bool is_complete(const Running& running, const ReductionRanks& ranks) const;
+  bool is_complete(const Running& running, ReductionId reduction);
   void add_up(Running& running, ReductionId reduction);
   void end(Running& running, ReductionId reduction);
 
   MessageEngine& engine_;
+  LinkMessages& links_;
   const Program& program_;
   const WorkerId worker_;
   const std::vector<ReductionRanks>& ranks_;

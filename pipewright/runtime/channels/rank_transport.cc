@@ -5,99 +5,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <utility>
 
 #include "pipewright/runtime/channels/backoff.h"
-#include "pipewright/runtime/channels/message_checksum.h"
 #include "pipewright/runtime/channels/message_engine.h"
 #include "pipewright/runtime/channels/mpi_network.h"
 #include "pipewright/runtime/channels/rank_channel.h"
 #include "pipewright/runtime/channels/rank_gate.h"
+#include "pipewright/runtime/channels/rank_texts.h"
 #include "pipewright/runtime/channels/socket_network.h"
 #include "pipewright/runtime/execution/cores.h"
 
 namespace pipewright {
 namespace {
-
-constexpr int kTextTag = 0;
-constexpr std::size_t kSmallText = std::size_t{1} << 14;
-
-struct TextHeader {
-  std::uint64_t size = 0, checksum = 0;
-  std::uint64_t own = 0;  // of the two before
-
-  std::uint64_t own_checksum() const {
-    MessageChecksum sum;
-    sum.add(size);
-    sum.add(checksum);
-    return sum.value();
-  }
-};
-
-void check_text(bool is_same, int from) {
-  if (!is_same)
-    throw CorruptedMessage("what rank " + std::to_string(from) +
-                           " has told this one between two runs has arrived "
-                           "with other bits than it was sent with");
-}
-
-// What ranks tell each other between runs. The sender does not wait for the
-// receiver, unless a text is large: then it follows its header in pieces.
-class RankTexts {
- public:
-  explicit RankTexts(RankNetwork& network)
-      : space_(network.space_of_all()), requests_(network.requests()) {}
-
-  void send(const std::string& bytes, int to) {
-    TextHeader header{bytes.size(), checksum_of(bytes), 0};
-    header.own = header.own_checksum();
-    std::string text(reinterpret_cast<const char*>(&header), sizeof(header));
-    if (bytes.size() <= kSmallText) text += bytes;
-    space_->send_text(*requests_, to, kTextTag, text.data(), text.size());
-    if (bytes.size() > kSmallText)
-      for (std::size_t at = 0; at < bytes.size(); at += RankNetwork::kMaxSize)
-        space_->send(*requests_, to, kTextTag, bytes.data() + at,
-                     piece(bytes, at), Delivery::Copied);
-    requests_->wait();
-  }
-
-  std::string received(int from) {
-    std::string bytes;
-    for (Backoff backoff; !space_->next_text(from, kTextTag, bytes);)
-      backoff.pause();
-    TextHeader header;
-    check_text(bytes.size() >= sizeof(header), from);
-    std::memcpy(&header, bytes.data(), sizeof(header));
-    check_text(header.own == header.own_checksum(), from);
-    bytes.erase(0, sizeof(header));
-    if (header.size > kSmallText) bytes.resize(header.size);
-    if (header.size > kSmallText)
-      for (std::size_t at = 0; at < bytes.size(); at += RankNetwork::kMaxSize)
-        space_->receive(*requests_, from, kTextTag, bytes.data() + at,
-                        piece(bytes, at));
-    requests_->wait();
-    check_text(bytes.size() == header.size, from);
-    check_text(header.checksum == checksum_of(bytes), from);
-    return bytes;
-  }
-
-  void barrier() { space_->barrier(); }
-  // Messages may still be under way.
-  void abandon() {
-    pipewright::abandon(std::move(space_));
-    pipewright::abandon(std::move(requests_));
-  }
-
- private:
-  static std::size_t piece(const std::string& bytes, std::size_t at) {
-    return std::min(RankNetwork::kMaxSize, bytes.size() - at);
-  }
-
-  std::unique_ptr<MessageSpace> space_;
-  std::unique_ptr<RequestList> requests_;
-};
 
 // Spaces of the ranks that add up gradients together, each asked for once.
 class RankSpaces {
@@ -135,7 +56,8 @@ class RankTransport final : public Transport {
         options_(options),
         texts_(network),
         gates_(network.space_of_all()),
-        spaces_(network) {
+        spaces_(network),
+        links_(texts_, rank_, links_for(options)) {
     start_engine();
   }
   ~RankTransport() override {
@@ -149,6 +71,7 @@ class RankTransport final : public Transport {
   int rank() const override { return rank_; }
   int num_ranks() const override { return network_.size(); }
   std::string name() const override { return network_.name(); }
+  std::string message_path() const override { return links_.to_text(name()); }
   bool is_here(WorkerId worker) const override { return worker.value == rank_; }
   int first_core() const override { return core_; }
 
@@ -160,7 +83,7 @@ class RankTransport final : public Transport {
     std::vector<std::unique_ptr<Channel>> channels;
     if (rank_ < program.num_workers())
       channels.push_back(std::make_unique<RankChannel>(
-          *engine_, program, WorkerId(rank_), ranks_));
+          *engine_, links_, program, WorkerId(rank_), ranks_));
     return channels;
   }
 
@@ -169,6 +92,7 @@ class RankTransport final : public Transport {
     engine_->abandon();
     engine_.reset();
     spaces_.abandon();
+    links_.drop();
     start_engine();
   }
 
@@ -200,6 +124,10 @@ class RankTransport final : public Transport {
   }
 
  private:
+  // Checksums are of what is in memory of the host.
+  static LinkChoice links_for(const TransportOptions& options) {
+    return options.checksum ? LinkChoice{LinkChoice::kNone} : options.links;
+  }
   void start_engine() {
     engine_ = std::make_unique<MessageEngine>(network_, options_.checksum);
     if (options_.progress_thread) engine_->start_thread();
@@ -224,6 +152,7 @@ class RankTransport final : public Transport {
   RankTexts texts_;
   std::unique_ptr<MessageSpace> gates_;
   RankSpaces spaces_;
+  RankLinks links_;
   std::vector<ReductionRanks> ranks_;
   std::unique_ptr<MessageEngine> engine_;
 };

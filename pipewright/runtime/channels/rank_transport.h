@@ -6,6 +6,7 @@
 #include <string>
 
 #include "pipewright/base/result.h"
+#include "pipewright/runtime/channels/rank_links.h"
 #include "pipewright/runtime/channels/rank_network.h"
 #include "pipewright/runtime/channels/transport.h"
 
@@ -21,6 +22,7 @@ struct TransportOptions {
   // Every message of tensors carries a checksum, and one that arrives with
   // other bits ends the run with WorkersDisagree. Not with fast_reduce.
   bool checksum = false;
+  LinkChoice links = {};  // between devices; none with checksums
 };
 
 // What ranks talk over, from its start to its end: once per process.

@@ -25,8 +25,10 @@ class Transport {
   virtual int num_ranks() const = 0;
   bool is_alone() const { return num_ranks() == 1; }
   bool leads() const { return rank() == 0; }
-  // What messages between ranks go over: "MPI".
+  // What connects the ranks ("MPI"), and what this rank's messages have gone
+  // over so far, which may be "NCCL".
   virtual std::string name() const { return "memory"; }
+  virtual std::string message_path() const { return name(); }
   virtual bool is_here(WorkerId worker) const = 0;
   // The first worker of this rank runs on this one of the cores that the rank
   // may use, the next worker on the next core; -1: on any. Ranks that share a

@@ -84,8 +84,9 @@ class RankLaunch final : public Launch {
             "--fast-reduce leaves sums to MPI, and these ranks talk over " +
                 session_->network().name(),
             "leave it out, or start the ranks by mpirun");
-      transport = session_->connect(
-          {request_.fast_reduce, request_.progress_thread, request_.checksum});
+      transport =
+          session_->connect({request_.fast_reduce, request_.progress_thread,
+                             request_.checksum, LinkChoice{request_.links}});
     }
     // Ranks would no longer agree on what comes next: this one ends at once.
     transport_ =

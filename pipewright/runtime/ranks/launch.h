@@ -27,7 +27,8 @@ class Transport;
 struct LaunchRequest {
   bool fast_reduce = false;
   bool progress_thread = true;
-  bool checksum = false;  // of messages of tensors
+  bool checksum = false;       // of messages of tensors
+  std::string links = "auto";  // between devices: LinkChoice
   Seconds set_up_limit{120}, least_limit{10};
   std::string inject;           // see injection.h; empty for none
   std::filesystem::path run;    // for failure reports

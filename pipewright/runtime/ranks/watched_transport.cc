@@ -69,6 +69,10 @@ class WatchedChannel final : public Channel {
     inner_->take(transfer, key, values);
     if (is_poisoned_ && poison(values)) is_poisoned_ = false;
   }
+  void reuse_messages() override {
+    const Waiting waiting(progress_);
+    inner_->reuse_messages();
+  }
   void contribute(ReductionId reduction, MicrobatchId microbatch,
                   std::vector<Contribution>&& contributions) override {
     inner_->contribute(reduction, microbatch, std::move(contributions));
@@ -140,6 +144,7 @@ class WatchedTransport final : public Transport {
   int rank() const override { return inner_->rank(); }
   int num_ranks() const override { return inner_->num_ranks(); }
   std::string name() const override { return inner_->name(); }
+  std::string message_path() const override { return inner_->message_path(); }
   bool is_here(WorkerId worker) const override {
     return inner_->is_here(worker);
   }

@@ -484,8 +484,7 @@ class Trainer {
     const bool on_cores = are_on_cores(request_.plan);
     if (!on_cores) report_.kernels = request_.kernels.to_text();
     if (!is_alone(request_))
-      report_.between_ranks = (on_cores ? "" : "pinned host memory over ") +
-                              request_.transport->name();
+      report_.between_ranks = request_.transport->message_path();
     report_.step_seconds = times_.median();
     report_.memory =
         std::max(process_memory("VmHWM") - memory_before_, Bytes(0));

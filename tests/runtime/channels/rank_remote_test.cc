@@ -14,6 +14,7 @@
 #include "tests/runtime/channels/channel_contract.h"
 #include "tests/runtime/channels/ranks.h"
 #include "tests/runtime/devices/remote_device.h"
+#include "tests/runtime/devices/remote_link.h"
 #include "tests/runtime/test_models.h"
 
 namespace pipewright {
@@ -124,6 +125,31 @@ TEST_CASE("ranks on devices have the bits of one process") {
   check_all_remote({}, {true, true});
   check_all_remote({.progress_thread = false}, {true, true});
   check_all_remote({.checksum = true}, {true, true});
+}
+
+TEST_CASE("ranks with links between devices have the bits of one process") {
+  use_remote_links(true);
+  for (const TransportOptions& options :
+       {TransportOptions{}, TransportOptions{.progress_thread = false}}) {
+    const auto transport = session().connect(options);
+    const int before = num_late_copies(), linked = num_linked_tensors();
+    for (const RemoteCase& each : remote_cases())
+      check_remote(*transport, each, {true, true});
+    CHECK(num_late_copies() == before);  // nothing through the host
+    CHECK(num_linked_tensors() > linked);
+    CHECK(transport->message_path() == "Pipe");
+  }
+  use_remote_links(false);
+}
+
+TEST_CASE("links between devices are not used where one end has none") {
+  use_remote_links(session().rank() == 0);
+  check_all_remote({}, {true, true});
+  use_remote_links(true);
+  check_all_remote({}, {false, true});
+  check_all_remote({.links = {LinkChoice::kNone}}, {true, true});
+  check_all_remote({.checksum = true}, {true, true});
+  use_remote_links(false);
 }
 
 TEST_CASE("ranks on cores and on devices have the bits of one process") {

@@ -5,21 +5,21 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <dlfcn.h>
 
 #include <atomic>
 #include <fstream>
-#include <iomanip>
 #include <map>
 #include <mutex>
-#include <sstream>
 #include <utility>
 
 #include "pipewright/base/check.h"
 #include "pipewright/runtime/devices/cuda/cuda.h"
 #include "pipewright/runtime/devices/cuda/cuda_device.h"
 #include "pipewright/runtime/devices/cuda/cuda_fused_kernels.h"
+#include "pipewright/runtime/devices/cuda/gpu_name.h"
 #include "pipewright/runtime/devices/cuda/green_contexts.h"
+#include "pipewright/runtime/devices/cuda/ipc_link.h"
+#include "pipewright/runtime/devices/cuda/nccl_link.h"
 #include "pipewright/runtime/fused_kernels.h"
 
 // Of LibTorch: its header needs those of cuBLAS, which may be missing.
@@ -69,26 +69,6 @@ std::string driver_version() {
   while (file >> word)
     if (word.find_first_not_of("0123456789.") == std::string::npos) return word;
   return {};
-}
-
-// The NCCL that LibTorch has loaded.
-std::string nccl_version() {
-  using Function = int(int*);
-  auto* ask =
-      reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, "ncclGetVersion"));
-  int number = 0;
-  if (!ask || ask(&number) != 0) return {};
-  return std::to_string(number / 10000) + "." +
-         std::to_string(number / 100 % 100) + "." +
-         std::to_string(number % 100);
-}
-
-std::string hexadecimal(const cudaUUID_t& id) {
-  std::ostringstream text;
-  for (const char byte : id.bytes)
-    text << std::hex << std::setw(2) << std::setfill('0')
-         << static_cast<int>(static_cast<unsigned char>(byte));
-  return text.str();
 }
 
 std::string why_no_gpu() {
@@ -151,7 +131,7 @@ GpuReport cuda_report() {
   int version = 0;
   if (cudaRuntimeGetVersion(&version) == cudaSuccess)
     report.runtime = "CUDA " + version_text(version);
-  report.nccl = nccl_version();
+  report.nccl = nccl_version_text();
   report.driver = driver_version();
   report.why_none = why_no_gpu();
   if (!report.why_none.empty()) return report;
@@ -164,7 +144,7 @@ GpuReport cuda_report() {
          properties.multiProcessorCount,
          std::to_string(properties.major) + "." +
              std::to_string(properties.minor),
-         hexadecimal(properties.uuid)});
+         gpu_name(i)});
   }
   return report;
 }
@@ -193,6 +173,7 @@ Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
   // Before streams count their memory: the allocators are made by it.
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   set_kernels();
+  use_link_kinds(c10::DeviceType::CUDA, {ipc_links(), nccl_links()});
   // Each thread's cuBLAS has its own for each stream: those of threads that
   // have ended. Graphs may use them as long as a device is in use.
   if (CudaDevice::count() == 0) at::cuda::clearCublasWorkspaces();
