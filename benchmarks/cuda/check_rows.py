@@ -57,8 +57,12 @@ def ranks(folder, name):
     one, several = (json.loads(pathlib.Path(folder, file).read_text())
                     for file in ("threads.json", "ranks.json"))
     is_same = weights(one) == weights(several) and weights(one)
+    step = several.get("comparison", {}).get("step_seconds")
     print(f"{name:10} one process {one['step_seconds'] * 1e3:8.3f} ms   two "
-          f"{several['step_seconds'] * 1e3:8.3f} ms   {'the same' if is_same else 'OTHER'} weights")
+          f"{several['step_seconds'] * 1e3:8.3f} ms   "
+          + (f"predicted {step['predicted'] * 1e3:8.3f} {step['error_percent']:6.1f} %   " if step
+             else "not predicted   ")
+          + f"{'the same' if is_same else 'OTHER'} weights   {several['between_ranks']}")
     if not is_same:
         sys.exit(1)
 
@@ -106,8 +110,11 @@ def goals(rows):
     step(2.3, "width16", 128, 4, "cuda-stream", 4, "")
     for option, goal in (("--no-graphs", 4), ("", 1)):
         if row := known.get(("relay", 128, 4, "cuda-stream", 4, option)):
-            line("an action that does next to nothing, 4 workers "
-                 + (option or "graphs"), ms(row) * 1e3 / (2 * 32 * 4), "us", goal)
+            name, actions = option or "graphs", 2 * 32 * 4
+            line(f"an action that does next to nothing, 4 workers {name}",
+                 ms(row) * 1e3 / actions, "us", goal)
+            waits = row["step"]["measured"] - row["busy"] * (32 + 3) / 32
+            line(f"handing over alone: less what its layers take, {name}", waits * 1e6 / actions, "us", goal)
     plain = "--no-masters --fast-kernels"
     for option in ("", plain):
         step(140, "gpt2", 32, 1, "cuda", 1, option)

@@ -40,21 +40,19 @@ Result<Profile> measured_layers(const TrainRequest& request, const Model& model,
                          profiler_for(request, workers));
 }
 
-// Of a pipeline that shows how much its workers slow each other down: the
-// plan's own, where each worker has one stage and keeps what it computes.
-std::vector<Stage> stages_at_once(const Plan& plan) {
-  const auto is_plain = [](const Stage& stage, std::size_t worker) {
-    return stage.workers == std::vector{WorkerId(worker)} &&
-           stage.forward == stage.backward && !stage.recompute && !stage.bucket;
-  };
-  for (std::size_t s = 0; s < plan.stages.size(); ++s)
-    if (!is_plain(plan.stages[s], s)) return {};
-  return plan.stages;
+// How much workers slow each other down is shown by the plan's own stages.
+Result<PipelineRun> run_together(const TrainRequest& request,
+                                 const Model& model) {
+  ProfilerOptions options = profiler_for(request, request.plan.num_workers());
+  options.stages = stages_at_once(request.plan);
+  return measure_pipeline(model, request.plan.microbatch, options);
 }
 
-// Layers by themselves, then what comes on top of them.
+// Layers by themselves, then what comes on top of them. Ranks have run the
+// pipeline of all workers.
 Result<Measured> measured_on_gpu(const TrainRequest& request,
-                                 const Model& model) {
+                                 const Model& model,
+                                 const std::optional<PipelineRun>& of_ranks) {
   const std::string& device = request.plan.device_kinds.front();
   const int workers = request.plan.num_workers();
   Measured measured;
@@ -65,12 +63,10 @@ Result<Measured> measured_on_gpu(const TrainRequest& request,
   PIPEWRIGHT_TRY(measured.overheads,
                  overheads_alone(alone, model, device, measured.profile));
   if (workers > 1) {
-    ProfilerOptions options = profiler_for(request, workers);
-    options.stages = stages_at_once(request.plan);
     PIPEWRIGHT_TRY(const PipelineRun together,
-                   measure_pipeline(model, request.plan.microbatch, options));
-    if (auto fitted = fit_slowdowns(together, measured.profile, device,
-                                    measured.overheads);
+                   of_ranks ? Result(*of_ranks) : run_together(request, model));
+    if (auto fitted = fit_together(together, measured.profile, device,
+                                   measured.overheads);
         !fitted)
       return fitted.error();
   }
@@ -100,10 +96,10 @@ Result<void> measure_action(const TrainRequest& request, const Model& model,
 }
 
 // All workers at once, where a worker alone cannot be measured.
-Result<Measured> measured_here(const TrainRequest& request,
-                               const Model& model) {
+Result<Measured> measured_here(const TrainRequest& request, const Model& model,
+                               const std::optional<PipelineRun>& of_ranks) {
   if (request.plan.device_kinds.front() != "cpu") {
-    Result<Measured> measured = measured_on_gpu(request, model);
+    Result<Measured> measured = measured_on_gpu(request, model, of_ranks);
     if (measured) return measured;
     show_warning("the prediction leaves out what handing over costs: " +
                  measured.error().to_text());
@@ -168,7 +164,7 @@ Result<Timeline> predict_run(const TrainRequest& request, const Model& model,
                              const std::optional<PipelineRun>& handovers) {
   PIPEWRIGHT_TRY(const std::string device, one_device_kind(request.plan));
   Result<Measured> measured =
-      given ? Measured{*given, {}} : measured_here(request, model);
+      given ? Measured{*given, {}} : measured_here(request, model, handovers);
   if (!measured) return measured.error();
   PIPEWRIGHT_TRY(const InProcessChannelCosts channel, measure_channel());
   const Profile& profile = measured->profile;

@@ -240,8 +240,11 @@ Result<TrainReport> trained(const TrainOptions& options, const Model& model,
 Result<Timeline> predicted(const TrainOptions& options, const Model& model,
                            bool is_alone,
                            const std::optional<PipelineRun>& handovers = {}) {
-  if (!is_alone && !are_on_cores(options.request.plan)) {
-    show_warning("there is no prediction for GPUs in several processes");
+  if (!is_alone && !handovers && !options.given_profile &&
+      !are_on_cores(options.request.plan)) {
+    show_warning(
+        "there is no prediction: what handing over takes between ranks was "
+        "not measured");
     return bad_configuration("no prediction");
   }
   if (!options.given_profile)

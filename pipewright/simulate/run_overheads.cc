@@ -141,6 +141,19 @@ Result<void> fit(
   return {};
 }
 
+Result<void> fit_action_on(const std::string& device, Seconds at_least,
+                           const PipelineRun& run, const Profile& profile,
+                           const InProcessChannelCosts& channel,
+                           RunOverheads& overheads) {
+  return fit(
+      at_least.value(),
+      std::max(at_least.value(), step_period(run.timeline).value()), run,
+      profile, [&](double seconds) { overheads.action = Seconds(seconds); },
+      [&](const Program& program) {
+        return costs_on(device, program, profile, channel, overheads);
+      });
+}
+
 }  // namespace
 
 std::string RunOverheads::to_text() const {
@@ -220,19 +233,16 @@ Result<RunOverheads> overheads_alone(const PipelineRun& alone,
 Result<void> fit_action(const PipelineRun& run, const Profile& profile,
                         const InProcessChannelCosts& channel,
                         RunOverheads& overheads) {
-  return fit(
-      0, step_period(run.timeline).value(), run, profile,
-      [&](double seconds) { overheads.action = Seconds(seconds); },
-      [&](const Program& program) {
-        return costs_on("cpu", program, profile, channel, overheads);
-      });
+  return fit_action_on("cpu", Seconds(0), run, profile, channel, overheads);
 }
 
-Result<void> fit_slowdowns(const PipelineRun& together, const Profile& profile,
-                           const std::string& device, RunOverheads& overheads) {
+Result<void> fit_together(const PipelineRun& together, const Profile& profile,
+                          const std::string& device, RunOverheads& overheads) {
   const int workers = together.plan.num_workers();
   overheads.slowdowns.clear();
-  if (gpu_units(device, workers).back() == workers - 1) return {};
+  if (gpu_units(device, workers).back() == workers - 1)
+    return fit_action_on(device, overheads.action, together, profile, {},
+                         overheads);
   return fit(
       1, 8.0 * workers, together, profile,
       [&](double slowdown) {

@@ -59,9 +59,10 @@ Result<void> fit_action(const PipelineRun& run, const Profile& profile,
                         const InProcessChannelCosts& channel,
                         RunOverheads& overheads);
 
-// Sets the slowdowns so that the pipeline is simulated to take as long as it
-// was measured to; none where no two workers share a GPU.
-Result<void> fit_slowdowns(const PipelineRun& together, const Profile& profile,
-                           const std::string& device, RunOverheads& overheads);
+// Of GPUs: sets the slowdowns so that the pipeline is simulated to take as long
+// as it was measured to. Where no two workers share a GPU there are none, and
+// an action's overhead grows instead.
+Result<void> fit_together(const PipelineRun& together, const Profile& profile,
+                          const std::string& device, RunOverheads& overheads);
 
 }  // namespace pipewright

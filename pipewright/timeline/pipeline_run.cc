@@ -6,6 +6,16 @@
 
 namespace pipewright {
 
+std::vector<Stage> stages_at_once(const Plan& plan) {
+  const auto is_plain = [](const Stage& stage, std::size_t worker) {
+    return stage.workers == std::vector{WorkerId(worker)} &&
+           stage.forward == stage.backward && !stage.recompute && !stage.bucket;
+  };
+  for (std::size_t s = 0; s < plan.stages.size(); ++s)
+    if (!is_plain(plan.stages[s], s)) return {};
+  return plan.stages;
+}
+
 bool has_short_actions(const Model& model, int microbatch, int workers) {
   constexpr double kShort = 2e9;  // operations of a microbatch in a stage
   double work = 0;

@@ -16,6 +16,10 @@ struct PipelineRun {
   OptimizerChoice optimizer = {};
 };
 
+// The stages of a plan, to run a pipeline of them: where each worker has one,
+// and keeps what it computes; else none.
+std::vector<Stage> stages_at_once(const Plan& plan);
+
 // Whether actions of the model's pipeline on cores are so short that what is
 // done beside their layers counts: under a tenth of a second or so.
 bool has_short_actions(const Model& model, int microbatch, int workers);

@@ -188,7 +188,7 @@ TEST_CASE("the slowdown of a pipeline is found again, and holds for others") {
     run.timeline.spans.emplace_back();
     run.timeline.step_seconds = Seconds(simulated(run, profile, real));
     RunOverheads found = real;
-    REQUIRE(fit_slowdowns(run, profile, kDevice, found).ok());
+    REQUIRE(fit_together(run, profile, kDevice, found).ok());
     CHECK(found.slowdowns.back() == doctest::Approx(slowdown).epsilon(1e-3));
     const PipelineRun other{plan_for(workers, 8), {}};
     CHECK(simulated(other, profile, found) ==
@@ -236,8 +236,19 @@ TEST_CASE("streams share a GPU, shares of it do, GPUs do not") {
   Profile of_gpus = profile;
   of_gpus.times["cuda"] = profile.times.at(kDevice);
   RunOverheads overheads;
-  REQUIRE(fit_slowdowns(run, of_gpus, "cuda", overheads).ok());
+  REQUIRE(fit_together(run, of_gpus, "cuda", overheads).ok());
   CHECK(overheads.slowdowns.empty());
+  const auto simulated = [&] {
+    const Program program = lower(run.plan, of_gpus).value();
+    return simulate(program,
+                    costs_on("cuda", program, of_gpus, {}, overheads).value())
+        .step_seconds;
+  };
+  CHECK(simulated().value() == doctest::Approx(1.0).epsilon(1e-3));
+  run.timeline.step_seconds = Seconds(1e-9);  // never less than one worker's
+  overheads.action = Seconds(0.25);
+  REQUIRE(fit_together(run, of_gpus, "cuda", overheads).ok());
+  CHECK(overheads.action == Seconds(0.25));
   CHECK(!costs_on("cuda/4", lower(run.plan, profile).value(), profile, {}));
 }
 

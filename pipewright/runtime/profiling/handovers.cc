@@ -1,15 +1,16 @@
 #include "pipewright/runtime/profiling/handovers.h"
 
-#include "pipewright/runtime/profiling/profiling_pipeline.h"
+#include <utility>
 
 namespace pipewright {
 namespace {
 
 Result<ProfilingPipeline> pipeline_of(const HandoverPipeline& wanted,
                                       Transport& transport) {
-  return ProfilingPipeline::create(
-      wanted.model, wanted.microbatch, wanted.workers,
-      {"cpu", false, wanted.optimizer, &transport});
+  ProfilingSettings settings = wanted.settings;
+  settings.transport = &transport;
+  return ProfilingPipeline::create(wanted.model, wanted.microbatch,
+                                   wanted.workers, std::move(settings));
 }
 
 }  // namespace

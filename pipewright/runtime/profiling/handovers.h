@@ -5,8 +5,8 @@
 
 #include "pipewright/base/result.h"
 #include "pipewright/model/model.h"
-#include "pipewright/plan/optimizer_choice.h"
 #include "pipewright/runtime/channels/transport.h"
+#include "pipewright/runtime/profiling/profiling_pipeline.h"
 #include "pipewright/runtime/ranks/commands.h"
 #include "pipewright/timeline/pipeline_run.h"
 
@@ -15,8 +15,8 @@ namespace pipewright {
 struct HandoverPipeline {
   const Model& model;
   int microbatch = 1;
-  int workers = 1;  // of all ranks
-  OptimizerChoice optimizer = {};
+  int workers = 1;                  // of all ranks
+  ProfilingSettings settings = {};  // but for the transport
 };
 
 // On the leader. Fails as a training does if a worker is lost.

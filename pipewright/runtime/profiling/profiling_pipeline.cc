@@ -123,9 +123,11 @@ Result<ProfilingPipeline> ProfilingPipeline::create(
                  profiling_plan(model, microbatch, workers, settings.stages));
   PIPEWRIGHT_TRY(TrainingSettings training, training_settings(settings));
   PIPEWRIGHT_TRY(const Program program, program_of(plan, model));
-  PIPEWRIGHT_TRY(Executor::Devices devices,
-                 open_devices(std::vector<std::string>(
-                     num_here(program, settings.transport), settings.device)));
+  PIPEWRIGHT_TRY(
+      Executor::Devices devices,
+      open_devices(std::vector<std::string>(
+                       num_here(program, settings.transport), settings.device),
+                   settings.first_gpu));
   return ProfilingPipeline(model, std::move(plan), program,
                            random_source(model, microbatch), std::move(devices),
                            std::move(training), std::move(settings));

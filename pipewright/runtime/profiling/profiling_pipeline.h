@@ -24,6 +24,7 @@ struct ProfilingSettings {
   OptimizerChoice optimizer = {};
   Transport* transport = nullptr;  // outlives the pipeline
   std::vector<Stage> stages = {};  // one for each worker; none: chosen here
+  int first_gpu = 0;               // as open_devices() has it
 };
 
 class ProfilingPipeline {

@@ -52,9 +52,27 @@ bool is_alone(const TrainRequest& request) {
   return !request.transport || request.transport->is_alone();
 }
 
+// On GPUs with the plan's own stages, as they are measured in one process.
 HandoverPipeline handovers_of(const Model& model, const TrainRequest& request) {
-  return {model, request.plan.microbatch, request.plan.num_workers(),
-          request.optimizer};
+  ProfilingSettings settings;
+  settings.may_record = false;
+  settings.optimizer = request.optimizer;
+  if (!are_on_cores(request.plan)) {
+    settings.device = request.plan.device_kinds.front();
+    settings.may_record = request.may_record;
+    settings.stages = stages_at_once(request.plan);
+    settings.first_gpu = request.first_gpu;
+  }
+  return {model, request.plan.microbatch, request.plan.num_workers(), settings};
+}
+
+// Of one kind, on which handing over counts.
+bool has_devices_to_measure(const Model& model, const Plan& plan) {
+  if (are_on_cores(plan))
+    return has_short_actions(model, plan.microbatch, plan.num_workers());
+  return std::all_of(
+      plan.device_kinds.begin(), plan.device_kinds.end(),
+      [&](const auto& kind) { return kind == plan.device_kinds.front(); });
 }
 
 // Those that the plan names for the workers of this process; whoever made the
@@ -244,9 +262,7 @@ class Trainer {
     return request_.measures_handovers && !is_alone(request_) &&
            request_.injected_step == 0 &&
            request_.plan.num_workers() <= model_.num_layers() &&
-           has_short_actions(model_, request_.plan.microbatch,
-                             request_.plan.num_workers()) &&
-           are_on_cores(request_.plan);
+           has_devices_to_measure(model_, request_.plan);
   }
 
   Result<void> measure_handovers() {
