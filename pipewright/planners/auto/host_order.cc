@@ -37,6 +37,7 @@ class HostOrdering {
         stages_(work.stages.size()),
         groups_(at(work.groups)),
         link_free_(work.is_one_host ? groups_.size() * groups_.size() : 0) {
+    inputs_.reserve(3 * stages_.size() * microbatches_);
     link_stages();
     set_ranks();
     for (std::size_t s = 0; s < stages_.size(); ++s) {
@@ -44,12 +45,14 @@ class HostOrdering {
       add_to_group(s);
       const int most = work.stages[s].max_in_flight;
       stage.max_in_flight = most > 0 ? at(most) : microbatches_;
-      stage.inputs[kForward].assign(microbatches_,
-                                    {int(stage.makers.size()), 0});
-      // Its own forward, and the gradients of what it made.
-      stage.inputs[kInput].assign(microbatches_,
-                                  {int(stage.users.size()) + 1, 0});
-      stage.inputs[kWeight].assign(microbatches_, {1, 0});
+      // An input gradient waits for its own forward, and for the gradients of
+      // what that made.
+      const int waits[] = {int(stage.makers.size()),
+                           int(stage.users.size()) + 1, 1};
+      for (Kind kind : {kForward, kInput, kWeight}) {
+        inputs_.insert(inputs_.end(), microbatches_, {waits[kind], 0});
+        set_ready(s, kind);
+      }
     }
   }
 
@@ -57,8 +60,9 @@ class HostOrdering {
     if (with_orders_) order_.orders.resize(groups_.size());
     for (Group& group : groups_) find_next(group);
     while (Group* group = earliest()) {
-      if (group->start + group->left >= limit_) {
-        order_.seconds = group->start + group->left;
+      const double end = group->start + least_left(*group);
+      if (end >= limit_) {
+        order_.seconds = end;
         order_.last_group = static_cast<int>(group - groups_.data());
         return std::move(order_);
       }
@@ -83,19 +87,22 @@ class HostOrdering {
   };
   struct Progress {
     std::vector<Neighbour> users, makers;
+    double path[3] = {0, 0, 0};  // the longest to the end of the step
     double rank[3] = {0, 0, 0};
     std::size_t done[3] = {0, 0, 0};
-    std::vector<Input> inputs[3];  // per microbatch
+    // When the next action of a kind can start; infinity: not known.
+    double ready[3] = {0, 0, 0};
     std::size_t max_in_flight = 0;
     double reduced = 0;  // when its gradients are summed
   };
   struct Group {
     std::vector<std::size_t> stages;
     double clock = 0, out_free = 0, in_free = 0;
-    double reduced = 0;  // when its reductions so far end
-    double left = 0;     // seconds to compute
+    double reduced = 0;       // when its reductions so far end
+    double left = 0;          // seconds to compute
+    double last = kInfinity;  // seconds after that: the shortest reduction
     // What it does next; a start of infinity: nothing that is known.
-    double start = kInfinity;
+    double start = kInfinity, rank = 0;
     std::size_t stage = 0;
     Kind kind = kForward;
   };
@@ -104,6 +111,7 @@ class HostOrdering {
     const HostStageTimes& times = work_.stages[s];
     Group& group = groups_[at(times.group)];
     group.stages.push_back(s);
+    group.last = std::min(group.last, times.reduction + times.after);
     for (Kind kind : {kForward, kInput, kWeight})
       group.left += seconds(times, kind) * double(microbatches_);
   }
@@ -127,31 +135,31 @@ class HostOrdering {
     return to.is_sent() ? std::max(to.out, to.in) + work_.latency : 0;
   }
 
-  // The longest path to the end of the step.
   void set_ranks() {
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       Progress& stage = stages_[s];
       const HostStageTimes& times = work_.stages[s];
-      stage.rank[kWeight] =
+      stage.path[kWeight] =
           times.backward_weight + times.reduction + times.after;
-      double rest = stage.rank[kWeight];
+      double rest = stage.path[kWeight];
       for (const Neighbour& maker : stage.makers)
         rest =
-            std::max(rest, message(maker) + stages_[maker.stage].rank[kInput]);
-      stage.rank[kInput] = times.backward_input + rest;
+            std::max(rest, message(maker) + stages_[maker.stage].path[kInput]);
+      stage.path[kInput] = times.backward_input + rest;
     }
     for (std::size_t s = stages_.size(); s-- > 0;) {
       Progress& stage = stages_[s];
-      double rest = stage.rank[kInput];
+      double rest = stage.path[kInput];
       for (const Neighbour& user : stage.users)
         rest =
-            std::max(rest, message(user) + stages_[user.stage].rank[kForward]);
-      stage.rank[kForward] = work_.stages[s].forward + rest;
+            std::max(rest, message(user) + stages_[user.stage].path[kForward]);
+      stage.path[kForward] = work_.stages[s].forward + rest;
     }
-    const double longest = stages_[0].rank[kForward];
+    const double longest = stages_[0].path[kForward];
     for (std::size_t s = 0; s < stages_.size(); ++s)
       for (Kind kind : {kForward, kInput, kWeight})
-        stages_[s].rank[kind] += work_.stages[s].urgency[kind] * longest;
+        stages_[s].rank[kind] =
+            stages_[s].path[kind] + work_.stages[s].urgency[kind] * longest;
   }
 
   static double seconds(const HostStageTimes& times, Kind kind) {
@@ -160,31 +168,51 @@ class HostOrdering {
                             : times.backward_weight;
   }
 
-  // When the stage's next action of a kind can start; infinity: not known.
-  double ready(const Progress& stage, Kind kind) const {
+  Input& input(std::size_t s, Kind kind, std::size_t microbatch) {
+    return inputs_[(3 * s + kind) * microbatches_ + microbatch];
+  }
+
+  void set_ready(std::size_t s, Kind kind) {
+    Progress& stage = stages_[s];
     const std::size_t next = stage.done[kind];
-    if (next == microbatches_) return kInfinity;
+    stage.ready[kind] = kInfinity;
+    if (next == microbatches_) return;
     if (kind == kForward && next - stage.done[kWeight] >= stage.max_in_flight)
-      return kInfinity;
-    const Input& input = stage.inputs[kind][next];
-    return input.missing > 0 ? kInfinity : input.time;
+      return;
+    const Input& own = input(s, kind, next);
+    if (own.missing == 0) stage.ready[kind] = own.time;
+  }
+
+  // From the start of the group's next action on, the step takes no less: all
+  // that the group computes and a reduction; or the actions of the same kind of
+  // that stage, and what follows the last of them.
+  double least_left(const Group& group) const {
+    const Progress& stage = stages_[group.stage];
+    const auto others =
+        static_cast<double>(microbatches_ - stage.done[group.kind] - 1);
+    return std::max(group.left + group.last,
+                    others * seconds(work_.stages[group.stage], group.kind) +
+                        stage.path[group.kind]);
   }
 
   void find_next(Group& group) {
     group.start = kInfinity;
-    double rank = -kInfinity;
     for (std::size_t s : group.stages)
-      for (Kind kind : {kForward, kInput, kWeight}) {
-        const double start = std::max(group.clock, ready(stages_[s], kind));
-        const double own = stages_[s].rank[kind];
-        if (start > group.start || (start == group.start && own <= rank))
-          continue;
-        if (start == kInfinity) continue;
-        group.start = start;
-        rank = own;
-        group.stage = s;
-        group.kind = kind;
-      }
+      for (Kind kind : {kForward, kInput, kWeight})
+        if (stages_[s].ready[kind] < kInfinity) consider(group, s, kind);
+  }
+
+  // Takes it as the group's next action if it can start earlier, or at the same
+  // time and is more urgent.
+  void consider(Group& group, std::size_t s, Kind kind) {
+    const double start = std::max(group.clock, stages_[s].ready[kind]);
+    const double rank = stages_[s].rank[kind];
+    if (start > group.start || (start == group.start && rank <= group.rank))
+      return;
+    group.start = start;
+    group.rank = rank;
+    group.stage = s;
+    group.kind = kind;
   }
 
   Group* earliest() {
@@ -202,6 +230,8 @@ class HostOrdering {
     const double taken = seconds(work_.stages[s], kind);
     group.clock = group.start + taken;
     group.left -= taken;
+    set_ready(s, kind);
+    if (kind == kWeight) set_ready(s, kForward);
     if (with_orders_) {
       ComputeAction action;
       action.stage = StageId(s);
@@ -232,7 +262,7 @@ class HostOrdering {
       arrival = work_.is_one_host ? arrival_over_link(from, there, to)
                                   : arrival_over_cards(from, there, to);
     const bool is_next = arrive(to.stage, kind, microbatch, arrival);
-    if (is_next && &there != &from) find_next(there);
+    if (is_next && &there != &from) consider(there, to.stage, kind);
   }
 
   double arrival_over_cards(Group& from, Group& there, const Neighbour& to) {
@@ -266,10 +296,12 @@ class HostOrdering {
 
   // True if the stage's next action of that kind now has all its inputs.
   bool arrive(std::size_t s, Kind kind, std::size_t microbatch, double time) {
-    Input& input = stages_[s].inputs[kind][microbatch];
-    --input.missing;
-    input.time = std::max(input.time, time);
-    return input.missing == 0 && microbatch == stages_[s].done[kind];
+    Input& own = input(s, kind, microbatch);
+    --own.missing;
+    own.time = std::max(own.time, time);
+    if (own.missing > 0 || microbatch != stages_[s].done[kind]) return false;
+    set_ready(s, kind);
+    return true;
   }
 
   // Sums the gradients of a stage, after those of earlier ones of the card.
@@ -286,6 +318,7 @@ class HostOrdering {
   const double limit_;
   const std::size_t microbatches_;
   std::vector<Progress> stages_;
+  std::vector<Input> inputs_;  // by stage, kind and microbatch
   std::vector<Group> groups_;
   std::vector<double> link_free_;  // of one host: by sender and receiver
   double card_free_ = 0;           // of one host
