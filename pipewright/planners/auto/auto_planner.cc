@@ -60,9 +60,11 @@ constexpr SearchLimits kGroup{5e4, 1, 2};
 // copies, so with fewer groups nothing would be gained.
 constexpr int kMinHostCopies = 3;
 // Changes of pipelines on whole hosts: of each number of hosts per group, and
-// of the best two, and then of the order in these. How many times as long as a
-// step that is known theirs may take before: more is hardly gained.
+// of the best two, and then of the order in these. Of pipelines inside a host.
+// How many times as long as a step that is known theirs may take before: more
+// is hardly gained.
 constexpr int kFirstTries = 1500, kTries = 3000, kOrderTries = 500;
+constexpr int kFirstTriesInHost = 1000, kTriesInHost = 4000;
 constexpr std::size_t kMaxImproved = 2;
 constexpr double kWorthImproving = 1.25, kWorthImprovingAgain = 1.1,
                  kWorthSimulating = 0.98;
@@ -300,13 +302,20 @@ struct HostGroup {
   int size = 0, copies = 0;
   std::unique_ptr<HostSearch> search;
 
-  // A pipeline inside a host has more stages, so that each change takes longer
-  // and their order matters less.
-  void improve(int tries) const {
-    search->improve(is_one_host() ? tries / 2 : tries);
+  void improve() const {
+    if (is_one_host()) {
+      search->improve_all(kTriesInHost);
+    } else {
+      search->improve(kTries);
+      search->improve_order(kOrderTries);
+    }
   }
-  void improve_order(int tries) const {
-    if (!is_one_host()) search->improve_order(tries);
+  // A little.
+  void improve_first() const {
+    if (is_one_host())
+      search->improve_all(kFirstTriesInHost);
+    else
+      search->improve(kFirstTries);
   }
   bool is_one_host() const { return group.cluster.num_hosts() == 1; }
 };
@@ -379,14 +388,11 @@ class HostPlans {
   // All that are near what is known a little, and the best of those further.
   void improve(Seconds known) {
     keep_below(known * kWorthImproving);
-    for (const auto& group : groups_) group->improve(kFirstTries);
+    for (const auto& group : groups_) group->improve_first();
     sort();
     keep_below(known * kWorthImprovingAgain);
     groups_.resize(std::min(groups_.size(), kMaxImproved));
-    for (const auto& group : groups_) {
-      group->improve(kTries);
-      group->improve_order(kOrderTries);
-    }
+    for (const auto& group : groups_) group->improve();
     sort();
   }
 

@@ -9,28 +9,41 @@ namespace {
 
 // How many changes in a hundred are of the group of hosts that ends the step.
 constexpr std::size_t kAtTheEnd = 70;
+constexpr std::size_t kMaxCutMove = 3;
 constexpr std::size_t kMaxUrgency = 50;  // percent of the longest path
+
+// Kinds of changes: of what a group holds, and all of them.
+constexpr std::size_t kOfGroups = 9, kOfAll = 15;
 
 }  // namespace
 
 std::optional<HostShape> HostChanges::next(const HostShape& shape,
                                            int last_group) {
+  return changed(shape, last_group, kOfGroups);
+}
+
+std::optional<HostShape> HostChanges::next_of_all(const HostShape& shape,
+                                                  int last_group) {
+  return changed(shape, last_group, kOfAll);
+}
+
+// By one of the first `kinds` kinds of changes.
+std::optional<HostShape> HostChanges::changed(const HostShape& shape,
+                                              int last_group,
+                                              std::size_t kinds) {
   shape_ = shape;
   const bool at_the_end = number(100) < kAtTheEnd;
   subject_ = at_the_end ? at(last_group) : number(shape.hosts.size());
-  const bool is_possible = change(number(9));
+  const bool is_possible = change(number(kinds));
   if (!is_possible || shape_.stages.size() > max_stages_) return {};
   drop_empty_groups(last_group);
   return shape_;
 }
 
-// Of any group: what makes the last one end late often happens elsewhere.
 HostShape HostChanges::next_order(const HostShape& shape) {
-  HostShape changed = shape;
-  HostStage& stage = changed.stages[number(shape.stages.size())];
-  const int percent = static_cast<int>(number(2 * kMaxUrgency + 1));
-  stage.urgency[number(3)] = (percent - int{kMaxUrgency}) / 100.0;
-  return changed;
+  shape_ = shape;
+  change_urgency();
+  return shape_;
 }
 
 bool HostChanges::change(std::size_t which) {
@@ -48,8 +61,19 @@ bool HostChanges::change(std::size_t which) {
     case 6:
       shape_.microbatch = microbatches_[number(microbatches_.size())];
       return true;
-    default:
+    case 7:
+    case 8:
       return move_stage();
+    case 9:
+    case 10:
+      return swap_groups();
+    case 11:
+    case 12:
+    case 13:
+      return move_any_cut();
+    default:
+      change_urgency();
+      return true;
   }
 }
 
@@ -118,6 +142,29 @@ bool HostChanges::move_stage() {
   if (to == subject_) return false;
   shape_.stages[stage].group = static_cast<int>(to);
   return true;
+}
+
+// Of any group, as the next two: what makes the last one end late often happens
+// elsewhere.
+bool HostChanges::swap_groups() {
+  HostStage& a = shape_.stages[number(shape_.stages.size())];
+  HostStage& b = shape_.stages[number(shape_.stages.size())];
+  std::swap(a.group, b.group);
+  return a.group != b.group;
+}
+
+bool HostChanges::move_any_cut() {
+  const std::size_t stage = number(shape_.stages.size());
+  if (stage + 1 == shape_.stages.size()) return false;
+  int& end = shape_.stages[stage].end;
+  end += static_cast<int>(number(2 * kMaxCutMove + 1)) - int{kMaxCutMove};
+  return end > shape_.first(stage) && end < shape_.stages[stage + 1].end;
+}
+
+void HostChanges::change_urgency() {
+  HostStage& stage = shape_.stages[number(shape_.stages.size())];
+  const int percent = static_cast<int>(number(2 * kMaxUrgency + 1));
+  stage.urgency[number(3)] = (percent - int{kMaxUrgency}) / 100.0;
 }
 
 // Their hosts go to the group that ended the step, or to the one that took

@@ -22,16 +22,23 @@ class HostChanges {
   // Often of the group that ends the step. None if the change that was chosen
   // is impossible.
   std::optional<HostShape> next(const HostShape& shape, int last_group);
+  // Also cuts and stages of any groups, and how urgent a stage is.
+  std::optional<HostShape> next_of_all(const HostShape& shape, int last_group);
   // Only how urgent a stage is.
   HostShape next_order(const HostShape& shape);
 
  private:
+  std::optional<HostShape> changed(const HostShape& shape, int last_group,
+                                   std::size_t kinds);
   bool change(std::size_t which);
   bool move_hosts();
   bool move_cut();
   bool divide();
   bool join();
   bool move_stage();
+  bool swap_groups();
+  bool move_any_cut();
+  void change_urgency();
   void drop_empty_groups(int last_group);
   std::size_t stage_of_subject();
   // Below `end`; a distribution of the standard library may differ between

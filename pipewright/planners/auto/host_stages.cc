@@ -22,7 +22,7 @@ constexpr std::size_t kMaxHostStages = 14, kMaxStagesInHost = 32;
 const std::vector<int> kHostRounds = {2, 4, 8};
 
 // A change may make the step longer by this share of it, less and less.
-constexpr double kFirstLoss = 0.02, kLastLoss = 0.002;
+constexpr double kFirstLoss = 0.02, kFirstLossOfAll = 0.003, kLastLoss = 0.002;
 
 // Consecutive layers with hosts of their own: the end, as an index of a cut.
 struct HostPart {
@@ -268,12 +268,13 @@ std::unique_ptr<HostSearch> HostSearch::create_in_host(const Problem& host,
 }
 
 // Threshold accepting: the pipeline may become slower by less and less.
-void HostSearch::improve(int tries, const NextShape& next_shape) {
+void HostSearch::improve(int tries, double first_loss,
+                         const NextShape& next_shape) {
   HostShape shape = shape_;
   HostOrder order = order_;
-  double loss = kFirstLoss;
+  double loss = first_loss;
   for (int i = 0; i < tries && !group_.is_over(); ++i) {
-    loss -= (kFirstLoss - kLastLoss) / tries;
+    loss -= (first_loss - kLastLoss) / tries;
     std::optional<HostShape> next = next_shape(shape, order.last_group);
     if (!next) continue;
     const double limit = order.seconds + loss * order_.seconds;
@@ -289,14 +290,21 @@ void HostSearch::improve(int tries, const NextShape& next_shape) {
 
 void HostSearch::improve(int tries) {
   HostChanges changes(few_microbatches(group_), max_stages_);
-  improve(tries, [&](const HostShape& shape, int last_group) {
+  improve(tries, kFirstLoss, [&](const HostShape& shape, int last_group) {
     return changes.next(shape, last_group);
+  });
+}
+
+void HostSearch::improve_all(int tries) {
+  HostChanges changes(few_microbatches(group_), max_stages_);
+  improve(tries, kFirstLossOfAll, [&](const HostShape& shape, int last_group) {
+    return changes.next_of_all(shape, last_group);
   });
 }
 
 void HostSearch::improve_order(int tries) {
   HostChanges changes(few_microbatches(group_), max_stages_);
-  improve(tries, [&](const HostShape& shape, int) {
+  improve(tries, kFirstLoss, [&](const HostShape& shape, int) {
     return std::optional(changes.next_order(shape));
   });
 }

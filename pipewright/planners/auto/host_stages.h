@@ -42,6 +42,9 @@ class HostSearch {
 
   // By so many changes: a thousand take about 30 ms.
   void improve(int tries);
+  // The same by changes of all kinds, with less tolerance for slower ones: for
+  // pipelines of many stages.
+  void improve_all(int tries);
   // The same, but only in which order its groups compute.
   void improve_order(int tries);
 
@@ -52,7 +55,7 @@ class HostSearch {
  private:
   using NextShape =
       std::function<std::optional<HostShape>(const HostShape&, int last_group)>;
-  void improve(int tries, const NextShape& next);
+  void improve(int tries, double first_loss, const NextShape& next);
   HostSearch(const Problem& group, HostCosts costs, HostShape shape,
              HostOrder order, std::size_t max_stages)
       : group_(group),

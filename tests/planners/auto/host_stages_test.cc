@@ -94,7 +94,7 @@ TEST_CASE("inside a host, every layer has a stage and every device a group") {
     const auto search = HostSearch::create_in_host(made.problem, 1, hosts);
     REQUIRE(search);
     const Seconds first = search->predicted();
-    search->improve(1000);
+    search->improve_all(1000);
     CHECK(search->predicted() <= first);
     faster += search->predicted() < first;
     const auto planned = search->plan();
