@@ -64,7 +64,7 @@ constexpr int kMinHostCopies = 3;
 // How many times as long as a step that is known theirs may take before: more
 // is hardly gained.
 constexpr int kFirstTries = 1500, kTries = 3000, kOrderTries = 500;
-constexpr int kFirstTriesInHost = 1000, kTriesInHost = 4000;
+constexpr int kFirstTriesInHost = 1000, kTriesInHost = 6000;
 constexpr std::size_t kMaxImproved = 2;
 constexpr double kWorthImproving = 1.25, kWorthImprovingAgain = 1.1,
                  kWorthSimulating = 0.98;
