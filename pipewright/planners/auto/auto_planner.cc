@@ -392,7 +392,9 @@ class HostPlans {
     sort();
     keep_below(known * kWorthImprovingAgain);
     groups_.resize(std::min(groups_.size(), kMaxImproved));
-    for (const auto& group : groups_) group->improve();
+    // Inside a host each change takes long: only if that is best so far.
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+      if (g == 0 || !groups_[g]->is_one_host()) groups_[g]->improve();
     sort();
   }
 
