@@ -181,8 +181,8 @@ Result<void> ProfilingPipeline::run() {
 void ProfilingPipeline::stop_timing() { executor_->time_layers(nullptr); }
 
 Result<PipelineRun> ProfilingPipeline::measured_run() {
-  constexpr Seconds kRun{0.05}, kLongStep{0.02}, kVeryLongStep{0.1},
-      kTooLongStep{1};
+  constexpr Seconds kRun{0.05}, kRunOfRanks{0.4}, kLongStep{0.02},
+      kVeryLongStep{0.1}, kTooLongStep{1};
   stop_timing();
   do {
     if (auto warmed = run_steps(1); !warmed) return warmed.error();
@@ -192,10 +192,16 @@ Result<PipelineRun> ProfilingPipeline::measured_run() {
   const OptimizerChoice& optimizer = settings_.optimizer;
   if (step > kTooLongStep)
     return PipelineRun{plan_, std::move(first), optimizer};
-  const int steps = static_cast<int>(
-      std::clamp(kRun / std::max(step, Seconds(1e-6)), 3.0, 40.0));
+  // Between ranks the host is ahead of its GPU only after some steps: such a
+  // run is as long as one of a training.
+  const bool is_long = settings_.transport && settings_.device != "cpu";
+  const Seconds wanted = is_long ? kRunOfRanks : kRun;
+  const int steps = static_cast<int>(std::clamp(
+      wanted / std::max(step, Seconds(1e-6)), 3.0, is_long ? 400.0 : 40.0));
   std::vector<Timeline> runs;
-  const int num_runs = step > kVeryLongStep ? 1 : step > kLongStep ? 3 : 7;
+  const int num_runs = step > kVeryLongStep          ? 1
+                       : step > kLongStep || is_long ? 3
+                                                     : 7;
   for (int i = 0; i < num_runs; ++i) {
     PIPEWRIGHT_TRY(runs.emplace_back(), run_steps(steps));
   }

@@ -66,13 +66,16 @@ HandoverPipeline handovers_of(const Model& model, const TrainRequest& request) {
   return {model, request.plan.microbatch, request.plan.num_workers(), settings};
 }
 
-// Of one kind, on which handing over counts.
+// Of one kind, on which handing over counts; GPUs where a pipeline of the
+// plan's own stages shows what it costs.
 bool has_devices_to_measure(const Model& model, const Plan& plan) {
   if (are_on_cores(plan))
     return has_short_actions(model, plan.microbatch, plan.num_workers());
-  return std::all_of(
-      plan.device_kinds.begin(), plan.device_kinds.end(),
-      [&](const auto& kind) { return kind == plan.device_kinds.front(); });
+  return !stages_at_once(plan).empty() &&
+         std::all_of(plan.device_kinds.begin(), plan.device_kinds.end(),
+                     [&](const auto& kind) {
+                       return kind == plan.device_kinds.front();
+                     });
 }
 
 // Those that the plan names for the workers of this process; whoever made the
