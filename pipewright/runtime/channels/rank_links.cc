@@ -97,10 +97,9 @@ void RankLinks::open(const Program& program, at::Device place) {
   }
 }
 
-// Both ranks choose the same.
-std::shared_ptr<LinkKind> RankLinks::chosen_kind(int other, bool is_sender,
-                                                 at::Device place,
-                                                 std::string& why_not) const {
+// The same at both ranks, the best first; `why_not` says why one is missing.
+LinkKinds RankLinks::common_kinds(int other, bool is_sender, at::Device place,
+                                  std::string& why_not) const {
   const LinkKinds kinds = link_kinds(place.type());
   LinkEnds own;
   for (const auto& kind : kinds)
@@ -108,14 +107,19 @@ std::shared_ptr<LinkKind> RankLinks::chosen_kind(int other, bool is_sender,
   texts_.send(packed(own), other);
   const LinkEnds others = unpacked_ends(texts_.received(other));
   why_not = "the devices of both ranks have none of one kind";
+  LinkKinds common;
   for (const auto& kind : kinds) {
     const std::string name = kind->name();
     if (own.count(name) == 0 || others.count(name) == 0) continue;
-    why_not = is_sender ? kind->why_not(own.at(name), others.at(name))
-                        : kind->why_not(others.at(name), own.at(name));
-    if (why_not.empty()) return kind;
+    const std::string reason =
+        is_sender ? kind->why_not(own.at(name), others.at(name))
+                  : kind->why_not(others.at(name), own.at(name));
+    if (reason.empty())
+      common.push_back(kind);
+    else
+      why_not = reason;
   }
-  return nullptr;
+  return common;
 }
 
 // Empty if it fails: the other rank waits for it.
@@ -129,19 +133,28 @@ std::string RankLinks::invited(LinkKind& kind, at::Device place, int other) {
   return invitation;
 }
 
-// A link that only one rank could open is not used.
 RankLinks::Opened RankLinks::opened(int other, bool is_sender,
                                     at::Device place) {
   Opened result;
-  const auto kind = chosen_kind(other, is_sender, place, result.why_not);
-  if (!kind) return result;
+  for (const auto& kind :
+       common_kinds(other, is_sender, place, result.why_not)) {
+    result = opened_as(*kind, other, is_sender, place);
+    if (result.link) break;
+  }
+  return result;
+}
+
+// A link that only one rank could open is not used.
+RankLinks::Opened RankLinks::opened_as(LinkKind& kind, int other,
+                                       bool is_sender, at::Device place) {
+  Opened result;
   const std::string invitation =
-      is_sender ? invited(*kind, place, other) : texts_.received(other);
+      is_sender ? invited(kind, place, other) : texts_.received(other);
   try {
     if (!invitation.empty())
-      result.link = kind->open(place, invitation, is_sender);
+      result.link = kind.open(place, invitation, is_sender);
     else
-      result.why_not = kind->name() + " cannot be set up";
+      result.why_not = kind.name() + " cannot be set up";
   } catch (const std::exception& error) {
     result.why_not = first_line_of(error.what());
   }
@@ -149,7 +162,7 @@ RankLinks::Opened RankLinks::opened(int other, bool is_sender,
   const std::string others_reason = texts_.received(other);
   if (result.why_not.empty()) result.why_not = others_reason;
   if (!result.why_not.empty()) result.link.reset();
-  result.kind = kind->name();
+  result.kind = kind.name();
   return result;
 }
 

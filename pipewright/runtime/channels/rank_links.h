@@ -2,8 +2,8 @@
 // (direct_link.h), where there are any. For channels/ alone.
 //
 // Two ranks that a program connects tell each other what their devices can do,
-// and open a link of the best kind that both have. Without one their messages
-// go through memory of the host.
+// and open a link of the best kind that both have; of the next one if that
+// fails. Without any their messages go through memory of the host.
 
 #pragma once
 
@@ -59,10 +59,10 @@ class RankLinks {
   }
 
   Opened opened(int other, bool is_sender, at::Device place);
+  Opened opened_as(LinkKind& kind, int other, bool is_sender, at::Device place);
   std::string invited(LinkKind& kind, at::Device place, int other);
-  std::shared_ptr<LinkKind> chosen_kind(int other, bool is_sender,
-                                        at::Device place,
-                                        std::string& why_not) const;
+  LinkKinds common_kinds(int other, bool is_sender, at::Device place,
+                         std::string& why_not) const;
 
   RankTexts& texts_;
   const int rank_;

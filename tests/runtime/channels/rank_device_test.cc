@@ -26,14 +26,14 @@ void keep_contract(const std::vector<ContractCase>& cases,
 
 TEST_CASE("tensors on a device go through channels between ranks") {
   REQUIRE(session().size() >= 2);
-  for (const bool has_links : {false, true}) {
-    use_remote_links(has_links);
+  for (const RemoteLinks links : {RemoteLinks::None, RemoteLinks::Working}) {
+    use_remote_links(links);
     for (const at::Device device : contract_devices())
       for (const bool with_thread : {false, true})
         keep_contract(device_contract(session().size(), device),
                       {.progress_thread = with_thread});
   }
-  use_remote_links(false);
+  use_remote_links(RemoteLinks::None);
 }
 
 void add_up_on(at::Device device) {

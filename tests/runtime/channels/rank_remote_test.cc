@@ -128,9 +128,10 @@ TEST_CASE("ranks on devices have the bits of one process") {
 }
 
 TEST_CASE("ranks with links between devices have the bits of one process") {
-  use_remote_links(true);
   for (const TransportOptions& options :
        {TransportOptions{}, TransportOptions{.progress_thread = false}}) {
+    use_remote_links(options.progress_thread ? RemoteLinks::Working
+                                             : RemoteLinks::FirstBroken);
     const auto transport = session().connect(options);
     const int before = num_late_copies(), linked = num_linked_tensors();
     for (const RemoteCase& each : remote_cases())
@@ -139,17 +140,18 @@ TEST_CASE("ranks with links between devices have the bits of one process") {
     CHECK(num_linked_tensors() > linked);
     CHECK(transport->message_path() == "Pipe");
   }
-  use_remote_links(false);
+  use_remote_links(RemoteLinks::None);
 }
 
 TEST_CASE("links between devices are not used where one end has none") {
-  use_remote_links(session().rank() == 0);
+  use_remote_links(session().rank() == 0 ? RemoteLinks::Working
+                                         : RemoteLinks::None);
   check_all_remote({}, {true, true});
-  use_remote_links(true);
+  use_remote_links(RemoteLinks::Working);
   check_all_remote({}, {false, true});
   check_all_remote({.links = {LinkChoice::kNone}}, {true, true});
   check_all_remote({.checksum = true}, {true, true});
-  use_remote_links(false);
+  use_remote_links(RemoteLinks::None);
 }
 
 TEST_CASE("ranks on cores and on devices have the bits of one process") {

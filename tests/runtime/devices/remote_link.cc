@@ -149,15 +149,19 @@ sockaddr_un address_of(const std::string& name) {
 
 class RemoteLinkKind final : public LinkKind {
  public:
-  std::string name() const override { return "Pipe"; }
+  RemoteLinkKind(std::string name, bool is_broken)
+      : name_(std::move(name)), is_broken_(is_broken) {}
+
+  std::string name() const override { return name_; }
   std::string end_at(at::Device) override { return "remote"; }
   std::string why_not(const std::string& sender,
                       const std::string& receiver) override {
     return sender == receiver ? "" : "one end is not of tests";
   }
   std::string invitation(at::Device) override {
+    static int num_invitations = 0;
     const std::string name = "pipewright-" + std::to_string(::getpid()) + "-" +
-                             std::to_string(++num_invitations_);
+                             std::to_string(++num_invitations);
     listener_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const sockaddr_un address = address_of(name);
     require(::bind(listener_, reinterpret_cast<const sockaddr*>(&address),
@@ -168,6 +172,11 @@ class RemoteLinkKind final : public LinkKind {
   }
   std::unique_ptr<DirectLink> open(at::Device, const std::string& invitation,
                                    bool is_sender) override {
+    require(is_sender || !is_broken_, "it is broken");
+    if (is_broken_) {
+      ::close(listener_);
+      return std::make_unique<RemoteReceiver>(::dup(0));  // never used
+    }
     if (is_sender) {
       const int socket = ::accept(listener_, nullptr, nullptr);
       ::close(listener_);
@@ -183,14 +192,19 @@ class RemoteLinkKind final : public LinkKind {
   }
 
  private:
-  int listener_ = -1, num_invitations_ = 0;
+  const std::string name_;
+  const bool is_broken_;
+  int listener_ = -1;
 };
 
 }  // namespace
 
-void use_remote_links(bool are_used) {
+void use_remote_links(RemoteLinks links) {
   LinkKinds kinds;
-  if (are_used) kinds.push_back(std::make_shared<RemoteLinkKind>());
+  if (links == RemoteLinks::FirstBroken)
+    kinds.push_back(std::make_shared<RemoteLinkKind>("Broken", true));
+  if (links != RemoteLinks::None)
+    kinds.push_back(std::make_shared<RemoteLinkKind>("Pipe", false));
   use_link_kinds(c10::DeviceType::PrivateUse1, std::move(kinds));
 }
 

@@ -8,8 +8,13 @@
 
 namespace pipewright::testing {
 
-// From now on devices of tests have such links, or none.
-void use_remote_links(bool are_used);
+enum class RemoteLinks {
+  None,
+  Working,
+  FirstBroken  // of two kinds the first cannot be opened by the receiver
+};
+// Those that devices of tests have from now on.
+void use_remote_links(RemoteLinks links);
 
 // How many tensors have been received over such links, by this process.
 int num_linked_tensors();
