@@ -54,7 +54,7 @@ struct HeapBlocks {
   std::mutex mutex;
   std::array<HeapBlock*, kNumClasses> free = {};  // by size class
   std::int64_t held = 0, peak = 0, reserved = 0;
-  std::int64_t num_used = 0;  // or counted here
+  std::int64_t num_used = 0;  // or counted here, and threads that are served
   bool is_orphaned = false;   // its heap is gone
 };
 
@@ -126,6 +126,20 @@ void stop_counting(HeapBlocks* blocks, std::int64_t bytes) {
   if (is_last) delete blocks;
 }
 
+// A thread may go on when the heap that serves it is gone.
+void serve(HeapBlocks* blocks) {
+  struct AtEndOfThread {
+    ~AtEndOfThread() { serve(nullptr); }
+  };
+  thread_local const AtEndOfThread at_end;
+  if (blocks) {
+    const std::lock_guard lock(blocks->mutex);
+    ++blocks->num_used;
+  }
+  if (HeapBlocks* before = std::exchange(blocks_of_thread, blocks))
+    stop_counting(before, 0);
+}
+
 void release(void* bytes) {
   if (!bytes) return;
   auto* header = static_cast<HeapBlock*>(bytes) - 1;
@@ -183,7 +197,7 @@ TensorHeap::~TensorHeap() {
   if (is_unused) delete blocks_;
 }
 
-void TensorHeap::serve_this_thread() { blocks_of_thread = blocks_; }
+void TensorHeap::serve_this_thread() { serve(blocks_); }
 
 void TensorHeap::take_over(const at::Tensor& tensor) {
   const c10::DataPtr& data = tensor.storage().data_ptr();

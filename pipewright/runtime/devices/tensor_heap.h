@@ -37,7 +37,8 @@ class TensorHeap {
   void restart_peak();
 
  private:
-  HeapBlocks* blocks_;  // lives until the last tensor of it is gone
+  // Live until the last tensor of it is gone, and no thread is served.
+  HeapBlocks* blocks_;
 };
 
 }  // namespace pipewright

@@ -70,6 +70,23 @@ TEST_CASE("what was freed is used again") {
   });
 }
 
+TEST_CASE("a thread may outlive the heap that serves it") {
+  std::thread([] {
+    for (int i = 0; i < 3; ++i) {
+      std::vector<at::Tensor> kept;
+      {
+        TensorHeap heap;
+        heap.serve_this_thread();
+        kept.push_back(at::full({100}, i));
+        at::full({300}, i);  // freed before the heap is
+      }
+      for (int j = 0; j < 100; ++j) kept.push_back(at::full({j}, i));
+      for (const at::Tensor& tensor : kept)
+        CHECK(tensor.eq(i).all().item<bool>());
+    }
+  }).join();
+}
+
 TEST_CASE("another thread may free, and tensors may outlive the heap") {
   at::Tensor survivor;
   std::vector<at::Tensor> handed_over;
