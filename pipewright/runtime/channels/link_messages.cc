@@ -68,9 +68,8 @@ void LinkMessages::send(int to, const Name& name, const Values& values,
   if (unreceived) ++*unreceived;
   Packer packer;
   packer.number(name);
-  bool& has_form = out.has_form[name.subject];
-  packer.text(has_form ? "" : packed(form));
-  has_form = true;
+  const bool is_first = out.known.insert(name.subject).second;
+  packer.text(is_first ? packed(form) : "");
   engine_.send_text(notices_of(to), packer.take());
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,7 +69,7 @@ class LinkMessages {
     DirectLink* link = nullptr;
     std::int64_t num_forgotten = 0;
     Ring<Sent> under_way;
-    std::map<std::int32_t, bool> has_form;  // by subject: it was sent
+    std::set<std::int32_t> known;  // subjects whose form was sent
   };
   struct Notice {
     Name name;

@@ -3,11 +3,12 @@
 #include "pipewright/runtime/channels/rank_links.h"
 
 #include <algorithm>
-#include <cctype>
 #include <tuple>
 #include <vector>
 
+#include "pipewright/base/text.h"
 #include "pipewright/runtime/channels/reduction.h"
+#include "pipewright/runtime/error_text.h"
 #include "pipewright/runtime/ranks/packing.h"
 
 namespace pipewright {
@@ -63,21 +64,10 @@ LinkEnds unpacked_ends(const std::string& text) {
   return ends;
 }
 
-std::string small_letters(std::string text) {
-  for (char& letter : text)
-    letter =
-        static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return text;
-}
-
-std::string first_line_of(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
 }  // namespace
 
 bool LinkChoice::allows(const LinkKind& other) const {
-  return kind == kBest || kind == small_letters(other.name());
+  return kind == kBest || kind == lower_case(other.name());
 }
 
 void RankLinks::open(const Program& program, at::Device place) {
@@ -156,7 +146,7 @@ RankLinks::Opened RankLinks::opened_as(LinkKind& kind, int other,
     else
       result.why_not = kind.name() + " cannot be set up";
   } catch (const std::exception& error) {
-    result.why_not = first_line_of(error.what());
+    result.why_not = first_line(error);
   }
   texts_.send(result.why_not, other);
   const std::string others_reason = texts_.received(other);
