@@ -7,7 +7,9 @@
 #include <dlfcn.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "pipewright/base/units.h"
 
@@ -39,9 +41,17 @@ class GpuDriver {
   // Seconds that a copy of so many bytes takes from one GPU to another, or
   // inside of one; below 0 where it cannot be made.
   double copy_seconds(int from, int to, std::int64_t bytes) const;
+  // The same in which each of these, of which some may be on one GPU, copies so
+  // many bytes from each of the others, all at once.
+  double exchange_seconds(const std::vector<int>& gpus,
+                          std::int64_t bytes) const;
 
  private:
+  class Places;
+
   GpuDriver();
+  double shortest(const std::vector<int>& gpus, std::int64_t bytes,
+                  const std::function<void(Places&)>& copies) const;
 
   // 0 is success.
   template <class Function, class... Arguments>

@@ -1,8 +1,10 @@
 #include "pipewright/cluster/this_machine_links.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "pipewright/cluster/cluster_builder.h"
 #include "pipewright/cluster/cluster_text.h"
@@ -34,18 +36,41 @@ std::vector<std::optional<int>> gpus_of(const Cluster& cluster) {
   return gpus;
 }
 
-Result<Link> measured_link(int from, int to) {
+// By size; fails where the driver cannot copy.
+Result<std::vector<MessageTime>> times_by_size(
+    const std::string& between,
+    const std::function<double(std::int64_t)>& seconds_of) {
   std::vector<MessageTime> times;
   for (std::int64_t bytes = kSmallest; bytes <= kLargest; bytes *= kFactor) {
-    const double seconds = GpuDriver::here().copy_seconds(from, to, bytes);
+    const double seconds = seconds_of(bytes);
     if (seconds <= 0)
       return bad_configuration(
-          "GPU " + std::to_string(from) + " cannot copy " +
-              std::to_string(bytes) + " bytes to GPU " + std::to_string(to),
+          std::to_string(bytes) + " bytes cannot be copied between " + between,
           "leave --measure out, and give a link, such as @nvlink");
     times.push_back({Bytes(bytes), Seconds(seconds)});
   }
+  return times;
+}
+
+Result<Link> measured_link(int from, int to) {
+  PIPEWRIGHT_TRY(
+      const auto times,
+      times_by_size(
+          "GPU " + std::to_string(from) + " and GPU " + std::to_string(to),
+          [&](std::int64_t bytes) {
+            return GpuDriver::here().copy_seconds(from, to, bytes);
+          }));
   return link_of(times);
+}
+
+Result<std::vector<MessageTime>> measured_exchanges(
+    const std::vector<std::optional<int>>& gpus) {
+  std::vector<int> known;
+  for (const std::optional<int>& gpu : gpus)
+    if (gpu) known.push_back(*gpu);
+  return times_by_size("all GPUs", [&](std::int64_t bytes) {
+    return GpuDriver::here().exchange_seconds(known, bytes);
+  });
 }
 
 }  // namespace
@@ -72,11 +97,30 @@ Link link_of(const std::vector<MessageTime>& times) {
   return link;
 }
 
+MessageRates collective_rates_of(const std::vector<MessageTime>& times,
+                                 int devices, const Link& link) {
+  MessageRates rates;
+  for (const MessageTime& each : times) {
+    const auto piece = static_cast<std::int64_t>(
+        static_cast<double>(each.message.value()) / devices);
+    // Of the 2 (r - 1) pieces that a ring sends one after the other.
+    const double beyond =
+        each.time.value() / (2 * (devices - 1)) - link.latency.value();
+    const double highest = link.bandwidth.value();
+    const double rate =
+        beyond > 0 ? static_cast<double>(piece) / beyond : highest;
+    rates.push_back({Bytes(std::max<std::int64_t>(1, piece)),
+                     BytesPerSecond(std::min(rate, highest))});
+  }
+  return rates;
+}
+
 Result<Cluster> with_measured_links(const Cluster& cluster) {
   const std::vector<std::optional<int>> gpus = gpus_of(cluster);
-  if (cluster.num_hosts() > 1 ||
+  const auto num_gpus = static_cast<int>(
       std::count_if(gpus.begin(), gpus.end(),
-                    [](const auto& gpu) { return gpu.has_value(); }) < 2)
+                    [](const auto& gpu) { return gpu.has_value(); }));
+  if (cluster.num_hosts() > 1 || num_gpus < 2)
     return bad_configuration(
         "\"" + cluster.name() + "\" has no links between GPUs of this machine",
         "measure 2xcuda, 4xcuda/4 or 4xcuda-stream; cores hand tensors over "
@@ -86,6 +130,7 @@ Result<Cluster> with_measured_links(const Cluster& cluster) {
   for (const SharedResource& each : cluster.resources())
     builder.add_resource(each);
   for (const Device& device : cluster.devices()) builder.add_device(device);
+  PIPEWRIGHT_TRY(const auto exchanges, measured_exchanges(gpus));
   std::map<std::pair<int, int>, Link> known;
   for (int from = 0; from < cluster.num_devices(); ++from)
     for (int to = 0; to < cluster.num_devices(); ++to) {
@@ -98,7 +143,10 @@ Result<Cluster> with_measured_links(const Cluster& cluster) {
       }
       const std::pair pair(*gpus[a.index()], *gpus[b.index()]);
       if (!known.contains(pair)) {
-        PIPEWRIGHT_TRY(known[pair], measured_link(pair.first, pair.second));
+        PIPEWRIGHT_TRY(Link measured, measured_link(pair.first, pair.second));
+        measured.collective_rates =
+            collective_rates_of(exchanges, num_gpus, measured);
+        known[pair] = std::move(measured);
       }
       builder.connect(a, b, known.at(pair));
     }

@@ -19,6 +19,12 @@ struct MessageTime {
 // least two sizes, ascending.
 Link link_of(const std::vector<MessageTime>& times);
 
+// The rates at which a ring of so many devices over that link would take as
+// long as they took to copy tensors of those sizes from each of the others, all
+// at once: so replicas add up their gradients.
+MessageRates collective_rates_of(const std::vector<MessageTime>& times,
+                                 int devices, const Link& link);
+
 // The cluster, which is one host, with measured links between its GPUs; others
 // stay. Fails with BadConfiguration if it has no two of them, or if the driver
 // cannot copy between two.

@@ -42,6 +42,31 @@ TEST_CASE("noise gives a link all the same") {
             .bandwidth.value() == doctest::Approx(2));
 }
 
+TEST_CASE("a ring takes as long as the sums that it was made from") {
+  const Link link = link_of(
+      {{Bytes(1000), Seconds(4e-6)}, {Bytes(100'000'000), Seconds(1e-3)}});
+  const std::vector<MessageTime> times = {{Bytes(4000), Seconds(10e-6)},
+                                          {Bytes(400'000), Seconds(60e-6)},
+                                          {Bytes(80'000'000), Seconds(5e-3)}};
+  for (const int devices : {2, 4}) {
+    Link measured = link;
+    measured.collective_rates = collective_rates_of(times, devices, link);
+    CHECK(measured.collective_rates.size() == times.size());
+    for (const MessageTime& each : times) {
+      const Bytes piece = each.message / devices;
+      const BytesPerSecond rate = collective_rate(measured, piece);
+      const double ring =
+          2 * (devices - 1) * (link.latency + piece / rate).value();
+      CHECK(rate <= link.bandwidth);
+      if (rate < link.bandwidth)
+        CHECK(ring == doctest::Approx(each.time.value()));
+      else
+        CHECK(ring >= each.time.value());
+    }
+    CHECK(measured.collective_rates.back().rate < link.bandwidth);
+  }
+}
+
 TEST_CASE("`here` is this machine, and a file can hold it") {
   const Cluster here = load_cluster("here").value();
   const GpuDriver& driver = GpuDriver::here();
@@ -52,6 +77,7 @@ TEST_CASE("`here` is this machine, and a file can hold it") {
     CHECK(here.num_devices() == num_cores());
     CHECK(here.kinds().front().name == "cpu");
     CHECK(GpuDriver::here().copy_seconds(0, 0, 1000) < 0);
+    CHECK(GpuDriver::here().exchange_seconds({0, 0}, 1000) < 0);
   }
   CHECK((parse_cluster(to_text(here), "here.json").value() == here));
 }
@@ -69,6 +95,7 @@ TEST_CASE("links of GPUs are measured, others are refused") {
   CHECK(link.latency > Seconds(0));
   CHECK(link.bandwidth.value() > 1e9);
   CHECK(link.rates.size() > 3);
+  CHECK(link.collective_rates.size() > 3);
   CHECK((parse_cluster(to_text(measured), "x").value() == measured));
 }
 
