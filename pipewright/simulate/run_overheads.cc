@@ -154,6 +154,16 @@ Result<void> fit_action_on(const std::string& device, Seconds at_least,
       });
 }
 
+// By how much a step of the run is simulated to take longer than it took.
+Result<Seconds> simulated_beyond(const PipelineRun& run, const Profile& profile,
+                                 const std::string& device,
+                                 const RunOverheads& overheads) {
+  PIPEWRIGHT_TRY(const Program program, lower(run.plan, profile));
+  PIPEWRIGHT_TRY(const Costs costs,
+                 costs_on(device, program, profile, {}, overheads));
+  return simulate(program, costs).step_seconds - step_period(run.timeline);
+}
+
 }  // namespace
 
 std::string RunOverheads::to_text() const {
@@ -225,6 +235,18 @@ Result<RunOverheads> overheads_alone(const PipelineRun& alone,
       std::max(sums.step.mean_inside() - updates + sums.step.mean_before() +
                    std::max(sums.first.mean_before() - pauses, Seconds(0)),
                Seconds(0));
+  // Most steps of the run were not timed, and are shorter.
+  if (auto fitted =
+          fit_action_on(device, Seconds(0), alone, profile, {}, result);
+      !fitted)
+    return fitted.error();
+  PIPEWRIGHT_TRY(const Seconds longer,
+                 simulated_beyond(alone, profile, device, result));
+  std::vector<Seconds*> both = forward;
+  both.insert(both.end(), backward.begin(), backward.end());
+  std::erase_if(both, [](const Seconds* time) { return *time == Seconds(0); });
+  if (longer > Seconds(0))
+    take_off(both, longer / alone.plan.schedule.num_microbatches());
   PIPEWRIGHT_TRY(result.base_memory,
                  base_memory_of(alone, model, device, profile));
   return result;

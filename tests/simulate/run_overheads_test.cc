@@ -77,6 +77,8 @@ LayerTimes sums_of(const Profile& profile) {
 // Steps of one worker, with pauses before actions, before a step and after it.
 struct OneWorker {
   Seconds pause, before_step, after_step, forward, backward, update;
+  // Of the steps but the second, which then is the only one that is timed.
+  Seconds shorter = {};
 
   PipelineRun run() const {
     PipelineRun result{plan_for(1, 3), {}};
@@ -90,7 +92,16 @@ struct OneWorker {
       span.end = now += time;
       spans.push_back(span);
     };
+    const auto add_untimed = [&] {
+      now += after_step + 6.0 * pause - pause + 3.0 * (forward + backward) -
+             shorter;
+      add(ActionKind::Step, before_step, update);
+    };
     for (int step = 0; step < 5; ++step) {
+      if (shorter > Seconds(0) && step != 1) {
+        add_untimed();
+        continue;
+      }
       for (int m = 0; m < 3; ++m) {
         add(ActionKind::Forward, m == 0 ? after_step : pause, forward);
         add(ActionKind::Backward, pause, backward);
@@ -116,6 +127,23 @@ double simulated(const PipelineRun& run, const Profile& profile,
   const Costs costs =
       costs_on(kDevice, program, profile, {}, overheads).value();
   return simulate(program, costs).step_seconds.value();
+}
+
+TEST_CASE("a run takes as long as its untimed steps") {
+  // Less than all pauses, and more.
+  for (const double share : {0.3, 0.8, 3.0, 9.0}) {
+    Profile profile = random_profile();
+    OneWorker steps = steps_of(profile);
+    steps.shorter = share * 5.0 * steps.pause;
+    const PipelineRun run = steps.run();
+    const RunOverheads found =
+        overheads_alone(run, model(), kDevice, profile).value();
+    CHECK(found.action >= Seconds(0));
+    CHECK(found.action < steps.pause);
+    CHECK((found.action > Seconds(0)) == (share < 1));
+    CHECK(simulated(run, profile, found) ==
+          doctest::Approx(step_period(run.timeline).value()));
+  }
 }
 
 TEST_CASE("pauses are found, and what timing layers has cost is taken off") {
