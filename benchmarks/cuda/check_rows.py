@@ -5,9 +5,11 @@
         prints a row of FOLDER/json and FOLDER/run, and adds it to the file ROWS
     check_rows.py ranks FOLDER NAME
         prints steps of FOLDER/threads.json and FOLDER/ranks.json; fails if their weights differ
+    check_rows.py resumed FOLDER  the same of a training that broke off and was resumed
     check_rows.py head            prints the head of the rows
     check_rows.py errors ROWS     how far predictions are off
-    check_rows.py goals ROWS      measured beside what was to be reached
+    check_rows.py goals ROWS HANDOVER
+        measured beside what was to be reached; HANDOVER is of handover_benchmark --json
 """
 import json
 import pathlib
@@ -67,6 +69,14 @@ def ranks(folder, name):
         sys.exit(1)
 
 
+def resumed(folder):
+    one, again = (json.loads(pathlib.Path(folder, file).read_text())
+                  for file in ("threads.json", "ranks.json"))
+    if weights(one) != weights(again) or not weights(one):
+        sys.exit("resumed: OTHER weights")
+    print("resumed: the same weights")
+
+
 def errors(rows):
     def table(name, key):
         off = sorted(abs(row[key]["error_percent"]) for row in read(rows))
@@ -77,7 +87,7 @@ def errors(rows):
     table("peaks of memory", "memory")
 
 
-def goals(rows):
+def goals(rows, handover):
     known = {}
     for row in read(rows):
         known[row["model"], row["minibatch"], row["microbatch"], row["kind"], row["workers"],
@@ -108,13 +118,10 @@ def goals(rows):
 
     step(3.8, "width16", 128, 4, "cuda-stream", 2, "")
     step(2.3, "width16", 128, 4, "cuda-stream", 4, "")
-    for option, goal in (("--no-graphs", 4), ("", 1)):
-        if row := known.get(("relay", 128, 4, "cuda-stream", 4, option)):
-            name, actions = option or "graphs", 2 * 32 * 4
-            line(f"an action that does next to nothing, 4 workers {name}",
-                 ms(row) * 1e3 / actions, "us", goal)
-            waits = row["step"]["measured"] - row["busy"] * (32 + 3) / 32
-            line(f"handing over alone: less what its layers take, {name}", waits * 1e6 / actions, "us", goal)
+    with open(handover, encoding="utf-8") as file:
+        for way, seconds in json.load(file).items():
+            line(f"an action that computes nothing, 4 workers, {way}", seconds * 1e6, "us",
+                 {"kernel_by_kernel": 4, "recorded": 1}[way])
     plain = "--no-masters --fast-kernels"
     for option in ("", plain):
         step(140, "gpt2", 32, 1, "cuda", 1, option)
@@ -134,7 +141,8 @@ def main():
     if command == "head":
         print(HEAD)
     else:
-        {"add": add, "ranks": ranks, "errors": errors, "goals": goals}[command](*sys.argv[2:])
+        {"add": add, "ranks": ranks, "resumed": resumed, "errors": errors,
+         "goals": goals}[command](*sys.argv[2:])
 
 
 if __name__ == "__main__":

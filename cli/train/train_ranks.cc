@@ -103,10 +103,11 @@ void add_rank_options(CLI::App& command, RankOptions& options) {
                   "Seconds (or ten steps, if longer) without progress after "
                   "which a rank is lost")
       ->check(number_in(0.1, 1e6));
-  command.add_option("--inject", options.inject,
-                     "Injects a fault, to test what happens: "
-                     "kill:rank=2,step=5,action=B3; stop, loop, nan, throw, "
-                     "memory, full, missing");
+  command.add_option(
+      "--inject", options.inject,
+      "Injects a fault, to test what happens: "
+      "kill:rank=2,step=5,action=B3; stop, loop, nan, throw, hang, lose, "
+      "memory, full, missing");
 }
 
 // Leaves out what may differ from rank to rank: names of files and folders, and

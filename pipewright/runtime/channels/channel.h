@@ -67,6 +67,12 @@ class Channel {
     return values;
   }
 
+  // As take(), of a message that the worker will soon let go of: it need not be
+  // copied.
+  virtual void borrow(TransferId transfer, std::int32_t key, Values& values) {
+    take(transfer, key, values);
+  }
+
   // As send(), of tensors that stay where they are until reuse_messages():
   // a receiver that can read them there need not copy them.
   virtual void lend(TransferId transfer, std::int32_t key, Values&& values) {
@@ -75,7 +81,8 @@ class Channel {
   // Whether the message of the transfer that was taken last is where its sender
   // has it.
   virtual bool is_lent(TransferId) const { return false; }
-  // The device has been given all that reads lent messages taken so far.
+  // The device has been given all that reads lent messages taken so far. Those
+  // that the worker has borrowed and let go of are returned, too.
   virtual void return_messages() {}
   // What this worker has sent before is in memory that its device writes to
   // from now on: blocks until it has been copied or returned, where messages

@@ -7,19 +7,37 @@
 
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "pipewright/base/error.h"
+#include "pipewright/base/units.h"
 #include "pipewright/plan/program/program.h"
 #include "pipewright/runtime/channels/channel.h"
 #include "pipewright/runtime/execution/run_gate.h"
 
 namespace pipewright {
 
+// For a worker whose device hangs.
+struct StallHooks {
+  std::function<Seconds()> limit;  // how long it may take to get further
+  // Whether devices have work that is not done: who waits for them now may wait
+  // for another rank.
+  std::function<void(bool)> on_busy;
+  // Ends the process; empty: devices are not watched. Called on any thread.
+  std::function<void(const Error&)> give_up;
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
+
+  virtual const StallHooks& stalls() const {
+    static const StallHooks kNone;
+    return kNone;
+  }
 
   virtual int rank() const = 0;
   virtual int num_ranks() const = 0;

@@ -20,21 +20,14 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 
 #include "pipewright/base/units.h"
+#include "pipewright/runtime/device_fault.h"
+#include "pipewright/runtime/devices/work_log.h"
 
 namespace pipewright {
-
-// A point in the work of a device: all that it was given until then.
-class Moment {
- public:
-  virtual ~Moment() = default;
-  virtual bool has_passed() const = 0;
-  virtual void wait() const = 0;  // blocks the calling thread
-};
-// Null: it has passed, as always on a device that computes at once.
-using MomentPointer = std::shared_ptr<const Moment>;
 
 // Work that a device was shown once and can be given as a whole, again and
 // again.
@@ -81,6 +74,12 @@ class WorkerDevice {
   // The calling thread allocates and computes here from now on.
   virtual void serve_this_thread() = 0;
 
+  // The one that the calling thread, a worker's, computes on; null: none.
+  static WorkerDevice*& of_this_thread() {
+    static thread_local WorkerDevice* device = nullptr;
+    return device;
+  }
+
   // Whether a kernel is done when it returns.
   virtual bool computes_at_once() const = 0;
   // Whether this device may read the other one's tensors where they are.
@@ -101,6 +100,9 @@ class WorkerDevice {
   virtual MomentPointer moment() = 0;
   // What is given to this device from now on runs after that moment.
   virtual void wait_for(const MomentPointer& moment) = 0;
+  // What is given to it between these calls waits for another process.
+  virtual void begin_wait() {}
+  virtual void end_wait() {}
   // Blocks the calling thread until all work is done and all stamps are
   // written. Throws what a kernel has failed with.
   virtual void finish() = 0;
@@ -126,6 +128,15 @@ class WorkerDevice {
   // device has none.
   virtual std::unique_ptr<JointRecording> joint_recording() { return nullptr; }
 
+  // Of a device that does not compute at once: what it has done and waits for.
+  virtual WorkLog* log() { return nullptr; }
+  virtual void suffer(DeviceFault fault) {
+    if (fault == DeviceFault::IsLost)
+      throw std::runtime_error("the device is lost");
+    for (volatile bool forever = true; forever;) {
+    }
+  }
+
   // What is behind the tensor counts here from now on, where devices share
   // memory. Its holders are not using it meanwhile.
   virtual void take_over(const at::Tensor& tensor) = 0;
@@ -133,6 +144,23 @@ class WorkerDevice {
   virtual Bytes peak() const = 0;      // the most, since restart_peak()
   virtual Bytes reserved() const = 0;  // also by what is kept for the next ones
   virtual void restart_peak() = 0;
+};
+
+// While it lives, the calling thread's device is given what waits for another
+// process.
+class ForeignWait {
+ public:
+  ForeignWait() {
+    if (device_) device_->begin_wait();
+  }
+  ~ForeignWait() {
+    if (device_) device_->end_wait();
+  }
+  ForeignWait(const ForeignWait&) = delete;
+  ForeignWait& operator=(const ForeignWait&) = delete;
+
+ private:
+  WorkerDevice* const device_ = WorkerDevice::of_this_thread();
 };
 
 // What a piece of work takes of a device's memory only while it runs. Restarts

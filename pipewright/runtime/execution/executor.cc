@@ -20,6 +20,7 @@
 #include "pipewright/runtime/devices/cpu_device.h"
 #include "pipewright/runtime/error_text.h"
 #include "pipewright/runtime/execution/cores.h"
+#include "pipewright/runtime/execution/device_watch.h"
 #include "pipewright/runtime/execution/message_copies.h"
 #include "pipewright/runtime/execution/message_memory.h"
 #include "pipewright/runtime/execution/whole_step.h"
@@ -93,8 +94,7 @@ void join_losses(std::vector<PartialLoss> parts, int microbatch,
 }
 
 // By how much more a worker computes in the run than in the minibatches whose
-// actions have spans: all of them, or one of a run of steps that were given as
-// a whole.
+// actions have spans: all of them, or one of a run.
 double untimed_factor(const Program& program, int minibatches,
                       const std::vector<Span>& spans) {
   std::set<std::int32_t> timed;
@@ -129,6 +129,18 @@ Timeline measured_timeline(const Program& program, int minibatches,
       1 - all_busy / (duration * static_cast<double>(spans.size()));
   timeline.spans = std::move(spans);
   return timeline;
+}
+
+std::vector<DeviceWatch::Watched> watched(
+    const std::vector<std::unique_ptr<Worker>>& workers,
+    const Executor::Devices& devices) {
+  std::vector<DeviceWatch::Watched> all;
+  for (std::size_t w = 0; w < workers.size(); ++w)
+    all.push_back({workers[w]->id(), devices[w].get(),
+                   [worker = workers[w].get()](std::int64_t label) {
+                     return worker->place_text(label);
+                   }});
+  return all;
 }
 
 // A weight that a step has made no number, or infinite, of finite gradients;
@@ -263,6 +275,11 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
       else
         failure.record(ErrorCode::WorkerLost, first_line(error),
                        workers_[w]->activity());
+      // Devices of other ranks may wait for what this one will never send.
+      const StallHooks& stalls = transport_->stalls();
+      if (failure.error()->code == ErrorCode::WorkerLost && stalls.give_up &&
+          !transport_->is_alone() && !devices_[w]->computes_at_once())
+        stalls.give_up(*failure.error());
       cancel(w);
     }
   };
@@ -288,6 +305,7 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
   const std::unique_ptr<RunGate> gate =
       transport_->gate(program_, program_.repetitions(minibatches),
                        hooks.without(program_.minibatches_outside));
+  const DeviceWatch watch(watched(workers_, devices_), transport_->stalls());
   const Clock::time_point start = Clock::now();
   threads_->run([&](std::size_t w) {
     guarded(w, [&] {
@@ -300,6 +318,9 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
   report.duration =
       Seconds(std::chrono::duration<double>(Clock::now() - start).count());
   report.failure = failure.error();
+  // Then a device may answer no more.
+  if (report.failure && report.failure->code == ErrorCode::WorkerLost)
+    return report;
   // Others have gone on after a loss that was read late.
   if (report.failure && report.failure->code == ErrorCode::LossNotFinite &&
       !compute_at_once(devices_))

@@ -10,12 +10,23 @@
 #include <thread>
 #include <utility>
 
-#include "pipewright/plan/program/send_capacity.h"
 #include "pipewright/runtime/channels/minibatch_slots.h"
 #include "pipewright/runtime/channels/reduction.h"
+#include "pipewright/runtime/execution/message_values.h"
 
 namespace pipewright {
 namespace {
+
+// Messages of a transfer that were copied or returned, as far as the host
+// knows, and are kept until the GPU gets there.
+constexpr std::size_t kMaxKept = 2;
+// Messages that a worker has done with before it says so.
+constexpr std::size_t kMaxUnreturned = 2;
+
+bool is_held_elsewhere(const at::Tensor& tensor) {
+  return tensor.defined() &&
+         (tensor.use_count() > 1 || tensor.storage().use_count() > 1);
+}
 
 // The messages of one transfer: when those under way were sent, and those that
 // the receiver has taken and may still be copying.
@@ -62,13 +73,15 @@ class MessageMoments {
     last_copied_ = nullptr;
     return true;
   }
-  // By the sender's thread, for then its device may reuse the memory.
-  void reclaim(std::size_t num_left, WorkerDevice& sender) {
+  // By the sender's thread, for then its device may reuse the memory. Small
+  // messages are not asked for: that is a call of the driver.
+  void reclaim(WorkerDevice& sender, bool is_small) {
     const std::lock_guard lock(mutex_);
-    while (!lent_.empty() &&
-           (lent_.size() > num_left || has_passed(lent_.front().copied))) {
-      sender.wait_for(lent_.front().copied);
-      lent_.pop_front();
+    for (; !lent_.empty(); lent_.pop_front()) {
+      const MomentPointer& copied = lent_.front().copied;
+      if (!is_small && (!copied || copied->has_passed())) continue;
+      if (lent_.size() <= kMaxKept) return;
+      sender.wait_for(copied);
     }
   }
 
@@ -77,9 +90,6 @@ class MessageMoments {
     Values values;
     MomentPointer copied;
   };
-  static bool has_passed(const MomentPointer& moment) {
-    return !moment || moment->has_passed();
-  }
 
   std::mutex mutex_;
   std::int64_t num_sent_ = 0, num_copied_ = 0;  // or returned
@@ -109,7 +119,6 @@ struct CopiesShared {
   CopiesShared(const Program& p, const std::vector<WorkerDevice*>& d)
       : program(p),
         devices(d),
-        max_lent(static_cast<std::size_t>(SendCapacity::expected(p))),
         transfers(p.transfers.size()),
         participants(participants_of(p)),
         reductions(p.reductions.size()),
@@ -119,9 +128,8 @@ struct CopiesShared {
 
   const Program& program;
   const std::vector<WorkerDevice*> devices;  // by worker
-  const std::size_t max_lent;
-  std::deque<MessageMoments> transfers;    // by transfer
-  std::vector<Participants> participants;  // by reduction
+  std::deque<MessageMoments> transfers;      // by transfer
+  std::vector<Participants> participants;    // by reduction
 
   std::mutex mutex;  // of what follows
   std::condition_variable contribution;
@@ -151,54 +159,31 @@ class CopyingChannel final : public Channel {
 
   void send(TransferId transfer, std::int32_t key, Values&& values) override {
     if (is_copied(transfer)) {
-      MessageMoments& moments = shared_->transfers[transfer.index()];
-      moments.reclaim(shared_->max_lent, device_);
-      moments.sent({key, device_.moment()});
+      own(values);
+      begin_send({key, moment()}, transfer);
     }
     inner_->send(transfer, key, std::move(values));
   }
   void lend(TransferId transfer, std::int32_t key, Values&& values) override {
-    if (is_copied(transfer)) {
-      MessageMoments& moments = shared_->transfers[transfer.index()];
-      moments.reclaim(shared_->max_lent, device_);
-      moments.sent({key, device_.moment(), true});
-    }
+    if (is_copied(transfer)) begin_send({key, moment(), true}, transfer);
     inner_->send(transfer, key, std::move(values));
   }
   void post(TransferId transfer, std::int32_t key) override {
     inner_->post(transfer, key);
   }
   void take(TransferId transfer, std::int32_t key, Values& values) override {
-    if (!is_copied(transfer)) return inner_->take(transfer, key, values);
-    Values lent;
-    inner_->take(transfer, key, lent);
-    MessageMoments& moments = shared_->transfers[transfer.index()];
-    const MessageMoments::Sent message = moments.taken(key);
-    device_.wait_for(message.moment);
-    const WorkerId from = shared_->program.transfer(transfer).from;
-    is_lent_[transfer.index()] =
-        message.is_lent &&
-        device_.reads_memory_of(*shared_->devices[from.index()]);
-    if (is_lent(transfer)) {
-      values = std::move(lent);
-      to_return_.push_back(transfer);
-      return;
-    }
-    values.resize(lent.size());
-    for (std::size_t i = 0; i < lent.size(); ++i) {
-      values[i].resize(lent[i].size());
-      for (std::size_t j = 0; j < lent[i].size(); ++j)
-        copy(lent[i][j], values[i][j]);
-    }
-    moments.copied(std::move(lent), device_.moment());
+    take(transfer, key, values, values.empty() && is_small(transfer));
+  }
+  void borrow(TransferId transfer, std::int32_t key, Values& values) override {
+    take(transfer, key, values, true);
   }
 
   bool is_lent(TransferId transfer) const override {
     return is_lent_[transfer.index()];
   }
   void return_messages() override {
-    if (to_return_.empty()) return;
-    const MomentPointer now = device_.moment();
+    if (to_return_.empty() && borrowed_.empty()) return;
+    const MomentPointer now = moment();
     for (const TransferId transfer : to_return_)
       shared_->transfers[transfer.index()].returned(now);
     to_return_.clear();
@@ -214,7 +199,7 @@ class CopyingChannel final : public Channel {
 
   void contribute(ReductionId reduction, MicrobatchId microbatch,
                   std::vector<Contribution>&& contributions) override {
-    const MomentPointer now = device_.moment();
+    const MomentPointer now = moment();
     const std::lock_guard lock(shared_->mutex);
     if (shared_->cancelled) throw Cancelled();
     reclaim(shared_->lent[worker_.index()][reduction.index()]);
@@ -247,7 +232,7 @@ class CopyingChannel final : public Channel {
     sums = reduction_sums(description(reduction), brought(from.parts));
     for (at::Tensor& sum : sums)
       if (is_contribution(sum, from.parts)) sum = device_.copy(sum);
-    const MomentPointer now = device_.moment();
+    const MomentPointer now = moment();
     lock.lock();
     from.read.push_back(now);
     if (static_cast<int>(from.read.size()) == participants.num_readers())
@@ -273,6 +258,77 @@ class CopyingChannel final : public Channel {
     const WorkerDevice& to = *shared_->devices[transfer.to.index()];
     return !to.reads_memory_of(from) || !from.computes_at_once() ||
            !to.computes_at_once();
+  }
+  bool is_small(TransferId id) const {
+    const Transfer& transfer = shared_->program.transfer(id);
+    return transfer.bytes.value() * shared_->program.num_microbatches <=
+           kSmallStep;
+  }
+  // What a worker passes on as it has come would be returned only after all
+  // others have done with it, too.
+  void own(Values& values) {
+    const auto is_borrowed = [&](const at::Tensor& tensor) {
+      for (const Borrowed& message : borrowed_)
+        for (const at::Tensor& each : message.tensors)
+          if (each.defined() && each.is_alias_of(tensor)) return true;
+      return false;
+    };
+    for (Tensors& tensors : values)
+      for (at::Tensor& tensor : tensors)
+        if (tensor.defined() && is_borrowed(tensor))
+          tensor = device_.copy(tensor);
+  }
+  void begin_send(MessageMoments::Sent message, TransferId transfer) {
+    MessageMoments& moments = shared_->transfers[transfer.index()];
+    moments.reclaim(device_, is_small(transfer));
+    moments.sent(std::move(message));
+  }
+  void take(TransferId transfer, std::int32_t key, Values& values,
+            bool is_borrowed) {
+    if (!is_copied(transfer)) return inner_->take(transfer, key, values);
+    Values lent;
+    inner_->take(transfer, key, lent);
+    MessageMoments& moments = shared_->transfers[transfer.index()];
+    const MessageMoments::Sent message = moments.taken(key);
+    device_.wait_for(message.moment);
+    const WorkerId from = shared_->program.transfer(transfer).from;
+    const bool is_readable =
+        device_.reads_memory_of(*shared_->devices[from.index()]);
+    is_lent_[transfer.index()] = message.is_lent && is_readable;
+    if (is_lent(transfer)) {
+      values = std::move(lent);
+      to_return_.push_back(transfer);
+    } else if (is_borrowed && is_readable) {
+      borrow(transfer, std::move(lent), values);
+    } else {
+      copy(lent, values);
+      moments.copied(std::move(lent), moment());
+    }
+  }
+  void borrow(TransferId transfer, Values&& lent, Values& values) {
+    Borrowed& message = borrowed_.emplace_back();
+    message.transfer = transfer;
+    values.resize(lent.size());
+    for (std::size_t i = 0; i < lent.size(); ++i) {
+      values[i].clear();
+      for (const at::Tensor& tensor : lent[i]) {
+        message.tensors.push_back(borrowed(tensor));
+        values[i].push_back(message.tensors.back());
+      }
+    }
+    message.lent = std::move(lent);
+    const auto num_done =
+        std::count_if(borrowed_.begin(), borrowed_.end(),
+                      [](const Borrowed& each) { return each.is_done(); });
+    if (num_done > static_cast<std::ptrdiff_t>(kMaxUnreturned)) moment();
+  }
+  void copy(const Values& from, Values& to) {
+    to.resize(from.size());
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      to[i].resize(from[i].size());
+      for (std::size_t j = 0; j < from[i].size(); ++j)
+        copy(from[i][j], to[i][j]);
+    }
   }
   // To where `to` is, or to a new tensor.
   void copy(const at::Tensor& from, at::Tensor& to) {
@@ -320,10 +376,34 @@ class CopyingChannel final : public Channel {
     return false;
   }
 
+  // After all that the device was given. What the worker has done with until
+  // then goes back to its senders.
+  MomentPointer moment() {
+    MomentPointer now = device_.moment();
+    std::erase_if(borrowed_, [&](Borrowed& each) {
+      if (!each.is_done()) return false;
+      shared_->transfers[each.transfer.index()].copied(std::move(each.lent),
+                                                       now);
+      return true;
+    });
+    return now;
+  }
+
+  struct Borrowed {
+    TransferId transfer;
+    Values lent;      // the sender's
+    Tensors tensors;  // the same memory, as the worker has it
+
+    bool is_done() const {
+      return std::none_of(tensors.begin(), tensors.end(), is_held_elsewhere);
+    }
+  };
+
   const std::unique_ptr<Channel> inner_;
   const std::shared_ptr<CopiesShared> shared_;
   const WorkerId worker_;
   WorkerDevice& device_;
+  std::vector<Borrowed> borrowed_;     // and not returned yet
   std::vector<TransferId> sends_;      // of this worker, that are copied
   std::vector<bool> is_lent_;          // by transfer: the last message taken
   std::vector<TransferId> to_return_;  // of lent messages, one for each

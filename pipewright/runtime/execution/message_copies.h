@@ -3,12 +3,16 @@
 // was sent, and copies it into its own memory. No thread waits for a kernel.
 //
 // What was sent stays its sender's memory until the receiver has copied it: the
-// sender may reuse the bytes only after that moment. It forgets a message that
-// has been copied; of one that has not it forgets only where more than
-// SendCapacity::expected() of a transfer are out, and then its stream waits
-// for the copy. A lent message is read where it is, if it can be, and returned
-// when the receiver's next step begins. Gradients that were contributed to a
-// reduction are kept until the worker contributes to it again.
+// sender may reuse the bytes only after that moment, which its stream waits for
+// a few messages later at the latest.
+//
+// Calls of the driver are dear. So small messages are not copied where the
+// receiver can read them: it borrows them, and the next moment at which it
+// sends is also that at which it returns those that it has done with. A lent
+// message is read
+// where it is, if it can be, and returned when the receiver's next step begins.
+// Gradients that were contributed to a reduction are kept until the worker
+// contributes to it again.
 
 #pragma once
 

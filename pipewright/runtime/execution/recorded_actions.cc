@@ -19,9 +19,6 @@ constexpr int kWarmUpSteps = 2;
 // The first backward of a step makes sums of gradients, the next adds to them.
 constexpr int kRehearsals = 2;
 
-// Bytes of a transfer in a step, up to which its messages have memory each; and
-// of the samples of a step.
-constexpr std::size_t kMaxMessages = std::size_t{1} << 20;
 // Samples begin at multiples of it.
 constexpr std::size_t kAlignment = 256;
 std::size_t aligned(std::size_t bytes) {
@@ -38,15 +35,10 @@ at::Tensor view_like(const at::Tensor& tensor, const at::Tensor& bytes,
       .view(tensor.sizes());
 }
 
-// The same memory, which somebody else keeps.
-at::Tensor borrowed(const at::Tensor& tensor) {
-  if (!tensor.defined()) return {};
-  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
-                       tensor.options());
-}
 Tensors borrowed(const Tensors& tensors) {
   Tensors result;
-  for (const at::Tensor& tensor : tensors) result.push_back(borrowed(tensor));
+  for (const at::Tensor& tensor : tensors)
+    result.push_back(pipewright::borrowed(tensor));
   return result;
 }
 
@@ -145,7 +137,7 @@ void RecordedActions::begin_step() {
     sample_end_ = 0;
     const auto bytes =
         std::max<std::int64_t>(static_cast<std::int64_t>(sample_bytes_), 1);
-    if (sample_bytes_ <= kMaxMessages) {
+    if (sample_bytes_ <= kSmallStep) {
       host_memory_ = at::zeros({bytes}, at::kByte);
       sample_memory_ = device_.copy(host_memory_);
       foreign_.insert(sample_memory_.storage().data());
@@ -396,7 +388,7 @@ void RecordedActions::keep_messages(const RunningAction& running,
       for (const at::Tensor& tensor : tensors)
         if (tensor.defined()) bytes += tensor.storage().nbytes();
     if (bytes * static_cast<std::size_t>(program_.num_microbatches) >
-        kMaxMessages)
+        kSmallStep)
       continue;
     for (Tensors& tensors : message)
       for (at::Tensor& tensor : tensors)

@@ -82,6 +82,7 @@ class RecordedActions {
     return phase_ == Phase::Recording || phase_ == Phase::Replay;
   }
 
+  bool is_recording() const { return phase_ == Phase::Recording; }
   // Whether actions are replayed, which copy their samples from any memory.
   bool is_replayed() const { return phase_ == Phase::Replay; }
 

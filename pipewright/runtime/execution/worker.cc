@@ -21,6 +21,15 @@ std::string name_of(ActionKind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
+// An action as one number, for the device's log.
+constexpr std::int64_t kKinds = 16, kStages = 1 << 16;
+std::int64_t label_of(const Action& action, std::int64_t microbatch) {
+  const std::int64_t stage =
+      action.stage.is_none() ? 0 : action.stage.value + 1;
+  return (microbatch * kStages + stage) * kKinds +
+         static_cast<std::int64_t>(action.kind);
+}
+
 // Keeps the list.
 void forget(Gradients& gradients) {
   std::fill(gradients.begin(), gradients.end(), at::Tensor());
@@ -89,6 +98,7 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
   const WorkerProgram& program = program_.workers[id_.index()];
   int repetitions = program_.repetitions(minibatches);
   bool is_joined = false;  // the action before it, with it: all is there
+  bool is_timed = true;
   for (ActionCursor cursor(program_, id_, repetitions); !cursor.at_end();
        cursor.advance()) {
     const int begun = begun_repetition(program, cursor.position());
@@ -100,20 +110,20 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
     }
     if (begun >= 0 && begun < repetitions) {
       begin_step(begun == 0);
-      if (gives_whole_step())
-        run_whole_step(cursor, begun == std::min(1, repetitions - 1));
+      const bool is_first_typical = begun == std::min(1, repetitions - 1);
+      is_timed = is_first_typical || times_all_steps();
+      if (gives_whole_step()) run_whole_step(cursor, is_first_typical);
     }
     const Action action = cursor.action();
     const ActionCode& code = code_.at(cursor.position());
-    current_ = action;
-    current_layer_ = LayerId();
-    channel.before(action, absolute(action.microbatch));
+    begin(action);
     if (is_compute(action.kind) && !is_joined)
       wait_for_reads(action, code, cursor.position());
     is_joined = action.joined;
     if (is_joined) wait_for_next(cursor);
     wait_for_reductions(action, code);
-    if (action.stage.is_none()) {
+    const bool has_span = is_timed || action.kind == ActionKind::Step;
+    if (action.stage.is_none() || !has_span) {
       execute(action, code, cursor.position());
       continue;
     }
@@ -125,6 +135,14 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
   device_.finish();
   read_late_losses();
   gate.finish();
+}
+
+void Worker::begin(const Action& action) {
+  current_ = action;
+  current_layer_ = LayerId();
+  const std::int64_t microbatch = absolute(action.microbatch);
+  if (WorkLog* log = device_.log()) log->label(label_of(action, microbatch));
+  channel_->before(action, microbatch);
 }
 
 // The list has memory for all of them: a span stays where it is.
@@ -141,6 +159,13 @@ void Worker::begin_step(bool is_first_of_run) {
     recorded_.start_over();
   channel_->return_messages();
   if (recorded_.is_in_use()) channel_->reuse_messages();
+}
+
+// A stamp of a device that does not compute at once is work for it.
+bool Worker::times_all_steps() const {
+  const WorkerProgram& program = program_.workers[id_.index()];
+  const bool is_body = program.prologue.empty() && program.epilogue.empty();
+  return device_.computes_at_once() || stopwatch_ || !is_body;
 }
 
 bool Worker::lends_messages() const {
@@ -161,8 +186,7 @@ void Worker::run_whole_step(ActionCursor& cursor, bool is_timed) {
     if (!is_compute(action.kind)) continue;
     const ActionCode& code = code_.at(cursor.position());
     const std::int32_t minibatch = program_.minibatch_of(action.microbatch);
-    current_ = action;
-    channel_->before(action, absolute(action.microbatch));
+    begin(action);
     if (action.kind == ActionKind::Forward) statistics_.begin(minibatch);
     load_samples(action, code);
     recorded_.put_samples(place, samples_);
@@ -219,15 +243,21 @@ ActionCursor Worker::at_epilogue(const ActionCursor& cursor,
   return ended;
 }
 
-std::string Worker::activity() const {
-  const std::int64_t microbatch = absolute(current_.microbatch);
+std::string Worker::place_text(std::int64_t label) const {
+  const std::int64_t microbatch = label / kStages / kKinds;
+  const auto stage = static_cast<std::int32_t>(label / kKinds % kStages) - 1;
   std::string text =
       "step " + std::to_string(microbatch / program_.num_microbatches + 1) +
       ", worker " + std::to_string(id_.value);
-  if (!current_.stage.is_none())
-    text += ", stage " + std::to_string(current_.stage.value);
-  text += ", " + name_of(current_.kind) + " of microbatch " +
-          std::to_string(microbatch % program_.num_microbatches);
+  if (stage >= 0) text += ", stage " + std::to_string(stage);
+  return text + ", " + name_of(static_cast<ActionKind>(label % kKinds)) +
+         " of microbatch " +
+         std::to_string(microbatch % program_.num_microbatches);
+}
+
+std::string Worker::activity() const {
+  std::string text =
+      place_text(label_of(current_, absolute(current_.microbatch)));
   if (!current_layer_.is_none())
     text += ", layer " + network_.model.layer(current_layer_).name;
   return text;
@@ -269,7 +299,8 @@ void Worker::run_compute(const Action& action, const ActionCode& code,
   }
   samples_.clear();
   if (!loss_.defined()) return;
-  late_losses_.push_back(loss_.clone().view(1));
+  const bool is_kept = recorded_.is_in_use() || !is_ours_alone(loss_);
+  late_losses_.push_back((is_kept ? loss_.clone() : loss_).view(1));
   losses_.push_back({absolute(action.microbatch), code.samples, 0, {}});
   loss_ = at::Tensor();
 }
@@ -296,7 +327,10 @@ void Worker::wait_for_reads(const Action& action, const ActionCode& code,
     message_.clear();
     if (position >= 0 && recorded_.is_in_use())
       recorded_.add_rooms(place_in_body(position), code, id, message_);
-    channel_->take(id, action.microbatch.value, message_);
+    if (recorded_.is_recording())  // it has memory of its own for it
+      channel_->borrow(id, action.microbatch.value, message_);
+    else
+      channel_->take(id, action.microbatch.value, message_);
     if (channel_->is_lent(id)) recorded_.read_in_place(id, message_);
     for (std::size_t i = 0; i < message_.size(); ++i)
       values_.add_piece(transfer.values[i], action.microbatch,

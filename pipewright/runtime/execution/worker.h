@@ -75,6 +75,9 @@ class Worker {
   // What it was doing when it threw: "step 5, worker 1, stage 0, forward of
   // microbatch 3, layer fc1".
   std::string activity() const;
+  // The same without the layer, of the action that the device's log knows by
+  // that label. From any thread.
+  std::string place_text(std::int64_t label) const;
 
   // Its actions as recordings: whether there are any, and why not.
   const RecordedActions& recorded() const { return recorded_; }
@@ -91,6 +94,9 @@ class Worker {
   // Where a repetition begins: goes on with the epilogue of a run with as many.
   ActionCursor at_epilogue(const ActionCursor& cursor, int repetitions) const;
   void begin_step(bool is_first_of_run);
+  void begin(const Action& action);
+  // Otherwise one of a run, and the ends of all.
+  bool times_all_steps() const;
   bool lends_messages() const;
   bool gives_whole_step() const;
   // From the start of a repetition to its first Reduce or Step.

@@ -55,6 +55,9 @@ void WorkerThreads::live(std::size_t index) {
   const c10::InferenceMode guard;
   at::set_num_threads(1);
   devices_[index]->serve_this_thread();
+  WorkerDevice::of_this_thread() = devices_[index];
+  use_device_fault(
+      [device = devices_[index]](DeviceFault fault) { device->suffer(fault); });
   for (std::uint64_t seen = 0;;) {
     std::unique_lock lock(mutex_);
     wakes_.wait(lock, [&] { return ends_ || round_ != seen; });

@@ -14,18 +14,21 @@
 #include "pipewright/base/text.h"
 #include "pipewright/runtime/channels/launcher.h"
 #include "pipewright/runtime/checkpoint/checkpoint.h"
+#include "pipewright/runtime/device_fault.h"
 
 namespace pipewright {
 namespace {
 
 using Kind = Injection::Kind;
 
-constexpr std::array<std::pair<const char*, Kind>, 8> kKinds = {{
+constexpr std::array<std::pair<const char*, Kind>, 10> kKinds = {{
     {"kill", Kind::Kill},
     {"stop", Kind::Stop},
     {"loop", Kind::Loop},
     {"nan", Kind::Nan},
     {"throw", Kind::Throw},
+    {"hang", Kind::Hang},
+    {"lose", Kind::Lose},
     {"memory", Kind::Memory},
     {"missing", Kind::Missing},
     {"full", Kind::Full},
@@ -51,7 +54,7 @@ Error unknown(const std::string& what) {
   return bad_configuration(
       "--inject: unknown \"" + what + "\"",
       "for example kill:rank=2,step=5,action=B3; or stop, loop, nan, throw, "
-      "memory, full, missing");
+      "hang, lose, memory, full, missing");
 }
 
 Result<void> read_setting(const std::string& key, const std::string& value,
@@ -181,6 +184,12 @@ void inject(const Injection& injection) {
       break;
     case Kind::Throw:
       throw std::runtime_error("made to fail by --inject");
+    case Kind::Hang:
+      break_device(DeviceFault::Hangs);
+      break;
+    case Kind::Lose:
+      break_device(DeviceFault::IsLost);
+      break;
     case Kind::Memory:  // more than any address space has
       at::empty({std::int64_t{1} << 50}, at::kByte);
       break;

@@ -5,6 +5,8 @@
 //   loop:rank=1,step=5              its worker computes for ever
 //   nan:rank=1,step=5,action=F0     what the action reads or makes is NaN
 //   throw:rank=1,step=5             a kernel fails
+//   hang:rank=1,step=5              its GPU computes for ever; a core, too
+//   lose:rank=1,step=5              its GPU is lost: every call of it fails
 //   memory:rank=1,step=5            memory is exhausted
 //   full:step=5                     rank 0 finds the disk full at checkpoints
 //   missing:rank=1                  it never joins the others
@@ -33,6 +35,8 @@ struct Injection {
     Loop,
     Nan,
     Throw,
+    Hang,
+    Lose,
     Memory,
     Missing,
     Full

@@ -89,11 +89,14 @@ class RankLaunch final : public Launch {
                              request_.checksum, LinkChoice{request_.links}});
     }
     // Ranks would no longer agree on what comes next: this one ends at once.
-    transport_ =
-        watched_transport(std::move(transport), progress_, std::move(injection),
-                          [this](const CorruptedMessage& message) {
-                            give_up(error_of(message), false);
-                          });
+    transport_ = watched_transport(
+        std::move(transport), progress_, std::move(injection),
+        [this](const CorruptedMessage& message) {
+          give_up(error_of(message), false);
+        },
+        {[this] { return device_limit(); },
+         [this](bool is) { progress_.set_device_busy(is); },
+         [this](const Error& hangs) { give_up(named_here(hangs), false); }});
     rank_ = transport_->rank();
     size_ = transport_->num_ranks();
     return {};
@@ -203,6 +206,19 @@ class RankLaunch final : public Launch {
     const auto index = static_cast<std::size_t>(rank);
     return "rank " + std::to_string(rank) + " on " +
            (index < hosts.size() ? hosts[index] : "?");
+  }
+
+  // As of an action.
+  Seconds device_limit() const {
+    const Seconds longest = progress_.snapshot().longest_step;
+    const Seconds limit = stall_limit(limits_, longest);
+    return longest > Seconds(0) ? limit : std::max(limits_.set_up, limit);
+  }
+  Error named_here(Error error) const {
+    if (session_)
+      error.message = "rank " + std::to_string(rank_) + " on " + host_name() +
+                      ": " + error.message;
+    return error;
   }
 
   static Error lost(const Verdict& verdict,

@@ -61,9 +61,16 @@ void Progress::enter(Phase phase) {
   ++now_.count;
 }
 
+void Progress::set_device_busy(bool is_busy) {
+  const std::lock_guard lock(mutex_);
+  is_device_busy_ = is_busy;
+}
+
 Snapshot Progress::snapshot() const {
   const std::lock_guard lock(mutex_);
-  return now_;
+  Snapshot now = now_;
+  if (now.phase == Phase::Computes && is_device_busy_) now.phase = Phase::Waits;
+  return now;
 }
 
 std::vector<PastAction> Progress::last_actions() const {

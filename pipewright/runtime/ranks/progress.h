@@ -56,6 +56,8 @@ class Progress {
   void begin(WorkerId worker, const Action& action, std::int64_t microbatch,
              int num_microbatches);
   void enter(Phase phase);
+  // While a device is busy its worker does not compute but waits.
+  void set_device_busy(bool is_busy);
   Snapshot snapshot() const;
   std::vector<PastAction> last_actions() const;  // the oldest first
 
@@ -67,7 +69,7 @@ class Progress {
   mutable std::mutex mutex_;
   const Clock::time_point start_;
   Clock::time_point step_start_;
-  bool is_in_step_ = false;
+  bool is_in_step_ = false, is_device_busy_ = false;
   Snapshot now_;
   std::array<PastAction, kRemembered> ring_;
   std::size_t num_actions_ = 0;

@@ -135,12 +135,14 @@ class WatchedTransport final : public Transport {
  public:
   WatchedTransport(std::unique_ptr<Transport> inner, Progress& progress,
                    std::optional<Injection> injection,
-                   CorruptionHook on_corrupted)
+                   CorruptionHook on_corrupted, StallHooks stalls)
       : inner_(std::move(inner)),
         progress_(progress),
         injection_(std::move(injection)),
-        on_corrupted_(std::move(on_corrupted)) {}
+        on_corrupted_(std::move(on_corrupted)),
+        stalls_(std::move(stalls)) {}
 
+  const StallHooks& stalls() const override { return stalls_; }
   int rank() const override { return inner_->rank(); }
   int num_ranks() const override { return inner_->num_ranks(); }
   std::string name() const override { return inner_->name(); }
@@ -201,6 +203,7 @@ class WatchedTransport final : public Transport {
   const std::optional<Injection> injection_;
   std::atomic<int> num_injected_ = 0;
   const CorruptionHook on_corrupted_;
+  const StallHooks stalls_;
 };
 
 }  // namespace
@@ -208,10 +211,11 @@ class WatchedTransport final : public Transport {
 std::unique_ptr<Transport> watched_transport(std::unique_ptr<Transport> inner,
                                              Progress& progress,
                                              std::optional<Injection> injection,
-                                             CorruptionHook on_corrupted) {
-  return std::make_unique<WatchedTransport>(std::move(inner), progress,
-                                            std::move(injection),
-                                            std::move(on_corrupted));
+                                             CorruptionHook on_corrupted,
+                                             StallHooks stalls) {
+  return std::make_unique<WatchedTransport>(
+      std::move(inner), progress, std::move(injection), std::move(on_corrupted),
+      std::move(stalls));
 }
 
 }  // namespace pipewright

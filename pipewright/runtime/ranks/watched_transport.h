@@ -22,6 +22,7 @@ using CorruptionHook = std::function<void(const CorruptedMessage&)>;
 std::unique_ptr<Transport> watched_transport(std::unique_ptr<Transport> inner,
                                              Progress& progress,
                                              std::optional<Injection> injection,
-                                             CorruptionHook on_corrupted = {});
+                                             CorruptionHook on_corrupted = {},
+                                             StallHooks stalls = {});
 
 }  // namespace pipewright

@@ -7,7 +7,6 @@
 
 #include <thread>
 
-#include "pipewright/plan/program/send_capacity.h"
 #include "pipewright/runtime/channels/in_process.h"
 #include "pipewright/runtime/execution/executor.h"
 #include "tests/runtime/channels/channel_contract.h"
@@ -67,77 +66,160 @@ TEST_CASE("channels that copy keep the contract") {
     }
 }
 
-TEST_CASE("a message is copied after the moment it was sent") {
-  const Program program = reducing(2, {}, {});
-  const auto devices = watched(2);
-  const auto channels = channels_of(program, devices);
-  WatchedDevice &sender = *devices[0], &receiver = *devices[1];
-  for (int key = 0; key < 5; ++key) {
-    channels[0]->send(onwards(0), key, message_of(number(key, [] {})));
-    const std::int64_t sent = sender.num_moments();
-    receiver.on_copy = [&](const at::Tensor&) {
-      CHECK(receiver.known(0) >= sent);
-    };
-    const Values taken = channels[1]->take(onwards(0), key);
-    CHECK(taken[0][0].item<float>() == static_cast<float>(key));
-  }
-  CHECK(receiver.num_copies() == 5);
-  CHECK(sender.num_copies() == 0);
+// Two or more workers whose messages are copied; small ones are borrowed.
+Program sending(int workers, bool is_small) {
+  Program program = reducing(workers, {}, {});
+  for (Transfer& transfer : program.transfers)
+    transfer.bytes = Bytes(is_small ? 4 : 1 << 30);
+  return program;
 }
 
-TEST_CASE("sent memory is the sender's again after the copy, not before") {
-  const Program program = reducing(2, {}, {});
-  const int expected = SendCapacity::expected(program);
-  for (const bool passes : {false, true}) {
-    int num_gone = 0;
-    bool is_sending = false;
-    std::vector<std::int64_t> copied;  // the receiver's moments, by message
+TEST_CASE("a message is read after the moment it was sent") {
+  for (const bool is_small : {false, true}) {
+    const Program program = sending(2, is_small);
     const auto devices = watched(2);
     const auto channels = channels_of(program, devices);
-    devices[1]->moments_pass = passes;
-    WatchedDevice& sender = *devices[0];
-    for (int key = 0; key < 3 * expected + 8; ++key) {
-      auto gone = [&, key] {
-        ++num_gone;
-        CHECK(is_sending);
-        CHECK(sender.known(1) >= copied[static_cast<std::size_t>(key)]);
+    WatchedDevice &sender = *devices[0], &receiver = *devices[1];
+    for (int key = 0; key < 5; ++key) {
+      channels[0]->send(onwards(0), key, message_of(number(key, [] {})));
+      const std::int64_t sent = sender.num_moments();
+      receiver.on_copy = [&](const at::Tensor&) {
+        CHECK(receiver.known(0) >= sent);
       };
-      is_sending = true;
-      channels[0]->send(onwards(0), key, message_of(number(1, gone)));
-      is_sending = false;
-      channels[1]->take(onwards(0), key);
-      copied.push_back(devices[1]->num_moments());
-      CHECK(num_gone == (passes ? key : std::max(0, key - expected)));
+      const Values taken = channels[1]->take(onwards(0), key);
+      CHECK(receiver.known(0) >= sent);
+      CHECK(taken[0][0].item<float>() == static_cast<float>(key));
     }
-    is_sending = true;  // what is left goes with the channels
-    sender.wait_for(devices[1]->moment());
+    CHECK(receiver.num_copies() == (is_small ? 0 : 5));
+    CHECK(sender.num_copies() == 0);
   }
 }
 
-TEST_CASE("memory of messages is reused after all of them were copied") {
-  constexpr int kMessages = 5;
-  const Program program = reducing(2, {}, {});
+TEST_CASE("sent memory is the sender's again after it was read, not before") {
+  constexpr int kMessages = 20, kMostKept = 6;
+  for (const bool is_small : {false, true})
+    for (const bool passes : {false, true}) {
+      CAPTURE(is_small);
+      CAPTURE(passes);
+      int num_gone = 0;
+      bool is_sending = false;
+      std::vector<std::int64_t> before;  // the receiver's moments, by message
+      const Program program = sending(2, is_small);
+      const auto devices = watched(2);
+      const auto channels = channels_of(program, devices);
+      WatchedDevice &sender = *devices[0], &receiver = *devices[1];
+      receiver.moments_pass = passes;
+      for (int key = 0; key < kMessages; ++key) {
+        auto gone = [&, key] {
+          ++num_gone;
+          CHECK(is_sending);
+          const bool is_known =
+              sender.known(1) > before[static_cast<std::size_t>(key)];
+          CHECK((is_known || passes));
+        };
+        is_sending = true;
+        channels[0]->send(onwards(0), key, message_of(number(1, gone)));
+        is_sending = false;
+        before.push_back(receiver.num_moments());
+        channels[1]->take(onwards(0), key);
+        CHECK(num_gone >= key - kMostKept);
+        if (passes && !is_small) CHECK(num_gone == key);
+      }
+      // For each message, or for several.
+      CHECK(receiver.num_moments() <= (is_small ? kMessages / 2 : kMessages));
+      is_sending = true;  // what is left goes with the channels
+      sender.wait_for(receiver.moment());
+    }
+}
+
+TEST_CASE("a message that is still held is not returned") {
+  const Program program = sending(2, true);
   const auto devices = watched(2);
   const auto channels = channels_of(program, devices);
-  channels[0]->reuse_messages();  // none yet
-  for (int key = 0; key < kMessages; ++key)
+  int num_gone = 0;
+  std::vector<Values> held;
+  for (int key = 0; key < 4; ++key) {
+    channels[0]->send(onwards(0), key,
+                      message_of(number(1, [&] { ++num_gone; })));
+    held.push_back(channels[1]->take(onwards(0), key));
+    channels[1]->return_messages();
+  }
+  const at::Tensor view = held[1][0][0].view({1, 1});
+  held.clear();
+  channels[1]->return_messages();
+  for (int key = 4; key < 8; ++key) {
     channels[0]->send(onwards(0), key, message_of(number(1, [] {})));
-  std::thread receiver([&] {
-    for (int key = 0; key < kMessages; ++key)
-      channels[1]->take(onwards(0), key);
-  });
-  channels[0]->reuse_messages();
+    channels[1]->take(onwards(0), key);
+    channels[1]->return_messages();
+  }
+  CHECK(num_gone == 3);
+  CHECK(view.item<float>() == 1);
+}
+
+TEST_CASE("a message that is passed on is returned all the same") {
+  const Program program = sending(3, true);
+  const auto devices = watched(3);
+  const auto channels = channels_of(program, devices);
+  for (int key = 0; key < 3; ++key) {
+    channels[0]->send(onwards(0), key, message_of(number(key, [] {})));
+    Values passed = channels[1]->take(onwards(0), key);
+    Values view = message_of(passed[0][0].view({1, 1}));
+    passed.clear();
+    channels[1]->send(onwards(1), key, std::move(view));
+    view.clear();
+    channels[1]->return_messages();
+    channels[0]->reuse_messages();  // nobody has taken it from worker 1
+  }
+  CHECK(devices[1]->num_copies() == 3);
+  for (int key = 0; key < 3; ++key)
+    CHECK(channels[2]->take(onwards(1), key)[0][0].item<float>() ==
+          static_cast<float>(key));
+}
+
+TEST_CASE("the moment of a send is that at which messages are returned") {
+  constexpr int kMessages = 6;
+  const Program program = sending(3, true);
+  const auto devices = watched(3);
+  const auto channels = channels_of(program, devices);
+  for (int key = 0; key < kMessages; ++key) {
+    channels[0]->send(onwards(0), key, message_of(number(1, [] {})));
+    channels[1]->take(onwards(0), key);
+    channels[1]->send(onwards(1), key, message_of(number(1, [] {})));
+    CHECK(devices[1]->num_moments() == key + 1);
+  }
+  channels[0]->reuse_messages();  // does not wait
   CHECK(devices[0]->known(1) == kMessages);
-  receiver.join();
-  CHECK(devices[1]->num_moments() == kMessages);
-  channels[0]->send(onwards(0), kMessages, message_of(number(1, [] {})));
-  channels[1]->cancel();
-  CHECK_THROWS_AS(channels[0]->reuse_messages(), Cancelled);
+}
+
+TEST_CASE("memory of messages is reused after all of them were read") {
+  constexpr int kMessages = 5;
+  for (const bool is_small : {false, true}) {
+    const Program program = sending(2, is_small);
+    const auto devices = watched(2);
+    const auto channels = channels_of(program, devices);
+    channels[0]->reuse_messages();  // none yet
+    for (int key = 0; key < kMessages; ++key)
+      channels[0]->send(onwards(0), key, message_of(number(1, [] {})));
+    std::int64_t before = 0;  // the moment before the last message
+    std::thread receiver([&] {
+      for (int key = 0; key < kMessages; ++key) {
+        before = devices[1]->num_moments();
+        channels[1]->take(onwards(0), key);
+      }
+      channels[1]->return_messages();
+    });
+    channels[0]->reuse_messages();
+    receiver.join();
+    CHECK(devices[0]->known(1) > before);
+    channels[0]->send(onwards(0), kMessages, message_of(number(1, [] {})));
+    channels[1]->cancel();
+    CHECK_THROWS_AS(channels[0]->reuse_messages(), Cancelled);
+  }
 }
 
 TEST_CASE("lent messages stay where they are until they are returned") {
   constexpr int kMessages = 3;
-  const Program program = reducing(2, {}, {});
+  const Program program = sending(2, false);
   const auto devices = watched(2);
   const auto channels = channels_of(program, devices);
   const at::Tensor memory = number(1, [] {});

@@ -30,6 +30,9 @@ TEST_CASE("injections are parsed, and mistakes in them are errors") {
   const Injection stop = parse_injection("stop:rank=1,seconds=2").value();
   CHECK(stop.seconds == Seconds(2));
   CHECK(stop.is_at(1, {WorkerId(1), StageId(0), ActionKind::Send, 1, 0}));
+  for (const char* name : {"kill", "stop", "loop", "nan", "throw", "hang",
+                           "lose", "memory", "missing", "full"})
+    CHECK(parse_injection(name).ok());
   for (const char* text :
        {"", "kil", "kill:rank", "kill:rank=x", "kill:action=Q1", "kill:rank=-1",
         "kill:action=", "kill:action=sen1", "kill:action=FF", "kill:action=1",

@@ -8,13 +8,23 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/util/Exception.h>
 
+#include <limits>
 #include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "pipewright/runtime/devices/cuda/compiled_kernels.h"
+
 namespace pipewright {
 namespace {
+
+constexpr const char* kFaults = R"(
+extern "C" __global__ void hang() {
+  for (volatile int forever = 1; forever;) __nanosleep(1000);
+}
+extern "C" __global__ void lose() { __trap(); }
+)";
 
 // As many as steps of a long pipeline have; the GPU has mostly passed them.
 constexpr std::size_t kMaxPendingStamps = 16384;
@@ -29,26 +39,26 @@ bool are_laid_out_alike(const at::Tensor& a, const at::Tensor& b) {
 
 class CudaMoment final : public Moment {
  public:
-  CudaMoment(std::shared_ptr<CudaEvents> events, CudaEvent event)
-      : events_(std::move(events)), event_(std::move(event)) {}
+  CudaMoment(std::shared_ptr<CudaEvents> events, CudaEvent event, int device,
+             std::int64_t number)
+      : events_(std::move(events)),
+        event_(std::move(event)),
+        device_(device),
+        number_(number) {}
 
-  bool has_passed() const override {
-    const cudaError_t state = cudaEventQuery(event_.get());
-    if (state == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());  // it is no error
-      return false;
-    }
-    C10_CUDA_CHECK(state);
-    return true;
-  }
+  bool has_passed() const override { return pipewright::has_passed(event_); }
   void wait() const override {
     C10_CUDA_CHECK(cudaEventSynchronize(event_.get()));
   }
   cudaEvent_t event() const { return event_.get(); }
+  int device() const { return device_; }
+  std::int64_t number() const { return number_; }
 
  private:
   const std::shared_ptr<CudaEvents> events_;
   const CudaEvent event_;
+  const int device_;           // its number in this process
+  const std::int64_t number_;  // among the moments of that device
 };
 
 class SilentWarnings final : public c10::WarningHandler {
@@ -99,7 +109,7 @@ class CudaDevice::CudaRecording final : public Recording {
   }
 
   void stamp(cudaStream_t stream) {
-    events_.push_back(device_.clock_events_.made());
+    events_.push_back(device_.clock_events_->made());
     C10_CUDA_CHECK(cudaEventRecordWithFlags(events_.back().get(), stream,
                                             cudaEventRecordExternal));
   }
@@ -108,7 +118,7 @@ class CudaDevice::CudaRecording final : public Recording {
   void replay(std::span<Seconds* const> times) override {
     C10_CUDA_CHECK(cudaGraphLaunch(exec_, device_.stream_.stream()));
     for (std::size_t i = 0; i < times.size(); ++i)
-      device_.stamps_.push_back({CudaEvent(), events_.at(i).get(), times[i]});
+      device_.stamps_.push_back({nullptr, events_.at(i).get(), times[i]});
   }
 
   std::size_t num_kernels() const override { return num_kernels_; }
@@ -163,7 +173,7 @@ class CudaDevice::CudaJointRecording final : public JointRecording {
   void add_stamp(WorkerDevice& device, std::span<const Node> after) override {
     auto& own = dynamic_cast<CudaDevice&>(device);
     const std::vector<cudaGraphNode_t> before = nodes(after);
-    CudaEvent& event = stamps_[&own].emplace_back(own.clock_events_.made());
+    CudaEvent& event = stamps_[&own].emplace_back(own.clock_events_->made());
     cudaGraphNode_t node = nullptr;
     C10_CUDA_CHECK(cudaGraphAddEventRecordNode(&node, graph_, before.data(),
                                                before.size(), event.get()));
@@ -183,7 +193,7 @@ class CudaDevice::CudaJointRecording final : public JointRecording {
     auto& own = dynamic_cast<CudaDevice&>(device);
     const std::vector<CudaEvent>& events = stamps_[&own];
     for (std::size_t i = 0; i < times.size(); ++i)
-      own.stamps_.push_back({CudaEvent(), events.at(i).get(), times[i]});
+      own.stamps_.push_back({nullptr, events.at(i).get(), times[i]});
   }
 
  private:
@@ -200,11 +210,12 @@ class CudaDevice::CudaJointRecording final : public JointRecording {
 };
 
 CudaDevice::CudaDevice(std::string kind, c10::cuda::CUDAStream stream)
-    : kind_(std::move(kind)),
+    : number_(num_made_++),
+      kind_(std::move(kind)),
       stream_(stream),
       memory_(StreamMemory::of(stream.stream())),
       events_(std::make_shared<CudaEvents>(false)),
-      clock_events_(true) {
+      clock_events_(std::make_shared<CudaEvents>(true)) {
   ++count_;
 }
 
@@ -251,24 +262,39 @@ CudaEvent CudaDevice::recorded(CudaEvents& events) {
 
 MomentPointer CudaDevice::moment() {
   const c10::cuda::CUDAGuard guard(stream_.device_index());
-  return std::make_shared<CudaMoment>(events_, recorded(*events_));
+  auto moment = std::make_shared<CudaMoment>(events_, recorded(*events_),
+                                             number_, ++num_moments_);
+  log_.add_point(moment);
+  return moment;
 }
 
 void CudaDevice::wait_for(const MomentPointer& moment) {
   if (!moment) return;
   const auto* on_gpu = dynamic_cast<const CudaMoment*>(moment.get());
   if (!on_gpu) return moment->wait();
+  std::int64_t& last = waited_for_[on_gpu->device()];
+  if (on_gpu->number() <= last) return;
+  last = on_gpu->number();
   C10_CUDA_CHECK(cudaStreamWaitEvent(stream_.stream(), on_gpu->event(), 0));
+  log_.add_wait(moment);
+}
+
+// Two moments: what is unpassed between them is the wait alone.
+void CudaDevice::end_wait() {
+  const c10::cuda::CUDAGuard guard(stream_.device_index());
+  log_.add_wait(std::make_shared<CudaMoment>(events_, recorded(*events_),
+                                             number_, ++num_moments_));
 }
 
 void CudaDevice::finish() {
+  moment();
   stream_.synchronize();
   write_stamps(0);
 }
 
 void CudaDevice::start_clock(Clock::time_point start) {
   const c10::cuda::CUDAGuard guard(stream_.device_index());
-  origin_ = recorded(clock_events_);
+  origin_ = recorded(*clock_events_);
   C10_CUDA_CHECK(cudaEventSynchronize(origin_.get()));
   origin_time_ =
       Seconds(std::chrono::duration<double>(Clock::now() - start).count());
@@ -276,8 +302,10 @@ void CudaDevice::start_clock(Clock::time_point start) {
 
 void CudaDevice::stamp(Seconds& time) {
   if (in_progress_) return in_progress_->stamp(stream_.stream());
-  CudaEvent own = recorded(clock_events_);
-  const cudaEvent_t event = own.get();
+  auto own = std::make_shared<CudaMoment>(clock_events_,
+                                          recorded(*clock_events_), number_, 0);
+  const cudaEvent_t event = own->event();
+  log_.add_point(own);
   stamps_.push_back({std::move(own), event, &time});
   if (stamps_.size() > kMaxPendingStamps) write_stamps(kMaxPendingStamps / 2);
 }
@@ -299,6 +327,21 @@ std::unique_ptr<Recording> CudaDevice::record(
   recording->capture(work);
   if (pool_) memory_.keep_peak();
   return recording;
+}
+
+// What a GPU that is lost, or a kernel that fails, leaves behind is the same:
+// every call of this process for that GPU fails.
+void CudaDevice::suffer(DeviceFault fault) {
+  int capability = 0, minor = 0;
+  const int gpu = stream_.device_index();
+  C10_CUDA_CHECK(cudaDeviceGetAttribute(
+      &capability, cudaDevAttrComputeCapabilityMajor, gpu));
+  C10_CUDA_CHECK(
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu));
+  auto kernels = CompiledKernels::compile(kFaults, 10 * capability + minor);
+  if (!kernels) throw std::runtime_error(kernels.error().to_text());
+  (*kernels)->launch(fault == DeviceFault::Hangs ? "hang" : "lose", dim3(1),
+                     dim3(1), nullptr, stream_.stream());
 }
 
 std::unique_ptr<JointRecording> CudaDevice::joint_recording() {

@@ -7,7 +7,9 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <atomic>
+#include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +41,8 @@ class CudaDevice final : public WorkerDevice {
 
   MomentPointer moment() override;
   void wait_for(const MomentPointer& moment) override;
+  void begin_wait() override { moment(); }
+  void end_wait() override;
   void finish() override;
 
   void start_clock(Clock::time_point start) override;
@@ -48,6 +52,9 @@ class CudaDevice final : public WorkerDevice {
   std::unique_ptr<Recording> record(const std::function<void()>& work) override;
   void begin_recordings() override;
   std::unique_ptr<JointRecording> joint_recording() override;
+
+  WorkLog* log() override { return &log_; }
+  void suffer(DeviceFault fault) override;
 
   // Messages are copied, so that each side counts its own.
   void take_over(const at::Tensor&) override {}
@@ -59,7 +66,7 @@ class CudaDevice final : public WorkerDevice {
  private:
   // The events belong to clock_events_ or to a recording.
   struct Stamp {
-    CudaEvent own;
+    MomentPointer own;
     cudaEvent_t event = nullptr;
     Seconds* time = nullptr;
   };
@@ -69,16 +76,22 @@ class CudaDevice final : public WorkerDevice {
   CudaEvent recorded(CudaEvents& events);
   void write_stamps(std::size_t num_left);
 
-  inline static std::atomic<int> count_ = 0;
+  inline static std::atomic<int> count_ = 0, num_made_ = 0;
 
+  const int number_;  // in this process, now and later
   const std::string kind_;
   const c10::cuda::CUDAStream stream_;
   StreamMemory& memory_;
   const std::shared_ptr<CudaEvents> events_;  // moments may outlive the device
-  CudaEvents clock_events_;
+  const std::shared_ptr<CudaEvents> clock_events_;  // the log has some
+  WorkLog log_;
   CudaEvent origin_;
   Seconds origin_time_;
   std::deque<Stamp> stamps_;  // to be written, oldest first
+  std::int64_t num_moments_ = 0;
+  // The last moment of each other device, by number, that this one's stream
+  // waits for: the driver need not be told of earlier ones.
+  std::map<int, std::int64_t> waited_for_;
   CudaRecording* in_progress_ = nullptr;
   std::optional<c10::MempoolId_t> pool_;  // of recordings that share one
 };

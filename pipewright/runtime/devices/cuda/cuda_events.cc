@@ -8,6 +8,16 @@ CudaEvent::~CudaEvent() {
   if (pool_) pool_->put_back(event_);
 }
 
+bool has_passed(const CudaEvent& event) {
+  const cudaError_t state = cudaEventQuery(event.get());
+  if (state == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // LibTorch must not find it
+    return false;
+  }
+  C10_CUDA_CHECK(state);
+  return true;
+}
+
 CudaEvents::CudaEvents(bool has_times)
     : flags_(has_times ? cudaEventDefault : cudaEventDisableTiming) {}
 

@@ -35,6 +35,9 @@ class CudaEvent {
   cudaEvent_t event_ = nullptr;
 };
 
+// Throws what a kernel before it has failed with.
+bool has_passed(const CudaEvent& event);
+
 class CudaEvents {
  public:
   // Of events that tell times or only order.

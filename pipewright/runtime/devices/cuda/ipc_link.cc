@@ -23,6 +23,7 @@
 #include <stdexcept>
 
 #include "pipewright/runtime/devices/cuda/gpu_name.h"
+#include "pipewright/runtime/devices/worker_device.h"
 
 namespace pipewright {
 namespace {
@@ -118,6 +119,7 @@ class IpcSender final : public DirectLink {
     if (slot.message >= 0) {
       if (!slot.received)
         slot.received = event_of((*page_)->slots[index].received);
+      const ForeignWait wait;
       C10_CUDA_CHECK(cudaStreamWaitEvent(stream, slot.received, 0));
     }
     char* to = slot.memory;
@@ -204,7 +206,10 @@ class IpcReceiver final : public DirectLink {
     const std::int64_t message = num_received();
     const SlotEnd& slot = slot_end(
         static_cast<std::size_t>((*page_)->slot_of[message % kMaxSlots]));
-    C10_CUDA_CHECK(cudaStreamWaitEvent(stream, slot.sent, 0));
+    {
+      const ForeignWait wait;
+      C10_CUDA_CHECK(cudaStreamWaitEvent(stream, slot.sent, 0));
+    }
     const char* from = slot.memory;
     for (const at::Tensor& tensor : tensors) {
       C10_CUDA_CHECK(cudaMemcpyAsync(tensor.data_ptr(), from, tensor.nbytes(),

@@ -16,6 +16,7 @@
 
 #include "pipewright/runtime/devices/cuda/cuda_events.h"
 #include "pipewright/runtime/devices/cuda/gpu_name.h"
+#include "pipewright/runtime/devices/worker_device.h"
 
 namespace pipewright {
 namespace {
@@ -123,9 +124,10 @@ class NcclLink final : public DirectLink {
   }
 
   bool lets_write() override {
-    if (!under_way_.empty())
-      C10_CUDA_CHECK(
-          cudaStreamWaitEvent(current().stream(), under_way_.back().get(), 0));
+    if (under_way_.empty()) return true;
+    const ForeignWait wait;
+    C10_CUDA_CHECK(
+        cudaStreamWaitEvent(current().stream(), under_way_.back().get(), 0));
     return true;
   }
 
@@ -138,6 +140,7 @@ class NcclLink final : public DirectLink {
       check_nccl(nccl().ncclRecv(tensor.data_ptr(), tensor.nbytes(), kNcclBytes,
                                  kSender, comm_, stream_.stream()));
     check_nccl(nccl().ncclGroupEnd());
+    const ForeignWait wait;
     order(stream_, current());
   }
 
@@ -156,15 +159,6 @@ class NcclLink final : public DirectLink {
              const c10::cuda::CUDAStream& second) {
     const CudaEvent event = recorded(first);
     C10_CUDA_CHECK(cudaStreamWaitEvent(second.stream(), event.get(), 0));
-  }
-  static bool has_passed(const CudaEvent& event) {
-    const cudaError_t state = cudaEventQuery(event.get());
-    if (state == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());  // LibTorch must not find it
-      return false;
-    }
-    C10_CUDA_CHECK(state);
-    return true;
   }
 
   const c10::DeviceIndex gpu_;

@@ -1,0 +1,174 @@
+// Devices that hang, and those that wait for them.
+
+#include "pipewright/runtime/execution/device_watch.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+
+#include "pipewright/runtime/devices/cpu_device.h"
+#include "pipewright/runtime/devices/work_log.h"
+#include "pipewright/runtime/ranks/progress.h"
+
+namespace pipewright {
+namespace {
+
+class SetMoment final : public Moment {
+ public:
+  bool has_passed() const override { return has_passed_; }
+  void wait() const override {}
+  void pass() { has_passed_ = true; }
+
+ private:
+  std::atomic<bool> has_passed_ = false;
+};
+
+struct Steps {
+  WorkLog log;
+  std::vector<std::shared_ptr<SetMoment>> moments;
+
+  std::shared_ptr<SetMoment> added() {
+    return moments.emplace_back(std::make_shared<SetMoment>());
+  }
+};
+
+TEST_CASE("a log knows what a device is at, and whether it waits") {
+  Steps steps;
+  WorkLog& log = steps.log;
+  CHECK(log.state().is_done);
+  log.label(7);
+  log.add_point(steps.added());
+  log.label(8);
+  log.add_wait(steps.added());
+  log.add_point(steps.added());
+
+  DeviceState state = log.state();
+  CHECK(!state.is_done);
+  CHECK(!state.waits);
+  CHECK(state.label == 7);
+  CHECK(state.num_passed == 0);
+
+  steps.moments[0]->pass();
+  state = log.state();
+  CHECK(state.waits);
+  CHECK(state.label == 8);
+  CHECK(state.num_passed == 1);
+
+  steps.moments[1]->pass();
+  state = log.state();
+  CHECK(!state.waits);
+  CHECK(!state.is_done);
+  steps.moments[2]->pass();
+  CHECK(log.state().is_done);
+  CHECK(log.state().num_passed == 3);
+}
+
+TEST_CASE("a log keeps no more than a device can be behind") {
+  Steps steps;
+  const auto first = steps.added();
+  steps.log.add_point(first);
+  for (std::size_t i = 0; i < WorkLog::kMaxEntries; ++i)
+    steps.log.add_point(steps.added());
+  CHECK(first.use_count() == 2);  // ours alone
+  CHECK(steps.log.state().num_passed == 1);
+}
+
+// A core that keeps a log.
+class LoggedDevice final : public WorkerDevice {
+ public:
+  WorkLog* log() override { return &log_; }
+
+  const std::string& kind() const override { return core_.kind(); }
+  at::Device place() const override { return core_.place(); }
+  void serve_this_thread() override {}
+  bool computes_at_once() const override { return false; }
+  bool reads_memory_of(const WorkerDevice&) const override { return true; }
+  at::Tensor copy(const at::Tensor& tensor) override { return tensor; }
+  MomentPointer moment() override { return nullptr; }
+  void wait_for(const MomentPointer&) override {}
+  void finish() override {}
+  void start_clock(Clock::time_point) override {}
+  void stamp(Seconds&) override {}
+  void take_over(const at::Tensor&) override {}
+  Bytes held() const override { return Bytes(0); }
+  Bytes peak() const override { return Bytes(0); }
+  Bytes reserved() const override { return Bytes(0); }
+  void restart_peak() override {}
+
+ private:
+  CpuDevice core_;
+  WorkLog log_;
+};
+
+std::string place_of(std::int64_t label) {
+  return "action " + std::to_string(label);
+}
+
+TEST_CASE("of two devices that stand still the one that waits is not named") {
+  LoggedDevice waiting, hanging;
+  CpuDevice core;
+  waiting.log()->label(3);
+  waiting.log()->add_wait(std::make_shared<SetMoment>());
+  hanging.log()->label(5);
+  hanging.log()->add_point(std::make_shared<SetMoment>());
+  std::promise<Error> named;
+  std::atomic<bool> is_named = false, is_busy = false;
+  const StallHooks stalls{[] { return Seconds(0.3); },
+                          [&](bool busy) { is_busy = busy; },
+                          [&](const Error& error) {
+                            if (!is_named.exchange(true))
+                              named.set_value(error);
+                          }};
+  {
+    const DeviceWatch watch({{WorkerId(0), &waiting, place_of},
+                             {WorkerId(1), &core, place_of},
+                             {WorkerId(2), &hanging, place_of}},
+                            stalls);
+    const Error error = named.get_future().get();
+    CHECK(error.code == ErrorCode::WorkerLost);
+    CHECK(error.message.find("worker 2 on cpu has made no progress") == 0);
+    CHECK(error.message.find("(limit 300 ms)") != std::string::npos);
+    CHECK(error.where == "action 5");
+  }
+  CHECK(!is_busy);
+}
+
+TEST_CASE("devices that get on or are done are not named") {
+  LoggedDevice working, done;
+  std::atomic<int> num_named = 0, num_busy = 0;
+  const StallHooks stalls{[] { return Seconds(0.5); },
+                          [&](bool busy) { num_busy += busy; },
+                          [&](const Error&) { ++num_named; }};
+  const DeviceWatch watch(
+      {{WorkerId(0), &working, place_of}, {WorkerId(1), &done, place_of}},
+      stalls);
+  auto last = std::make_shared<SetMoment>();
+  working.log()->add_point(last);
+  for (int i = 0; i < 12; ++i) {  // 1.2 s, more than two limits
+    auto next = std::make_shared<SetMoment>();
+    working.log()->add_point(next);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    last->pass();
+    last = next;
+  }
+  CHECK(num_named == 0);
+  CHECK(num_busy > 0);
+}
+
+TEST_CASE("a worker whose device is busy waits") {
+  Progress progress;
+  progress.enter(Phase::Computes);
+  CHECK(progress.snapshot().phase == Phase::Computes);
+  progress.set_device_busy(true);
+  CHECK(progress.snapshot().phase == Phase::Waits);
+  progress.enter(Phase::Between);
+  CHECK(progress.snapshot().phase == Phase::Between);
+  progress.set_device_busy(false);
+  progress.enter(Phase::Computes);
+  CHECK(progress.snapshot().phase == Phase::Computes);
+}
+
+}  // namespace
+}  // namespace pipewright
