@@ -7,6 +7,7 @@
 #include "pipewright/plan/program/execution.h"
 #include "pipewright/runtime/channels/channel.h"
 #include "pipewright/runtime/error_text.h"
+#include "pipewright/runtime/execution/cores.h"
 
 namespace pipewright {
 namespace {
@@ -55,6 +56,7 @@ WholeStep::WholeStep(const Program& program, std::vector<WorkerDevice*> devices,
     : program_(program),
       devices_(std::move(devices)),
       recorded_(std::move(recorded)),
+      met_(static_cast<int>(devices_.size()) <= num_usable_cores()),
       phases_(devices_.size()),
       before_(devices_.size()) {
   for (const WorkerProgram& worker : program.workers)
@@ -67,11 +69,9 @@ void WholeStep::begin_run() {
 }
 
 void WholeStep::cancel() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_cancelled_ = true;
-  }
-  met_.notify_all();
+  const std::lock_guard lock(mutex_);
+  is_cancelled_ = true;
+  met_.happened();
 }
 
 template <class Work>
@@ -82,8 +82,7 @@ void WholeStep::meet(Work work) {
     work();
     num_here_ = 0;
     ++num_meetings_;
-    lock.unlock();
-    met_.notify_all();
+    met_.happened();
     return;
   }
   const std::size_t before = num_meetings_;

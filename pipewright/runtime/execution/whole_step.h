@@ -13,7 +13,6 @@
 
 #pragma once
 
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "pipewright/plan/program/program.h"
+#include "pipewright/runtime/channels/event.h"
 #include "pipewright/runtime/devices/worker_device.h"
 #include "pipewright/runtime/execution/recorded_actions.h"
 
@@ -77,7 +77,7 @@ class WholeStep {
   std::vector<std::size_t> num_actions_;
 
   std::mutex mutex_;
-  std::condition_variable met_;
+  Event met_;
   std::size_t num_here_ = 0, num_meetings_ = 0;
   bool is_cancelled_ = false;
 

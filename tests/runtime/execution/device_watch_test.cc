@@ -10,10 +10,15 @@
 
 #include "pipewright/runtime/devices/cpu_device.h"
 #include "pipewright/runtime/devices/work_log.h"
+#include "pipewright/runtime/execution/executor.h"
 #include "pipewright/runtime/ranks/progress.h"
+#include "pipewright/runtime/ranks/watched_transport.h"
+#include "tests/runtime/test_models.h"
 
 namespace pipewright {
 namespace {
+
+using namespace testing;
 
 class SetMoment final : public Moment {
  public:
@@ -75,31 +80,43 @@ TEST_CASE("a log keeps no more than a device can be behind") {
   CHECK(steps.log.state().num_passed == 1);
 }
 
-// A core that keeps a log.
+// A core that keeps a log. It hangs where it is told to, until it is released.
 class LoggedDevice final : public WorkerDevice {
  public:
   WorkLog* log() override { return &log_; }
+  void suffer(DeviceFault) override {
+    hang_ = std::make_shared<SetMoment>();
+    log_.add_point(hang_);
+  }
+  void release() { hang_->pass(); }
 
   const std::string& kind() const override { return core_.kind(); }
   at::Device place() const override { return core_.place(); }
-  void serve_this_thread() override {}
+  void serve_this_thread() override { core_.serve_this_thread(); }
   bool computes_at_once() const override { return false; }
   bool reads_memory_of(const WorkerDevice&) const override { return true; }
-  at::Tensor copy(const at::Tensor& tensor) override { return tensor; }
+  at::Tensor copy(const at::Tensor& tensor) override {
+    return core_.copy(tensor);
+  }
   MomentPointer moment() override { return nullptr; }
   void wait_for(const MomentPointer&) override {}
-  void finish() override {}
-  void start_clock(Clock::time_point) override {}
-  void stamp(Seconds&) override {}
-  void take_over(const at::Tensor&) override {}
-  Bytes held() const override { return Bytes(0); }
-  Bytes peak() const override { return Bytes(0); }
-  Bytes reserved() const override { return Bytes(0); }
-  void restart_peak() override {}
+  void finish() override {
+    while (hang_ && !hang_->has_passed()) std::this_thread::yield();
+  }
+  void start_clock(Clock::time_point start) override {
+    core_.start_clock(start);
+  }
+  void stamp(Seconds& time) override { core_.stamp(time); }
+  void take_over(const at::Tensor& tensor) override { core_.take_over(tensor); }
+  Bytes held() const override { return core_.held(); }
+  Bytes peak() const override { return core_.peak(); }
+  Bytes reserved() const override { return core_.reserved(); }
+  void restart_peak() override { core_.restart_peak(); }
 
  private:
   CpuDevice core_;
   WorkLog log_;
+  std::shared_ptr<SetMoment> hang_;
 };
 
 std::string place_of(std::int64_t label) {
@@ -155,6 +172,38 @@ TEST_CASE("devices that get on or are done are not named") {
   }
   CHECK(num_named == 0);
   CHECK(num_busy > 0);
+}
+
+TEST_CASE("a training names the worker whose device hangs, and the action") {
+  const Model model = small_mlp();
+  const Program program =
+      lower(plan_of(model, generated("1f1b", 2, 4), 4), profile_of(model, 4))
+          .value();
+  Executor::Devices devices;
+  std::vector<LoggedDevice*> logged;
+  for (int w = 0; w < 2; ++w) {
+    auto device = std::make_unique<LoggedDevice>();
+    logged.push_back(device.get());
+    devices.push_back(std::move(device));
+  }
+  Progress progress;
+  std::vector<Error> named;
+  const auto transport = watched_transport(
+      in_process_transport(), progress,
+      parse_injection("hang:rank=1,step=2,action=B1").value(), {},
+      {[] { return Seconds(0.3); },
+       [&](bool busy) { progress.set_device_busy(busy); },
+       [&](const Error& error) {
+         named.push_back(error);
+         logged[1]->release();
+       }});
+  Executor executor(model, program, settings_for_tests(), transport.get(),
+                    std::move(devices));
+  REQUIRE(executor.run(random_source(model, 4), 3).ok());
+  REQUIRE(named.size() == 1);
+  CHECK(named[0].message.find("worker 1 on cpu has made no progress") == 0);
+  CHECK(named[0].where ==
+        "step 2, worker 1, stage 1, backward of microbatch 1");
 }
 
 TEST_CASE("a worker whose device is busy waits") {
