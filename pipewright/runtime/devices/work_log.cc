@@ -1,17 +1,15 @@
 #include "pipewright/runtime/devices/work_log.h"
 
-#include <utility>
-
 namespace pipewright {
 
-void WorkLog::label(std::int64_t label) {
+void WorkLog::begin(const Place& place) {
   const std::lock_guard lock(mutex_);
-  label_ = label;
+  place_ = place;
 }
 
 void WorkLog::add(MomentPointer moment, bool is_wait) {
   const std::lock_guard lock(mutex_);
-  entries_.push_back({std::move(moment), is_wait, label_});
+  entries_.push_back({std::move(moment), is_wait, place_});
   if (entries_.size() <= kMaxEntries) return;
   entries_.pop_front();
   ++num_passed_;
@@ -22,9 +20,9 @@ DeviceState WorkLog::state() {
   for (; !entries_.empty() && entries_.front().moment->has_passed();
        entries_.pop_front())
     ++num_passed_;
-  if (entries_.empty()) return {true, false, num_passed_, label_};
+  if (entries_.empty()) return {true, false, num_passed_, place_};
   const Entry& next = entries_.front();
-  return {false, next.is_wait, num_passed_, next.label};
+  return {false, next.is_wait, num_passed_, next.place};
 }
 
 }  // namespace pipewright

@@ -8,6 +8,9 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <utility>
+
+#include "pipewright/plan/program/place.h"
 
 namespace pipewright {
 
@@ -25,7 +28,7 @@ struct DeviceState {
   bool is_done = true;          // with all that is known of
   bool waits = false;           // for work of another device
   std::int64_t num_passed = 0;  // of what is known: grows while it works
-  std::int64_t label = 0;       // of what it is at
+  Place place;                  // that what it is at was given for
 };
 
 // From any threads.
@@ -34,8 +37,8 @@ class WorkLog {
   // A device is never further behind.
   static constexpr std::size_t kMaxEntries = 2048;
 
-  // What is added from now on belongs to this.
-  void label(std::int64_t label);
+  // What is added from now on is for the action there.
+  void begin(const Place& place);
   void add_point(MomentPointer moment) { add(std::move(moment), false); }
   void add_wait(MomentPointer moment) { add(std::move(moment), true); }
 
@@ -46,12 +49,13 @@ class WorkLog {
   struct Entry {
     MomentPointer moment;
     bool is_wait = false;
-    std::int64_t label = 0;
+    Place place;
   };
   void add(MomentPointer moment, bool is_wait);
 
   std::mutex mutex_;
-  std::int64_t label_ = 0, num_passed_ = 0;
+  Place place_;
+  std::int64_t num_passed_ = 0;
   std::deque<Entry> entries_;  // oldest first
 };
 

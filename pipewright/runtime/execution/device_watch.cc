@@ -64,7 +64,7 @@ bool DeviceWatch::look(const Watched& watched, Seen& seen) const {
                    "worker " + std::to_string(watched.worker.value) + " on " +
                        watched.device->kind() + " has made no progress for " +
                        to_text(stalled) + " (limit " + to_text(limit) + ")",
-                   watched.text(state.label),
+                   text_with_worker(state.place),
                    "start again with --resume",
                    {}});
   return true;

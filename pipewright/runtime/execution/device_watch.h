@@ -6,9 +6,7 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -23,8 +21,6 @@ class DeviceWatch {
   struct Watched {
     WorkerId worker;
     WorkerDevice* device = nullptr;
-    // What the worker has given with that label: "step 5, stage 1, ...".
-    std::function<std::string(std::int64_t label)> text;
   };
 
   // Of those that keep a log; `stalls` and all devices outlive the watch.

@@ -136,10 +136,7 @@ std::vector<DeviceWatch::Watched> watched(
     const Executor::Devices& devices) {
   std::vector<DeviceWatch::Watched> all;
   for (std::size_t w = 0; w < workers.size(); ++w)
-    all.push_back({workers[w]->id(), devices[w].get(),
-                   [worker = workers[w].get()](std::int64_t label) {
-                     return worker->place_text(label);
-                   }});
+    all.push_back({workers[w]->id(), devices[w].get()});
   return all;
 }
 

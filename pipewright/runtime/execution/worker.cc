@@ -13,23 +13,6 @@
 namespace pipewright {
 namespace {
 
-std::string name_of(ActionKind kind) {
-  static const char* const kNames[] = {
-      "forward",         "backward",  "input gradient",
-      "weight gradient", "recompute", "send",
-      "receive",         "reduce",    "step"};
-  return kNames[static_cast<int>(kind)];
-}
-
-// An action as one number, for the device's log.
-constexpr std::int64_t kKinds = 16, kStages = 1 << 16;
-std::int64_t label_of(const Action& action, std::int64_t microbatch) {
-  const std::int64_t stage =
-      action.stage.is_none() ? 0 : action.stage.value + 1;
-  return (microbatch * kStages + stage) * kKinds +
-         static_cast<std::int64_t>(action.kind);
-}
-
 // Keeps the list.
 void forget(Gradients& gradients) {
   std::fill(gradients.begin(), gradients.end(), at::Tensor());
@@ -140,9 +123,8 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
 void Worker::begin(const Action& action) {
   current_ = action;
   current_layer_ = LayerId();
-  const std::int64_t microbatch = absolute(action.microbatch);
-  if (WorkLog* log = device_.log()) log->label(label_of(action, microbatch));
-  channel_->before(action, microbatch);
+  if (WorkLog* log = device_.log()) log->begin(place());
+  channel_->before(action, absolute(action.microbatch));
 }
 
 // The list has memory for all of them: a span stays where it is.
@@ -243,21 +225,8 @@ ActionCursor Worker::at_epilogue(const ActionCursor& cursor,
   return ended;
 }
 
-std::string Worker::place_text(std::int64_t label) const {
-  const std::int64_t microbatch = label / kStages / kKinds;
-  const auto stage = static_cast<std::int32_t>(label / kKinds % kStages) - 1;
-  std::string text =
-      "step " + std::to_string(microbatch / program_.num_microbatches + 1) +
-      ", worker " + std::to_string(id_.value);
-  if (stage >= 0) text += ", stage " + std::to_string(stage);
-  return text + ", " + name_of(static_cast<ActionKind>(label % kKinds)) +
-         " of microbatch " +
-         std::to_string(microbatch % program_.num_microbatches);
-}
-
 std::string Worker::activity() const {
-  std::string text =
-      place_text(label_of(current_, absolute(current_.microbatch)));
+  std::string text = text_with_worker(place());
   if (!current_layer_.is_none())
     text += ", layer " + network_.model.layer(current_layer_).name;
   return text;

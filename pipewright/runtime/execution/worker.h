@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pipewright/plan/program/action_cursor.h"
+#include "pipewright/plan/program/place.h"
 #include "pipewright/plan/program/program.h"
 #include "pipewright/runtime/channels/channel.h"
 #include "pipewright/runtime/devices/worker_device.h"
@@ -75,9 +76,6 @@ class Worker {
   // What it was doing when it threw: "step 5, worker 1, stage 0, forward of
   // microbatch 3, layer fc1".
   std::string activity() const;
-  // The same without the layer, of the action that the device's log knows by
-  // that label. From any thread.
-  std::string place_text(std::int64_t label) const;
 
   // Its actions as recordings: whether there are any, and why not.
   const RecordedActions& recorded() const { return recorded_; }
@@ -95,6 +93,10 @@ class Worker {
   ActionCursor at_epilogue(const ActionCursor& cursor, int repetitions) const;
   void begin_step(bool is_first_of_run);
   void begin(const Action& action);
+  Place place() const {
+    return place_of(id_, current_, absolute(current_.microbatch),
+                    program_.num_microbatches);
+  }
   // Otherwise one of a run, and the ends of all.
   bool times_all_steps() const;
   bool lends_messages() const;

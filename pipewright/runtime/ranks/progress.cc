@@ -4,34 +4,12 @@
 #include <utility>
 
 namespace pipewright {
-namespace {
-
-const char* name_of(ActionKind kind) {
-  static const char* const kNames[] = {
-      "forward",         "backward",  "input gradient",
-      "weight gradient", "recompute", "send",
-      "receive",         "reduce",    "step"};
-  return kNames[static_cast<int>(kind)];
-}
-
-}  // namespace
-
-std::string to_text(const Place& place) {
-  if (place.worker.is_none()) return "no action yet";
-  std::string text = "step " + std::to_string(place.step);
-  if (!place.stage.is_none())
-    text += ", stage " + std::to_string(place.stage.value);
-  return text + ", " + name_of(place.kind) + " of microbatch " +
-         std::to_string(place.microbatch);
-}
 
 Progress::Progress() : start_(Clock::now()), step_start_(start_) {}
 
 void Progress::begin(WorkerId worker, const Action& action,
                      std::int64_t microbatch, int num_microbatches) {
-  const Place place{worker, action.stage, action.kind,
-                    microbatch / num_microbatches + 1,
-                    microbatch % num_microbatches};
+  const Place place = place_of(worker, action, microbatch, num_microbatches);
   const Clock::time_point time = Clock::now();
   const std::lock_guard lock(mutex_);
   if (!is_in_step_ || place.step > now_.place.step) {

@@ -12,7 +12,7 @@
 
 #include "pipewright/base/ids.h"
 #include "pipewright/base/units.h"
-#include "pipewright/plan/program/program.h"
+#include "pipewright/plan/program/place.h"
 
 namespace pipewright {
 
@@ -22,17 +22,6 @@ enum class Phase : std::int32_t {
   Computes,
   Waits,  // for another worker
 };
-
-// An action of a worker, with the step counted from 1 and the microbatch within
-// that step.
-struct Place {
-  WorkerId worker;
-  StageId stage;
-  ActionKind kind = ActionKind::Forward;
-  std::int64_t step = 0;
-  std::int64_t microbatch = 0;
-};
-std::string to_text(const Place& place);  // "step 5, stage 1, backward of ..."
 
 struct PastAction {
   Place place;

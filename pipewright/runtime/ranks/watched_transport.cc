@@ -86,9 +86,8 @@ class WatchedChannel final : public Channel {
 
  private:
   void inject_here(const Action& action, std::int64_t microbatch) {
-    const Place place{worker_, action.stage, action.kind,
-                      microbatch / num_microbatches_ + 1,
-                      microbatch % num_microbatches_};
+    const Place place =
+        place_of(worker_, action, microbatch, num_microbatches_);
     if (!injection_->is_at(rank_, place)) return;
     is_injected_ = true;
     const int before = num_injected_++;

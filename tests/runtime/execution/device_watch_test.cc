@@ -30,6 +30,10 @@ class SetMoment final : public Moment {
   std::atomic<bool> has_passed_ = false;
 };
 
+Place at_step(int step) {
+  return {WorkerId(2), StageId(1), ActionKind::Backward, step, 3};
+}
+
 struct Steps {
   WorkLog log;
   std::vector<std::shared_ptr<SetMoment>> moments;
@@ -43,22 +47,22 @@ TEST_CASE("a log knows what a device is at, and whether it waits") {
   Steps steps;
   WorkLog& log = steps.log;
   CHECK(log.state().is_done);
-  log.label(7);
+  log.begin(at_step(7));
   log.add_point(steps.added());
-  log.label(8);
+  log.begin(at_step(8));
   log.add_wait(steps.added());
   log.add_point(steps.added());
 
   DeviceState state = log.state();
   CHECK(!state.is_done);
   CHECK(!state.waits);
-  CHECK(state.label == 7);
+  CHECK(state.place.step == 7);
   CHECK(state.num_passed == 0);
 
   steps.moments[0]->pass();
   state = log.state();
   CHECK(state.waits);
-  CHECK(state.label == 8);
+  CHECK(state.place.step == 8);
   CHECK(state.num_passed == 1);
 
   steps.moments[1]->pass();
@@ -119,16 +123,12 @@ class LoggedDevice final : public WorkerDevice {
   std::shared_ptr<SetMoment> hang_;
 };
 
-std::string place_of(std::int64_t label) {
-  return "action " + std::to_string(label);
-}
-
 TEST_CASE("of two devices that stand still the one that waits is not named") {
   LoggedDevice waiting, hanging;
   CpuDevice core;
-  waiting.log()->label(3);
+  waiting.log()->begin(at_step(3));
   waiting.log()->add_wait(std::make_shared<SetMoment>());
-  hanging.log()->label(5);
+  hanging.log()->begin(at_step(5));
   hanging.log()->add_point(std::make_shared<SetMoment>());
   std::promise<Error> named;
   std::atomic<bool> is_named = false, is_busy = false;
@@ -139,15 +139,15 @@ TEST_CASE("of two devices that stand still the one that waits is not named") {
                               named.set_value(error);
                           }};
   {
-    const DeviceWatch watch({{WorkerId(0), &waiting, place_of},
-                             {WorkerId(1), &core, place_of},
-                             {WorkerId(2), &hanging, place_of}},
+    const DeviceWatch watch({{WorkerId(0), &waiting},
+                             {WorkerId(1), &core},
+                             {WorkerId(2), &hanging}},
                             stalls);
     const Error error = named.get_future().get();
     CHECK(error.code == ErrorCode::WorkerLost);
     CHECK(error.message.find("worker 2 on cpu has made no progress") == 0);
     CHECK(error.message.find("(limit 300 ms)") != std::string::npos);
-    CHECK(error.where == "action 5");
+    CHECK(error.where == text_with_worker(at_step(5)));
   }
   CHECK(!is_busy);
 }
@@ -158,9 +158,8 @@ TEST_CASE("devices that get on or are done are not named") {
   const StallHooks stalls{[] { return Seconds(0.5); },
                           [&](bool busy) { num_busy += busy; },
                           [&](const Error&) { ++num_named; }};
-  const DeviceWatch watch(
-      {{WorkerId(0), &working, place_of}, {WorkerId(1), &done, place_of}},
-      stalls);
+  const DeviceWatch watch({{WorkerId(0), &working}, {WorkerId(1), &done}},
+                          stalls);
   auto last = std::make_shared<SetMoment>();
   working.log()->add_point(last);
   for (int i = 0; i < 12; ++i) {  // 1.2 s, more than two limits
