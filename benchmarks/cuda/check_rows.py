@@ -55,10 +55,15 @@ def weights(report):
             for path in pathlib.Path(report["checkpoint"]).glob("*.safetensors")}
 
 
+def compared(folder):
+    """The reports of the two trainings, and whether they have the same weights."""
+    one, other = (json.loads(pathlib.Path(folder, file).read_text())
+                  for file in ("threads.json", "ranks.json"))
+    return one, other, weights(one) == weights(other) and bool(weights(one))
+
+
 def ranks(folder, name):
-    one, several = (json.loads(pathlib.Path(folder, file).read_text())
-                    for file in ("threads.json", "ranks.json"))
-    is_same = weights(one) == weights(several) and weights(one)
+    one, several, is_same = compared(folder)
     step = several.get("comparison", {}).get("step_seconds")
     print(f"{name:10} one process {one['step_seconds'] * 1e3:8.3f} ms   two "
           f"{several['step_seconds'] * 1e3:8.3f} ms   "
@@ -70,11 +75,10 @@ def ranks(folder, name):
 
 
 def resumed(folder):
-    one, again = (json.loads(pathlib.Path(folder, file).read_text())
-                  for file in ("threads.json", "ranks.json"))
-    if weights(one) != weights(again) or not weights(one):
-        sys.exit("resumed: OTHER weights")
-    print("resumed: the same weights")
+    is_same = compared(folder)[2]
+    print(f"resumed: {'the same' if is_same else 'OTHER'} weights")
+    if not is_same:
+        sys.exit(1)
 
 
 def errors(rows):
