@@ -8,7 +8,6 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -72,12 +71,6 @@ class NoLoss final : public LayerFunction {
   DeviceConstant loss_{at::zeros({})};
   DeviceConstant of_input_{at::zeros({kSamples, kFeatures})};
 };
-
-template <typename T>
-T checked(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().to_text());
-  return *std::move(result);
-}
 
 LayerKind added_pass(const std::string& name, int parameters) {
   const auto form = [=](const Attributes&,

@@ -5,19 +5,12 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
-#include <stdexcept>
 
 #include "pipewright/model/builder.h"
 #include "pipewright/runtime/data/random_inputs.h"
 
 namespace pipewright::bench {
 namespace {
-
-template <typename T>
-T checked(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().to_text());
-  return *std::move(result);
-}
 
 std::vector<double> layer_seconds(const Profile& profile, int microbatch) {
   std::vector<double> seconds;

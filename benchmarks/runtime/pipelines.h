@@ -2,9 +2,12 @@
 
 #pragma once
 
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "pipewright/base/result.h"
 #include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/profile/profile.h"
@@ -12,6 +15,13 @@
 #include "pipewright/schedules/generator.h"
 
 namespace pipewright::bench {
+
+// The value; throws the error's text.
+template <typename T>
+T checked(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().to_text());
+  return *std::move(result);
+}
 
 // Blocks x + W2 gelu(W1 x) with four times the width between, and a squared
 // error.

@@ -101,16 +101,15 @@ MessageRates collective_rates_of(const std::vector<MessageTime>& times,
                                  int devices, const Link& link) {
   MessageRates rates;
   for (const MessageTime& each : times) {
-    const auto piece = static_cast<std::int64_t>(
-        static_cast<double>(each.message.value()) / devices);
+    const Bytes piece = each.message / devices;
     // Of the 2 (r - 1) pieces that a ring sends one after the other.
     const double beyond =
         each.time.value() / (2 * (devices - 1)) - link.latency.value();
     const double highest = link.bandwidth.value();
     const double rate =
-        beyond > 0 ? static_cast<double>(piece) / beyond : highest;
-    rates.push_back({Bytes(std::max<std::int64_t>(1, piece)),
-                     BytesPerSecond(std::min(rate, highest))});
+        beyond > 0 ? static_cast<double>(piece.value()) / beyond : highest;
+    rates.push_back(
+        {std::max(Bytes(1), piece), BytesPerSecond(std::min(rate, highest))});
   }
   return rates;
 }

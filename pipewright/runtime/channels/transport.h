@@ -20,7 +20,7 @@
 
 namespace pipewright {
 
-// For a worker whose device hangs.
+// For a worker whose device hangs: all of them, or none.
 struct StallHooks {
   std::function<Seconds()> limit;  // how long it may take to get further
   // Whether devices have work that is not done: who waits for them now may wait

@@ -2,11 +2,6 @@
 
 namespace pipewright {
 
-void WorkLog::begin(const Place& place) {
-  const std::lock_guard lock(mutex_);
-  place_ = place;
-}
-
 void WorkLog::add(MomentPointer moment, bool is_wait) {
   const std::lock_guard lock(mutex_);
   entries_.push_back({std::move(moment), is_wait, place_});
@@ -20,7 +15,7 @@ DeviceState WorkLog::state() {
   for (; !entries_.empty() && entries_.front().moment->has_passed();
        entries_.pop_front())
     ++num_passed_;
-  if (entries_.empty()) return {true, false, num_passed_, place_};
+  if (entries_.empty()) return {true, false, num_passed_, Place()};
   const Entry& next = entries_.front();
   return {false, next.is_wait, num_passed_, next.place};
 }

@@ -6,39 +6,29 @@
 
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <mutex>
 #include <utility>
 
 #include "pipewright/plan/program/place.h"
+#include "pipewright/runtime/devices/moment.h"
 
 namespace pipewright {
-
-// A point in the work of a device: all that it was given until then.
-class Moment {
- public:
-  virtual ~Moment() = default;
-  virtual bool has_passed() const = 0;
-  virtual void wait() const = 0;  // blocks the calling thread
-};
-// Null: it has passed, as always on a device that computes at once.
-using MomentPointer = std::shared_ptr<const Moment>;
 
 struct DeviceState {
   bool is_done = true;          // with all that is known of
   bool waits = false;           // for work of another device
   std::int64_t num_passed = 0;  // of what is known: grows while it works
-  Place place;                  // that what it is at was given for
+  Place place;  // that what it is at was given for; if it is not done
 };
 
-// From any threads.
+// state() from any thread, the rest from that of the device's worker.
 class WorkLog {
  public:
   // A device is never further behind.
   static constexpr std::size_t kMaxEntries = 2048;
 
   // What is added from now on is for the action there.
-  void begin(const Place& place);
+  void begin(const Place& place) { place_ = place; }
   void add_point(MomentPointer moment) { add(std::move(moment), false); }
   void add_wait(MomentPointer moment) { add(std::move(moment), true); }
 
@@ -53,8 +43,8 @@ class WorkLog {
   };
   void add(MomentPointer moment, bool is_wait);
 
-  std::mutex mutex_;
   Place place_;
+  std::mutex mutex_;  // of what follows
   std::int64_t num_passed_ = 0;
   std::deque<Entry> entries_;  // oldest first
 };

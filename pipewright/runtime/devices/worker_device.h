@@ -130,6 +130,7 @@ class WorkerDevice {
 
   // Of a device that does not compute at once: what it has done and waits for.
   virtual WorkLog* log() { return nullptr; }
+  // Breaks it on purpose.
   virtual void suffer(DeviceFault fault) {
     if (fault == DeviceFault::IsLost)
       throw std::runtime_error("the device is lost");
@@ -146,22 +147,14 @@ class WorkerDevice {
   virtual void restart_peak() = 0;
 };
 
-// While it lives, the calling thread's device is given what waits for another
-// process.
-class ForeignWait {
- public:
-  ForeignWait() {
-    if (device_) device_->begin_wait();
-  }
-  ~ForeignWait() {
-    if (device_) device_->end_wait();
-  }
-  ForeignWait(const ForeignWait&) = delete;
-  ForeignWait& operator=(const ForeignWait&) = delete;
-
- private:
-  WorkerDevice* const device_ = WorkerDevice::of_this_thread();
-};
+// Gives the calling thread's device what waits for another process.
+template <class Wait>
+void wait_for_other_process(Wait wait) {
+  WorkerDevice* const device = WorkerDevice::of_this_thread();
+  if (device) device->begin_wait();
+  wait();
+  if (device) device->end_wait();
+}
 
 // What a piece of work takes of a device's memory only while it runs. Restarts
 // the device's peak.

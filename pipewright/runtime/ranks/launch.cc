@@ -94,7 +94,9 @@ class RankLaunch final : public Launch {
         [this](const CorruptedMessage& message) {
           give_up(error_of(message), false);
         },
-        {[this] { return device_limit(); },
+        {[this] {
+           return action_limit(limits_, progress_.snapshot().longest_step);
+         },
          [this](bool is) { progress_.set_device_busy(is); },
          [this](const Error& hangs) { give_up(named_here(hangs), false); }});
     rank_ = transport_->rank();
@@ -208,12 +210,6 @@ class RankLaunch final : public Launch {
            (index < hosts.size() ? hosts[index] : "?");
   }
 
-  // As of an action.
-  Seconds device_limit() const {
-    const Seconds longest = progress_.snapshot().longest_step;
-    const Seconds limit = stall_limit(limits_, longest);
-    return longest > Seconds(0) ? limit : std::max(limits_.set_up, limit);
-  }
   Error named_here(Error error) const {
     if (session_)
       error.message = "rank " + std::to_string(rank_) + " on " + host_name() +

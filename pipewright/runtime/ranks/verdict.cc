@@ -28,9 +28,7 @@ std::string place_text(const Snapshot& snapshot) {
 Seconds limit_of(const RankView& rank, const Limits& limits, Seconds longest) {
   if (rank.last.phase == Phase::SetUp) return limits.set_up;
   if (rank.last.phase == Phase::Between) return limits.checkpoint;
-  return longest > Seconds(0)
-             ? stall_limit(limits, longest)
-             : std::max(limits.set_up, stall_limit(limits, longest));
+  return action_limit(limits, longest);
 }
 
 std::string of_limit(Seconds time, Seconds limit) {
@@ -41,6 +39,11 @@ std::string of_limit(Seconds time, Seconds limit) {
 
 Seconds stall_limit(const Limits& limits, Seconds longest_step) {
   return std::max(limits.least, longest_step * limits.steps);
+}
+
+Seconds action_limit(const Limits& limits, Seconds longest_step) {
+  const Seconds limit = stall_limit(limits, longest_step);
+  return longest_step > Seconds(0) ? limit : std::max(limits.set_up, limit);
 }
 
 std::optional<Verdict> verdict(const std::vector<RankView>& ranks,

@@ -20,6 +20,8 @@ struct Limits {
 
 // How long a rank may be silent, or at one action, during a run.
 Seconds stall_limit(const Limits& limits, Seconds longest_step);
+// The same, which is longer before the first step has ended.
+Seconds action_limit(const Limits& limits, Seconds longest_step);
 
 // What is known of a rank. Times count from any start.
 struct RankView {

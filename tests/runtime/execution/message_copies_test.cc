@@ -96,7 +96,7 @@ TEST_CASE("a message is read after the moment it was sent") {
 }
 
 TEST_CASE("sent memory is the sender's again after it was read, not before") {
-  constexpr int kMessages = 20, kMostKept = 6;
+  constexpr int kMessages = 20, kMaxHeld = 6;
   for (const bool is_small : {false, true})
     for (const bool passes : {false, true}) {
       CAPTURE(is_small);
@@ -122,7 +122,7 @@ TEST_CASE("sent memory is the sender's again after it was read, not before") {
         is_sending = false;
         before.push_back(receiver.num_moments());
         channels[1]->take(onwards(0), key);
-        CHECK(num_gone >= key - kMostKept);
+        CHECK(num_gone >= key - kMaxHeld);
         if (passes && !is_small) CHECK(num_gone == key);
       }
       // For each message, or for several.

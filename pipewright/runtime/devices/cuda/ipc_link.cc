@@ -93,6 +93,12 @@ cudaEvent_t event_of(const cudaIpcEventHandle_t& handle) {
   return event;
 }
 
+// Of the other process.
+void wait_for_event(cudaStream_t stream, cudaEvent_t event) {
+  wait_for_other_process(
+      [&] { C10_CUDA_CHECK(cudaStreamWaitEvent(stream, event, 0)); });
+}
+
 // What the two ends of a slot have of it.
 struct SlotEnd {
   char* memory = nullptr;
@@ -119,8 +125,7 @@ class IpcSender final : public DirectLink {
     if (slot.message >= 0) {
       if (!slot.received)
         slot.received = event_of((*page_)->slots[index].received);
-      const ForeignWait wait;
-      C10_CUDA_CHECK(cudaStreamWaitEvent(stream, slot.received, 0));
+      wait_for_event(stream, slot.received);
     }
     char* to = slot.memory;
     for (const at::Tensor& tensor : tensors) {
@@ -206,10 +211,7 @@ class IpcReceiver final : public DirectLink {
     const std::int64_t message = num_received();
     const SlotEnd& slot = slot_end(
         static_cast<std::size_t>((*page_)->slot_of[message % kMaxSlots]));
-    {
-      const ForeignWait wait;
-      C10_CUDA_CHECK(cudaStreamWaitEvent(stream, slot.sent, 0));
-    }
+    wait_for_event(stream, slot.sent);
     const char* from = slot.memory;
     for (const at::Tensor& tensor : tensors) {
       C10_CUDA_CHECK(cudaMemcpyAsync(tensor.data_ptr(), from, tensor.nbytes(),

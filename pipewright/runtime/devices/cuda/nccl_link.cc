@@ -125,9 +125,10 @@ class NcclLink final : public DirectLink {
 
   bool lets_write() override {
     if (under_way_.empty()) return true;
-    const ForeignWait wait;
-    C10_CUDA_CHECK(
-        cudaStreamWaitEvent(current().stream(), under_way_.back().get(), 0));
+    wait_for_other_process([&] {
+      C10_CUDA_CHECK(
+          cudaStreamWaitEvent(current().stream(), under_way_.back().get(), 0));
+    });
     return true;
   }
 
@@ -140,8 +141,7 @@ class NcclLink final : public DirectLink {
       check_nccl(nccl().ncclRecv(tensor.data_ptr(), tensor.nbytes(), kNcclBytes,
                                  kSender, comm_, stream_.stream()));
     check_nccl(nccl().ncclGroupEnd());
-    const ForeignWait wait;
-    order(stream_, current());
+    wait_for_other_process([&] { order(stream_, current()); });
   }
 
  private:
