@@ -8,8 +8,10 @@
     check_rows.py resumed FOLDER  the same of a training that broke off and was resumed
     check_rows.py head            prints the head of the rows
     check_rows.py errors ROWS     how far predictions are off
-    check_rows.py goals ROWS HANDOVER
-        measured beside what was to be reached; HANDOVER is of handover_benchmark --json
+    check_rows.py torch TORCH     prints what torch_gpt2.py and torch_pipelining.py found
+    check_rows.py goals ROWS HANDOVER TORCH
+        measured beside what was to be reached and PyTorch's best; HANDOVER is of
+        handover_benchmark --json, TORCH may be empty
 """
 import json
 import pathlib
@@ -91,22 +93,39 @@ def errors(rows):
     table("peaks of memory", "memory")
 
 
-def goals(rows, handover):
+def torch(path):
+    for cell in read(path):
+        memory = f"{cell['gib']:6.2f} GiB" if "gib" in cell else ""
+        print(f"{cell['work']:14} {cell['way']:20} {cell['ms']:8.1f} ms, fastest "
+              f"{cell['fastest_ms']:8.1f}   {memory}".rstrip())
+
+
+def goals(rows, handover, torch_cells):
     known = {}
     for row in read(rows):
         known[row["model"], row["minibatch"], row["microbatch"], row["kind"], row["workers"],
               row["option"]] = row
+    cells = read(torch_cells)
     ms = lambda row: row["step"]["measured"] * 1e3
 
-    def line(work, value, unit, goal, at_least=False):
+    def best_of_torch(work, key="ms", ranks=None):
+        """PyTorch's best figure for this work and how it was reached, as text."""
+        way = f"pipelining, {ranks} ranks" if ranks else None
+        found = [(cell[key], cell["way"]) for cell in cells
+                 if cell["work"] == work and key in cell and way in (None, cell["way"])
+                 and (way or not cell["way"].startswith("pipelining"))]
+        return "   torch %.1f (%s)" % min(found) if found else ""
+
+    def line(work, value, unit, goal, torch_best="", at_least=False):
         fits = value >= goal if at_least else value <= goal
         print(f"{work:58} {value:8.1f} {unit:3} {'>=' if at_least else '<='} {goal:5.1f}"
-              f"{'' if fits else '   missed'}")
+              f"{torch_best}{'' if fits else '   missed'}")
 
-    def step(goal, *key):
+    def step(goal, torch_best, *key):
         if row := known.get(key):
             option = " " + key[5] if key[5] else ""
-            line(f"{key[0]}, {key[1]} x {key[2]}, {key[4]} x {key[3]}{option}", ms(row), "ms", goal)
+            line(f"{key[0]}, {key[1]} x {key[2]}, {key[4]} x {key[3]}{option}", ms(row), "ms", goal,
+                 torch_best)
 
     def shares(name, minibatch, microbatch, count):
         kind, microbatches = f"cuda/{count}", minibatch // microbatch
@@ -116,28 +135,34 @@ def goals(rows, handover):
             return
         useful = microbatches / (microbatches + count - 1)  # the schedule's
         line(f"{count} x {kind}: of the busiest share without waits",
-             100 * pipeline["busy"] / useful / pipeline["step"]["measured"], "%", 95, True)
+             100 * pipeline["busy"] / useful / pipeline["step"]["measured"], "%", 95, at_least=True)
         line(f"{count} x {kind}: of one share's time divided by {count}",
-             100 * ms(alone) / count / useful / ms(pipeline), "%", 88, True)
+             100 * ms(alone) / count / useful / ms(pipeline), "%", 88, at_least=True)
 
-    step(3.8, "width16", 128, 4, "cuda-stream", 2, "")
-    step(2.3, "width16", 128, 4, "cuda-stream", 4, "")
+    for workers, goal in ((2, 3.8), (4, 2.3)):
+        step(goal, best_of_torch("width16:4", ranks=workers),
+             "width16", 128, 4, "cuda-stream", workers, "")
     with open(handover, encoding="utf-8") as file:
         for way, seconds in json.load(file).items():
             line(f"an action that computes nothing, 4 workers, {way}", seconds * 1e6, "us",
-                 {"kernel_by_kernel": 4, "recorded": 1}[way])
-    plain = "--no-masters --fast-kernels"
-    for option in ("", plain):
-        step(140, "gpt2", 32, 1, "cuda", 1, option)
-        step(110, "gpt2", 32, 1, "cuda-stream", 4, option)
-    for option in ("", "--no-masters", plain):
-        step(67, "gpt2", 32, 8, "cuda", 1, option)
+                 {"kernel_by_kernel": 4, "recorded": 1}[way],
+                 best_of_torch("width16:4", "us_per_action", ranks=4))
+    plain, exact = "--no-masters --fast-kernels", "--no-masters"
+    for goal, microbatch, kind, workers in ((140, 1, "cuda", 1), (110, 1, "cuda-stream", 4),
+                                            (67, 8, "cuda", 1)):
+        key = "gpt2", 32, microbatch, kind, workers
+        step(goal, best_of_torch(f"gpt2-small:{microbatch}"), *key, plain)
+        if (*key, plain) in known and (*key, exact) in known:
+            line(f"  the same with deterministic kernels ({ms(known[(*key, exact)]):.1f} ms)",
+                 100 * ms(known[(*key, exact)]) / ms(known[(*key, plain)]), "%", 115)
     for workers in (2, 4):
-        step(85, "gpt2", 32, 4, "cuda-stream", workers, "")
+        step(85, best_of_torch("gpt2-small:4", ranks=workers),
+             "gpt2", 32, 4, "cuda-stream", workers, "")
     for count in (2, 4):
         shares("blocks12", 32, 4, count)
     if row := known.get(("gpt2-medium", 32, 8, "cuda", 1, "--no-masters")):
-        line("memory, gpt2-medium, 32 x 8 --no-masters", row["memory"]["measured"] / 2**30, "GiB", 8.5)
+        line("memory, gpt2-medium, 32 x 8 --no-masters", row["memory"]["measured"] / 2**30, "GiB",
+             8.5, best_of_torch("gpt2-medium:8", "gib"))
 
 
 def main():
@@ -145,7 +170,7 @@ def main():
     if command == "head":
         print(HEAD)
     else:
-        {"add": add, "ranks": ranks, "resumed": resumed, "errors": errors,
+        {"add": add, "ranks": ranks, "resumed": resumed, "errors": errors, "torch": torch,
          "goals": goals}[command](*sys.argv[2:])
 
 

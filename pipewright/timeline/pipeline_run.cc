@@ -27,11 +27,14 @@ bool has_short_actions(const Model& model, int microbatch, int workers) {
 }
 
 Seconds step_period(const Timeline& timeline) {
-  std::vector<Seconds> ends;
-  for (const Span& span : timeline.spans.front())
-    if (span.kind == ActionKind::Step) ends.push_back(span.end);
-  if (ends.size() < 2) return timeline.step_seconds;
-  return (ends.back() - ends.front()) / static_cast<double>(ends.size() - 1);
+  const Span *first = nullptr, *last = nullptr;  // updates of one stage
+  for (const Span& span : timeline.spans.front()) {
+    if (span.kind != ActionKind::Step) continue;
+    if (!first) first = &span;
+    if (span.stage == first->stage) last = &span;
+  }
+  if (first == last) return timeline.step_seconds;
+  return (last->end - first->end) / (last->version - first->version);
 }
 
 }  // namespace pipewright

@@ -92,21 +92,24 @@ struct OneWorker {
       span.end = now += time;
       spans.push_back(span);
     };
-    const auto add_untimed = [&] {
-      now += after_step + 6.0 * pause - pause + 3.0 * (forward + backward) -
-             shorter;
+    const auto add_step = [&](int version) {
       add(ActionKind::Step, before_step, update);
+      spans.back().version = version;
+      const bool is_timed = shorter == Seconds(0) || version != 2;
+      if (!is_timed) spans.pop_back();
     };
     for (int step = 0; step < 5; ++step) {
       if (shorter > Seconds(0) && step != 1) {
-        add_untimed();
+        now += after_step + 6.0 * pause - pause + 3.0 * (forward + backward) -
+               shorter;
+        add_step(step);
         continue;
       }
       for (int m = 0; m < 3; ++m) {
         add(ActionKind::Forward, m == 0 ? after_step : pause, forward);
         add(ActionKind::Backward, pause, backward);
       }
-      add(ActionKind::Step, before_step, update);
+      add_step(step);
     }
     result.timeline.workers.emplace_back();
     return result;

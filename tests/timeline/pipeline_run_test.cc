@@ -23,13 +23,23 @@ TEST_CASE("a step's period is the time between the ends of two steps") {
   Timeline timeline;
   timeline.step_seconds = Seconds(7);
   timeline.spans.emplace_back();
-  CHECK(step_period(timeline) == Seconds(7));
-  for (const double end : {1.0, 3.0, 6.0}) {
+  const auto add = [&](int stage, int version, double end) {
     Span span;
     span.kind = ActionKind::Step;
+    span.stage = StageId(stage);
+    span.version = version;
     span.end = Seconds(end);
     timeline.spans.front().push_back(span);
-  }
+  };
+  CHECK(step_period(timeline) == Seconds(7));
+  add(0, 4, 1);
+  add(2, 4, 1.5);  // the worker has two stages
+  CHECK(step_period(timeline) == Seconds(7));
+  add(0, 5, 3);
+  add(2, 5, 3.25);
+  CHECK(step_period(timeline) == Seconds(2));
+  add(0, 9, 13.5);  // those between are not timed
+  add(2, 9, 14);
   CHECK(step_period(timeline) == Seconds(2.5));
 }
 

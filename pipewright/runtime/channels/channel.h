@@ -84,9 +84,10 @@ class Channel {
   // The device has been given all that reads lent messages taken so far. Those
   // that the worker has borrowed and let go of are returned, too.
   virtual void return_messages() {}
-  // What this worker has sent before is in memory that its device writes to
-  // from now on: blocks until it has been copied or returned, where messages
-  // of one process are not handed over.
+  // What this worker sends from now on is in memory that its device writes to
+  // again in the next step, before which this is called, too: blocks until what
+  // it has sent from there has been copied or returned, where messages of one
+  // process are not handed over.
   virtual void reuse_messages() {}
 
   // Adds this worker's part to a reduction, once for the minibatch that starts

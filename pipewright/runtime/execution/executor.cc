@@ -93,13 +93,13 @@ void join_losses(std::vector<PartialLoss> parts, int microbatch,
   }
 }
 
-// By how much more a worker computes in the run than in the minibatches whose
-// actions have spans: all of them, or one of a run.
+// By how much more a worker does of a kind of action in the run than in the
+// minibatches in which these have spans: all, or a few of a run.
 double untimed_factor(const Program& program, int minibatches,
-                      const std::vector<Span>& spans) {
+                      const std::vector<Span>& spans, bool computes) {
   std::set<std::int32_t> timed;
   for (const Span& span : spans)
-    if (is_compute(span.kind))
+    if (is_compute(span.kind) == computes)
       timed.insert(program.minibatch_of(span.microbatch));
   return timed.empty() ? 1 : minibatches / static_cast<double>(timed.size());
 }
@@ -117,10 +117,13 @@ Timeline measured_timeline(const Program& program, int minibatches,
   for (std::size_t w = 0; w < spans.size(); ++w) {
     WorkerSummary summary;
     summary.device = program.workers[w].device;
-    const double factor = untimed_factor(program, minibatches, spans[w]);
+    const double computing =
+        untimed_factor(program, minibatches, spans[w], true);
+    const double updating =
+        untimed_factor(program, minibatches, spans[w], false);
     for (const Span& span : spans[w])
-      summary.busy +=
-          (span.end - span.start) * (is_compute(span.kind) ? factor : 1);
+      summary.busy += (span.end - span.start) *
+                      (is_compute(span.kind) ? computing : updating);
     all_busy += summary.busy;
     summary.peak.activations = memory[w];  // all of it: a heap tells no kinds
     timeline.workers.push_back(summary);

@@ -35,13 +35,14 @@ class MessageMoments {
   struct Sent {
     std::int32_t key = 0;
     MomentPointer moment;
+    bool is_reused = false;  // the sender writes there again in its next step
     bool is_lent = false;
   };
 
   void sent(Sent message) {
     const std::lock_guard lock(mutex_);
+    if (message.is_reused) ++num_sent_;
     under_way_.push_back(std::move(message));
-    ++num_sent_;
   }
   Sent taken(std::int32_t key) {
     const std::lock_guard lock(mutex_);
@@ -52,20 +53,20 @@ class MessageMoments {
     under_way_.erase(found);
     return message;
   }
-  void copied(Values&& values, MomentPointer moment) {
+  void copied(Values&& values, const MomentPointer& moment, bool is_reused) {
+    if (is_reused) returned(moment);
     const std::lock_guard lock(mutex_);
-    last_copied_ = moment;
-    ++num_copied_;
-    lent_.push_back({std::move(values), std::move(moment)});
+    lent_.push_back({std::move(values), moment});
   }
-  // One that was lent.
+  // One whose memory is reused.
   void returned(const MomentPointer& moment) {
     const std::lock_guard lock(mutex_);
     last_copied_ = moment;
     ++num_copied_;
   }
-  // By the sender's thread: whether all messages have been copied or returned,
-  // or will be before its device does more. That is done in their order.
+  // By the sender's thread: whether all messages whose memory is reused have
+  // been copied or returned, or will be before its device does more. That is
+  // done in their order.
   bool are_copied(WorkerDevice& sender) {
     const std::lock_guard lock(mutex_);
     if (num_copied_ < num_sent_) return false;
@@ -92,6 +93,7 @@ class MessageMoments {
   };
 
   std::mutex mutex_;
+  // Of those whose memory is reused.
   std::int64_t num_sent_ = 0, num_copied_ = 0;  // or returned
   MomentPointer last_copied_;                   // null: passed, or waited for
   std::vector<Sent> under_way_;                 // few
@@ -160,12 +162,12 @@ class CopyingChannel final : public Channel {
   void send(TransferId transfer, std::int32_t key, Values&& values) override {
     if (is_copied(transfer)) {
       own(values);
-      begin_send({key, moment()}, transfer);
+      begin_send({key, moment(), reuses_}, transfer);
     }
     inner_->send(transfer, key, std::move(values));
   }
   void lend(TransferId transfer, std::int32_t key, Values&& values) override {
-    if (is_copied(transfer)) begin_send({key, moment(), true}, transfer);
+    if (is_copied(transfer)) begin_send({key, moment(), true, true}, transfer);
     inner_->send(transfer, key, std::move(values));
   }
   void post(TransferId transfer, std::int32_t key) override {
@@ -190,6 +192,7 @@ class CopyingChannel final : public Channel {
   }
   // Those of the last step have mostly been taken long ago.
   void reuse_messages() override {
+    reuses_ = true;
     for (const TransferId transfer : sends_)
       while (!shared_->transfers[transfer.index()].are_copied(device_)) {
         if (shared_->cancelled) throw Cancelled();
@@ -264,13 +267,14 @@ class CopyingChannel final : public Channel {
     return transfer.bytes.value() * shared_->program.num_microbatches <=
            kSmallStep;
   }
-  // What a worker passes on as it has come would be returned only after all
-  // others have done with it, too.
+  // What a worker passes on as it has come is returned when all others have
+  // done with it, too: a sender that reuses its memory must not wait for them.
   void own(Values& values) {
     const auto is_borrowed = [&](const at::Tensor& tensor) {
       for (const Borrowed& message : borrowed_)
         for (const at::Tensor& each : message.tensors)
-          if (each.defined() && each.is_alias_of(tensor)) return true;
+          if (message.is_reused && each.defined() && each.is_alias_of(tensor))
+            return true;
       return false;
     };
     for (Tensors& tensors : values)
@@ -299,15 +303,17 @@ class CopyingChannel final : public Channel {
       values = std::move(lent);
       to_return_.push_back(transfer);
     } else if (is_borrowed && is_readable) {
-      borrow(transfer, std::move(lent), values);
+      borrow(transfer, std::move(lent), message.is_reused, values);
     } else {
       copy(lent, values);
-      moments.copied(std::move(lent), moment());
+      moments.copied(std::move(lent), moment(), message.is_reused);
     }
   }
-  void borrow(TransferId transfer, Values&& lent, Values& values) {
+  void borrow(TransferId transfer, Values&& lent, bool is_reused,
+              Values& values) {
     Borrowed& message = borrowed_.emplace_back();
     message.transfer = transfer;
+    message.is_reused = is_reused;
     values.resize(lent.size());
     for (std::size_t i = 0; i < lent.size(); ++i) {
       values[i].clear();
@@ -383,7 +389,7 @@ class CopyingChannel final : public Channel {
     std::erase_if(borrowed_, [&](Borrowed& each) {
       if (!each.is_done()) return false;
       shared_->transfers[each.transfer.index()].copied(std::move(each.lent),
-                                                       now);
+                                                       now, each.is_reused);
       return true;
     });
     return now;
@@ -391,6 +397,7 @@ class CopyingChannel final : public Channel {
 
   struct Borrowed {
     TransferId transfer;
+    bool is_reused = false;
     Values lent;      // the sender's
     Tensors tensors;  // the same memory, as the worker has it
 
@@ -403,6 +410,7 @@ class CopyingChannel final : public Channel {
   const std::shared_ptr<CopiesShared> shared_;
   const WorkerId worker_;
   WorkerDevice& device_;
+  bool reuses_ = false;                // memory that it has sent from before
   std::vector<Borrowed> borrowed_;     // and not returned yet
   std::vector<TransferId> sends_;      // of this worker, that are copied
   std::vector<bool> is_lent_;          // by transfer: the last message taken

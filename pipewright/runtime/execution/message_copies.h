@@ -8,11 +8,11 @@
 //
 // Calls of the driver are dear. So small messages are not copied where the
 // receiver can read them: it borrows them, and the next moment at which it
-// sends is also that at which it returns those that it has done with. A lent
-// message is read
-// where it is, if it can be, and returned when the receiver's next step begins.
-// Gradients that were contributed to a reduction are kept until the worker
-// contributes to it again.
+// sends is also that at which it returns those that it has done with. What it
+// passes on as it came it returns when it has got it back, so it copies what
+// the sender will wait for. A lent message is read where it is, if it can be,
+// and returned when the receiver's next step begins. Gradients that were
+// contributed to a reduction are kept until the worker contributes to it again.
 
 #pragma once
 

@@ -386,7 +386,9 @@ void RecordedActions::keep_messages(const RunningAction& running,
     std::size_t bytes = 0;
     for (const Tensors& tensors : message)
       for (const at::Tensor& tensor : tensors)
-        if (tensor.defined()) bytes += tensor.storage().nbytes();
+        if (tensor.defined())
+          bytes += is_foreign(tensor) ? tensor.nbytes()  // will be copied
+                                      : tensor.storage().nbytes();
     if (bytes * static_cast<std::size_t>(program_.num_microbatches) >
         kSmallStep)
       continue;

@@ -81,7 +81,7 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
   const WorkerProgram& program = program_.workers[id_.index()];
   int repetitions = program_.repetitions(minibatches);
   bool is_joined = false;  // the action before it, with it: all is there
-  bool is_timed = true;
+  bool is_timed = true, times_update = true;
   for (ActionCursor cursor(program_, id_, repetitions); !cursor.at_end();
        cursor.advance()) {
     const int begun = begun_repetition(program, cursor.position());
@@ -95,6 +95,7 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
       begin_step(begun == 0);
       const bool is_first_typical = begun == std::min(1, repetitions - 1);
       is_timed = is_first_typical || times_all_steps();
+      times_update = is_timed || begun == 0 || begun == repetitions - 1;
       if (gives_whole_step()) run_whole_step(cursor, is_first_typical);
     }
     const Action action = cursor.action();
@@ -105,7 +106,8 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
     is_joined = action.joined;
     if (is_joined) wait_for_next(cursor);
     wait_for_reductions(action, code);
-    const bool has_span = is_timed || action.kind == ActionKind::Step;
+    const bool has_span =
+        action.kind == ActionKind::Step ? times_update : is_timed;
     if (action.stage.is_none() || !has_span) {
       execute(action, code, cursor.position());
       continue;

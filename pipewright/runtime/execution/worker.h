@@ -97,7 +97,7 @@ class Worker {
     return place_of(id_, current_, absolute(current_.microbatch),
                     program_.num_microbatches);
   }
-  // Otherwise one of a run, and the ends of all.
+  // Otherwise one of a run, and the updates of the first and the last.
   bool times_all_steps() const;
   bool lends_messages() const;
   bool gives_whole_step() const;

@@ -156,10 +156,12 @@ TEST_CASE("a message that is still held is not returned") {
   CHECK(view.item<float>() == 1);
 }
 
-TEST_CASE("a message that is passed on is returned all the same") {
+TEST_CASE(
+    "a sender that reuses memory does not wait for whom it is passed to") {
   const Program program = sending(3, true);
   const auto devices = watched(3);
   const auto channels = channels_of(program, devices);
+  channels[0]->reuse_messages();
   for (int key = 0; key < 3; ++key) {
     channels[0]->send(onwards(0), key, message_of(number(key, [] {})));
     Values passed = channels[1]->take(onwards(0), key);
@@ -176,11 +178,47 @@ TEST_CASE("a message that is passed on is returned all the same") {
           static_cast<float>(key));
 }
 
+TEST_CASE("a message is passed on without a copy, and returned by all") {
+  constexpr int kMessages = 20, kMaxHeld = 12;
+  const Program program = sending(3, true);
+  int num_gone = 0;
+  std::vector<std::int64_t> before;     // moments of worker 2, by message
+  std::vector<std::int64_t> passed_on;  // of worker 1
+  const auto devices = watched(3);
+  const auto channels = channels_of(program, devices);
+  for (int key = 0; key < kMessages; ++key) {
+    const auto gone = [&, key] {
+      ++num_gone;
+      // Worker 0 waits for worker 1, which has waited for worker 2.
+      const auto k = static_cast<std::size_t>(key);
+      CHECK(devices[1]->known(2) > before[k]);
+      CHECK(devices[0]->known(1) > passed_on[k]);
+    };
+    channels[0]->send(onwards(0), key, message_of(number(key, gone)));
+    Values passed = channels[1]->take(onwards(0), key);
+    channels[1]->send(onwards(1), key, std::move(passed));
+    passed.clear();
+    before.push_back(devices[2]->num_moments());
+    passed_on.push_back(devices[1]->num_moments());
+    CHECK(channels[2]->take(onwards(1), key)[0][0].item<float>() ==
+          static_cast<float>(key));
+    CHECK(num_gone >= key - kMaxHeld);
+  }
+  CHECK(num_gone > 0);
+  CHECK(devices[1]->num_copies() == 0);
+  CHECK(devices[2]->num_copies() == 0);
+  channels[0]->reuse_messages();  // waits for none of them
+  devices[1]->wait_for(
+      devices[2]->moment());  // the rest goes with the channels
+  devices[0]->wait_for(devices[1]->moment());
+}
+
 TEST_CASE("the moment of a send is that at which messages are returned") {
   constexpr int kMessages = 6;
   const Program program = sending(3, true);
   const auto devices = watched(3);
   const auto channels = channels_of(program, devices);
+  channels[0]->reuse_messages();
   for (int key = 0; key < kMessages; ++key) {
     channels[0]->send(onwards(0), key, message_of(number(1, [] {})));
     channels[1]->take(onwards(0), key);

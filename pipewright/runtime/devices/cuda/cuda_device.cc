@@ -8,6 +8,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/util/Exception.h>
 
+#include <array>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -147,12 +148,14 @@ class CudaDevice::CudaRecording final : public Recording {
   std::size_t num_kernels_ = 0;
 };
 
-// A CUDA graph of graphs.
+// A CUDA graph of graphs. The driver gives one to the GPU again only when the
+// GPU has ended it, so there are two, in turn.
 class CudaDevice::CudaJointRecording final : public JointRecording {
  public:
   CudaJointRecording() { C10_CUDA_CHECK(cudaGraphCreate(&graph_, 0)); }
   ~CudaJointRecording() override {
-    if (exec_) static_cast<void>(cudaGraphExecDestroy(exec_));
+    for (const cudaGraphExec_t exec : execs_)
+      if (exec) static_cast<void>(cudaGraphExecDestroy(exec));
     static_cast<void>(cudaGraphDestroy(graph_));
   }
 
@@ -180,12 +183,14 @@ class CudaDevice::CudaJointRecording final : public JointRecording {
   }
 
   void end() override {
-    C10_CUDA_CHECK(cudaGraphInstantiate(&exec_, graph_, 0));
+    for (cudaGraphExec_t& exec : execs_)
+      C10_CUDA_CHECK(cudaGraphInstantiate(&exec, graph_, 0));
   }
 
   void replay(WorkerDevice& device) override {
     const auto& on = dynamic_cast<const CudaDevice&>(device);
-    C10_CUDA_CHECK(cudaGraphLaunch(exec_, on.stream_.stream()));
+    C10_CUDA_CHECK(cudaGraphLaunch(execs_[next_], on.stream_.stream()));
+    next_ = 1 - next_;
   }
 
   void write_stamps(WorkerDevice& device,
@@ -204,7 +209,8 @@ class CudaDevice::CudaJointRecording final : public JointRecording {
   }
 
   cudaGraph_t graph_ = nullptr;
-  cudaGraphExec_t exec_ = nullptr;
+  std::array<cudaGraphExec_t, 2> execs_ = {};
+  std::size_t next_ = 0;
   std::vector<cudaGraphNode_t> nodes_;
   std::map<CudaDevice*, std::vector<CudaEvent>> stamps_;
 };
