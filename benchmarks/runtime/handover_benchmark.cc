@@ -1,8 +1,9 @@
 // What it takes to hand over: a pipeline of actions that compute nothing, on
 // devices of one kind. An action waits for its message of 512 bytes and sends
 // it on, so a step divided by the actions of all workers is what an action
-// costs beside its layers. Kernel by kernel, and as recordings where the device
-// records.
+// costs beside its layers, with a share of what the step itself costs (samples,
+// losses, update). By a longer step, what each further action costs. Kernel by
+// kernel, and as recordings where the device records.
 
 #include <cstdlib>
 #include <iostream>
@@ -13,6 +14,7 @@
 
 #include "benchmarks/runtime/pipelines.h"
 #include "cli/program_arguments.h"
+#include "pipewright/base/json.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
 #include "pipewright/model/builder.h"
@@ -138,6 +140,11 @@ struct Case {
   bool is_json = false;
 
   int num_actions() const { return 2 * microbatches * workers; }
+  Case longer() const {
+    Case result = *this;
+    result.microbatches *= 3;
+    return result;
+  }
 };
 
 // None where the device does not record.
@@ -171,18 +178,25 @@ void print_steps(const Case& each) {
       {{std::to_string(each.workers) + " x " + each.device, Align::Left},
        {"step", Align::Right},
        {"actions", Align::Right},
-       {"an action", Align::Right}});
-  std::string seconds;
+       {"an action", Align::Right},
+       {"a further one", Align::Right}});
+  Json report = Json::object();
   for (const bool records : {false, true}) {
     const std::optional<Seconds> step = measured_step(each, records);
     if (!step) continue;
-    const Seconds action = *step / each.num_actions();
+    const Case longer = each.longer();
+    const Seconds action = *step / each.num_actions(),
+                  further = (*measured_step(longer, records) - *step) /
+                            (longer.num_actions() - each.num_actions());
     table.add_row({records ? "recorded" : "kernel by kernel", to_text(*step),
-                   std::to_string(each.num_actions()), to_text(action)});
-    seconds += records ? ", \"recorded\": " : "\"kernel_by_kernel\": ";
-    seconds += std::to_string(action.value() * 1e6) + "e-6";
+                   std::to_string(each.num_actions()), to_text(action),
+                   to_text(further)});
+    Json row = Json::object();
+    row.set("action", action.value());
+    row.set("further_action", further.value());
+    report.set(records ? "recorded" : "kernel_by_kernel", row);
   }
-  std::cout << (each.is_json ? "{" + seconds + "}\n" : table.to_text(100));
+  std::cout << (each.is_json ? report.to_text() : table.to_text(100));
 }
 
 }  // namespace
@@ -199,7 +213,7 @@ int main(int argc, char** argv) {
   app.add_option("--steps", each.steps, "Of each of nine runs")
       ->check(CLI::Range(2, 100000))
       ->capture_default_str();
-  app.add_flag("--json", each.is_json, "Seconds of an action");
+  app.add_flag("--json", each.is_json, "Seconds of actions, nothing else");
   if (const auto code = pipewright::cli::parse_arguments(app, argc, argv))
     return *code;
   try {

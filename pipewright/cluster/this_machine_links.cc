@@ -75,7 +75,10 @@ Result<std::vector<MessageTime>> measured_exchanges(
 
 }  // namespace
 
-Link link_of(const std::vector<MessageTime>& times) {
+Link link_of(std::vector<MessageTime> times) {
+  // A message that took longer than a larger one was disturbed.
+  for (std::size_t i = times.size() - 1; i-- > 0;)
+    times[i].time = std::min(times[i].time, times[i + 1].time);
   Link link;
   link.latency = times.front().time;
   std::vector<double> rates;

@@ -15,9 +15,9 @@ struct MessageTime {
   Seconds time;
 };
 // Its latency is the time of the smallest message; larger ones have the rates
-// at which they took what is beyond it, and the bandwidth is the highest. At
-// least two sizes, ascending.
-Link link_of(const std::vector<MessageTime>& times);
+// at which they took what is beyond it, and the bandwidth is the highest. None
+// takes longer than a larger one. At least two sizes, ascending.
+Link link_of(std::vector<MessageTime> times);
 
 // The rates at which a ring of so many devices over that link would take as
 // long as they took to copy tensors of those sizes from each of the others, all

@@ -33,11 +33,18 @@ TEST_CASE("noise gives a link all the same") {
                              {Bytes(4000), Seconds(4e-6)},
                              {Bytes(16'000), Seconds(5.001e-6)},
                              {Bytes(64'000), Seconds(9e-6)}});
-  CHECK(link.bandwidth.value() == doctest::Approx(64'000 / 4e-6));
+  CHECK(link.latency == Seconds(4e-6));
+  CHECK(link.bandwidth.value() == doctest::Approx(64'000 / 5e-6));
   for (const MessageRate& rate : link.rates) {
     CHECK(rate.rate.value() > 0);
     CHECK(rate.rate <= link.bandwidth);
   }
+  const Link disturbed = link_of({{Bytes(1000), Seconds(4e-6)},
+                                  {Bytes(4000), Seconds(9e-6)},
+                                  {Bytes(16'000), Seconds(5e-6)},
+                                  {Bytes(64'000), Seconds(8e-6)}});
+  CHECK(message_rate(disturbed, Bytes(4000)).value() ==
+        doctest::Approx(4000 / 1e-6));
   CHECK(link_of({{Bytes(1), Seconds(2)}, {Bytes(2), Seconds(1)}})
             .bandwidth.value() == doctest::Approx(2));
 }

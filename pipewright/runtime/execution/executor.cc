@@ -93,15 +93,25 @@ void join_losses(std::vector<PartialLoss> parts, int microbatch,
   }
 }
 
-// By how much more a worker does of a kind of action in the run than in the
-// minibatches in which these have spans: all, or a few of a run.
-double untimed_factor(const Program& program, int minibatches,
-                      const std::vector<Span>& spans, bool computes) {
+// Where the actions of one minibatch only have spans, the share of its time in
+// which the worker computes is taken for all: a step that is timed is longer.
+Seconds busy_time(const Program& program, int minibatches,
+                  const std::vector<Span>& spans, Seconds duration) {
   std::set<std::int32_t> timed;
   for (const Span& span : spans)
-    if (is_compute(span.kind) == computes)
+    if (is_compute(span.kind))
       timed.insert(program.minibatch_of(span.microbatch));
-  return timed.empty() ? 1 : minibatches / static_cast<double>(timed.size());
+  const bool is_one_of_many = timed.size() == 1 && minibatches > 1;
+  Seconds busy, before, end;
+  for (const Span& span : spans) {
+    const std::int32_t minibatch = program.minibatch_of(span.microbatch);
+    if (is_one_of_many && minibatch < *timed.begin()) before = span.end;
+    if (is_one_of_many && minibatch != *timed.begin()) continue;
+    busy += span.end - span.start;
+    end = span.end;
+  }
+  return is_one_of_many && end > before ? busy * (duration / (end - before))
+                                        : busy;
 }
 
 Timeline measured_timeline(const Program& program, int minibatches,
@@ -117,13 +127,7 @@ Timeline measured_timeline(const Program& program, int minibatches,
   for (std::size_t w = 0; w < spans.size(); ++w) {
     WorkerSummary summary;
     summary.device = program.workers[w].device;
-    const double computing =
-        untimed_factor(program, minibatches, spans[w], true);
-    const double updating =
-        untimed_factor(program, minibatches, spans[w], false);
-    for (const Span& span : spans[w])
-      summary.busy += (span.end - span.start) *
-                      (is_compute(span.kind) ? computing : updating);
+    summary.busy = busy_time(program, minibatches, spans[w], duration);
     all_busy += summary.busy;
     summary.peak.activations = memory[w];  // all of it: a heap tells no kinds
     timeline.workers.push_back(summary);

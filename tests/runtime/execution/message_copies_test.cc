@@ -322,6 +322,7 @@ Executor::Devices owned(int count) {
 
 // Spans lie in the run, and no stamp was forgotten.
 void check_times(const Timeline& timeline) {
+  CHECK(timeline.bubble >= 0);
   for (const auto& spans : timeline.spans)
     for (const Span& span : spans) {
       CHECK(span.start > Seconds(0));

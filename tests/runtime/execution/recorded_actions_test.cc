@@ -93,6 +93,7 @@ RecordedRun trained_on_logs(
         executor.run(random_source(model, kMicrobatch), steps);
     REQUIRE_MESSAGE(run.ok(), (run.ok() ? "" : run.error().to_text()));
     CHECK(has_all_actions(run->timeline.spans, program, steps));
+    CHECK(run->timeline.bubble >= 0);
   }
   CHECK(executor.num_values_held() == 0);
   RecordedRun result{executor.trained(), executor.why_not_recorded(),

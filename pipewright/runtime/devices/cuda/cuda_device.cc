@@ -8,7 +8,6 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/util/Exception.h>
 
-#include <array>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -148,14 +147,12 @@ class CudaDevice::CudaRecording final : public Recording {
   std::size_t num_kernels_ = 0;
 };
 
-// A CUDA graph of graphs. The driver gives one to the GPU again only when the
-// GPU has ended it, so there are two, in turn.
+// A CUDA graph of graphs.
 class CudaDevice::CudaJointRecording final : public JointRecording {
  public:
   CudaJointRecording() { C10_CUDA_CHECK(cudaGraphCreate(&graph_, 0)); }
   ~CudaJointRecording() override {
-    for (const cudaGraphExec_t exec : execs_)
-      if (exec) static_cast<void>(cudaGraphExecDestroy(exec));
+    if (exec_) static_cast<void>(cudaGraphExecDestroy(exec_));
     static_cast<void>(cudaGraphDestroy(graph_));
   }
 
@@ -183,14 +180,12 @@ class CudaDevice::CudaJointRecording final : public JointRecording {
   }
 
   void end() override {
-    for (cudaGraphExec_t& exec : execs_)
-      C10_CUDA_CHECK(cudaGraphInstantiate(&exec, graph_, 0));
+    C10_CUDA_CHECK(cudaGraphInstantiate(&exec_, graph_, 0));
   }
 
   void replay(WorkerDevice& device) override {
     const auto& on = dynamic_cast<const CudaDevice&>(device);
-    C10_CUDA_CHECK(cudaGraphLaunch(execs_[next_], on.stream_.stream()));
-    next_ = 1 - next_;
+    C10_CUDA_CHECK(cudaGraphLaunch(exec_, on.stream_.stream()));
   }
 
   void write_stamps(WorkerDevice& device,
@@ -209,8 +204,7 @@ class CudaDevice::CudaJointRecording final : public JointRecording {
   }
 
   cudaGraph_t graph_ = nullptr;
-  std::array<cudaGraphExec_t, 2> execs_ = {};
-  std::size_t next_ = 0;
+  cudaGraphExec_t exec_ = nullptr;
   std::vector<cudaGraphNode_t> nodes_;
   std::map<CudaDevice*, std::vector<CudaEvent>> stamps_;
 };
