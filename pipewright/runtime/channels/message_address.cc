@@ -15,7 +15,7 @@ MessageAddress message_address(const MessageEngine& engine,
                                const Program& program, MessageSpace& space,
                                int rank, std::int32_t index) {
   const auto num_indices = static_cast<int>(program.transfers.size() +
-                                            program.reductions.size() + 1);
+                                            2 * program.reductions.size() + 1);
   const int num_tags = std::clamp(engine.largest_tag() / num_indices, 1, 65536);
   return {&space, rank,     index,
           index,  num_tags, SendCapacity::expected(program)};

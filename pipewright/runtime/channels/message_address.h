@@ -22,8 +22,9 @@ struct MessageAddress {
 
   MessageEngine::Envelope envelope(std::int32_t key) const;
 };
-// `index` is that of a transfer, or of a reduction, of the program. Messages of
-// both do not mix: they use different spaces.
+// `index` is that of a transfer, or of a reduction, of the program; those after
+// all reductions are free. Messages of both do not mix: they use different
+// spaces.
 MessageAddress message_address(const MessageEngine& engine,
                                const Program& program, MessageSpace& space,
                                int rank, std::int32_t index);

@@ -303,6 +303,7 @@ void MessageEngine::abandon() {
 
 void MessageEngine::wait_until(c10::function_ref<bool()> done) {
   for (Backoff backoff;; backoff.pause()) {
+    if (idle_work_) idle_work_();
     const std::lock_guard lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
     if (cancelled_) throw Cancelled();

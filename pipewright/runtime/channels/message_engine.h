@@ -108,6 +108,11 @@ class MessageEngine {
   // Without the mutex: makes progress until `done`, or throws Cancelled. `done`
   // is called with the mutex held.
   void wait_until(c10::function_ref<bool()> done);
+  // Called without the mutex, by threads that wait, while they do: others may
+  // be waiting for it.
+  void set_idle_work(std::function<void()> work) {
+    idle_work_ = std::move(work);
+  }
 
   void start_thread();
   MessageSpace& everyone() const { return *everyone_; }
@@ -165,6 +170,7 @@ class MessageEngine {
   void probe_texts();
   bool is_queue_empty() const;
 
+  std::function<void()> idle_work_;
   std::mutex mutex_;
   RankNetwork& network_;
   const int rank_;

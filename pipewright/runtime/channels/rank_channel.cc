@@ -32,6 +32,7 @@ RankChannel::RankChannel(MessageEngine& engine, RankLinks& links,
       reductions_(engine, link_messages_, program, worker, reductions) {
   for (std::size_t t = 0; t < program.transfers.size(); ++t)
     transfers_.push_back(end_of(TransferId(t)));
+  engine_.set_idle_work([this] { reductions_.add_up_arrived(); });
 }
 
 // Weights have no bound: they are sent once per step, and some are never read.
@@ -59,6 +60,7 @@ RankChannel::TransferEnd RankChannel::end_of(TransferId transfer) {
 }
 
 RankChannel::~RankChannel() {
+  engine_.set_idle_work(nullptr);
   try {
     engine_.wait_until([this] {
       link_messages_.make_progress();
@@ -75,6 +77,7 @@ void RankChannel::receive_at(at::Device place) {
 }
 
 void RankChannel::before(const Action&, std::int64_t) {
+  reductions_.add_up_arrived();
   const std::lock_guard lock(engine_.mutex());
   engine_.make_progress();
   engine_.free_sent();

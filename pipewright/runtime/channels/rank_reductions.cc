@@ -97,27 +97,55 @@ RankReductions::RankReductions(MessageEngine& engine, LinkMessages& links,
 RankReductions::State RankReductions::state_of(ReductionId reduction) {
   const ReductionRanks& ranks = ranks_[reduction.index()];
   State state;
-  if (ranks.is_fast || !ranks.space) return state;
-  const auto address = [&](int rank) {
-    MessageAddress of_rank =
-        message_address(engine_, program_, *ranks.space, rank, reduction.value);
-    of_rank.subject += static_cast<std::int32_t>(program_.transfers.size());
-    return of_rank;
-  };
+  const bool is_here = ranks.contributors.count(worker_.value) > 0;
+  if (ranks.is_sliced && is_here) state.sliced = sliced(reduction);
+  if (ranks.is_fast || ranks.is_sliced || !ranks.space) return state;
   std::vector<MessageAddress> others;
   for (const int reader : ranks.readers)
-    if (reader != worker_.value) others.push_back(address(reader));
-  if (!others.empty() && ranks.contributors.count(worker_.value) > 0)
+    if (reader != worker_.value)
+      others.push_back(address(reduction, reader, false));
+  if (!others.empty() && is_here)
     state.sender = std::make_unique<MessageSender>(
         engine_, links_, std::move(others), Priority::High, name_of(reduction));
   if (ranks.num_readers_here == 0) return state;
   for (const int contributor : ranks.contributors)
     if (contributor != worker_.value)
-      state.receivers.emplace_back(contributor,
-                                   std::make_unique<MessageReceiver>(
-                                       engine_, links_, address(contributor),
-                                       Priority::High, name_of(reduction)));
+      state.receivers.emplace_back(
+          contributor,
+          std::make_unique<MessageReceiver>(
+              engine_, links_, address(reduction, contributor, false),
+              Priority::High, name_of(reduction)));
   return state;
+}
+
+// Sums have indices after those of all gradients.
+MessageAddress RankReductions::address(ReductionId reduction, int rank,
+                                       bool of_sums) const {
+  const auto first =
+      static_cast<std::int32_t>(of_sums ? program_.reductions.size() : 0);
+  MessageAddress of_rank =
+      message_address(engine_, program_, *ranks_[reduction.index()].space, rank,
+                      first + reduction.value);
+  of_rank.subject += static_cast<std::int32_t>(program_.transfers.size());
+  return of_rank;
+}
+
+std::unique_ptr<SlicedReduction> RankReductions::sliced(
+    ReductionId reduction) const {
+  const ReductionRanks& ranks = ranks_[reduction.index()];
+  SlicedReduction::Addresses addresses;
+  for (const int rank : ranks.all()) {
+    addresses.to_add.push_back(address(reduction, rank, false));
+    addresses.to_tell.push_back(address(reduction, rank, true));
+  }
+  return std::make_unique<SlicedReduction>(
+      engine_, links_, program_.reduction(reduction), worker_, addresses,
+      program_.num_microbatches, ranks.num_readers_here, name_of(reduction));
+}
+
+void RankReductions::add_up_arrived() {
+  for (const State& state : states_)
+    if (state.sliced) state.sliced->add_up_arrived();
 }
 
 RankReductions::Running& RankReductions::running(ReductionId reduction,
@@ -139,6 +167,8 @@ void RankReductions::contribute(ReductionId reduction, MicrobatchId microbatch,
                                 std::vector<Contribution>&& contributions) {
   const ReductionRanks& ranks = ranks_[reduction.index()];
   State& state = states_[reduction.index()];
+  if (state.sliced)
+    return state.sliced->contribute(microbatch, std::move(contributions));
   if (state.sender) {
     arrange(contributions, state.gradients, state.uses);
     state.sender->prepare(state.gradients);
@@ -231,6 +261,8 @@ void RankReductions::end(Running& running, ReductionId reduction) {
 void RankReductions::reduced(ReductionId reduction, MicrobatchId microbatch,
                              Tensors& sums) {
   const ReductionRanks& ranks = ranks_[reduction.index()];
+  if (const State& state = states_[reduction.index()]; state.sliced)
+    return state.sliced->reduced(microbatch, sums);
   Running* from = nullptr;
   {
     const std::lock_guard lock(engine_.mutex());

@@ -2,9 +2,10 @@
 // channels/ alone.
 //
 // In the fixed order each worker sends its gradients to all workers that read
-// the sums, and each of those adds them up in the order of reduction.h. MPI's
-// own all-reduce moves fewer bytes but adds in an order of its own. Both use a
-// space of the ranks that take part.
+// the sums, and each of those adds them up in the order of reduction.h; three
+// and more that do both share the adding (sliced_reduction.h). MPI's own
+// all-reduce adds in an order of its own. All use a space of the ranks that
+// take part.
 
 #pragma once
 
@@ -19,6 +20,7 @@
 #include "pipewright/runtime/channels/minibatch_slots.h"
 #include "pipewright/runtime/channels/rank_messages.h"
 #include "pipewright/runtime/channels/reduction.h"
+#include "pipewright/runtime/channels/sliced_reduction.h"
 
 namespace pipewright {
 
@@ -29,6 +31,7 @@ struct ReductionRanks {
   int num_readers_here = 0;  // stages of this rank's worker that read the sums
   MessageSpace* space = nullptr;  // of all; null if this rank is alone
   bool is_fast = false;           // the network adds up
+  bool is_sliced = false;         // each adds up a slice
 
   std::vector<int> all() const;
 };
@@ -51,6 +54,9 @@ class RankReductions {
   void contribute(ReductionId reduction, MicrobatchId microbatch,
                   std::vector<Contribution>&& contributions);
   void reduced(ReductionId reduction, MicrobatchId microbatch, Tensors& sums);
+  // What others wait for, as far as it can be done now; without the engine's
+  // mutex.
+  void add_up_arrived();
 
  private:
   using Receive = MessageEngine::Receive;
@@ -71,7 +77,8 @@ class RankReductions {
   };
   // What is kept of one reduction from minibatch to minibatch.
   struct State {
-    std::unique_ptr<MessageSender> sender;  // to the other readers
+    std::unique_ptr<SlicedReduction> sliced;  // in place of all the others
+    std::unique_ptr<MessageSender> sender;    // to the other readers
     // By rank of the other contributors.
     std::vector<std::pair<int, std::unique_ptr<MessageReceiver>>> receivers;
     MinibatchSlots<Running> running;
@@ -82,6 +89,8 @@ class RankReductions {
   };
 
   State state_of(ReductionId reduction);
+  MessageAddress address(ReductionId reduction, int rank, bool of_sums) const;
+  std::unique_ptr<SlicedReduction> sliced(ReductionId reduction) const;
   Running& running(ReductionId reduction, MicrobatchId microbatch);
   void begin(Running& running, ReductionId reduction);
   void add_own_part(Running& running, std::vector<Contribution>& contributions);

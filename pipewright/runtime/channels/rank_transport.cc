@@ -142,6 +142,9 @@ class RankTransport final : public Transport {
     ranks.is_fast = options_.fast_reduce && network_.adds_up() &&
                     !program.reductions[reduction].is_norm &&
                     ranks.contributors == ranks.readers;
+    ranks.is_sliced = !ranks.is_fast && all.size() > 2 &&
+                      !program.reductions[reduction].is_norm &&
+                      ranks.contributors == ranks.readers;
     const bool shares = !ranks.is_fast || have_one_order(program, ranks_, all);
     ranks.space = spaces_.of(all, shares ? 0 : 1 + static_cast<int>(reduction));
   }

@@ -218,6 +218,21 @@ void contributing_does_not_wait(WorkerId self, Channel& channel, int workers) {
   CHECK(channel.reduced(ReductionId(0), MicrobatchId(0)).size() == 2);
 }
 
+// The last worker has contributed, and reads the sums only after worker 0,
+// which has them by then.
+void sums_do_not_wait(WorkerId self, Channel& channel, int workers) {
+  const WorkerId last(workers - 1);
+  for (const int minibatch : {0, 4}) {
+    const MicrobatchId first(minibatch);
+    channel.contribute(ReductionId(0), first,
+                       contributions_of(self.value, minibatch));
+    if (self == last) channel.take(back_to(last.value), minibatch);
+    CHECK(channel.reduced(ReductionId(0), first).size() == 2);
+    if (self == WorkerId(0))
+      channel.send(back_to(last.value), minibatch, {{at::ones({2})}});
+  }
+}
+
 }  // namespace
 
 Program reducing(int workers, const std::vector<int>& contributors,
@@ -280,6 +295,11 @@ std::vector<ContractCase> channel_contract(int workers) {
                    reducing(workers, all, all),
                    [workers](WorkerId self, Channel& channel) {
                      contributing_does_not_wait(self, channel, workers);
+                   }});
+  cases.push_back({"sums do not wait for those who wait for others",
+                   reducing(workers, all, all),
+                   [workers](WorkerId self, Channel& channel) {
+                     sums_do_not_wait(self, channel, workers);
                    }});
   cases.push_back({"a cancelled channel does not block",
                    reducing(workers, all, all),
