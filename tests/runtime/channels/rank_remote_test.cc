@@ -1,6 +1,6 @@
-// Training on two ranks whose workers compute on a device whose memory the host
-// cannot read, as a GPU's: the bits of one process with two such workers. One
-// of the workers may be on a core.
+// Training on two ranks, or replicas on three, whose workers compute on a
+// device whose memory the host cannot read, as a GPU's: the bits of one process
+// with such workers. One of the workers may be on a core.
 
 #include <doctest/doctest.h>
 
@@ -40,7 +40,11 @@ std::vector<RemoteCase> remote_cases() {
     return generated(name, workers, kRemoteMicrobatches);
   };
   const Schedule replicas =
-      with_replicas(schedule("1f1b", 1), {2}, Replication::Split).value();
+      with_replicas(schedule("1f1b", 1), {session().size()}, Replication::Split)
+          .value();
+  if (session().size() > 2)
+    return {remote_case("replicas", small_mlp(), replicas, Method::Sync),
+            remote_case("tied replicas", small_gpt(), replicas, Method::Sync)};
   return {
       remote_case("1f1b", small_mlp(), schedule("1f1b"), Method::Sync),
       remote_case("zb-h1", small_mlp(), schedule("zb-h1"), Method::Sync),
@@ -52,6 +56,15 @@ std::vector<RemoteCase> remote_cases() {
 }
 
 using WhichAreRemote = std::vector<bool>;  // by worker
+
+WhichAreRemote all_remote() {
+  return WhichAreRemote(static_cast<std::size_t>(session().size()), true);
+}
+WhichAreRemote all_remote_but(std::size_t worker) {
+  WhichAreRemote remote = all_remote();
+  remote[worker] = false;
+  return remote;
+}
 
 Executor::Devices devices_for(const WhichAreRemote& remote) {
   Executor::Devices devices;
@@ -122,9 +135,9 @@ void check_all_remote(const TransportOptions& options,
 }
 
 TEST_CASE("ranks on devices have the bits of one process") {
-  check_all_remote({}, {true, true});
-  check_all_remote({.progress_thread = false}, {true, true});
-  check_all_remote({.checksum = true}, {true, true});
+  check_all_remote({}, all_remote());
+  check_all_remote({.progress_thread = false}, all_remote());
+  check_all_remote({.checksum = true}, all_remote());
 }
 
 TEST_CASE("ranks with links between devices have the bits of one process") {
@@ -135,7 +148,7 @@ TEST_CASE("ranks with links between devices have the bits of one process") {
     const auto transport = session().connect(options);
     const int before = num_late_copies(), linked = num_linked_tensors();
     for (const RemoteCase& each : remote_cases())
-      check_remote(*transport, each, {true, true});
+      check_remote(*transport, each, all_remote());
     CHECK(num_late_copies() == before);  // nothing through the host
     CHECK(num_linked_tensors() > linked);
     CHECK(transport->message_path() == "Pipe");
@@ -146,17 +159,17 @@ TEST_CASE("ranks with links between devices have the bits of one process") {
 TEST_CASE("links between devices are not used where one end has none") {
   use_remote_links(session().rank() == 0 ? RemoteLinks::Working
                                          : RemoteLinks::None);
-  check_all_remote({}, {true, true});
+  check_all_remote({}, all_remote());
   use_remote_links(RemoteLinks::Working);
-  check_all_remote({}, {false, true});
-  check_all_remote({.links = {LinkChoice::kNone}}, {true, true});
-  check_all_remote({.checksum = true}, {true, true});
+  check_all_remote({}, all_remote_but(0));
+  check_all_remote({.links = {LinkChoice::kNone}}, all_remote());
+  check_all_remote({.checksum = true}, all_remote());
   use_remote_links(RemoteLinks::None);
 }
 
 TEST_CASE("ranks on cores and on devices have the bits of one process") {
-  check_all_remote({}, {false, true});
-  check_all_remote({}, {true, false});
+  check_all_remote({}, all_remote_but(0));
+  check_all_remote({}, all_remote_but(1));
 }
 
 }  // namespace
