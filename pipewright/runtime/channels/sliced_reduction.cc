@@ -3,6 +3,7 @@
 #include "pipewright/runtime/channels/sliced_reduction.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pipewright {
 namespace {
@@ -13,7 +14,7 @@ const ParameterUses kNoUses;
 
 void SlicedReduction::Running::end() {
   microbatch = MicrobatchId();
-  is_begun = is_contributed = is_added = false;
+  is_begun = is_added = false;
   slices.clear();
   sum.clear();
   own_sum.clear();
@@ -99,7 +100,6 @@ void SlicedReduction::contribute(MicrobatchId microbatch,
   if (engine_.is_cancelled()) throw Cancelled();
   Running& running = running_.of(microbatch, num_microbatches_);
   begin(running);
-  running.is_contributed = true;
   to_add_up_.push_back(&running);
   WorkerContributions& own = running.parts[own_];
   own.worker = ranks_[own_].worker;

@@ -11,8 +11,9 @@
 
 #pragma once
 
+#include <cstdint>
 #include <memory>
-#include <utility>
+#include <string>
 #include <vector>
 
 #include "pipewright/plan/program/program.h"
@@ -57,7 +58,7 @@ class SlicedReduction {
   // Of one minibatch. Keeps its lists when it has ended.
   struct Running {
     MicrobatchId microbatch;
-    bool is_begun = false, is_contributed = false, is_added = false;
+    bool is_begun = false, is_added = false;
     std::vector<WorkerContributions> parts;  // by rank: the own slices
     std::vector<Receive*> slices, sum;       // by rank
     Tensors own_sum;                         // of the slices
