@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "pipewright/base/check.h"
+
 namespace pipewright {
 namespace {
 
@@ -54,15 +56,15 @@ SlicedReduction::SlicedReduction(MessageEngine& engine, LinkMessages& links,
                                             Priority::High, name);
 }
 
-// None if it has no elements.
-at::Tensor SlicedReduction::slice(const at::Tensor& whole,
+// Of a tensor of one dimension. None if it has no elements.
+at::Tensor SlicedReduction::slice(const at::Tensor& flat,
                                   std::size_t rank) const {
   const auto count = static_cast<std::int64_t>(ranks_.size()),
              place = static_cast<std::int64_t>(rank);
-  const std::int64_t first = whole.numel() * place / count,
-                     end = whole.numel() * (place + 1) / count;
+  const std::int64_t first = flat.numel() * place / count,
+                     end = flat.numel() * (place + 1) / count;
   if (first == end) return {};
-  return whole.reshape({-1}).narrow(0, first, end - first);
+  return flat.narrow(0, first, end - first);
 }
 
 // With the engine's mutex.
@@ -78,16 +80,20 @@ void SlicedReduction::begin(Running& running) {
 
 void SlicedReduction::contribute(MicrobatchId microbatch,
                                  std::vector<Contribution>&& contributions) {
-  uses_.clear();
-  for (const Contribution& each : contributions)
-    uses_.push_back({each.parameter, each.layer});
   if (sizes_.empty())
-    for (const ParameterId parameter : reduction_.parameters)
-      for (const Contribution& each : contributions)
-        if (each.parameter == parameter) {
-          sizes_.push_back(each.gradient.sizes().vec());
-          break;
-        }
+    for (const ParameterId parameter : reduction_.parameters) {
+      const auto found = std::find_if(
+          contributions.begin(), contributions.end(),
+          [&](const auto& each) { return each.parameter == parameter; });
+      PIPEWRIGHT_CHECK(found != contributions.end(),
+                       "a replica has no gradient of a parameter");
+      sizes_.push_back(found->gradient.sizes().vec());
+    }
+  uses_.clear();
+  for (Contribution& each : contributions) {
+    uses_.push_back({each.parameter, each.layer});
+    each.gradient = each.gradient.reshape({-1});
+  }
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     Tensors& slices = values_[r][0];
     slices.clear();

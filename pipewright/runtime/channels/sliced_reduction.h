@@ -67,7 +67,7 @@ class SlicedReduction {
     void end();
   };
 
-  at::Tensor slice(const at::Tensor& whole, std::size_t rank) const;
+  at::Tensor slice(const at::Tensor& flat, std::size_t rank) const;
   void begin(Running& running);
   bool has_arrived(const Running& running, bool is_sum);
   void add_up(Running& running);
