@@ -110,10 +110,9 @@ def goals(rows, handover, torch_cells):
 
     def best_of_torch(work, key="ms", ranks=None):
         """PyTorch's best figure for this work and how it was reached, as text."""
-        way = f"pipelining, {ranks} ranks" if ranks else None
         found = [(cell[key], cell["way"]) for cell in cells
-                 if cell["work"] == work and key in cell and way in (None, cell["way"])
-                 and (way or not cell["way"].startswith("pipelining"))]
+                 if cell["work"] == work and key in cell
+                 and (ranks is None or cell["way"] == f"pipelining, {ranks} ranks")]
         return "   torch %.1f (%s)" % min(found) if found else ""
 
     def line(work, value, unit, goal, torch_best="", at_least=False):

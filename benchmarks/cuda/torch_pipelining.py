@@ -12,7 +12,6 @@ import json
 import os
 import statistics
 import sys
-import time
 
 import torch
 from torch import distributed, nn
@@ -20,8 +19,6 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from torch.nn import functional
 
 import torch_gpt2
-
-WARM_UP, MEASURED = 4, 20
 
 
 class NarrowBlock(nn.Module):
@@ -79,12 +76,7 @@ def main():
         torch.cuda.synchronize()
         distributed.barrier()
 
-    times = []
-    for i in range(WARM_UP + MEASURED):
-        start = time.perf_counter()
-        step()
-        if i >= WARM_UP:
-            times.append((time.perf_counter() - start) * 1e3)
+    times = torch_gpt2.measured_times(step)
     if rank == 0:
         print(json.dumps({"work": f"{work}:{microbatch}", "way": f"pipelining, {ranks} ranks",
                           "ms": statistics.median(times), "fastest_ms": min(times),
