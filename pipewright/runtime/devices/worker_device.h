@@ -48,7 +48,8 @@ class JointRecording {
   using Node = std::size_t;
 
   virtual ~JointRecording() = default;
-  // Adds a recording, which must outlive this object, to run after those nodes.
+  // Adds a recording that has kernels, and must outlive this object, to run
+  // after those nodes.
   virtual Node add(const Recording& recording, std::span<const Node> after) = 0;
   // Adds a stamp of the device, which delays nothing.
   virtual void add_stamp(WorkerDevice& device, std::span<const Node> after) = 0;

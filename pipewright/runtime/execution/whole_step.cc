@@ -36,6 +36,49 @@ bool is_step_last(const WorkerProgram& worker) {
          });
 }
 
+// Nodes of a joint recording, and which come before which. A worker's own come
+// one after the other, so a number for each worker says which are before.
+class NodeOrder {
+ public:
+  using Node = JointRecording::Node;
+  using Counts = std::vector<std::size_t>;  // the first nodes of each worker
+
+  explicit NodeOrder(std::size_t num_workers) : placed_(num_workers) {}
+
+  // The next of the worker's. Up to which nodes: with itself.
+  void add(WorkerId worker, Node node, const Counts& up_to) {
+    placed_[worker.index()].push_back({node, up_to});
+  }
+
+  // Those of these nodes that no other of them follows.
+  std::vector<Node> last_of(const Counts& counts) const {
+    std::vector<Node> result;
+    for (std::size_t w = 0; w < counts.size(); ++w)
+      if (counts[w] > 0 && !is_followed(w, counts))
+        result.push_back(last(w, counts).node);
+    return result;
+  }
+
+ private:
+  struct Placed {
+    Node node;
+    Counts up_to;
+  };
+
+  const Placed& last(std::size_t worker, const Counts& counts) const {
+    return placed_[worker][counts[worker] - 1];
+  }
+  bool is_followed(std::size_t worker, const Counts& counts) const {
+    for (std::size_t w = 0; w < counts.size(); ++w)
+      if (w != worker && counts[w] > 0 &&
+          last(w, counts).up_to[worker] >= counts[worker])
+        return true;
+    return false;
+  }
+
+  std::vector<std::vector<Placed>> placed_;  // by worker
+};
+
 }  // namespace
 
 bool WholeStep::is_possible(const Program& program,
@@ -139,31 +182,37 @@ void WholeStep::join() {
 }
 
 // A node follows the worker's own last one, and those that made the messages
-// that it reads.
+// that it reads. An action without kernels is no node: what follows it follows
+// what it would have followed.
 std::unique_ptr<JointRecording> WholeStep::joined(bool is_timed) const {
-  using Node = JointRecording::Node;
+  using Counts = NodeOrder::Counts;
   std::unique_ptr<JointRecording> joint = devices_.front()->joint_recording();
-  std::vector<std::vector<Node>> last(devices_.size());  // one, or none yet
-  std::map<std::pair<TransferId, std::int32_t>, Node> makers;
+  NodeOrder order(devices_.size());
+  std::vector<Counts> before(devices_.size(), Counts(devices_.size(), 0));
+  std::map<std::pair<TransferId, std::int32_t>, Counts> sent;
   ExecutionState state(program_, 1, matched_messages(program_, 1));
   walk(state, [&](WorkerId worker, const Action& action) {
-    std::vector<Node>& own = last[worker.index()];
+    Counts& own = before[worker.index()];
     if (action.kind == ActionKind::Send)
-      makers[{action.transfer, program_.key(action)}] = own.front();
+      sent[{action.transfer, program_.key(action)}] = own;
     if (!is_compute(action.kind)) return true;
-    std::vector<Node> after = own;
     all_dependencies(program_, worker, action, [&](const Dependency& one) {
       if (!one.is_message()) return true;
-      const Node maker = makers.at({one.transfer, one.key});
-      if (std::find(after.begin(), after.end(), maker) == after.end())
-        after.push_back(maker);
+      const Counts& maker = sent.at({one.transfer, one.key});
+      for (std::size_t w = 0; w < own.size(); ++w)
+        own[w] = std::max(own[w], maker[w]);
       return true;
     });
     WorkerDevice& device = *devices_[worker.index()];
+    const std::vector<JointRecording::Node> after = order.last_of(own);
     if (is_timed) joint->add_stamp(device, after);
     const auto place = static_cast<std::size_t>(state.position(worker));
-    own = {joint->add(recorded_[worker.index()]->recording(place), after)};
-    if (is_timed) joint->add_stamp(device, own);
+    const Recording& recording = recorded_[worker.index()]->recording(place);
+    if (recording.num_kernels() > 0) {
+      ++own[worker.index()];
+      order.add(worker, joint->add(recording, after), own);
+    }
+    if (is_timed) joint->add_stamp(device, order.last_of(own));
     return true;
   });
   joint->end();

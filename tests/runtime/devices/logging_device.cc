@@ -61,11 +61,15 @@ void log_call(const c10::OperatorHandle& op, c10::DispatchKeySet,
     call.made.push_back(is_new ? value.toTensor() : at::Tensor());
   }
   // Memory that is only asked for is no work; here it has numbers that any
-  // operator takes.
-  if (op.schema().name().find("empty") == std::string::npos)
-    log_in_progress->calls.push_back(std::move(call));
-  else
+  // operator takes. Nor is a view.
+  const bool is_work =
+      !written.isNone() ||
+      std::any_of(call.made.begin(), call.made.end(),
+                  [](const at::Tensor& made) { return made.defined(); });
+  if (op.schema().name().find("empty") != std::string::npos)
     stack->back().toTensor().zero_();
+  else if (is_work)
+    log_in_progress->calls.push_back(std::move(call));
 }
 
 void call_again(const LoggedCalls::Call& call) {
@@ -103,6 +107,7 @@ class LoggingDevice::Replayed final : public Recording {
 class LoggingDevice::Joined final : public JointRecording {
  public:
   Node add(const Recording& recording, std::span<const Node> after) override {
+    TORCH_CHECK(recording.num_kernels() > 0);
     work_.push_back({&dynamic_cast<const Replayed&>(recording),
                      {after.begin(), after.end()}});
     return work_.size() - 1;

@@ -160,12 +160,8 @@ class CudaDevice::CudaJointRecording final : public JointRecording {
     const auto& own = dynamic_cast<const CudaRecording&>(recording);
     const std::vector<cudaGraphNode_t> before = nodes(after);
     cudaGraphNode_t& node = nodes_.emplace_back();
-    if (own.num_kernels() == 0)
-      C10_CUDA_CHECK(
-          cudaGraphAddEmptyNode(&node, graph_, before.data(), before.size()));
-    else
-      C10_CUDA_CHECK(cudaGraphAddChildGraphNode(&node, graph_, before.data(),
-                                                before.size(), own.graph()));
+    C10_CUDA_CHECK(cudaGraphAddChildGraphNode(&node, graph_, before.data(),
+                                              before.size(), own.graph()));
     return nodes_.size() - 1;
   }
 
