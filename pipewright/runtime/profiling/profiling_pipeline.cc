@@ -180,30 +180,30 @@ Result<void> ProfilingPipeline::run() {
 
 void ProfilingPipeline::stop_timing() { executor_->time_layers(nullptr); }
 
+// The host that gives a GPU its kernels changes its speed for a second at a
+// time: there the middle run is one of a second.
 Result<PipelineRun> ProfilingPipeline::measured_run() {
-  constexpr Seconds kRun{0.05}, kRunOfRanks{0.4}, kLongStep{0.02},
+  constexpr Seconds kRun{0.05}, kRunOfGpu{0.2}, kRunsOfGpu{1}, kLongStep{0.02},
       kVeryLongStep{0.1}, kTooLongStep{1};
+  constexpr double kMaxSteps = 64;  // as a piece of a training has
   stop_timing();
   do {
     if (auto warmed = run_steps(1); !warmed) return warmed.error();
   } while (!is_settled());
   PIPEWRIGHT_TRY(Timeline first, run_steps(2));
-  const Seconds step = first.step_seconds;
+  const Seconds step = std::max(first.step_seconds, Seconds(1e-6));
   const OptimizerChoice& optimizer = settings_.optimizer;
   if (step > kTooLongStep)
     return PipelineRun{plan_, std::move(first), optimizer};
-  // Between ranks the host is ahead of its GPU only after some steps: such a
-  // run is as long as one of a training.
-  const bool is_long = settings_.transport && settings_.device != "cpu";
-  const Seconds wanted = is_long ? kRunOfRanks : kRun;
-  const int steps = static_cast<int>(std::clamp(
-      wanted / std::max(step, Seconds(1e-6)), 3.0, is_long ? 400.0 : 40.0));
+  const bool is_gpu = settings_.device != "cpu";
+  const double steps =
+      std::clamp((is_gpu ? kRunOfGpu : kRun) / step, 3.0, kMaxSteps);
+  double num_runs = 7;
+  if (step > kLongStep) num_runs = step > kVeryLongStep ? 1 : 3;
+  if (is_gpu) num_runs = std::max(num_runs, kRunsOfGpu / (step * steps));
   std::vector<Timeline> runs;
-  const int num_runs = step > kVeryLongStep          ? 1
-                       : step > kLongStep || is_long ? 3
-                                                     : 7;
-  for (int i = 0; i < num_runs; ++i) {
-    PIPEWRIGHT_TRY(runs.emplace_back(), run_steps(steps));
+  for (int i = 0; i < static_cast<int>(num_runs); ++i) {
+    PIPEWRIGHT_TRY(runs.emplace_back(), run_steps(static_cast<int>(steps)));
   }
   const auto middle =
       runs.begin() + static_cast<std::ptrdiff_t>(runs.size() / 2);
@@ -215,6 +215,7 @@ Result<PipelineRun> ProfilingPipeline::measured_run() {
 }
 
 CommandMessage ProfilingPipeline::follow() {
+  stop_timing();
   return executor_->follow(source_);
 }
 

@@ -7,9 +7,11 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "pipewright/base/check.h"
@@ -77,6 +79,29 @@ std::string why_no_gpu() {
   static_cast<void>(cudaGetLastError());  // LibTorch must not find it
   if (state != cudaSuccess) return cudaGetErrorString(state);
   return count == 0 ? "no GPU" : "";
+}
+
+// Empty: it is to be had. One that is busy is asked again for a while: a
+// process that has just ended may still have it, and MPS cleans up after one
+// that was killed.
+std::string why_not_open(int gpu) {
+  constexpr std::chrono::seconds kPatience{10};
+  constexpr std::chrono::milliseconds kPause{200};
+  int before = 0;
+  static_cast<void>(cudaGetDevice(&before));
+  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  cudaError_t state = cudaSuccess;
+  while (true) {
+    state = cudaSetDevice(gpu);
+    if (state == cudaSuccess) state = cudaFree(nullptr);  // makes its context
+    static_cast<void>(cudaGetLastError());
+    if (state != cudaErrorDevicesUnavailable ||
+        std::chrono::steady_clock::now() > give_up)
+      break;
+    std::this_thread::sleep_for(kPause);
+  }
+  static_cast<void>(cudaSetDevice(before));
+  return state == cudaSuccess ? "" : cudaGetErrorString(state);
 }
 
 Result<Streams> plain_streams(int gpu, int count) {
@@ -170,6 +195,11 @@ Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
         std::to_string(first + count) + " workers on " + name +
             ", and there are " + std::to_string(gpus * per_gpu),
         "plan for fewer workers, or for shares of a GPU (cuda/N)");
+  for (int gpu = first / per_gpu; gpu * per_gpu < first + count; ++gpu)
+    if (const std::string why = why_not_open(gpu); !why.empty())
+      return bad_configuration(
+          "GPU " + std::to_string(gpu) + " is not to be had: " + why,
+          "nvidia-smi shows what uses it");
   // Before streams count their memory: the allocators are made by it.
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   set_kernels();
