@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The tables of tools/cuda-check, from what `pipewright train --json` reports.
 
-    check_rows.py add ROWS FOLDER MODEL MINIBATCH MICROBATCH KIND WORKERS [OPTION]
+    check_rows.py schedule PLAN NAME
+        gives the plan the schedule of that name, whose text form is read from standard input
+    check_rows.py add ROWS FOLDER MODEL MINIBATCH MICROBATCH KIND WORKERS [OPTION [SCHEDULE]]
         prints a row of FOLDER/json and FOLDER/run, and adds it to the file ROWS
     check_rows.py ranks FOLDER NAME
         prints steps of FOLDER/threads.json and FOLDER/ranks.json; fails if their weights differ
@@ -25,7 +27,14 @@ def read(path):
     return [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
 
 
-def add(rows, folder, model, minibatch, microbatch, kind, workers, option=""):
+def schedule(plan, name):
+    file = pathlib.Path(plan)
+    fields = json.loads(file.read_text())
+    fields.update(schedule_name=name, schedule=sys.stdin.read().splitlines())
+    file.write_text(json.dumps(fields, indent=1) + "\n")
+
+
+def add(rows, folder, model, minibatch, microbatch, kind, workers, option="", schedule=""):
     report = json.loads(pathlib.Path(folder, "json").read_text())
     if "comparison" not in report:
         sys.exit(f"{model} {minibatch} x {microbatch} {kind} {workers}  not predicted: {report}")
@@ -36,13 +45,14 @@ def add(rows, folder, model, minibatch, microbatch, kind, workers, option=""):
                  key=lambda each: each["measured"])
     row = {
         "model": model, "minibatch": int(minibatch), "microbatch": int(microbatch), "kind": kind,
-        "workers": count, "option": option, "step": compared["step_seconds"], "memory": memory,
+        "workers": count, "option": option, "schedule": schedule,
+        "step": compared["step_seconds"], "memory": memory,
         "busy": max(compared[f"busy_seconds_{w}"]["measured"] for w in range(count)),
     }
     with open(rows, "a") as file:
         print(json.dumps(row), file=file)
     step = row["step"]
-    notes = [option] if option else []
+    notes = [note for note in (option, schedule) if note]
     print(f"{model:10} {minibatch + ' x ' + microbatch:8} {kind:11} {workers:>7} "
           f"{step['measured'] * 1e3:9.3f} {step['predicted'] * 1e3:9.3f} "
           f"{step['error_percent']:6.1f} % {memory['measured'] / 1e6:9.1f} "
@@ -103,8 +113,9 @@ def torch(path):
 def goals(rows, handover, torch_cells):
     known = {}
     for row in read(rows):
-        known[row["model"], row["minibatch"], row["microbatch"], row["kind"], row["workers"],
-              row["option"]] = row
+        if not row["schedule"]:
+            known[row["model"], row["minibatch"], row["microbatch"], row["kind"], row["workers"],
+                  row["option"]] = row
     cells = read(torch_cells)
     ms = lambda row: row["step"]["measured"] * 1e3
 
@@ -170,8 +181,8 @@ def main():
     if command == "head":
         print(HEAD)
     else:
-        {"add": add, "ranks": ranks, "resumed": resumed, "errors": errors, "torch": torch,
-         "goals": goals}[command](*sys.argv[2:])
+        {"schedule": schedule, "add": add, "ranks": ranks, "resumed": resumed, "errors": errors,
+         "torch": torch, "goals": goals}[command](*sys.argv[2:])
 
 
 if __name__ == "__main__":

@@ -7,11 +7,9 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <atomic>
-#include <chrono>
 #include <fstream>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "pipewright/base/check.h"
@@ -81,25 +79,13 @@ std::string why_no_gpu() {
   return count == 0 ? "no GPU" : "";
 }
 
-// Empty: it is to be had. One that is busy is asked again for a while: a
-// process that has just ended may still have it, and MPS cleans up after one
-// that was killed.
+// Empty: this process may use it.
 std::string why_not_open(int gpu) {
-  constexpr std::chrono::seconds kPatience{10};
-  constexpr std::chrono::milliseconds kPause{200};
   int before = 0;
   static_cast<void>(cudaGetDevice(&before));
-  const auto give_up = std::chrono::steady_clock::now() + kPatience;
-  cudaError_t state = cudaSuccess;
-  while (true) {
-    state = cudaSetDevice(gpu);
-    if (state == cudaSuccess) state = cudaFree(nullptr);  // makes its context
-    static_cast<void>(cudaGetLastError());
-    if (state != cudaErrorDevicesUnavailable ||
-        std::chrono::steady_clock::now() > give_up)
-      break;
-    std::this_thread::sleep_for(kPause);
-  }
+  cudaError_t state = cudaSetDevice(gpu);
+  if (state == cudaSuccess) state = cudaFree(nullptr);  // makes its context
+  static_cast<void>(cudaGetLastError());
   static_cast<void>(cudaSetDevice(before));
   return state == cudaSuccess ? "" : cudaGetErrorString(state);
 }
@@ -199,7 +185,8 @@ Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
     if (const std::string why = why_not_open(gpu); !why.empty())
       return bad_configuration(
           "GPU " + std::to_string(gpu) + " is not to be had: " + why,
-          "nvidia-smi shows what uses it");
+          "nvidia-smi shows what uses it; under MPS, once a process was "
+          "killed there, start again");
   // Before streams count their memory: the allocators are made by it.
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   set_kernels();
