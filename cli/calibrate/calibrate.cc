@@ -175,6 +175,8 @@ Json calibration_json(const std::vector<MeasuredRun>& runs,
   Json json = Json::object();
   json.set("runs", std::move(rows));
   json.set("layer_overhead", done.correction.layer_overhead);
+  json.set("gradient_overhead_seconds",
+           done.correction.gradient_overhead.value());
   json.set("action_overhead_seconds", done.correction.action_overhead.value());
   json.set("step_overhead_seconds", done.correction.step_overhead.value());
   json.set("overlap", done.correction.overlap < 0

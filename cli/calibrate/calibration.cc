@@ -111,13 +111,21 @@ class Fitter {
       return {0, 1};
     if (parameter == Parameter::LinkRate) return {0.05, 2};
     double longest = 0;
-    for (const MeasuredRun& run : runs_) {
-      const double actions = parameter == Parameter::StepOverhead
-                                 ? 1
-                                 : 2.0 * run.lowered.program.num_microbatches;
-      longest = std::max(longest, run.step.value() / actions);
-    }
+    for (const MeasuredRun& run : runs_)
+      longest = std::max(
+          longest, run.step.value() / per_step(run.lowered.program, parameter));
     return {0, longest};
+  }
+
+  // How often the worker with the most layers has an overhead in a step.
+  static double per_step(const Program& program, Parameter parameter) {
+    if (parameter == Parameter::StepOverhead) return 1;
+    if (parameter == Parameter::ActionOverhead)
+      return 2.0 * program.num_microbatches;
+    std::size_t layers = 1;
+    for (const Operation& operation : program.operations)
+      layers = std::max(layers, operation.backward.size());
+    return static_cast<double>(layers) * program.num_microbatches;
   }
 
   // A grid, and ever finer ones around its best point: the step depends on a
@@ -167,8 +175,8 @@ Result<std::vector<Parameter>> chosen_parameters(Fitter& fitter,
       std::vector<Parameter> tried = chosen;
       tried.push_back(parameter);
       PIPEWRIGHT_TRY(const double error, fitter.left_out_error(tried));
-      if (error >= least_now) continue;
-      least_now = error;
+      if (std::max(error, good_enough) >= least_now) continue;
+      least_now = std::max(error, good_enough);
       best = parameter;
     }
     if (!best) break;

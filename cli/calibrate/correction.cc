@@ -10,6 +10,7 @@ std::string percent_text(double share) { return to_text(share * 100) + " %"; }
 
 DeviceKind corrected_kind(DeviceKind kind, const Correction& correction) {
   kind.layer_overhead += correction.layer_overhead;
+  kind.gradient_overhead += correction.gradient_overhead;
   kind.action_overhead += correction.action_overhead;
   kind.step_overhead += correction.step_overhead;
   if (correction.overlap >= 0) kind.overlap = correction.overlap;
@@ -32,6 +33,9 @@ void set(Correction& correction, Parameter parameter, double value) {
     case Parameter::LayerOverhead:
       correction.layer_overhead = value;
       break;
+    case Parameter::GradientOverhead:
+      correction.gradient_overhead = Seconds(value);
+      break;
     case Parameter::ActionOverhead:
       correction.action_overhead = Seconds(value);
       break;
@@ -51,6 +55,8 @@ double value_of(const Correction& correction, Parameter parameter) {
   switch (parameter) {
     case Parameter::LayerOverhead:
       return correction.layer_overhead;
+    case Parameter::GradientOverhead:
+      return correction.gradient_overhead.value();
     case Parameter::ActionOverhead:
       return correction.action_overhead.value();
     case Parameter::StepOverhead:
@@ -68,6 +74,9 @@ std::string parameter_text(const Correction& correction, Parameter parameter) {
   switch (parameter) {
     case Parameter::LayerOverhead:
       return "layers take " + percent_text(value) + " longer than profiled";
+    case Parameter::GradientOverhead:
+      return "each backward of a layer with weights takes " +
+             to_text(Seconds(value)) + " more";
     case Parameter::ActionOverhead:
       return "each action takes " + to_text(Seconds(value)) + " more";
     case Parameter::StepOverhead:

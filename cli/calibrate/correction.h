@@ -12,20 +12,24 @@
 
 namespace pipewright::cli {
 
-// The parameters that change times.
+// The parameters that change times. Of two that explain as much, the first is
+// fitted.
 enum class Parameter {
-  LayerOverhead,   // layers take this share longer than profiled
-  ActionOverhead,  // seconds per compute action
-  StepOverhead,    // seconds per step
-  Overlap,         // 0 to 1
-  LinkRate,        // as a multiple of what the cluster says
+  LayerOverhead,     // layers take this share longer than profiled
+  ActionOverhead,    // seconds per compute action
+  StepOverhead,      // seconds per step
+  GradientOverhead,  // seconds per backward of a layer with weights
+  Overlap,           // 0 to 1
+  LinkRate,          // as a multiple of what the cluster says
 };
 inline constexpr std::array kParameters = {
     Parameter::LayerOverhead, Parameter::ActionOverhead,
-    Parameter::StepOverhead, Parameter::Overlap, Parameter::LinkRate};
+    Parameter::StepOverhead,  Parameter::GradientOverhead,
+    Parameter::Overlap,       Parameter::LinkRate};
 
 struct Correction {
-  double layer_overhead = 0;  // added to the kinds' own, as the next two
+  double layer_overhead = 0;  // added to the kinds' own, as the next three
+  Seconds gradient_overhead;
   Seconds action_overhead;
   Seconds step_overhead;
   double overlap = -1;  // of every kind; below 0: unchanged

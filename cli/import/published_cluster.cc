@@ -158,6 +158,7 @@ class PublishedCluster {
       if (const auto base = plan_.base_memory.find(groups_[g].kind);
           base != plan_.base_memory.end())
         kind.base_memory = base->second * groups_[g].degree;
+      kind.gradient_overhead = plan_.gradient_overhead;
       kind.source = plan_.source;
       kind_of_[kind.name] = builder_.add_kind(kind);
     }

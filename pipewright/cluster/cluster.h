@@ -50,9 +50,11 @@ struct DeviceKind {
   double fragmentation = 0;
 
   // Time that a profile of single layers does not have: the share by which
-  // layers take longer in a run, and what each compute action and each
-  // optimizer step takes in addition.
+  // layers take longer in a run, what the gradients of a layer take in each
+  // backward (to add them to those before, to gather them for a sum), and what
+  // each compute action and each optimizer step takes in addition.
   double layer_overhead = 0;
+  Seconds gradient_overhead;
   Seconds action_overhead;
   Seconds step_overhead;
 

@@ -47,6 +47,7 @@ void check_kind(const DeviceKind& kind, Errors& errors) {
     add_error(errors, place, "the overlap must be between 0 and 1");
   if (kind.base_memory < Bytes(0) || !is_amount(kind.fragmentation) ||
       !is_amount(kind.layer_overhead) ||
+      !is_amount(kind.gradient_overhead.value()) ||
       !is_amount(kind.action_overhead.value()) ||
       !is_amount(kind.step_overhead.value()))
     add_error(errors, place,

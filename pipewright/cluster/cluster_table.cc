@@ -217,6 +217,9 @@ std::string time_text(const DeviceKind& kind) {
   if (kind.layer_overhead > 0)
     parts.push_back("layers take " + share_text(kind.layer_overhead) +
                     " longer than profiled");
+  if (kind.gradient_overhead > Seconds(0))
+    parts.push_back(to_text(kind.gradient_overhead) +
+                    " more per backward of a layer with weights");
   if (kind.action_overhead > Seconds(0))
     parts.push_back(to_text(kind.action_overhead) + " more per action");
   if (kind.step_overhead > Seconds(0))

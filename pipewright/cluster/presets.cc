@@ -40,6 +40,8 @@ void read_overheads(JsonCursor& at, DeviceKind& kind) {
     kind.fragmentation = share.real(0, kMaxShare);
   if (JsonCursor share = at.find("layer_overhead"); share.exists())
     kind.layer_overhead = share.real(0, kMaxShare);
+  if (JsonCursor gradients = at.find("gradient_overhead"); gradients.exists())
+    kind.gradient_overhead = read_latency(gradients);
   if (JsonCursor action = at.find("action_overhead"); action.exists())
     kind.action_overhead = read_latency(action);
   if (JsonCursor step = at.find("step_overhead"); step.exists())
@@ -51,6 +53,8 @@ void set_overheads(const DeviceKind& kind, Json& json) {
     json.set("base_memory", kind.base_memory.value());
   if (kind.fragmentation > 0) json.set("fragmentation", kind.fragmentation);
   if (kind.layer_overhead > 0) json.set("layer_overhead", kind.layer_overhead);
+  if (kind.gradient_overhead > Seconds(0))
+    json.set("gradient_overhead", kind.gradient_overhead.value());
   if (kind.action_overhead > Seconds(0))
     json.set("action_overhead", kind.action_overhead.value());
   if (kind.step_overhead > Seconds(0))

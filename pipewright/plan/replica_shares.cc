@@ -101,17 +101,19 @@ class GroupTimes {
   }
 
  private:
-  static Seconds stage_time(const Stage& stage,
-                            const std::vector<LayerTimes>& times,
-                            const DeviceKind& kind) {
+  Seconds stage_time(const Stage& stage, const std::vector<LayerTimes>& times,
+                     const DeviceKind& kind) const {
     Seconds sum;
+    int with_weights = 0;
     for (LayerId layer : stage.forward) sum += times[layer.index()].forward;
     for (LayerId layer : stage.backward) {
       const LayerTimes& time = times[layer.index()];
       sum += time.backward_input + time.backward_weight;
       if (stage.recompute) sum += time.forward;
+      if (profile_.has_weights(layer)) ++with_weights;
     }
-    return sum * (1 + kind.layer_overhead) + kind.action_overhead * 2.0;
+    return sum * (1 + kind.layer_overhead) +
+           kind.gradient_overhead * with_weights + kind.action_overhead * 2.0;
   }
 
   const std::vector<const Stage*>& stages_;

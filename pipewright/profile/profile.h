@@ -84,6 +84,9 @@ class Profile {
   std::map<std::string, std::map<int, std::vector<LayerTimes>>> times;
 
   int num_layers() const { return static_cast<int>(layers.size()); }
+  bool has_weights(LayerId layer) const {
+    return !layers[layer.index()].parameters.empty();
+  }
   Bytes parameter_bytes(LayerId layer) const;
   Bytes parameter_bytes() const;  // each parameter once
   // Per layer, the layer that owns the storage of its output: itself unless a

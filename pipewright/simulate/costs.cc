@@ -99,8 +99,10 @@ class CostsBuilder {
     const auto kind = [](ActionKind k) { return static_cast<int>(k); };
     for (LayerId layer : operation.forward)
       compute[kind(ActionKind::Forward)] += (*times)[layer.index()].forward;
+    int with_weights = 0;
     for (LayerId layer : operation.backward) {
       const LayerTimes& time = (*times)[layer.index()];
+      if (profile_.has_weights(layer)) ++with_weights;
       compute[kind(ActionKind::BackwardInput)] += time.backward_input;
       compute[kind(ActionKind::BackwardWeight)] += time.backward_weight;
       compute[kind(ActionKind::Recompute)] += time.forward;
@@ -111,16 +113,22 @@ class CostsBuilder {
         compute[kind(ActionKind::BackwardWeight)];
     add_overheads(
         cluster_.kind_of(program_.workers[operation.worker.index()].device),
-        cost);
+        with_weights, cost);
     return cost;
   }
 
   // What takes no time by the profile is not done.
-  static void add_overheads(const DeviceKind& kind,
+  static void add_overheads(const DeviceKind& kind, int with_weights,
                             Costs::OperationCost& cost) {
     for (Seconds& compute : cost.compute)
       if (compute > Seconds(0))
         compute = compute * (1 + kind.layer_overhead) + kind.action_overhead;
+    for (ActionKind action :
+         {ActionKind::Backward, ActionKind::BackwardWeight}) {
+      Seconds& compute = cost.compute[static_cast<int>(action)];
+      if (compute > Seconds(0))
+        compute += kind.gradient_overhead * with_weights;
+    }
     cost.step += kind.step_overhead;
   }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <vector>
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/json.h"
@@ -49,17 +50,24 @@ std::string cluster_text(const std::string& overheads,
          bandwidth + "\", \"latency\": \"5us\"}}";
 }
 
-// Plans of four shapes, and what their steps would take on the slow cluster.
-std::string measured_pairs(const CalibrationFolder& folder) {
+struct RunShape {
+  int layers = 0, microbatch = 0;
+};
+const std::vector<RunShape> kOneModel = {{4, 1}, {4, 2}, {4, 4}, {4, 8}};
+
+// Plans of several shapes, and what their steps would take on the slow cluster.
+std::string measured_pairs(const CalibrationFolder& folder,
+                           const std::vector<RunShape>& shapes) {
   std::string pairs;
-  for (const int microbatch : {1, 2, 4, 8}) {
+  for (const RunShape& shape : shapes) {
+    const std::string layers = std::to_string(shape.layers),
+                      microbatch = std::to_string(shape.microbatch);
     const std::string plan =
-        folder / ("plan" + std::to_string(microbatch) + ".json");
-    REQUIRE(run_pipewright("plan --model gpt:layers=4 --planner uniform "
-                           "--cluster " +
+        folder / ("plan" + layers + "-" + microbatch + ".json");
+    REQUIRE(run_pipewright("plan --model gpt:layers=" + layers +
+                           " --planner uniform --cluster " +
                            (folder / "plain.json") + " --minibatch 16 " +
-                           "--microbatch " + std::to_string(microbatch) +
-                           " -o " + plan)
+                           "--microbatch " + microbatch + " -o " + plan)
                 .code == 0);
     const Answer answer = run_pipewright(
         "simulate " + plan + " --cluster " + (folder / "slow.json") + " --json",
@@ -72,12 +80,13 @@ std::string measured_pairs(const CalibrationFolder& folder) {
 }
 
 Json calibrated(const CalibrationFolder& folder, const std::string& overheads,
-                const std::string& bandwidth) {
+                const std::string& bandwidth,
+                const std::vector<RunShape>& shapes = kOneModel) {
   REQUIRE(write_file(folder / "plain.json", cluster_text("", "10GB/s")));
   REQUIRE(write_file(folder / "slow.json", cluster_text(overheads, bandwidth)));
   const Answer answer =
-      run_pipewright("calibrate " + measured_pairs(folder) + " --cluster " +
-                         (folder / "plain.json") + " -o " +
+      run_pipewright("calibrate " + measured_pairs(folder, shapes) +
+                         " --cluster " + (folder / "plain.json") + " -o " +
                          (folder / "better.json") + " --json",
                      "2>/dev/null");
   CHECK(answer.code == 0);
@@ -111,6 +120,16 @@ TEST_CASE("layers that take longer are found") {
   CalibrationFolder folder;
   const Json json = calibrated(folder, ", \"layer_overhead\": 0.3", "10GB/s");
   CHECK(number(json, "layer_overhead") == doctest::Approx(0.3).epsilon(0.02));
+}
+
+// One model cannot tell it from an overhead per action.
+TEST_CASE("what gradients take is found by models of different depth") {
+  CalibrationFolder folder;
+  const Json json = calibrated(folder, ", \"gradient_overhead\": \"1ms\"",
+                               "10GB/s", {{2, 1}, {2, 8}, {8, 1}, {8, 8}});
+  CHECK(number(json, "gradient_overhead_seconds") ==
+        doctest::Approx(1e-3).epsilon(0.02));
+  CHECK(number(json, "action_overhead_seconds") == 0);
 }
 
 TEST_CASE("nothing is corrected where predictions are right") {

@@ -40,6 +40,7 @@ Cluster random_cluster(std::mt19937& random) {
   own.base_memory = Bytes(random_int(random, 0, 2) * 1000);
   own.fragmentation = random_int(random, 0, 2) / 7.0;
   own.layer_overhead = random_int(random, 0, 2) / 7.0;
+  own.gradient_overhead = Seconds(random_int(random, 0, 2) / 7.0);
   own.action_overhead = Seconds(random_int(random, 0, 2) / 7.0);
   own.step_overhead = Seconds(random_int(random, 0, 2) / 7.0);
   if (random_int(random, 0, 1)) {  // times come from a profile

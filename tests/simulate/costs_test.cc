@@ -125,7 +125,7 @@ const char* const kCalibrated = R"({
   "kinds": [{"name": "V100", "memory": "16GB", "overlaps_communication": 0.25,
              "base_memory": "2GB", "fragmentation": 0.1,
              "layer_overhead": 0.5, "action_overhead": 0.25,
-             "step_overhead": "2s"}],
+             "gradient_overhead": 0.125, "step_overhead": "2s"}],
   "devices": [{"kind": "V100", "count": 2}],
   "within_hosts": {"bandwidth": "1GB/s", "latency": "3us",
                    "rates": [[1000, 1e8], [2000, 2e8]],
@@ -137,7 +137,10 @@ TEST_CASE("overheads, rates by size and overlap are those of the cluster") {
   REQUIRE(cluster);
   Program program = two_stages();
   program.transfers[0].bytes = Bytes(1500);
-  const auto costs = costs_of(program, two_layers(), *cluster);
+  Profile profile = two_layers();
+  profile.parameters = {{"weights", Bytes(100)}};
+  profile.layers[1].parameters = {ParameterId(0)};
+  const auto costs = costs_of(program, profile, *cluster);
   REQUIRE(costs);
   const auto& second = costs->operations[1];
   const auto compute = [&](ActionKind kind) {
@@ -145,8 +148,15 @@ TEST_CASE("overheads, rates by size and overlap are those of the cluster") {
   };
   CHECK(compute(ActionKind::Forward) == doctest::Approx(4 * 1.5 + 0.25));
   // One action, not the two halves of it.
-  CHECK(compute(ActionKind::Backward) == doctest::Approx(5 * 1.5 + 0.25));
+  CHECK(compute(ActionKind::Backward) ==
+        doctest::Approx(5 * 1.5 + 0.25 + 0.125));
   CHECK(compute(ActionKind::BackwardInput) == doctest::Approx(2 * 1.5 + 0.25));
+  CHECK(compute(ActionKind::BackwardWeight) ==
+        doctest::Approx(3 * 1.5 + 0.25 + 0.125));
+  // The first layer has no weights.
+  CHECK(costs->operations[0]
+            .compute[static_cast<int>(ActionKind::Backward)]
+            .value() == doctest::Approx(5 * 1.5 + 0.25));
   CHECK(second.step.value() == doctest::Approx(0.5 + 2));
   CHECK(costs->blocking == std::vector<double>{0.75, 0.75});
   CHECK(costs->memory[1].base == Bytes(2'000'000'000));

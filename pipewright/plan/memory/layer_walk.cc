@@ -59,18 +59,19 @@ Bytes LayerWalk::backward(const std::vector<LayerId>& layers,
   restart(samples);
   order_.clear();
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer)
-    if (needs_gradient_[layer->index()] && (for_inputs || has_weights(*layer)))
+    if (needs_gradient_[layer->index()] &&
+        (for_inputs || profile_.has_weights(*layer)))
       order_.push_back(*layer);
   for (const LayerId layer : order_) {
     if (for_inputs) make_gradients(layer);
-    if (for_weights && has_weights(layer)) {
+    if (for_weights && profile_.has_weights(layer)) {
       note_peak(traffic_.workspace_of(layer, samples_));
       sums_ += profile_.parameter_bytes(layer);
       peak_with_sums_ = std::max(peak_with_sums_, held_ + sums_);
       held_ -= carried(layer);
     }
     StorageId& own = gradient_[layer.index()];
-    if ((for_weights || !has_weights(layer)) && !own.is_none()) {
+    if ((for_weights || !profile_.has_weights(layer)) && !own.is_none()) {
       release(own);
       own = StorageId();
     }
@@ -129,7 +130,7 @@ void LayerWalk::count_waiting(const std::vector<LayerId>& layers) {
   for (const LayerId layer : layers) {
     const StorageId own = gradient_[layer.index()];
     waiting_ += carried(layer);
-    if (own.is_none() || !has_weights(layer)) continue;
+    if (own.is_none() || !profile_.has_weights(layer)) continue;
     Storage& storage = storages_[own.index()];
     waiting_ += storage.bytes;
     storage.bytes = Bytes(0);  // once, whoever else has it

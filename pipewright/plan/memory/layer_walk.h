@@ -75,12 +75,10 @@ class LayerWalk {
   Bytes bytes_of(ValueKind kind, LayerId layer) const {
     return traffic_.bytes_of({kind, layer}, samples_);
   }
-  bool has_weights(LayerId layer) const {
-    return !profile_.layers[layer.index()].parameters.empty();
-  }
   // From I to W.
   Bytes carried(LayerId layer) const {
-    return has_weights(layer) ? traffic_.carried_by(layer, samples_) : Bytes(0);
+    return profile_.has_weights(layer) ? traffic_.carried_by(layer, samples_)
+                                       : Bytes(0);
   }
   // What a layer has allocated only while it runs.
   Bytes temporary(LayerId layer) const {

@@ -42,6 +42,8 @@ struct PublishedPlan {
   // What its runtime takes of one GPU of each kind beside the program: context,
   // kernels, libraries.
   std::map<std::string, Bytes> base_memory;
+  // What its runtime takes for the gradients of a layer in each backward.
+  Seconds gradient_overhead;
   // Layers of the profile before the first and after the last that the plan
   // numbers.
   int layers_before = 0, layers_after = 0;

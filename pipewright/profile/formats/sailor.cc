@@ -12,6 +12,7 @@
 // of its size, so as much is counted as workspace.
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "pipewright/base/json_cursor.h"
@@ -200,10 +201,11 @@ class SailorProfile {
     if (!checked) return checked;
     spread_updates();
     if (const int lowered = lower_outliers(); lowered > 0)
-      imported_.notes.push_back("derived: " + std::to_string(lowered) +
-                                " times of a layer, longer than at the next "
-                                "larger microbatch, follow "
-                                "from the two larger ones");
+      imported_.notes.push_back("derived: the times of " +
+                                std::to_string(lowered) +
+                                " layers at a microbatch, one of them longer "
+                                "than at the next larger one, follow from the "
+                                "two larger ones");
     split_backward();
     if (Result<void> added = add_size_tables(); !added) return added;
     add_notes();
@@ -345,40 +347,54 @@ class SailorProfile {
     return std::max(sum, 1.0);
   }
 
-  // The same kernels on fewer samples do not take longer: such a time was
-  // disturbed when it was measured. It is taken as missing, as a size below all
-  // that were measured: on the line through the next two sizes, at least in
-  // proportion to the next and at most the next (profile.cc). How many there
-  // were.
+  // The same kernels on fewer samples do not take longer: a layer's times at
+  // such a size were disturbed when they were measured, one after the other.
+  // They are taken as missing, as at a size below all that were measured: on
+  // the line through the next two sizes, at least in proportion to the next and
+  // at most the next (profile.cc). How many layers there were.
   int lower_outliers() {
     int lowered = 0;
     for (auto& [kind, tables] : profile_.times)
       for (auto table = tables.rbegin(); table != tables.rend(); ++table)
         for (std::size_t i = 0; i < table->second.size(); ++i)
-          for (Seconds LayerTimes::*time :
-               {&LayerTimes::forward, &LayerTimes::backward_input})
-            lowered += lower_outlier(tables, table->first, i, time);
+          if (is_outlier(tables, table->first, i)) {
+            ++lowered;
+            for (Seconds LayerTimes::*time : kMeasured)
+              lower(tables, table->first, i, time);
+          }
     return lowered;
   }
 
-  // Larger sizes are done.
-  static bool lower_outlier(std::map<int, Rows>& tables, int size,
-                            std::size_t layer, Seconds LayerTimes::*time) {
+  // Backward is one number still.
+  static constexpr std::array kMeasured = {&LayerTimes::forward,
+                                           &LayerTimes::backward_input};
+
+  static bool is_outlier(const std::map<int, Rows>& tables, int size,
+                         std::size_t layer) {
     const auto next = tables.upper_bound(size);
     if (next == tables.end()) return false;
-    Seconds& mine = tables.at(size)[layer].*time;
+    for (Seconds LayerTimes::*time : kMeasured)
+      if (tables.at(size)[layer].*time > next->second[layer].*time) return true;
+    return false;
+  }
+
+  // Larger sizes are done.
+  static void lower(std::map<int, Rows>& tables, int size, std::size_t layer,
+                    Seconds LayerTimes::*time) {
+    const auto next = tables.upper_bound(size);
     const Seconds larger = next->second[layer].*time;
-    if (mine <= larger) return false;
-    mine = larger;
+    Seconds& mine = tables.at(size)[layer].*time;
     const auto second = std::next(next);
-    if (second == tables.end()) return true;
+    if (second == tables.end()) {
+      mine = std::min(mine, larger);
+      return;
+    }
     const double below = static_cast<double>(next->first - size) /
                          static_cast<double>(second->first - next->first);
     const Seconds line =
         larger - (second->second[layer].*time - larger) * below;
     mine = std::clamp(line, larger * (static_cast<double>(size) / next->first),
                       larger);
-    return true;
   }
 
   // Once it is known which layers have weights.

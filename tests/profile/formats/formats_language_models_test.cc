@@ -113,10 +113,10 @@ TEST_CASE(
   CHECK(tables.at(1)[1].update.value() == doctest::Approx(0.2));
 }
 
-TEST_CASE("sailor: a disturbed time is on the line through the next two") {
+TEST_CASE("sailor: disturbed times are on the line through the next two") {
   SourceFile times = sample_named("OPT/V100-16/profile.json");
   times.text =
-      "{\"1\": {\"1\": {\"0\": [9, 9, 0], \"1\": [2, 9, 0]}},\n"
+      "{\"1\": {\"1\": {\"0\": [9, 9, 0], \"1\": [2.5, 9, 0]}},\n"
       " \"2\": {\"1\": {\"0\": [4, 4, 0], \"1\": [4, 4, 0]}},\n"
       " \"4\": {\"1\": {\"0\": [6, 4, 0], \"1\": [6, 40, 0]}}}";
   const Imported imported =
@@ -124,7 +124,8 @@ TEST_CASE("sailor: a disturbed time is on the line through the next two") {
   const auto& small = imported.profile->times.at("V100-16").at(1);
   CHECK(small[0].forward.value() == doctest::Approx(3));
   CHECK(small[0].backward().value() == doctest::Approx(4));
-  CHECK(small[1].forward.value() == doctest::Approx(2));     // not disturbed
+  // With its backward the layer's forward is disturbed.
+  CHECK(small[1].forward.value() == doctest::Approx(3));
   CHECK(small[1].backward().value() == doctest::Approx(2));  // in proportion
 }
 
