@@ -9,6 +9,7 @@
 #include "pipewright/cluster/cluster_builder.h"
 #include "pipewright/cluster/cluster_text.h"
 #include "pipewright/cluster/gpu_driver.h"
+#include "pipewright/cluster/sum_rounds.h"
 #include "pipewright/cluster/this_machine.h"
 #include "pipewright/cluster/this_machine_gpu.h"
 
@@ -105,9 +106,10 @@ MessageRates collective_rates_of(const std::vector<MessageTime>& times,
   MessageRates rates;
   for (const MessageTime& each : times) {
     const Bytes piece = each.message / devices;
-    // Of the 2 (r - 1) pieces that a ring sends one after the other.
+    // Of each of 2 (r - 1) pieces.
     const double beyond =
-        each.time.value() / (2 * (devices - 1)) - link.latency.value();
+        (each.time.value() - sum_rounds(devices) * link.latency.value()) /
+        (2 * (devices - 1));
     const double highest = link.bandwidth.value();
     const double rate =
         beyond > 0 ? static_cast<double>(piece.value()) / beyond : highest;

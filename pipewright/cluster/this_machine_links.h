@@ -19,8 +19,8 @@ struct MessageTime {
 // takes longer than a larger one. At least two sizes, ascending.
 Link link_of(std::vector<MessageTime> times);
 
-// The rates at which a ring of so many devices over that link would take as
-// long as they took to copy tensors of those sizes from each of the others, all
+// The rates at which a sum of so many devices over that link would take as long
+// as they took to copy tensors of those sizes from each of the others, all
 // at once: so replicas add up their gradients.
 MessageRates collective_rates_of(const std::vector<MessageTime>& times,
                                  int devices, const Link& link);

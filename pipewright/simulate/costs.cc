@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "pipewright/cluster/sum_rounds.h"
 #include "pipewright/plan/memory/memory_bound.h"
 #include "pipewright/profile/tiers.h"
 
@@ -239,7 +240,7 @@ Error no_link(const Cluster& cluster, DeviceId a, DeviceId b) {
 void RingPace::set(Bytes bytes, Costs::ReductionCost& cost) const {
   const double r = std::max(1, size);
   cost.bytes = static_cast<double>(bytes.value()) * (2 * (r - 1) / r);
-  cost.latency = latency * (2 * (r - 1));
+  cost.latency = latency * sum_rounds(size);
 }
 
 Result<RingPace> ring_pace(const Cluster& cluster,

@@ -73,8 +73,8 @@ struct Costs {
 Result<Costs> costs_of(const Program& program, const Profile& profile,
                        const Cluster& cluster);
 
-// What a ring has to send: 2 (r - 1) pieces of 1/r of the bytes over each of
-// its r links, all links at once, one piece after the other.
+// What a sum has to send: 2 (r - 1) pieces of 1/r of the bytes over each of the
+// r links of a ring, all links at once; and how long it waits (sum_rounds.h).
 struct RingPace {
   int size = 0;     // r; 0 and 1: nothing to send
   Seconds latency;  // the longest of a link

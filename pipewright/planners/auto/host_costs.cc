@@ -4,6 +4,7 @@
 
 #include "pipewright/base/index.h"
 #include "pipewright/base/infinity.h"
+#include "pipewright/cluster/sum_rounds.h"
 #include "pipewright/planners/cut_positions.h"
 
 namespace pipewright {
@@ -52,7 +53,7 @@ double HostCosts::seconds_on_cards(int first, int end, int hosts) const {
 
 double HostCosts::ring_latency(int hosts) const {
   if (hosts * copies_ < 2) return 0;
-  return 2 * (num_replicas(hosts) - 1) * islands_.ring_latency;
+  return sum_rounds(num_replicas(hosts)) * islands_.ring_latency;
 }
 
 std::optional<HostWork> HostCosts::work(const HostShape& shape) {

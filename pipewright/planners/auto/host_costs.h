@@ -103,8 +103,8 @@ class HostCosts {
 
   static std::vector<Value> values_of(const Profile& profile, int microbatch);
   double exchanged_bytes(int first, int end) const;
-  double num_replicas(int hosts) const {
-    return static_cast<double>(hosts) * copies_ * islands_.max_devices;
+  int num_replicas(int hosts) const {
+    return hosts * copies_ * islands_.max_devices;
   }
   double seconds_on_cards(int first, int end, int hosts) const;
   double ring_latency(int hosts) const;

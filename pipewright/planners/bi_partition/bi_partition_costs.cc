@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pipewright/base/infinity.h"
+#include "pipewright/cluster/sum_rounds.h"
 
 namespace pipewright {
 
@@ -285,7 +286,8 @@ double BiPartitionCosts::reduction(Group group, int y, int y2) const {
   const GroupLink& ring = of(group).inside;
   if (ring.bandwidth <= 0) return kInfinity;
   const auto bytes = static_cast<double>(parameters(y, y2).value());
-  return 2 * (r - 1) * (bytes / r / ring.bandwidth + ring.latency) /
+  return (2 * (r - 1) / r * bytes / ring.bandwidth +
+          sum_rounds(group.replicas) * ring.latency) /
          microbatches_;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pipewright/base/infinity.h"
+#include "pipewright/cluster/sum_rounds.h"
 #include "pipewright/planners/bounds/islands.h"
 #include "pipewright/planners/bounds/least_times.h"
 #include "pipewright/planners/copies.h"
@@ -41,7 +42,7 @@ Seconds copies_bound(const Problem& problem, int size) {
                           islands.front().outside;
   if (is_asynchronous(problem.method) || bytes == 0) return Seconds(on_cards);
   return Seconds(least_before(problem) / cluster.num_devices() + on_cards +
-                 2 * (copies - 1) * islands.front().latency);
+                 sum_rounds(copies) * islands.front().latency);
 }
 
 }  // namespace pipewright

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "pipewright/base/infinity.h"
 #include "pipewright/planners/bounds/islands.h"
@@ -117,14 +118,16 @@ std::vector<double> kept_bytes(const Profile& profile,
   return kept;
 }
 
-// Seconds of a ring of r devices: (r - 1)/r times those of its bytes over a
-// link, and r - 1 times those of its latency.
-struct RingTimes {
+// Seconds of a sum over r devices: (r - 1)/r times those of its bytes over a
+// link, and log2 r times those of two messages (at most sum_rounds()).
+struct SumTimes {
   double bytes = 0, latency = 0;
-  double seconds(double r) const { return (r - 1) * (bytes / r + latency); }
+  double seconds(double r) const {
+    return (r - 1) / r * bytes + std::log2(r) * latency;
+  }
 };
 
-RingTimes ring_of(double bytes, double bandwidth, double latency) {
+SumTimes sum_of(double bytes, double bandwidth, double latency) {
   return {2 * bytes / bandwidth, 2 * latency};
 }
 
@@ -132,15 +135,27 @@ RingTimes ring_of(double bytes, double bandwidth, double latency) {
 struct OwnWork {
   double seconds, start;
 
-  // The smallest r for which the work and a ring end by time T: the smaller
-  // root of (seconds - bytes) / r + latency r = rest. Infinity: there is none.
-  double fewest_devices(const RingTimes& ring, double T) const {
-    const double shared = seconds - ring.bytes;
+  // The smallest r for which the work and a sum end by time T, up to rounding,
+  // or less: where (seconds - bytes) / r + latency log2 r, which falls until
+  // its least value, comes down to what is left of T. Infinity: nowhere.
+  double fewest_devices(const SumTimes& sum, double T) const {
+    const double shared = seconds - sum.bytes;
+    const double rest = T - start - sum.bytes;
     if (shared <= 0) return 0;
-    const double rest = T - start - ring.bytes + ring.latency;
-    const double square = rest * rest - 4 * ring.latency * shared;
-    if (rest <= 0 || square < 0) return kInfinity;
-    return 2 * shared / (rest + std::sqrt(square));
+    if (rest <= 0) return kInfinity;
+    const auto taken = [&](double r) {
+      return shared / r + sum.latency * std::log2(r);
+    };
+    double low = 1;
+    double high = sum.latency > 0
+                      ? std::max(1.0, shared / sum.latency * std::numbers::ln2)
+                      : shared / rest;
+    if (taken(high) > rest * (1 + kRounding)) return kInfinity;
+    for (int i = 0; i < kBisections && low < high; ++i) {
+      const double middle = (low + high) / 2;
+      (taken(middle) > rest ? low : high) = middle;
+    }
+    return low;
   }
 };
 
@@ -151,11 +166,11 @@ struct Pivot {
   const Islands& islands;
   std::size_t layer;
   double bytes;
-  double before;  // seconds of all devices together before the ring
+  double before;  // seconds of all devices together before the sum
   FirstStarts starts;
   const std::vector<double>& first_ends;
-  RingTimes ring_inside;  // of one island
-  double weights_sent;    // seconds: to a device without the layer's backward
+  SumTimes sum_inside;  // of one island
+  double weights_sent;  // seconds: to a device without the layer's backward
   PathWidths widths;
   const std::vector<double>& kept;
 
@@ -164,33 +179,33 @@ struct Pivot {
   // the weights.
   bool allows(double T, int a, int b) const {
     if (is_asynchronous(problem.method))
-      return ring(b).seconds(a) <= T && has_time(T, T, a, b, 0);
+      return sum(b).seconds(a) <= T && has_time(T, T, a, b, 0);
     const double samples = problem.minibatch;
     const double forwards = work[layer].forward * samples;
     const OwnWork backward{work[layer].backward * samples, starts.backward};
     const OwnWork both{backward.seconds + forwards, starts.forward};
     const double summed = T - work[layer].update;
-    return has_time(T, ring_start({both, backward}, summed, a, b), a, b,
+    return has_time(T, sum_start({both, backward}, summed, a, b), a, b,
                     forwards) ||
-           has_time(T, ring_start({backward}, summed - weights_sent, a, b), a,
-                    b, 0);
+           has_time(T, sum_start({backward}, summed - weights_sent, a, b), a, b,
+                    0);
   }
 
-  RingTimes ring(int num_islands) const {
-    return num_islands == 1 ? ring_inside
-                            : ring_of(bytes, islands.fastest, islands.latency);
+  SumTimes sum(int num_islands) const {
+    return num_islands == 1 ? sum_inside
+                            : sum_of(bytes, islands.fastest, islands.latency);
   }
 
-  // When the ring starts at the latest to end by time T; negative: earlier than
+  // When the sum starts at the latest to end by time T; negative: earlier than
   // what comes before it allows. With the fewest devices: their work takes
-  // longer with fewer, and the ring with more.
-  double ring_start(const std::vector<OwnWork>& own, double T, int a,
-                    int b) const {
+  // longer with fewer, and the sum with more.
+  double sum_start(const std::vector<OwnWork>& own, double T, int a,
+                   int b) const {
     double r = a;
     for (const OwnWork& each : own)
-      r = std::max(r, std::ceil(each.fewest_devices(ring(b), T) - kRounding));
+      r = std::max(r, std::ceil(each.fewest_devices(sum(b), T) - kRounding));
     if (r > double(b) * islands.max_devices) return -1;
-    const double start = T - ring(b).seconds(r);
+    const double start = T - sum(b).seconds(r);
     double longest = before / problem.cluster->num_devices();
     for (const OwnWork& each : own)
       longest = std::max(longest, each.seconds / r + each.start);
@@ -198,18 +213,18 @@ struct Pivot {
   }
 
   // Whether the devices of a to b islands have time for all that is not on
-  // others, for what the layer's backwards need before its ring starts, and for
+  // others, for what the layer's backwards need before its sum starts, and for
   // `forwards` seconds of the layer itself.
   bool has_time(double T, double start, int a, int b, double forwards) const {
-    const double in_ring = 2.0 * (a - 1) / a * bytes;            // per link
-    const double traffic = b * (T * islands.outside - in_ring);  // X
+    const double in_sum = 2.0 * (a - 1) / a * bytes;            // per link
+    const double traffic = b * (T * islands.outside - in_sum);  // X
     if (start < 0 || traffic < 0) return false;
     const double in = b * islands.outside;  // bytes per second
     const double samples = problem.minibatch;
     const auto samples_here = [&](double passed, double width) {
       return width > 0 ? std::max(0.0, samples - passed / width) : 0;
     };
-    double before_ring = work[layer].backward * samples + forwards;
+    double before_sum = work[layer].backward * samples + forwards;
     double load = forwards;
     for (std::size_t m = 0; m < work.size(); ++m) {
       const double backwards = std::max(
@@ -222,11 +237,11 @@ struct Pivot {
       load += backwards * work[m].backward;
       if (m == layer && forwards > 0) continue;
       load += std::max(backwards - apart, needed) * work[m].forward;
-      before_ring += needed * work[m].forward;
+      before_sum += needed * work[m].forward;
     }
     const double devices = double(b) * islands.max_devices;
     return load <= T * devices &&
-           before_ring <= start * devices * (1 + kRounding);
+           before_sum <= start * devices * (1 + kRounding);
   }
 
   // With any number of islands; large numbers that differ by less than a
@@ -296,7 +311,7 @@ double replica_bound(const Problem& problem,
                         before,
                         first_starts(layer, profile, shortest, ends),
                         ends,
-                        ring_of(bytes, fastest, latency),
+                        sum_of(bytes, fastest, latency),
                         bytes / fastest + latency,
                         widths_to(layer, profile, gradients),
                         kept};

@@ -4,6 +4,7 @@
 
 #include "pipewright/base/index.h"
 #include "pipewright/base/infinity.h"
+#include "pipewright/cluster/sum_rounds.h"
 
 namespace pipewright {
 namespace {
@@ -86,7 +87,8 @@ LinkCost LinkCosts::ring(std::span<const DeviceId> devices) {
     add(devices[i], devices[(i + 1) % devices.size()], 1.0);
   const auto r = static_cast<double>(devices.size());
   const LinkCost once = total();
-  return {once.per_byte * (2 * (r - 1) / r), once.fixed * (2 * (r - 1))};
+  return {once.per_byte * (2 * (r - 1) / r),
+          once.fixed * sum_rounds(static_cast<int>(devices.size()))};
 }
 
 }  // namespace pipewright

@@ -12,6 +12,7 @@
 #include <random>
 #include <set>
 
+#include "pipewright/cluster/sum_rounds.h"
 #include "tests/planners/bi_partition/bi_partition_chain.h"
 
 namespace pipewright {
@@ -197,7 +198,8 @@ double period_of(const Problem& problem, const BiPartitionCosts& costs,
           problem.profile->parameters[static_cast<std::size_t>(l)]
               .bytes.value());
     if (y < y2)
-      load += 2.0 * (r - 1) * (parameters / r / bandwidth + latency) /
+      load += (2.0 * (r - 1) / r * parameters / bandwidth +
+               sum_rounds(r) * latency) /
               problem.minibatch;
     if (plan.recomputes(s)) load += search_load(problem, y, y2, false) / r;
     if (blocking) load += exchange[static_cast<std::size_t>(s)];
