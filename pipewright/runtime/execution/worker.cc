@@ -1,13 +1,9 @@
-// A worker's actions, one after the other, then the layers of the compute
-// actions; see worker.h.
-
 #include "pipewright/runtime/execution/worker.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "pipewright/runtime/execution/layer_timer.h"
 #include "pipewright/runtime/execution/message_values.h"
 
 namespace pipewright {
@@ -16,11 +12,6 @@ namespace {
 // Keeps the list.
 void forget(Gradients& gradients) {
   std::fill(gradients.begin(), gradients.end(), at::Tensor());
-}
-
-bool is_ours_alone(const at::Tensor& tensor) {
-  return tensor.use_count() == 1 && tensor.storage().use_count() == 1 &&
-         tensor.is_non_overlapping_and_dense();
 }
 
 // The repetition of the body that begins at this place of a run; -1: none.
@@ -42,11 +33,8 @@ Worker::Worker(const Network& network, const Program& program, WorkerId id,
       settings_(settings),
       device_(device),
       code_(network, program, id, device),
-      weights_(network, program, id, settings, device),
-      values_(network.model.num_layers()),
-      gradients_(network.model.num_layers()),
+      layers_(network, program, id, settings, device),
       recorded_(network, program, id, settings, device),
-      statistics_(network, program, id),
       reduced_(network.model.parameters().size()),
       complete_(network.model.parameters().size()) {}
 
@@ -55,18 +43,10 @@ void Worker::prepare(int minibatches, std::int64_t done,
   const int repetitions = program_.repetitions(minibatches);
   const WorkerProgram& program = program_.workers[id_.index()];
   code_.prepare(repetitions);
-  done_ = done;
-  weights_.restart(before.parameters);
-  statistics_.restart(before.statistics, device_);
-  values_.clear();
-  gradients_.clear();
+  layers_.restart(minibatches, done, before);
   forget(reduced_);
   forget(complete_);
-  recorded_.begin_run(addresses());
-  loss_ = at::Tensor();
-  late_losses_.clear();
-  losses_.clear();
-  losses_.reserve(std::size_t{1} * minibatches * program_.num_microbatches);
+  recorded_.begin_run(layers_.addresses());
   spans_.clear();
   spans_.reserve(program.prologue.size() + program.epilogue.size() +
                  repetitions * program.body.size());
@@ -74,8 +54,7 @@ void Worker::prepare(int minibatches, std::int64_t done,
 
 void Worker::run(int minibatches, const MicrobatchSource& source,
                  Channel& channel, Clock::time_point start, RunGate& gate) {
-  source_ = &source;
-  gate_ = &gate;
+  layers_.begin_run(source, gate);
   channel_ = &channel;
   device_.start_clock(start);
   const WorkerProgram& program = program_.workers[id_.index()];
@@ -118,15 +97,15 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
     device_.stamp(span.end);
   }
   device_.finish();
-  read_late_losses();
+  layers_.losses().read_late_means(program_.num_microbatches);
   gate.finish();
 }
 
 void Worker::begin(const Action& action) {
   current_ = action;
-  current_layer_ = LayerId();
+  layers_.leave();
   if (WorkLog* log = device_.log()) log->begin(place());
-  channel_->before(action, absolute(action.microbatch));
+  channel_->before(action, layers_.absolute(action.microbatch));
 }
 
 // The list has memory for all of them: a span stays where it is.
@@ -149,7 +128,7 @@ void Worker::begin_step(bool is_first_of_run) {
 bool Worker::times_all_steps() const {
   const WorkerProgram& program = program_.workers[id_.index()];
   const bool is_body = program.prologue.empty() && program.epilogue.empty();
-  return device_.computes_at_once() || stopwatch_ || !is_body;
+  return device_.computes_at_once() || layers_.stopwatch() || !is_body;
 }
 
 bool Worker::lends_messages() const {
@@ -159,7 +138,7 @@ bool Worker::lends_messages() const {
 // Layers are timed action by action.
 bool Worker::gives_whole_step() const {
   return lends_messages() && recorded_.is_replayed() &&
-         whole_step_->is_joined() && !stopwatch_;
+         whole_step_->is_joined() && !layers_.stopwatch();
 }
 
 void Worker::run_whole_step(ActionCursor& cursor, bool is_timed) {
@@ -171,13 +150,14 @@ void Worker::run_whole_step(ActionCursor& cursor, bool is_timed) {
     const ActionCode& code = code_.at(cursor.position());
     const std::int32_t minibatch = program_.minibatch_of(action.microbatch);
     begin(action);
-    if (action.kind == ActionKind::Forward) statistics_.begin(minibatch);
-    load_samples(action, code);
-    recorded_.put_samples(place, samples_);
-    samples_.clear();
-    recorded_.leave(place, code, minibatch, gradients_);
+    layers_.begin(action, code, false);
+    const ActionState state = layers_.state();
+    recorded_.put_samples(place, state.samples);
+    state.samples.clear();
+    recorded_.leave(place, code, minibatch, state.gradients);
     if (recorded_.has_loss(place))
-      losses_.push_back({absolute(action.microbatch), code.samples, 0, {}});
+      layers_.losses().add_late(layers_.absolute(action.microbatch),
+                                code.samples);
     if (!is_timed) continue;
     Span& span = added_span(action);
     times.insert(times.end(), {&span.start, &span.end});
@@ -185,14 +165,7 @@ void Worker::run_whole_step(ActionCursor& cursor, bool is_timed) {
   recorded_.fill_samples();
   whole_step_->run(id_, is_timed, times);
   if (!recorded_.losses().empty())
-    late_losses_.push_back(at::cat(recorded_.losses()));
-}
-
-std::vector<const void*> Worker::addresses() const {
-  std::vector<const void*> result = weights_.addresses();
-  const std::vector<const void*> own = statistics_.addresses();
-  result.insert(result.end(), own.begin(), own.end());
-  return result;
+    layers_.losses().add_late_means(at::cat(recorded_.losses()));
 }
 
 // Where the stamps of its layers go, in their order.
@@ -200,9 +173,9 @@ std::vector<Seconds*> Worker::layer_times(const Action& action,
                                           const ActionCode& code) {
   using Part = LayerStopwatch::Part;
   std::vector<Seconds*> times;
-  if (!stopwatch_ || !recorded_.is_in_use()) return times;
+  if (!layers_.stopwatch() || !recorded_.is_in_use()) return times;
   const auto add = [&](Part part, LayerId layer) {
-    LayerStopwatch::Interval& interval = stopwatch_->add(part, layer);
+    LayerStopwatch::Interval& interval = layers_.stopwatch()->add(part, layer);
     times.push_back(&interval.start);
     times.push_back(&interval.end);
   };
@@ -229,8 +202,8 @@ ActionCursor Worker::at_epilogue(const ActionCursor& cursor,
 
 std::string Worker::activity() const {
   std::string text = text_with_worker(place());
-  if (!current_layer_.is_none())
-    text += ", layer " + network_.model.layer(current_layer_).name;
+  if (const LayerId layer = layers_.current(); !layer.is_none())
+    text += ", layer " + network_.model.layer(layer).name;
   return text;
 }
 
@@ -251,39 +224,24 @@ void Worker::execute(const Action& action, const ActionCode& code,
       step(action);
       break;
   }
-  for (const Value& value : code.frees) values_.drop(value, action.microbatch);
+  for (const Value& value : code.frees)
+    layers_.values().drop(value, action.microbatch);
 }
 
 // As recorded, where it is.
 void Worker::run_compute(const Action& action, const ActionCode& code,
                          std::int64_t position) {
-  if (action.kind == ActionKind::Forward)
-    statistics_.begin(program_.minibatch_of(action.microbatch));
-  load_samples(action, code);
+  layers_.begin(action, code, !recorded_.is_replayed());
   if (recorded_.is_off()) {
-    compute(action, code);
+    layers_.compute(action, code);
   } else {
-    recorded_.run({place_in_body(position), action, code,
-                   [&] { compute(action, code); }, layer_times(action, code)},
-                  {values_, gradients_, samples_, loss_});
-    if (draws_) recorded_.give_up("a layer draws random numbers");
+    recorded_.run(
+        {place_in_body(position), action, code,
+         [&] { layers_.compute(action, code); }, layer_times(action, code)},
+        layers_.state());
+    if (layers_.has_drawn()) recorded_.give_up("a layer draws random numbers");
   }
-  samples_.clear();
-  if (!loss_.defined()) return;
-  const bool is_kept = recorded_.is_in_use() || !is_ours_alone(loss_);
-  late_losses_.push_back((is_kept ? loss_.clone() : loss_).view(1));
-  losses_.push_back({absolute(action.microbatch), code.samples, 0, {}});
-  loss_ = at::Tensor();
-}
-
-void Worker::compute(const Action& action, const ActionCode& code) {
-  next_sample_ = 0;
-  if (action.kind == ActionKind::Forward ||
-      action.kind == ActionKind::Recompute)
-    forward(action, code);
-  else
-    backward(action, code);
-  for (const Value& value : code.frees) values_.drop(value, action.microbatch);
+  layers_.end(action, code, recorded_.is_in_use());
 }
 
 std::size_t Worker::place_in_body(std::int64_t position) const {
@@ -304,15 +262,15 @@ void Worker::wait_for_reads(const Action& action, const ActionCode& code,
       channel_->take(id, action.microbatch.value, message_);
     if (channel_->is_lent(id)) recorded_.read_in_place(id, message_);
     for (std::size_t i = 0; i < message_.size(); ++i)
-      values_.add_piece(transfer.values[i], action.microbatch,
-                        {transfer.first_sample, transfer.end_sample},
-                        std::move(message_[i]));
+      layers_.values().add_piece(transfer.values[i], action.microbatch,
+                                 {transfer.first_sample, transfer.end_sample},
+                                 std::move(message_[i]));
   }
   for (const WeightArrival& arrival : code.arrivals) {
     const std::int32_t version = action.version + arrival.version_offset;
-    if (version <= 0 || weights_.has(arrival.group, version)) continue;
+    if (version <= 0 || layers_.weights().has(arrival.group, version)) continue;
     channel_->take(arrival.transfer, version, message_);
-    weights_.install(arrival.group, version, message_);
+    layers_.weights().install(arrival.group, version, message_);
     message_.clear();
   }
 }
@@ -343,15 +301,17 @@ void Worker::send(const Action& action, const ActionCode& code,
   message_.clear();
   bool is_lent = false;
   if (transfer.is_keyed_by_version()) {
-    weights_.copy(transfer.group, action.version, message_);
+    layers_.weights().copy(transfer.group, action.version, message_);
   } else if (recorded_.is_in_use()) {
     message_ = recorded_.message(place_in_body(position));
     is_lent = !message_.empty() && lends_messages();
     if (message_.empty()) copy_recorded(action);
   } else {
-    read_message(network_, transfer, action.microbatch, values_, message_);
+    read_message(network_, transfer, action.microbatch, layers_.values(),
+                 message_);
   }
-  for (const Value& value : code.frees) values_.drop(value, action.microbatch);
+  for (const Value& value : code.frees)
+    layers_.values().drop(value, action.microbatch);
   if (is_lent)
     channel_->lend(id, program_.key(action), std::move(message_));
   else
@@ -361,7 +321,7 @@ void Worker::send(const Action& action, const ActionCode& code,
 // Values in memory of recordings, which the next action may write to.
 void Worker::copy_recorded(const Action& send) {
   read_message(network_, program_.transfer(send.transfer), send.microbatch,
-               values_, message_);
+               layers_.values(), message_);
   for (Tensors& tensors : message_)
     for (at::Tensor& tensor : tensors)
       if (tensor.defined()) tensor = device_.copy(tensor);
@@ -419,286 +379,11 @@ void Worker::step(const Action& action) {
   complete_gradients({&action.stage, 1}, action.microbatch);
   check_gradients();
   for (const LayerId layer : operation.backward)
-    gradients_.drop(layer, program_.minibatch_of(action.microbatch));
+    layers_.gradients().drop(layer, program_.minibatch_of(action.microbatch));
   clip(complete_, norm_, settings_.max_norm);
-  weights_.step(action.stage, action.version, done_ + action.version - 1,
-                complete_);
+  layers_.weights().step(action.stage, action.version,
+                         layers_.num_done() + action.version - 1, complete_);
   forget(complete_);
-}
-
-at::Tensor Worker::first_of(Value value, MicrobatchId microbatch,
-                            Samples samples) const {
-  if (const Tensors* whole = values_.whole(value, microbatch, samples))
-    return whole->front();
-  return values_.read(value, microbatch, samples).at(0);
-}
-
-at::Tensor Worker::output_of(LayerId layer, MicrobatchId microbatch,
-                             Samples samples) const {
-  const LayerId storage = network_.storage[layer.index()];
-  at::Tensor output =
-      first_of({ValueKind::Activation, storage}, microbatch, samples);
-  if (storage != layer) return output_in(network_, layer, output);
-  return output;
-}
-
-// Of the data, for all layers of an action.
-void Worker::load_samples(const Action& action, const ActionCode& code) {
-  samples_.clear();  // a failure may have left some
-  if (action.kind != ActionKind::Forward &&
-      action.kind != ActionKind::Recompute)
-    return;
-  for (const LayerCode& layer : code.layers)
-    for (const Source& source : layer.layer->inputs) {
-      if (!source.is_model_input()) continue;
-      current_layer_ = layer.id;
-      const at::Tensor whole =
-          (*source_)(source.input, absolute(action.microbatch));
-      const std::int64_t count = code.samples.end - code.samples.first;
-      const at::Tensor samples =
-          whole.size(0) == count ? whole
-                                 : whole.narrow(0, code.samples.first, count);
-      add_sample(samples);
-    }
-  if (reads_number(code))
-    add_sample(at::full({1}, absolute(action.microbatch), at::kLong));
-}
-
-void Worker::add_sample(const at::Tensor& sample) {
-  samples_.push_back(recorded_.is_replayed() ? sample : device_.bring(sample));
-}
-
-// The last of the samples is the number of the microbatch.
-bool Worker::reads_number(const ActionCode& code) const {
-  return code.draws && settings_.is_training() && device_.records();
-}
-
-void Worker::load_inputs(const LayerCode& layer, MicrobatchId microbatch,
-                         Samples samples) {
-  inputs_.clear();
-  for (const Source& source : layer.layer->inputs)
-    inputs_.push_back(source.is_model_input()
-                          ? samples_[next_sample_++]
-                          : output_of(source.layer, microbatch, samples));
-}
-
-// kept_value() without its copies.
-void Worker::load_kept(const LayerCode& layer, MicrobatchId microbatch,
-                       Samples samples) {
-  Tensors& own = kept_.kept_private;
-  own.clear();
-  if (layer.has_private) {
-    const Value value{ValueKind::Private, layer.id};
-    if (const Tensors* whole = values_.whole(value, microbatch, samples))
-      own.assign(whole->begin(), whole->end());
-    else
-      own = values_.read(value, microbatch, samples);
-  }
-  const std::vector<Source>& inputs = layer.layer->inputs;
-  kept_.inputs.clear();
-  kept_.inputs.resize(inputs.size());
-  for (std::size_t i = inputs.size(); i-- > 0;) {
-    if (!layer.cost->keeps_input[i]) continue;
-    if (inputs[i].is_model_input()) {
-      kept_.inputs[i] = std::move(own.back());
-      own.pop_back();
-    } else {
-      kept_.inputs[i] = output_of(inputs[i].layer, microbatch, samples);
-    }
-  }
-  kept_.output = layer.cost->keeps_output
-                     ? output_of(layer.id, microbatch, samples)
-                     : at::Tensor();
-}
-
-void Worker::forward(const Action& action, const ActionCode& code) {
-  const bool again = action.kind == ActionKind::Recompute;
-  const MicrobatchId m = action.microbatch;
-  ForwardContext context{
-      settings_.seed,          absolute(m), code.samples.first,
-      settings_.is_training(),
-      /*statistics=*/nullptr,  {},          &draws_};
-  if (reads_number(code)) context.number = samples_.back();
-  for (const LayerCode& layer : code.layers) {
-    const LayerTimer timer(stopwatch_, LayerStopwatch::Part::Forward, layer.id,
-                           device_);
-    current_layer_ = layer.id;
-    context.statistics = again ? nullptr : statistics_.of(layer.id);
-    load_inputs(layer, m, code.samples);
-    const Tensors& weights =
-        weights_.read_back(layer.id, action.version + layer.version_offset,
-                           code.steps_back, moved_weights_);
-    Forwarded forwarded = [&] {
-      const LayerMemory memory(stopwatch_, LayerStopwatch::Part::Forward,
-                               layer.id, nullptr, device_);
-      return layer.function->forward(inputs_, weights, context);
-    }();
-    if (layer.is_loss && !again)
-      record_loss(layer, m, code.samples, forwarded.output, weights,
-                  context.statistics);
-    moved_weights_.clear();
-    if (layer.has_private)
-      values_.replace({ValueKind::Private, layer.id}, m, code.samples,
-                      private_value(network_, layer.id, inputs_, forwarded));
-    if (layer.has_storage)
-      values_.replace({ValueKind::Activation, layer.id}, m, code.samples,
-                      std::move(forwarded.output));
-    inputs_.clear();
-    for (const Value& value : layer.frees) values_.drop(value, m);
-  }
-}
-
-void Worker::record_loss(const LayerCode& layer, MicrobatchId microbatch,
-                         Samples samples, const at::Tensor& loss,
-                         const Tensors& weights, Tensors* statistics) {
-  PartialLoss part{absolute(microbatch), samples, 0, {}};
-  if (settings_.is_training() && !device_.computes_at_once()) {
-    loss_ = loss;
-    return;
-  }
-  part.mean = loss.item<double>();
-  if (!settings_.is_training()) {
-    const std::int64_t first =
-        part.microbatch * program_.microbatch + samples.first;
-    part.score =
-        score_of(*layer.layer, *layer.function, inputs_,
-                 settings_.evaluated_samples - first, weights, statistics);
-  } else if (!std::isfinite(part.mean)) {
-    throw LossIsNotFinite("the loss is " + std::to_string(part.mean));
-  }
-  losses_.push_back(part);
-  gate_->add_loss(part.microbatch, samples.first, samples.end, part.mean);
-}
-
-// All steps have been made by now, also those after a loss that is not finite.
-void Worker::read_late_losses() {
-  if (late_losses_.empty()) return;
-  const at::Tensor all = host_copy(at::cat(late_losses_).to(at::kDouble));
-  late_losses_.clear();
-  for (std::size_t i = 0; i < losses_.size(); ++i) {
-    losses_[i].mean = all.const_data_ptr<double>()[i];
-    if (!std::isfinite(losses_[i].mean))
-      throw LossIsNotFinite(
-          "the loss of step " +
-          std::to_string(losses_[i].microbatch / program_.num_microbatches +
-                         1) +
-          " is " + std::to_string(losses_[i].mean));
-  }
-}
-
-void Worker::backward(const Action& action, const ActionCode& code) {
-  for (const LayerCode& layer : code.layers) {
-    current_layer_ = layer.id;
-    const bool has_weights =
-        action.kind != ActionKind::BackwardInput && layer.has_parameters;
-    if (action.kind != ActionKind::BackwardWeight) {
-      const LayerTimer timer(stopwatch_, LayerStopwatch::Part::BackwardInput,
-                             layer.id, device_);
-      load_kept(layer, action.microbatch, code.samples);
-      backward_inputs(layer, action, code);
-      if (!has_weights) end_layer(layer, action.microbatch);
-    }
-    if (has_weights) {
-      const LayerTimer timer(stopwatch_, LayerStopwatch::Part::BackwardWeight,
-                             layer.id, device_);
-      if (action.kind == ActionKind::BackwardWeight)
-        load_kept(layer, action.microbatch, code.samples);
-      backward_weights(layer, action.microbatch, code.samples);
-      end_layer(layer, action.microbatch);
-    }
-  }
-}
-
-// Lets go of what it looked at, and of what nobody reads any more.
-void Worker::end_layer(const LayerCode& layer, MicrobatchId microbatch) {
-  kept_.inputs.clear();
-  kept_.kept_private.clear();
-  kept_.output = at::Tensor();
-  for (const Value& value : layer.frees) values_.drop(value, microbatch);
-}
-
-void Worker::backward_inputs(const LayerCode& layer, const Action& action,
-                             const ActionCode& code) {
-  const MicrobatchId m = action.microbatch;
-  const Value value{ValueKind::Gradient, layer.id};
-  if (layer.seed.defined()) values_.replace(value, m, code.samples, layer.seed);
-  const Tensors* whole = values_.whole(value, m, code.samples);
-  const at::Tensor cut =
-      whole ? at::Tensor() : values_.read(value, m, code.samples).at(0);
-  const at::Tensor& gradient = whole ? whole->front() : cut;
-  carried_.clear();
-  const Tensors& weights =
-      weights_.read_back(layer.id, action.version + layer.version_offset,
-                         code.steps_back, moved_weights_);
-  Tensors of_inputs = [&] {
-    const LayerMemory memory(stopwatch_, LayerStopwatch::Part::BackwardInput,
-                             layer.id, &carried_, device_);
-    if (adds_to_gradient(layer, m, code.samples, weights, gradient))
-      return Tensors();
-    return layer.function->backward_input(kept_, weights, gradient, &carried_);
-  }();
-  moved_weights_.clear();
-  // The other half reads both.
-  if (!carried_.empty() || !whole) {
-    Tensors both = {gradient};
-    both.insert(both.end(), carried_.begin(), carried_.end());
-    values_.replace(value, m, code.samples, std::move(both));
-  }
-  for (std::size_t i = 0; i < of_inputs.size(); ++i)
-    if (of_inputs[i].defined())
-      add_gradient(layer.layer->inputs[i].layer, m, code.samples,
-                   std::move(of_inputs[i]));
-}
-
-// Where the layer itself can add to the sum that other users have begun.
-bool Worker::adds_to_gradient(const LayerCode& layer, MicrobatchId microbatch,
-                              Samples samples, const Tensors& weights,
-                              const at::Tensor& gradient) {
-  const std::vector<Source>& inputs = layer.layer->inputs;
-  if (inputs.size() != 1 || inputs[0].is_model_input()) return false;
-  const Tensors* sum = values_.whole({ValueKind::Gradient, inputs[0].layer},
-                                     microbatch, samples);
-  if (!sum || !is_ours_alone(sum->front()) || !sum->front().is_contiguous())
-    return false;
-  at::Tensor whole = sum->front();
-  return layer.function->add_backward_input(kept_, weights, gradient, whole);
-}
-
-// A running sum over the users so far, possibly begun by another worker, whose
-// tensor is not ours to write to; nor is one that is another layer's, too.
-void Worker::add_gradient(LayerId layer, MicrobatchId microbatch,
-                          Samples samples, at::Tensor gradient) {
-  const Value value{ValueKind::Gradient, layer};
-  const Tensors* sum = values_.whole(value, microbatch, samples);
-  if (sum && is_ours_alone(sum->front())) {
-    sum->front().add_(gradient);
-    return;
-  }
-  if (values_.has(value, microbatch))
-    gradient = first_of(value, microbatch, samples).add(gradient);
-  values_.replace(value, microbatch, samples, std::move(gradient));
-}
-
-void Worker::backward_weights(const LayerCode& layer, MicrobatchId microbatch,
-                              Samples samples) {
-  const Value value{ValueKind::Gradient, layer.id};
-  const Tensors* both = values_.whole(value, microbatch, samples);
-  Tensors cut;
-  if (!both) {
-    cut = values_.read(value, microbatch, samples);
-    both = &cut;
-  }
-  carried_.assign(both->begin() + 1, both->end());
-  Tensors& sums = gradients_.of(layer.id, program_.minibatch_of(microbatch));
-  if (sums.empty()) {
-    // What it makes stays: only adding to it needs temporary memory.
-    sums = layer.function->backward_weight(kept_, both->front(), carried_);
-  } else {
-    const LayerMemory memory(stopwatch_, LayerStopwatch::Part::BackwardWeight,
-                             layer.id, &carried_, device_);
-    layer.function->add_backward_weight(kept_, both->front(), carried_, sums);
-  }
-  carried_.clear();
 }
 
 }  // namespace pipewright
