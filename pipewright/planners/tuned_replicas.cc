@@ -13,8 +13,18 @@ namespace pipewright {
 namespace {
 
 // Simulating plans on many workers takes long: beyond the first only the plan
-// that a planner returns is tuned, beyond the second none.
+// that a planner returns is tuned, beyond the second only one of few actions,
+// such as data parallelism.
 constexpr int kMaxSearchedWorkers = 64, kMaxTunedWorkers = 512;
+constexpr std::size_t kMaxTunedActions = 8192;
+
+bool is_simulated_fast(const Plan& plan) {
+  if (plan.num_workers() <= kMaxTunedWorkers) return true;
+  std::size_t actions = 0;
+  for (const auto& order : plan.schedule.sections().body)
+    actions += order.size();
+  return actions <= kMaxTunedActions;
+}
 
 struct TunedPlan {
   Plan plan;
@@ -130,8 +140,7 @@ TunedPlan tuned_late(const Planned& planned, const Problem& problem) {
 }
 
 void tune(Planned& planned, const Problem& problem) {
-  if (planned.plan.num_workers() > kMaxTunedWorkers ||
-      !can_be_tuned(planned.plan, problem))
+  if (!is_simulated_fast(planned.plan) || !can_be_tuned(planned.plan, problem))
     return;
   const Estimator estimate = unlimited_estimator(problem);
   TunedPlan best = tuned_late(planned, problem);

@@ -104,20 +104,24 @@ TEST_CASE("plans on many workers are tuned at the end") {
       analytic_profile(load_model("vgg16").value(),
                        load_cluster("1xV100").value().kinds(), std::array{1, 2})
           .value();
-  const Cluster cluster = load_cluster("9x8xV100@nvlink/25GbE").value();
-  Problem problem;
-  problem.profile = &profile;
-  problem.cluster = &cluster;
-  problem.minibatch = 144;
-  problem.microbatches = {144};
-  set_estimators(problem);
-  const auto planner = find_planner("data-parallel").value();
-  const Planned before = planner->plan(problem).value();
-  const Planned after = default_plan(*planner, problem).value();
-  CHECK(after.plan.num_workers() == 72);
-  CHECK(has_buckets(after.plan));
-  CHECK(after.estimate.step < before.estimate.step);
-  CHECK(after.estimate.step == problem.estimate(after.plan)->step);
+  for (const int hosts : {9, 65}) {
+    CAPTURE(hosts);
+    const Cluster cluster =
+        load_cluster(std::to_string(hosts) + "x8xV100@nvlink/25GbE").value();
+    Problem problem;
+    problem.profile = &profile;
+    problem.cluster = &cluster;
+    problem.minibatch = 16 * hosts;
+    problem.microbatches = {16 * hosts};
+    set_estimators(problem);
+    const auto planner = find_planner("data-parallel").value();
+    const Planned before = planner->plan(problem).value();
+    const Planned after = default_plan(*planner, problem).value();
+    CHECK(after.plan.num_workers() == 8 * hosts);
+    CHECK(has_buckets(after.plan));
+    CHECK(after.estimate.step < before.estimate.step);
+    CHECK(after.estimate.step == problem.estimate(after.plan)->step);
+  }
 }
 
 // A layer without weights: the T4 takes `slow` times as long as the V100.
