@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,15 +12,15 @@
 #include "pipewright/base/text.h"
 #include "pipewright/runtime/checkpoint/write_weights.h"
 #include "pipewright/runtime/data/loader.h"
-#include "pipewright/runtime/devices/device_registry.h"
-#include "pipewright/runtime/devices/worker_device.h"
 #include "pipewright/runtime/execution/executor.h"
-#include "pipewright/runtime/profiling/handovers.h"
 #include "pipewright/runtime/ranks/commands.h"
 #include "pipewright/runtime/training/evaluator.h"
 #include "pipewright/runtime/training/loss_spikes.h"
 #include "pipewright/runtime/training/milestones.h"
 #include "pipewright/runtime/training/not_finite_steps.h"
+#include "pipewright/runtime/training/process_memory.h"
+#include "pipewright/runtime/training/requested_devices.h"
+#include "pipewright/runtime/training/requested_handovers.h"
 #include "pipewright/runtime/training/requested_settings.h"
 #include "pipewright/runtime/training/run_checkpoints.h"
 #include "pipewright/runtime/training/run_folder.h"
@@ -32,70 +31,7 @@
 namespace pipewright {
 namespace {
 
-// A number of /proc/self/status in bytes; 0 if there is none.
-Bytes process_memory(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.rfind(key + ":", 0) == 0)
-      return Bytes(std::strtoll(line.c_str() + key.size() + 1, nullptr, 10) *
-                   1024);
-  return Bytes(0);
-}
-
-// Its peak is counted from here on; where that cannot be set, it includes what
-// was before.
-void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
-
 constexpr std::int64_t kStepsBeforeRecordings = 4;  // of one piece
-
-bool is_alone(const TrainRequest& request) {
-  return !request.transport || request.transport->is_alone();
-}
-
-// On GPUs with the plan's own stages, as they are measured in one process.
-HandoverPipeline handovers_of(const Model& model, const TrainRequest& request) {
-  ProfilingSettings settings;
-  settings.may_record = false;
-  settings.optimizer = request.optimizer;
-  if (!are_on_cores(request.plan)) {
-    settings.device = request.plan.device_kinds.front();
-    settings.may_record = request.may_record;
-    settings.stages = stages_at_once(request.plan);
-    settings.first_gpu = request.first_gpu;
-  }
-  return {model, request.plan.microbatch, request.plan.num_workers(), settings};
-}
-
-// Of one kind, on which handing over counts; GPUs where a pipeline of the
-// plan's own stages shows what it costs.
-bool has_devices_to_measure(const Model& model, const Plan& plan) {
-  if (are_on_cores(plan))
-    return has_short_actions(model, plan.microbatch, plan.num_workers());
-  return !stages_at_once(plan).empty() &&
-         std::all_of(plan.device_kinds.begin(), plan.device_kinds.end(),
-                     [&](const auto& kind) {
-                       return kind == plan.device_kinds.front();
-                     });
-}
-
-// Those that the plan names for the workers of this process; whoever made the
-// request has found them here. A plan that names none is for cores.
-Executor::Devices devices_of(const TrainRequest& request) {
-  const Plan& plan = request.plan;
-  std::vector<std::string> kinds;
-  for (std::size_t w = 0; w < plan.device_kinds.size(); ++w)
-    if (!request.transport || request.transport->is_here(WorkerId(w)))
-      kinds.push_back(plan.device_kinds[w]);
-  return open_devices(kinds, request.first_gpu).value();
-}
-
-// Rank 0 evaluates alone: all workers on its own GPU.
-Result<Executor::Devices> evaluation_devices(const TrainRequest& request) {
-  std::vector<std::string> kinds = request.plan.device_kinds;
-  for (std::string& kind : kinds)
-    if (kind != "cpu" && !is_alone(request)) kind = "cuda-stream";
-  return open_devices(kinds);
-}
 
 class Trainer {
  public:
@@ -255,26 +191,19 @@ class Trainer {
       send_begin(*request_.transport, program_ == &request_.method.warm_up
                                           ? BegunProgram::WarmUp
                                           : BegunProgram::Plan);
-    executor_ = std::make_unique<Executor>(
-        model_, *program_, settings_, request_.transport, devices_of(request_));
+    executor_ = std::make_unique<Executor>(model_, *program_, settings_,
+                                           request_.transport,
+                                           requested_devices(request_));
     if (state) executor_->resume(*state);
   }
 
-  // Faults are counted in the steps of the run: none may come before them.
-  bool are_handovers_measured() const {
-    return request_.measures_handovers && !is_alone(request_) &&
-           request_.injected_step == 0 &&
-           request_.plan.num_workers() <= model_.num_layers() &&
-           has_devices_to_measure(model_, request_.plan);
-  }
-
   Result<void> measure_handovers() {
-    if (!are_handovers_measured()) return {};
+    if (!wants_handovers(model_, request_)) return {};
     Transport* transport = request_.transport;
     send_begin(*transport, BegunProgram::Handovers);
     PIPEWRIGHT_TRY(
         report_.handovers,
-        measured_handovers(handovers_of(model_, request_), *transport));
+        measured_handovers(requested_handovers(model_, request_), *transport));
     return {};
   }
 
@@ -566,14 +495,14 @@ Outcome follow_training(const Model& model, const TrainRequest& request) {
   while (command.command == Command::Begin) {
     const BegunProgram begun = begun_program(command);
     if (begun == BegunProgram::Handovers) {
-      command =
-          follow_handovers(handovers_of(model, request), *request.transport);
+      command = follow_handovers(requested_handovers(model, request),
+                                 *request.transport);
       continue;
     }
     Executor executor(model,
                       begun == BegunProgram::WarmUp ? request.method.warm_up
                                                     : request.program,
-                      settings, request.transport, devices_of(request));
+                      settings, request.transport, requested_devices(request));
     command = executor.follow(source);
   }
   return outcome_of(command);
