@@ -112,19 +112,24 @@ class Fitter {
     if (parameter == Parameter::LinkRate) return {0.05, 2};
     double longest = 0;
     for (const MeasuredRun& run : runs_)
-      longest = std::max(
-          longest, run.step.value() / per_step(run.lowered.program, parameter));
+      longest = std::max(longest,
+                         run.step.value() / per_step(run.lowered, parameter));
     return {0, longest};
   }
 
-  // How often the worker with the most layers has an overhead in a step.
-  static double per_step(const Program& program, Parameter parameter) {
+  // How often in a step the operation with the most of it has an overhead.
+  static double per_step(const LoweredPlan& lowered, Parameter parameter) {
+    const Program& program = lowered.program;
     if (parameter == Parameter::StepOverhead) return 1;
     if (parameter == Parameter::ActionOverhead)
       return 2.0 * program.num_microbatches;
-    std::size_t layers = 1;
+    std::ptrdiff_t layers = 1;
     for (const Operation& operation : program.operations)
-      layers = std::max(layers, operation.backward.size());
+      layers = std::max(
+          layers, std::count_if(operation.backward.begin(),
+                                operation.backward.end(), [&](LayerId layer) {
+                                  return lowered.profile.has_weights(layer);
+                                }));
     return static_cast<double>(layers) * program.num_microbatches;
   }
 
@@ -168,15 +173,16 @@ Result<std::vector<Parameter>> chosen_parameters(Fitter& fitter,
   const double good_enough = kGoodEnough * static_cast<double>(num_runs);
   while (chosen.size() + 1 < num_runs && least > good_enough) {
     std::optional<Parameter> best;
-    double least_now = least * (1 - kLeastGain);
+    double least_now = least;
     for (Parameter parameter : kParameters) {
       if (std::find(chosen.begin(), chosen.end(), parameter) != chosen.end())
         continue;
       std::vector<Parameter> tried = chosen;
       tried.push_back(parameter);
-      PIPEWRIGHT_TRY(const double error, fitter.left_out_error(tried));
-      if (std::max(error, good_enough) >= least_now) continue;
-      least_now = std::max(error, good_enough);
+      PIPEWRIGHT_TRY(double error, fitter.left_out_error(tried));
+      error = std::max(error, good_enough);
+      if (error > least_now * (1 - kLeastGain)) continue;
+      least_now = error;
       best = parameter;
     }
     if (!best) break;

@@ -12,8 +12,8 @@
 
 namespace pipewright::cli {
 
-// The parameters that change times. Of two that explain as much, the first is
-// fitted.
+// The parameters that change times. Of two that explain about as much, the
+// first is fitted.
 enum class Parameter {
   LayerOverhead,     // layers take this share longer than profiled
   ActionOverhead,    // seconds per compute action

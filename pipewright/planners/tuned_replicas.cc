@@ -12,18 +12,20 @@
 namespace pipewright {
 namespace {
 
-// Simulating plans on many workers takes long: beyond the first only the plan
-// that a planner returns is tuned, beyond the second only one of few actions,
-// such as data parallelism.
-constexpr int kMaxSearchedWorkers = 64, kMaxTunedWorkers = 512;
-constexpr std::size_t kMaxTunedActions = 8192;
+// Beyond as many workers only a plan of few actions is tuned, such as data
+// parallelism, and only into few buckets.
+constexpr int kMaxTunedWorkers = 512;
+constexpr std::size_t kMaxWholeActions = 8192, kMaxCutActions = 65536;
 
-bool is_simulated_fast(const Plan& plan) {
-  if (plan.num_workers() <= kMaxTunedWorkers) return true;
+std::size_t num_actions(const Plan& plan) {
   std::size_t actions = 0;
   for (const auto& order : plan.schedule.sections().body)
     actions += order.size();
-  return actions <= kMaxTunedActions;
+  return actions;
+}
+
+bool has_few_actions(const Plan& plan, std::size_t most) {
+  return plan.num_workers() <= kMaxTunedWorkers || num_actions(plan) <= most;
 }
 
 struct TunedPlan {
@@ -54,7 +56,7 @@ std::vector<Plan> tunings(const Plan& plan, const Problem& problem) {
   if (problem.bucket <= Bytes(0)) return all;
   for (std::size_t i = 0, whole = all.size(); i < whole; ++i)
     if (auto cut = with_buckets(all[i], *problem.profile, problem.bucket);
-        cut && has_buckets(*cut))
+        cut && has_buckets(*cut) && has_few_actions(*cut, kMaxCutActions))
       all.push_back(*std::move(cut));
   return all;
 }
@@ -140,7 +142,8 @@ TunedPlan tuned_late(const Planned& planned, const Problem& problem) {
 }
 
 void tune(Planned& planned, const Problem& problem) {
-  if (!is_simulated_fast(planned.plan) || !can_be_tuned(planned.plan, problem))
+  if (!has_few_actions(planned.plan, kMaxWholeActions) ||
+      !can_be_tuned(planned.plan, problem))
     return;
   const Estimator estimate = unlimited_estimator(problem);
   TunedPlan best = tuned_late(planned, problem);

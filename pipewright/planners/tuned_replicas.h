@@ -14,6 +14,10 @@
 
 namespace pipewright {
 
+// Simulating plans on more workers takes long: a search has estimates of such
+// plans as they are, and only the plan that it returns is tuned.
+inline constexpr int kMaxSearchedWorkers = 64;
+
 // Of `pipewright plan`, unless it is told otherwise.
 inline constexpr Bytes kDefaultBucket{25'000'000};
 

@@ -124,12 +124,16 @@ class CostsBuilder {
     for (Seconds& compute : cost.compute)
       if (compute > Seconds(0))
         compute = compute * (1 + kind.layer_overhead) + kind.action_overhead;
-    for (ActionKind action :
-         {ActionKind::Backward, ActionKind::BackwardWeight}) {
-      Seconds& compute = cost.compute[static_cast<int>(action)];
-      if (compute > Seconds(0))
-        compute += kind.gradient_overhead * with_weights;
-    }
+    const auto compute = [&](ActionKind action) -> Seconds& {
+      return cost.compute[static_cast<int>(action)];
+    };
+    const Seconds gradients = kind.gradient_overhead * with_weights;
+    if (compute(ActionKind::Backward) > Seconds(0))
+      compute(ActionKind::Backward) += gradients;
+    if (compute(ActionKind::BackwardWeight) > Seconds(0))
+      compute(ActionKind::BackwardWeight) += gradients;
+    else if (compute(ActionKind::BackwardInput) > Seconds(0))
+      compute(ActionKind::BackwardInput) += gradients;
     cost.step += kind.step_overhead;
   }
 

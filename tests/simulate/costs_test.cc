@@ -170,6 +170,26 @@ TEST_CASE("overheads, rates by size and overlap are those of the cluster") {
         doctest::Approx(0.5e9 / (0.5 + 0.5 / 3)));
 }
 
+TEST_CASE("gradients take time where a profile does not split backward") {
+  const auto cluster = parse_cluster(kCalibrated, "pair");
+  REQUIRE(cluster);
+  Profile profile = two_layers();
+  profile.parameters = {{"weights", Bytes(100)}};
+  profile.layers[1].parameters = {ParameterId(0)};
+  for (auto& [microbatch, times] : profile.times["V100"])
+    for (LayerTimes& layer : times) layer.backward_weight = Seconds(0);
+  const auto costs = costs_of(two_stages(), profile, *cluster);
+  REQUIRE(costs);
+  const auto compute = [&](ActionKind kind) {
+    return costs->operations[1].compute[static_cast<int>(kind)].value();
+  };
+  CHECK(compute(ActionKind::Backward) ==
+        doctest::Approx(2 * 1.5 + 0.25 + 0.125));
+  CHECK(compute(ActionKind::BackwardInput) ==
+        doctest::Approx(2 * 1.5 + 0.25 + 0.125));
+  CHECK(compute(ActionKind::BackwardWeight) == 0);
+}
+
 TEST_CASE("a rate that does not depend on the size changes nothing") {
   const auto plain = load_cluster("2xV100@1GB/s");
   REQUIRE(plain);

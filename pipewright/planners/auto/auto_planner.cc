@@ -37,6 +37,7 @@
 #include "pipewright/planners/copies.h"
 #include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/refusal.h"
+#include "pipewright/planners/tuned_replicas.h"
 
 namespace pipewright {
 namespace {
@@ -126,6 +127,13 @@ std::string budget_text(const Problem& problem,
          " of the budget of " + budget + ".";
 }
 
+// Estimates of large plans are of plans as they are (tuned_replicas.h).
+std::string untuned_text(int devices) {
+  return devices > kMaxSearchedWorkers
+             ? " Theirs were simulated without buckets for sums of gradients."
+             : "";
+}
+
 std::string improvement_text(const AutoPlan& best, Seconds start) {
   const double gain = 1 - best.planned.estimate.step / start;
   const std::string origin = best.origin == "auto"
@@ -133,10 +141,10 @@ std::string improvement_text(const AutoPlan& best, Seconds start) {
                                  : "It is a plan of " + best.origin;
   if (start == Seconds::max())
     return origin + "; no other planner found a plan that fits.";
-  return gain > 0 ? origin + ", improved: " + to_text(100 * gain) +
-                        " % faster than the best plan of the other planners, "
-                        "as simulated."
-                  : origin + "; no single change made it faster.";
+  if (gain <= 0) return origin + "; no single change made it faster.";
+  return origin + ", improved: " + to_text(100 * gain) +
+         " % faster than the best plan of the other planners, as simulated." +
+         untuned_text(best.planned.plan.num_workers());
 }
 
 const Planned& fastest_of(const std::vector<Planned>& plans) {
@@ -293,6 +301,8 @@ std::optional<Planned> plan_in_copies(const Problem& whole, int size,
                               : refusal_of(group->problem, best.error());
     return {};
   }
+  if (!starts.plans.empty() && size <= kMaxSearchedWorkers)
+    best->why += untuned_text(whole.cluster->num_devices());
   return copied(*std::move(best), whole.cluster->num_devices() / size, size);
 }
 

@@ -37,9 +37,9 @@ Seconds copies_bound(const Problem& problem, int size) {
   double bytes = 0;
   for (const ProfileParameter& parameter : problem.profile->parameters)
     bytes += static_cast<double>(parameter.bytes.value());
-  const double copies = double(cluster.num_devices()) / size;
-  const double on_cards = 2 * (copies - 1) / copies * bytes / one->num_hosts() /
-                          islands.front().outside;
+  const int copies = cluster.num_devices() / size;
+  const double on_cards = 2.0 * (copies - 1) / copies * bytes /
+                          one->num_hosts() / islands.front().outside;
   if (is_asynchronous(problem.method) || bytes == 0) return Seconds(on_cards);
   return Seconds(least_before(problem) / cluster.num_devices() + on_cards +
                  sum_rounds(copies) * islands.front().latency);

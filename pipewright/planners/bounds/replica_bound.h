@@ -4,27 +4,25 @@
 // Take the hosts of a cluster, or its single devices, as islands. The backward
 // of a layer l is on k of them.
 //
-//   k > 1   Gradients are summed in a ring of r >= k devices. At least one link
-//           of the ring leaves each island. It carries 2 (r-1)/r of the layer's
-//           parameter bytes p, and the fastest link between islands has
-//           bandwidth b: the ring takes 2 (r-1)/r p/b, and 2 (r-1) times the
-//           shortest latency.
+//   k > 1   Gradients are summed over r >= k devices. 2 (r-1)/r of the layer's
+//           parameter bytes p leave and enter each island, and the fastest link
+//           between islands has bandwidth b: the sum takes 2 (r-1)/r p/b, and
+//           2 log2 r times the shortest latency (sum_rounds.h).
 //   k = 1   The same with the fastest link of all and 1 to d devices, as many
-//   as
-//           an island has.
+//           as an island has.
 //   any k   A synchronous step sums after the last backward of l. The r devices
 //           share the backwards of l, which start when one slice has passed
 //           forward and back to l: with few devices these take long, with many
-//           the ring does. They also share its forwards, which start when one
+//           the sum does. They also share its forwards, which start when one
 //           slice has come to l; unless a device has a forward of l and no
-//           backward: then it is sent the new weights after the ring and the
-//           update. Before the ring all devices together have done, for all
+//           backward: then it is sent the new weights after the sum and the
+//           update. Before the sum all devices together have done, for all
 //           samples, the backward of l, the input gradients of all layers that
 //           depend on l, and the forwards that those need: that takes at least
-//           their work, shared without loss. So the ring starts by some time t.
+//           their work, shared without loss. So the sum starts by some time t.
 //           In time T at most X = k T c - 2 (k-1) p bytes of gradients pass
 //           between these islands and others, in each direction, where c is the
-//           rate at which data can leave or enter an island, and the ring uses
+//           rate at which data can leave or enter an island, and the sum uses
 //           its part. If the backward of another layer m for some sample is on
 //           none of the k islands, then its gradient passes some edge of every
 //           path between l and m: at least w bytes, where w is the narrowest

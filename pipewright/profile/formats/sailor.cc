@@ -17,6 +17,7 @@
 
 #include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
+#include "pipewright/base/units_text.h"
 #include "pipewright/profile/formats/assembly.h"
 #include "pipewright/profile/formats/importer.h"
 #include "pipewright/profile/formats/sailor_files.h"
@@ -201,11 +202,10 @@ class SailorProfile {
     if (!checked) return checked;
     spread_updates();
     if (const int lowered = lower_outliers(); lowered > 0)
-      imported_.notes.push_back("derived: the times of " +
-                                std::to_string(lowered) +
-                                " layers at a microbatch, one of them longer "
-                                "than at the next larger one, follow from the "
-                                "two larger ones");
+      imported_.notes.push_back(
+          "derived: in " + std::to_string(lowered) +
+          " cases a layer took longer than with the next larger microbatch; "
+          "its times there follow from the next two");
     split_backward();
     if (Result<void> added = add_size_tables(); !added) return added;
     add_notes();
@@ -529,6 +529,11 @@ Result<Imported> read_sailor(std::span<const SourceFile> files,
     if (!done) return done.error();
   }
   if (imported.plans.size() == 1) maker.take_plan(imported.plans.front());
+  if (!imported.plans.empty())
+    imported.notes.push_back("assumed: each backward of a layer takes " +
+                             to_text(imported.plans[0].gradient_overhead) +
+                             " more for its gradients, as Sailor's runs "
+                             "without replicas took on GH200");
   for (const SourceFile* file : times)
     if (Result<void> done = maker.take_times(*file); !done) return done.error();
   if (maker.has_times()) {

@@ -32,7 +32,7 @@ struct PartialLoss {
 
 class RunLosses {
  public:
-  // A run begins that has at most as many.
+  // Before a run with at most `num_losses` losses.
   void restart(std::size_t num_losses);
   void add(const PartialLoss& loss) { losses_.push_back(loss); }
   // Of a device that does not compute at once: its mean is known when the late

@@ -89,7 +89,7 @@ at::Tensor WorkerLayers::output_of(LayerId layer, MicrobatchId microbatch,
 }
 
 void WorkerLayers::begin(const Action& action, const ActionCode& code,
-                         bool is_brought) {
+                         bool to_device) {
   if (action.kind == ActionKind::Forward)
     statistics_.begin(program_.minibatch_of(action.microbatch));
   samples_.clear();  // a failure may have left some
@@ -110,7 +110,7 @@ void WorkerLayers::begin(const Action& action, const ActionCode& code,
     }
   if (reads_number(code))
     samples_.push_back(at::full({1}, absolute(action.microbatch), at::kLong));
-  if (!is_brought) return;
+  if (!to_device) return;
   for (at::Tensor& sample : samples_) sample = device_.bring(sample);
 }
 

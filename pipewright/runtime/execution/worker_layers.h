@@ -38,13 +38,13 @@ class WorkerLayers {
   void time(LayerStopwatch* stopwatch) { stopwatch_ = stopwatch; }
   LayerStopwatch* stopwatch() const { return stopwatch_; }
 
-  // A compute action: takes the samples that it reads of the model's inputs, to
-  // the device unless they are to stay where they are;
-  void begin(const Action& action, const ActionCode& code, bool is_brought);
-  // does it, kernel by kernel;
+  // Before a compute action: reads its samples of the model's inputs, and takes
+  // them to the device, unless they are to stay on the host.
+  void begin(const Action& action, const ActionCode& code, bool to_device);
+  // Does a compute action, kernel by kernel.
   void compute(const Action& action, const ActionCode& code);
-  // and notes its loss, if that is still to be read; a copy of it where later
-  // actions overwrite it.
+  // After a compute action: keeps its loss, if that is to be read later; a copy
+  // of it, if later actions overwrite it.
   void end(const Action& action, const ActionCode& code, bool is_overwritten);
 
   // The layer in progress, until it is left; none between.
