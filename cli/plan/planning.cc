@@ -40,7 +40,7 @@ std::vector<std::size_t> cheap_first(const std::vector<const Planner*>& all) {
 }
 
 // All planners, then auto, which starts from their plans. The time limit is for
-// all of them together.
+// all of them together, but a planner may overrun.
 std::vector<Candidate> all_candidates(const Problem& problem, Watch& watch,
                                       Seconds limit) {
   std::vector<const Planner*> singles;
@@ -76,8 +76,11 @@ std::vector<Candidate> all_candidates(const Problem& problem, Watch& watch,
   for (const Candidate& candidate : all)
     if (candidate.planned && candidate.planned->estimate.fits)
       starts.push_back(*candidate.planned);
+  // Its share, even if the others took longer than theirs.
+  const Seconds fair = limit * (kAutoWeight / (count + kAutoWeight));
   all.push_back(candidate_of(
-      *last, watch.watched(shared, whole.take(kAutoWeight)), &starts));
+      *last, watch.watched(shared, std::max(fair, whole.take(kAutoWeight))),
+      &starts));
   // The same bound for all: a planner's own bound may hold only for its plans.
   const Seconds bound = lower_bound(problem);
   for (Candidate& candidate : all)
