@@ -26,7 +26,7 @@ ProfilerOptions profiler_for(const TrainRequest& request, int workers) {
   ProfilerOptions options;
   options.workers = workers;
   options.device = request.plan.device_kinds.front();
-  options.may_record = request.may_record;
+  options.may_record = records_actions(request);
   options.optimizer = request.optimizer;
   return options;
 }
@@ -69,6 +69,10 @@ Result<Measured> measured_on_gpu(const TrainRequest& request,
                                    measured.overheads);
         !fitted)
       return fitted.error();
+    if (!stages_at_once(request.plan).empty()) {
+      PIPEWRIGHT_TRY(measured.overheads.base_of_workers,
+                     base_memory_of(together, model, device, measured.profile));
+    }
   }
   measured.profile.origin.description +=
       "; without what timing a layer takes; " + measured.overheads.to_text();
@@ -191,7 +195,7 @@ Result<Timeline> predict_run(const TrainRequest& request, const Model& model,
   for (std::size_t w = 0; w < timeline.workers.size(); ++w) {
     MemoryUse& peak = timeline.workers[w].peak;
     peak = peak_with_steps(program, model, WorkerId(w), step, peak);
-    peak.base += overheads.base_memory;
+    peak.base += overheads.base_of(WorkerId(w));
   }
   write_or_warn(request.run / "profile.json", to_text(profile));
   if (const auto cluster = cluster_here(request.plan, device, channel,

@@ -89,21 +89,6 @@ Result<Program> run_program(const PipelineRun& run, const Model& model,
   return with_run_memory(std::move(program), run.plan, model, profile, step);
 }
 
-// What the worker held beyond what its program has.
-Result<Bytes> base_memory_of(const PipelineRun& alone, const Model& model,
-                             const std::string& device,
-                             const Profile& profile) {
-  StepMemory step;
-  PIPEWRIGHT_TRY(const Program program,
-                 run_program(alone, model, device, profile, step));
-  PIPEWRIGHT_TRY(const Costs costs, costs_on(device, program, profile, {}));
-  const MemoryUse peak =
-      peak_with_steps(program, model, WorkerId(0), step,
-                      simulate(program, costs).workers.front().peak);
-  return std::max(alone.timeline.workers.front().peak.total() - peak.total(),
-                  Bytes(0));
-}
-
 // A line from 1 to the slowdown of all.
 std::vector<double> slowdowns_up_to(double slowdown, int workers) {
   std::vector<double> result;
@@ -247,8 +232,28 @@ Result<RunOverheads> overheads_alone(const PipelineRun& alone,
   std::erase_if(both, [](const Seconds* time) { return *time == Seconds(0); });
   if (longer > Seconds(0))
     take_off(both, longer / alone.plan.schedule.num_microbatches());
-  PIPEWRIGHT_TRY(result.base_memory,
+  PIPEWRIGHT_TRY(const std::vector<Bytes> base,
                  base_memory_of(alone, model, device, profile));
+  result.base_memory = base.front();
+  return result;
+}
+
+Result<std::vector<Bytes>> base_memory_of(const PipelineRun& run,
+                                          const Model& model,
+                                          const std::string& device,
+                                          const Profile& profile) {
+  StepMemory step;
+  PIPEWRIGHT_TRY(const Program program,
+                 run_program(run, model, device, profile, step));
+  PIPEWRIGHT_TRY(const Costs costs, costs_on(device, program, profile, {}));
+  const Timeline simulated = simulate(program, costs);
+  std::vector<Bytes> result;
+  for (int w = 0; w < program.num_workers(); ++w) {
+    const MemoryUse peak = peak_with_steps(program, model, WorkerId(w), step,
+                                           simulated.workers[w].peak);
+    result.push_back(std::max(
+        run.timeline.workers[w].peak.total() - peak.total(), Bytes(0)));
+  }
   return result;
 }
 

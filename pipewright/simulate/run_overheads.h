@@ -30,7 +30,13 @@ struct RunOverheads {
   Seconds step;                   // beside a step's updates
   std::vector<double> slowdowns;  // as Costs::Contention has them
   Bytes base_memory;              // held by a worker beside its tensors
+  // The same of each, where the plan's own stages were measured.
+  std::vector<Bytes> base_of_workers = {};
 
+  Bytes base_of(WorkerId worker) const {
+    return base_of_workers.empty() ? base_memory
+                                   : base_of_workers[worker.index()];
+  }
   // "an action takes 12 us beside its layers, ...".
   std::string to_text() const;
 };
@@ -52,6 +58,13 @@ Result<RunOverheads> overheads_alone(const PipelineRun& alone,
                                      const Model& model,
                                      const std::string& device,
                                      Profile& profile);
+
+// What each worker of the pipeline held beside its tensors. Fails as lower()
+// does.
+Result<std::vector<Bytes>> base_memory_of(const PipelineRun& run,
+                                          const Model& model,
+                                          const std::string& device,
+                                          const Profile& profile);
 
 // Sets the overhead of an action so that the pipeline is simulated to take as
 // long as it was measured to; none where it is simulated to take longer.

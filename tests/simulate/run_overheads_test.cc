@@ -205,6 +205,33 @@ TEST_CASE("memory beside the tensors is what was measured beyond them") {
         Bytes(0));
 }
 
+TEST_CASE("each worker of a pipeline holds what was measured beyond its own") {
+  const Profile profile = random_profile();
+  PipelineRun run{plan_for(3, 9), {}};
+  const StepMemory step = step_memory({}, false, model(), kDevice).value();
+  const Program program = with_run_memory(lower(run.plan, profile).value(),
+                                          run.plan, model(), profile, step)
+                              .value();
+  const Timeline expected =
+      simulate(program, costs_on(kDevice, program, profile, {}).value());
+  std::vector<Bytes> beside;
+  for (int w = 0; w < 3; ++w) {
+    beside.push_back(Bytes(w * 1'000'000));
+    run.timeline.workers.emplace_back().peak.activations =
+        peak_with_steps(program, model(), WorkerId(w), step,
+                        expected.workers[w].peak)
+            .total() +
+        beside.back();
+  }
+  RunOverheads overheads;
+  overheads.base_memory = Bytes(7);
+  CHECK(overheads.base_of(WorkerId(2)) == Bytes(7));
+  overheads.base_of_workers =
+      base_memory_of(run, model(), kDevice, profile).value();
+  CHECK(overheads.base_of_workers == beside);
+  CHECK(overheads.base_of(WorkerId(2)) == Bytes(2'000'000));
+}
+
 TEST_CASE("the slowdown of a pipeline is found again, and holds for others") {
   for (int i = 0; i < 30; ++i) {
     const int workers = 2 + i % 3;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "pipewright/plan/program/repeated_steps.h"
 #include "pipewright/runtime/error_text.h"
 #include "pipewright/runtime/execution/message_values.h"
 
@@ -61,20 +62,12 @@ bool makes_gradients(const LayerCode& layer, ActionKind kind) {
          (kind == ActionKind::Backward || kind == ActionKind::BackwardWeight);
 }
 
-// Empty if every step of the worker has the same actions in the same memory.
+// Empty if the worker's actions can be recorded.
 std::string why_not(const Program& program, const WorkerProgram& worker,
                     const TrainingSettings& settings) {
   if (!settings.is_training()) return "it is an evaluation";
   if (!settings.may_record) return "it was asked for";
-  if (!worker.prologue.empty() || !worker.epilogue.empty())
-    return "microbatches are under way between steps";
-  for (const HeldWeights& held : worker.held)
-    if (held.versions > 1) return "a worker keeps several versions of weights";
-  for (const Transfer& transfer : program.transfers)
-    if (transfer.is_keyed_by_version()) return "workers send weights";
-  for (const Reduction& reduction : program.reductions)
-    if (!reduction.is_norm) return "a stage has replicas or tied weights";
-  return {};
+  return why_steps_differ(program, worker);
 }
 
 }  // namespace

@@ -52,8 +52,7 @@ Result<Profile> measured_profile(const Model& model,
 
 // Steps of a pipeline whose layers are not timed: what a run takes beside its
 // layers, and what workers at once take. A stage for each worker, in 1F1B
-// order; the run that took the median of several. Fails as measured_profile()
-// does.
+// order; a typical run of several. Fails as measured_profile() does.
 Result<PipelineRun> measured_pipeline(const Model& model, int microbatch,
                                       const ProfilerOptions& options);
 

@@ -40,7 +40,7 @@ class ProfilingPipeline {
   void stop_timing();
   // Runs that many steps after one another.
   Result<Timeline> run_steps(int steps);
-  // Steps whose layers are not timed: the run that took the median of several.
+  // Steps whose layers are not timed: a typical run of several.
   Result<PipelineRun> measured_run();
   // Does what the leader's pipeline does, as Executor::follow() has it.
   CommandMessage follow();

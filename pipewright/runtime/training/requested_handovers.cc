@@ -36,7 +36,7 @@ HandoverPipeline requested_handovers(const Model& model,
   settings.optimizer = request.optimizer;
   if (!are_on_cores(request.plan)) {
     settings.device = request.plan.device_kinds.front();
-    settings.may_record = request.may_record;
+    settings.may_record = records_actions(request);
     settings.stages = stages_at_once(request.plan);
     settings.first_gpu = request.first_gpu;
   }

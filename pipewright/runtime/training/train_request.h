@@ -10,6 +10,7 @@
 #include "pipewright/plan/optimizer_choice.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/plan/program/program.h"
+#include "pipewright/plan/program/repeated_steps.h"
 #include "pipewright/runtime/devices/device_registry.h"
 #include "pipewright/runtime/training/learning_rate.h"
 
@@ -77,6 +78,11 @@ struct TrainRequest {
 inline bool are_on_cores(const Plan& plan) {
   return std::all_of(plan.device_kinds.begin(), plan.device_kinds.end(),
                      [](const std::string& kind) { return kind == "cpu"; });
+}
+
+// Whether devices that can will be given a step's actions as recordings.
+inline bool records_actions(const TrainRequest& request) {
+  return request.may_record && repeats_steps(request.program);
 }
 
 }  // namespace pipewright
