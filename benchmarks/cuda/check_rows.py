@@ -93,12 +93,19 @@ def resumed(folder):
         sys.exit(1)
 
 
+def percentile(ascending, percent):
+    """On the line between the two that are next to it, as experiments/sailor has it."""
+    place = (len(ascending) - 1) * percent / 100
+    below, rest = int(place), place % 1
+    return ascending[below] + rest * (ascending[min(below + 1, len(ascending) - 1)]
+                                      - ascending[below])
+
+
 def errors(rows):
     def table(name, key):
         off = sorted(abs(row[key]["error_percent"]) for row in read(rows))
-        at = lambda share: off[min(len(off) - 1, int(share * len(off)))]
-        print(f"{len(off)} predicted {name}: median {at(0.5):.1f} % off, "
-              f"95th percentile {at(0.95):.1f} %, worst {off[-1]:.1f} %")
+        print(f"{len(off)} predicted {name}: median {percentile(off, 50):.1f} % off, "
+              f"95th percentile {percentile(off, 95):.1f} %, worst {off[-1]:.1f} %")
     table("steps", "step")
     table("peaks of memory", "memory")
 
