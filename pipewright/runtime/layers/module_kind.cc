@@ -25,11 +25,15 @@ WrappedModule make_module(const ModuleKind& kind, const Attributes& attributes,
   return wrapped;
 }
 
+// To copies of the weights, on their device: autograd keeps no tensors of
+// inference mode. In new memory, as kernels of the worker that had the module
+// before may still read theirs.
 void set_parameters(const WrappedModule& module, const Tensors& weights) {
+  const c10::InferenceMode normal(false);
   const at::NoGradGuard guard;
   std::size_t i = 0;
   for (at::Tensor& parameter : module.module->parameters())
-    parameter.copy_(weights[i++]);
+    parameter.set_data(weights[i++].clone());
 }
 
 // Shapes and parameters, found by running the module on two samples of zeros.

@@ -11,22 +11,13 @@
 #include "pipewright/runtime/layers/layer_makers.h"
 #include "pipewright/runtime/reference/sequential.h"
 #include "pipewright/runtime/training/initial_parameters.h"
+#include "tests/runtime/layers/own_linear.h"
 #include "tests/runtime/test_models.h"
 
 namespace pipewright {
 namespace {
 
 using namespace testing;
-
-struct OwnLinear : torch::nn::Module {
-  OwnLinear(std::int64_t in, std::int64_t out)
-      : weight(register_parameter("weight", at::randn({out, in}) * 0.1)),
-        bias(register_parameter("bias", at::zeros({out}))) {}
-  at::Tensor forward(const at::Tensor& x) {
-    return at::linear(x, weight, bias);
-  }
-  at::Tensor weight, bias;
-};
 
 struct WithBuffer : torch::nn::Module {
   WithBuffer() { register_buffer("count", at::zeros({1})); }
@@ -43,35 +34,6 @@ ModuleKind plain_kind(const std::string& name) {
           .make = [](const Attributes&, const std::vector<Shape>&) {
             return wrapped(std::make_shared<Module>());
           }};
-}
-
-// Once for all cases.
-LayerKind own_linear() {
-  static const LayerKind kind =
-      add_module_kind(
-          {.name = "own_linear",
-           .attributes = {{.name = "out_features", .min = 1}},
-           .make =
-               [](const Attributes& attributes,
-                  const std::vector<Shape>& inputs) {
-                 return wrapped(std::make_shared<OwnLinear>(
-                     inputs[0].back(), integer(attributes, "out_features")));
-               }})
-          .value();
-  return kind;
-}
-
-Model perceptron(LayerKind linear) {
-  Sketch sketch("perceptron");
-  Source x = sketch.input("image", {6});
-  const Source target = sketch.indices("target", {});
-  for (int i = 0; i < 3; ++i) {
-    x = sketch.add(linear, {x}, {{"out_features", std::int64_t{8}}});
-    x = sketch.add(LayerKind::Relu, {x});
-  }
-  x = sketch.add(linear, {x}, {{"out_features", std::int64_t{4}}});
-  sketch.add(LayerKind::CrossEntropy, {x, target});
-  return sketch.build();
 }
 
 TEST_CASE("the module says its shapes and parameters") {
