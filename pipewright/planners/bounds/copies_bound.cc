@@ -21,7 +21,7 @@ double least_before(const Problem& problem) {
   double least = kInfinity;
   for (std::size_t l = 0; l < profile.layers.size(); ++l)
     if (profile.parameter_bytes(LayerId(l)) > Bytes(0))
-      least = std::min(least, work_before_sum(l, profile, work));
+      least = std::min(least, work_before_sums({l}, profile, work));
   return least == kInfinity ? 0 : least * problem.minibatch;
 }
 

@@ -8,8 +8,8 @@
 //
 // A synchronous step sums the gradients of a layer after its last backward:
 // before its first sum a host waits at least for the least work that precedes
-// one (work_before_sum), shared by all devices without loss, and after the last
-// for the latency of a sum over c devices.
+// one (work_before_sums), shared by all devices without loss, and after the
+// last for the latency of a sum over c devices.
 
 #pragma once
 

@@ -80,14 +80,17 @@ KindTimes least_work(const std::vector<KindTimes>& kinds) {
   return work;
 }
 
-double work_before_sum(std::size_t layer, const Profile& profile,
-                       const KindTimes& work) {
+double work_before_sums(const std::vector<std::size_t>& layers,
+                        const Profile& profile, const KindTimes& work) {
   std::vector<bool> depends(profile.layers.size(), false), needed = depends;
-  depends[layer] = true;
-  for (std::size_t l = layer + 1; l < depends.size(); ++l)
+  double seconds = 0;
+  for (std::size_t layer : layers) {
+    depends[layer] = true;
+    seconds += work[layer].backward - work[layer].input;
+  }
+  for (std::size_t l = 0; l < depends.size(); ++l)
     for (LayerId input : profile.layers[l].inputs)
       depends[l] = depends[l] || depends[input.index()];
-  double seconds = work[layer].backward - work[layer].input;
   for (std::size_t l = depends.size(); l-- > 0;) {
     if (depends[l]) seconds += work[l].input;
     needed[l] = needed[l] || depends[l];

@@ -33,11 +33,11 @@ void visit_least_times(
 // The least of each layer's times, over all kinds of devices.
 KindTimes least_work(const std::vector<KindTimes>& kinds);
 
-// Seconds per sample of all that precedes the end of the backward of a layer:
-// its own backward, the input gradients of the layers that depend on it, and
-// the forwards of these and of all that they depend on.
-double work_before_sum(std::size_t layer, const Profile& profile,
-                       const KindTimes& work);
+// Seconds per sample of all that precedes the end of the backwards of some
+// layers: their own backwards, the input gradients of the layers that depend on
+// one of them, and the forwards of these and of all that they depend on.
+double work_before_sums(const std::vector<std::size_t>& layers,
+                        const Profile& profile, const KindTimes& work);
 
 // Bytes of each layer's output, and of its gradient, per sample: the smallest
 // at any size, minus what rounding of slices may take.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numbers>
 
 #include "pipewright/base/infinity.h"
@@ -174,21 +175,21 @@ struct Pivot {
   PathWidths widths;
   const std::vector<double>& kept;
 
-  // Whether a step of T seconds is possible with the layer on a to b islands:
-  // all devices of its forward have its backward, too, or one of them is sent
-  // the weights.
-  bool allows(double T, int a, int b) const {
+  // When the sum starts at the latest in a step of T seconds with the layer on
+  // a to b islands; negative: there is no such step. All devices of its forward
+  // have its backward, too, or one of them is sent the weights.
+  double sum_start(double T, int a, int b) const {
     if (is_asynchronous(problem.method))
-      return sum(b).seconds(a) <= T && has_time(T, T, a, b, 0);
+      return sum(b).seconds(a) <= T && has_time(T, T, a, b, 0) ? T : -1;
     const double samples = problem.minibatch;
     const double forwards = work[layer].forward * samples;
     const OwnWork backward{work[layer].backward * samples, starts.backward};
     const OwnWork both{backward.seconds + forwards, starts.forward};
     const double summed = T - work[layer].update;
-    return has_time(T, sum_start({both, backward}, summed, a, b), a, b,
-                    forwards) ||
-           has_time(T, sum_start({backward}, summed - weights_sent, a, b), a, b,
-                    0);
+    double latest = start_after({both, backward}, summed, a, b);
+    if (!has_time(T, latest, a, b, forwards)) latest = -1;
+    const double sent = start_after({backward}, summed - weights_sent, a, b);
+    return sent > latest && has_time(T, sent, a, b, 0) ? sent : latest;
   }
 
   SumTimes sum(int num_islands) const {
@@ -199,8 +200,8 @@ struct Pivot {
   // When the sum starts at the latest to end by time T; negative: earlier than
   // what comes before it allows. With the fewest devices: their work takes
   // longer with fewer, and the sum with more.
-  double sum_start(const std::vector<OwnWork>& own, double T, int a,
-                   int b) const {
+  double start_after(const std::vector<OwnWork>& own, double T, int a,
+                     int b) const {
     double r = a;
     for (const OwnWork& each : own)
       r = std::max(r, std::ceil(each.fewest_devices(sum(b), T) - kRounding));
@@ -246,12 +247,49 @@ struct Pivot {
 
   // With any number of islands; large numbers that differ by less than a
   // quarter are checked together.
-  bool allows(double T) const {
+  double sum_start(double T) const {
+    double latest = -1;
     for (int a = 1, next = 2; a <= islands.count; a = next) {
       next = std::max(a + 1, a * 5 / 4);
-      if (allows(T, a, std::min(islands.count, next - 1))) return true;
+      latest =
+          std::max(latest, sum_start(T, a, std::min(islands.count, next - 1)));
     }
-    return false;
+    return latest;
+  }
+};
+
+// The pivots of all kinds of islands, and what they know of each other.
+struct Pivots {
+  const Problem& problem;
+  const KindTimes& work;
+  std::vector<Pivot> all;
+
+  // Whether each sum can start in time, and before some of them all devices
+  // have time for what comes before these.
+  bool allows(double T) const {
+    std::map<std::size_t, double> starts;  // the latest of each layer
+    for (const Pivot& pivot : all) {
+      const double start = pivot.sum_start(T);
+      if (start < 0) return false;
+      const auto [known, is_new] = starts.try_emplace(pivot.layer, start);
+      if (!is_new) known->second = std::min(known->second, start);
+    }
+    return is_asynchronous(problem.method) || have_time(starts);
+  }
+
+  bool have_time(const std::map<std::size_t, double>& starts) const {
+    std::vector<std::pair<double, std::size_t>> sums;
+    for (const auto& [layer, start] : starts) sums.emplace_back(start, layer);
+    std::sort(sums.begin(), sums.end());
+    std::vector<std::size_t> layers;
+    for (const auto& [start, layer] : sums) {
+      layers.push_back(layer);
+      const double before =
+          work_before_sums(layers, *problem.profile, work) * problem.minibatch;
+      const double time = start * problem.cluster->num_devices();
+      if (before > time * (1 + kRounding)) return false;
+    }
+    return true;
   }
 
   double bound(double known) const {
@@ -296,28 +334,21 @@ double replica_bound(const Problem& problem,
     fastest = std::max(fastest, link.bandwidth.value());
     latency = std::min(latency, link.latency.value());
   }
-  double bound = known;
-  for (const Islands& islands : islands_of(*problem.cluster))
+  const std::vector<Islands> kinds_of_islands = islands_of(*problem.cluster);
+  Pivots pivots{problem, work, {}};
+  for (const Islands& islands : kinds_of_islands)
     for (std::size_t layer : largest_layers(profile)) {
       const auto bytes =
           static_cast<double>(profile.parameter_bytes(LayerId(layer)).value());
       const double before =
-          work_before_sum(layer, profile, work) * problem.minibatch;
-      const Pivot pivot{problem,
-                        work,
-                        islands,
-                        layer,
-                        bytes,
-                        before,
-                        first_starts(layer, profile, shortest, ends),
-                        ends,
-                        sum_of(bytes, fastest, latency),
-                        bytes / fastest + latency,
-                        widths_to(layer, profile, gradients),
-                        kept};
-      bound = std::max(bound, pivot.bound(bound));
+          work_before_sums({layer}, profile, work) * problem.minibatch;
+      pivots.all.push_back({problem, work, islands, layer, bytes, before,
+                            first_starts(layer, profile, shortest, ends), ends,
+                            sum_of(bytes, fastest, latency),
+                            bytes / fastest + latency,
+                            widths_to(layer, profile, gradients), kept});
     }
-  return bound;
+  return pivots.bound(known);
 }
 
 }  // namespace pipewright

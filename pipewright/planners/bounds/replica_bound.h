@@ -39,9 +39,14 @@
 //           came in after m could first end and before t. The k d devices do
 //           these forwards and the backwards of l before t.
 //
-// The smallest T that satisfies this for some k is a bound for every plan, with
-// any method, schedule, replicas and cuts. The conditions become weaker as T
-// grows, so bisection finds it.
+// So each layer has a time by which its sum starts at the latest, over all k.
+// Several layers with such times t1 <= t2 <= ... share the devices: by t_i the
+// work before the sums of the first i of them is done, what they have in common
+// once.
+//
+// The smallest T that satisfies this is a bound for every plan, with any
+// method, schedule, replicas and cuts. The conditions become weaker as T grows,
+// so bisection finds it.
 
 #pragma once
 

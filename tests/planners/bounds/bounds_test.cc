@@ -325,6 +325,36 @@ TEST_CASE("gradients are summed after the work that they depend on") {
   CHECK(bounds_of(problem).replicas.value() == doctest::Approx(8));
 }
 
+TEST_CASE("sums of several layers wait for the work of all of them") {
+  RandomProblems random(79);
+  RandomProblem made = random.next();
+  Profile& profile = *made.profile;
+  keep_two_layers(profile, Bytes(5'000'000));
+  profile.parameters.push_back({"second", Bytes(5'000'000)});
+  profile.layers[0].parameters = {ParameterId(1)};
+  profile.layers[0].keeps_output = profile.layers[1].keeps_output = false;
+  // What passes between the layers takes 100 s per sample to send.
+  profile.sizes = {{1,
+                    {{Bytes(100'000'000), Bytes(0), Bytes(0)},
+                     {Bytes(4), Bytes(0), Bytes(0)}}}};
+  const Seconds zero(0), one(1);
+  profile.times = {
+      {"V100", {{1, {{zero, zero, one, zero}, {zero, zero, one, zero}}}}}};
+  *made.cluster = load_cluster("2xV100@1MB/s").value();
+  Problem& problem = made.problem;
+  problem.minibatch = 8;
+  problem.microbatches = {1};
+  problem.memory_limit = Bytes(0);
+  // Two devices compute for 16 s together, and the last of the two sums takes
+  // 5 s. Each layer alone would be summed after 4 s.
+  CHECK(bounds_of(problem).replicas.value() ==
+        doctest::Approx(13).epsilon(1e-4));
+  profile.parameters[1].bytes = Bytes(0);
+  // Now the weights of one are summed while the other is computed.
+  CHECK(bounds_of(problem).largest().value() ==
+        doctest::Approx(9).epsilon(1e-4));
+}
+
 TEST_CASE("what does not fit one device is sent") {
   RandomProblems random(72);
   RandomProblem made = random.next();
