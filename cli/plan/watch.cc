@@ -93,8 +93,8 @@ Problem Watch::watched(const Problem& problem, Seconds limit, Seconds grace) {
   if (problem.estimate_copies)
     watched.estimate_copies = [this, is_too_late,
                                estimate = problem.estimate_copies](
-                                  const Plan& plan, int copies) {
-      return counted([&] { return estimate(plan, copies); }, is_too_late);
+                                  const Plan& plan, const EqualGroups& groups) {
+      return counted([&] { return estimate(plan, groups); }, is_too_late);
     };
   return watched;
 }

@@ -75,9 +75,9 @@ Problem ended_problem(const Problem& problem,
   if (problem.estimate_copies)
     ended.estimate_copies = [=, estimate = problem.estimate_copies](
                                 const Plan& plan,
-                                int copies) -> Result<Estimate> {
+                                const EqualGroups& groups) -> Result<Estimate> {
       if (is_unwanted()) return unwanted;
-      return estimate(plan, copies);
+      return estimate(plan, groups);
     };
   const double end = now_seconds() + problem.budget.value();
   ended.is_over_ = [=] { return now_seconds() > end || is_unwanted(); };

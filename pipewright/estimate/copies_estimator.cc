@@ -52,10 +52,11 @@ std::shared_ptr<const Profile> profile_of_two(const Profile& profile,
 // Facts about a cluster's groups and rings, each computed once.
 class GroupFacts {
  public:
-  bool are_equal(const Cluster& cluster, int size) {
+  bool are_equal(const Cluster& cluster, const EqualGroups& groups) {
     const std::lock_guard lock(mutex_);
-    const auto [fact, is_new] = equal_.try_emplace(size, false);
-    if (is_new) fact->second = has_equal_groups(cluster, size);
+    const auto [fact, is_new] =
+        equal_.try_emplace(std::pair(groups.count, groups.size));
+    if (is_new) fact->second = has_equal_groups(cluster, groups);
     return fact->second;
   }
   // Null where two copies would not behave as all copies do.
@@ -78,7 +79,7 @@ class GroupFacts {
 
  private:
   std::mutex mutex_;
-  std::map<int, bool> equal_;
+  std::map<std::pair<int, int>, bool> equal_;
   std::map<std::pair<int, int>, std::shared_ptr<const Profile>> profiles_;
   std::map<Ring, RingPace> paces_;
 };
@@ -87,17 +88,14 @@ class GroupFacts {
 class Copies {
  public:
   Copies(const Problem& problem, GroupFacts& facts, const Plan& plan,
-         int copies)
-      : problem_(problem),
-        facts_(facts),
-        plan_(plan),
-        copies_(copies),
-        size_(problem.cluster->num_devices() / copies) {}
+         const EqualGroups& groups)
+      : problem_(problem), facts_(facts), plan_(plan), groups_(groups) {}
 
   Result<Estimate> estimate() {
     const std::shared_ptr<const Profile> profile = profile_of_two();
     if (!profile) return all();
-    PIPEWRIGHT_TRY(const Plan two, copies_of(plan_, 2, size_));
+    PIPEWRIGHT_TRY(const Plan two,
+                   copies_of(plan_, {2, groups_.size}, 2 * plan_.minibatch));
     PIPEWRIGHT_TRY(const Program program, lower(two, *profile));
     PIPEWRIGHT_TRY(const ProgramFacts facts, validate(program));
     PIPEWRIGHT_TRY(Costs costs,
@@ -114,7 +112,8 @@ class Copies {
     }
     Estimate estimate = simulated_estimate(program, facts, costs, problem_);
     estimate.traffic =
-        estimate.traffic / std::int64_t{2} * std::int64_t{copies_} + summed;
+        estimate.traffic / std::int64_t{2} * std::int64_t{groups_.count} +
+        summed;
     estimate.memory = of_first_copy(estimate.memory, 2);
     return estimate;
   }
@@ -122,20 +121,25 @@ class Copies {
  private:
   // Null where all copies have to be simulated.
   std::shared_ptr<const Profile> profile_of_two() const {
-    if (copies_ < 3) return nullptr;
+    if (groups_.count < 3) return nullptr;
     for (const DeviceKind& kind : problem_.cluster->kinds())
       if (kind.on_chip_memory > Bytes(0)) return nullptr;
     for (const Link& link : problem_.cluster->links())
       if (!link.rates.empty() || !link.collective_rates.empty())
         return nullptr;  // a longer ring has smaller pieces
-    if (!facts_.are_equal(*problem_.cluster, size_)) return nullptr;
-    return facts_.two(*problem_.profile, plan_.microbatch, copies_);
+    if (!facts_.are_equal(*problem_.cluster, groups_)) return nullptr;
+    // Where groups have unequally many samples the estimate is not exact
+    // anyway.
+    if (plan_.minibatch * groups_.count != problem_.minibatch)
+      return {std::shared_ptr<void>(), problem_.profile};
+    return facts_.two(*problem_.profile, plan_.microbatch, groups_.count);
   }
 
   Result<Estimate> all() const {
-    PIPEWRIGHT_TRY(const Plan whole, copies_of(plan_, copies_, size_));
+    PIPEWRIGHT_TRY(const Plan whole,
+                   copies_of(plan_, groups_, problem_.minibatch));
     PIPEWRIGHT_TRY(Estimate estimate, problem_.estimate(whole));
-    estimate.memory = of_first_copy(estimate.memory, copies_);
+    estimate.memory = of_first_copy(estimate.memory, groups_.count);
     return estimate;
   }
 
@@ -165,9 +169,9 @@ class Copies {
         if (std::binary_search(workers.begin(), workers.end(),
                                stage->workers[i]))
           first.push_back(two.devices[stage->workers[i].index()]);
-      for (int c = 0; c < copies_; ++c)
+      for (int c = 0; c < groups_.count; ++c)
         for (DeviceId device : first)
-          ring.push_back(DeviceId(device.value + c * size_));
+          ring.push_back(DeviceId(device.value + c * groups_.size));
     }
     return ring;
   }
@@ -185,7 +189,7 @@ class Copies {
   const Problem& problem_;
   GroupFacts& facts_;
   const Plan& plan_;
-  const int copies_, size_;
+  const EqualGroups groups_;
 };
 
 }  // namespace
@@ -193,12 +197,13 @@ class Copies {
 CopiesEstimator copies_estimator(const Problem& problem) {
   auto known = std::make_shared<Problem>();
   known->profile = problem.profile;
+  known->minibatch = problem.minibatch;
   known->cluster = problem.cluster;
   known->memory_limit = problem.memory_limit;
   known->estimate = problem.estimate;
   auto facts = std::make_shared<GroupFacts>();
-  return [known, facts](const Plan& plan, int copies) {
-    return Copies(*known, *facts, plan, copies).estimate();
+  return [known, facts](const Plan& plan, const EqualGroups& groups) {
+    return Copies(*known, *facts, plan, groups).estimate();
   };
 }
 

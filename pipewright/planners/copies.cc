@@ -47,7 +47,7 @@ class Renaming {
 
 struct Groups {
   const Cluster& cluster;
-  int size, copies;
+  int size;
 
   DeviceId device(int copy, int d) const { return DeviceId(copy * size + d); }
   const Link* link(int copy, int a, int b) const {
@@ -76,6 +76,9 @@ bool is_equal(const Groups& groups, int c, std::vector<int>& used_by) {
   }
   return true;
 }
+
+// At most a fifth of the devices may be in no group.
+constexpr int kMaxUnusedPart = 5;
 
 bool host_ends_at(const Cluster& cluster, int device) {
   const auto& devices = cluster.devices();
@@ -122,23 +125,29 @@ Orders copied(const Orders& orders, const Blocks& blocks, int copies) {
 
 }  // namespace
 
-bool has_equal_groups(const Cluster& cluster, int size) {
-  if (size < 1 || cluster.num_devices() % size != 0) return false;
-  const Groups groups{cluster, size, cluster.num_devices() / size};
+bool has_equal_groups(const Cluster& cluster, const EqualGroups& groups) {
+  if (groups.size < 1 || groups.count < 1) return false;
   std::vector<int> used_by(cluster.resources().size(), -1);
-  for (int c = 0; c < groups.copies; ++c)
-    if (!is_equal(groups, c, used_by)) return false;
+  for (int c = 0; c < groups.count; ++c)
+    if (!is_equal({cluster, groups.size}, c, used_by)) return false;
   return true;
 }
 
-std::vector<int> equal_groups(const Cluster& cluster, int max_size) {
-  std::vector<int> sizes;
+EqualGroups groups_of(const Cluster& cluster, int size) {
+  return {cluster.num_devices() / size, size};
+}
+
+std::vector<EqualGroups> equal_groups(const Cluster& cluster, int max_size) {
+  std::vector<EqualGroups> all;
   const int devices = cluster.num_devices();
-  for (int size = 1; size <= std::min(max_size, devices / 2); ++size)
-    if (devices % size == 0 && host_ends_at(cluster, size) &&
-        has_equal_groups(cluster, size))
-      sizes.push_back(size);
-  return sizes;
+  for (int size = 1; size <= std::min(max_size, devices / 2); ++size) {
+    const EqualGroups groups = groups_of(cluster, size);
+    const int unused = devices - groups.count * size;
+    if (unused * kMaxUnusedPart <= devices && host_ends_at(cluster, size) &&
+        has_equal_groups(cluster, groups))
+      all.push_back(groups);
+  }
+  return all;
 }
 
 Result<Cluster> first_devices(const Cluster& cluster, int count) {
@@ -147,11 +156,29 @@ Result<Cluster> first_devices(const Cluster& cluster, int count) {
   return part_of_cluster(cluster, devices);
 }
 
-Result<Plan> copies_of(const Plan& plan, int copies, int size) {
+bool have_samples(const Plan& plan, const EqualGroups& groups, int minibatch) {
+  const int microbatch = minibatch / plan.num_microbatches();
+  const bool is_even = plan.microbatch * groups.count == microbatch;
+  return std::none_of(
+      plan.stages.begin(), plan.stages.end(), [&](const Stage& stage) {
+        return static_cast<int>(stage.workers.size()) * groups.count >
+                   microbatch ||
+               (!is_even && !stage.samples.empty());
+      });
+}
+
+Result<Plan> copies_of(const Plan& plan, const EqualGroups& groups,
+                       int minibatch) {
   PIPEWRIGHT_TRY(const Blocks blocks, blocks_of(plan));
+  const auto [copies, size] = groups;
   Plan whole = plan;
-  whole.minibatch *= copies;
-  whole.microbatch *= copies;
+  whole.minibatch = minibatch;
+  whole.microbatch = minibatch / plan.num_microbatches();
+  if (!have_samples(plan, groups, minibatch))
+    return bad_configuration("a microbatch of " +
+                             std::to_string(whole.microbatch) +
+                             " samples cannot be divided among " +
+                             std::to_string(copies) + " copies of the plan");
   whole.replication = Replication::Split;
   whole.devices.clear();
   for (const auto& [first, count] : blocks)

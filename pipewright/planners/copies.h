@@ -3,8 +3,9 @@
 // and gradients are summed over all copies. So a cluster of a thousand equal
 // devices is planned like one of its hosts.
 //
-// A group is a range of `size` devices: copy c of a plan for the first group is
-// on the devices c * size to (c + 1) * size - 1.
+// Copies need not have equally many samples: of a microbatch of 100 samples,
+// three copies have 33, 33 and 34. Nor need groups use all devices: of seven
+// hosts, three groups of two leave one.
 
 #pragma once
 
@@ -13,24 +14,34 @@
 #include "pipewright/base/result.h"
 #include "pipewright/cluster/cluster.h"
 #include "pipewright/plan/plan.h"
+#include "pipewright/planners/planner.h"
 
 namespace pipewright {
 
-// Whether the cluster consists of equal groups of `size` devices: they have the
-// same kinds and the same links inside, and share no resource with the links
-// inside another group.
-bool has_equal_groups(const Cluster& cluster, int size);
+// Whether the groups are equal: they have the same kinds of devices and the
+// same links inside, and share no resource with the links inside another group.
+bool has_equal_groups(const Cluster& cluster, const EqualGroups& groups);
 
-// The sizes that equal groups can have, ascending: whole hosts if there are
-// several, at most `max_size` devices, at least two groups.
-std::vector<int> equal_groups(const Cluster& cluster, int max_size);
+// As many groups of `size` devices as there are.
+EqualGroups groups_of(const Cluster& cluster, int size);
+
+// The equal groups that a cluster can be divided into, by ascending size: whole
+// hosts if there are several, at most `max_size` devices, at least two groups,
+// and few devices that are in none.
+std::vector<EqualGroups> equal_groups(const Cluster& cluster, int max_size);
 
 // The first devices, and the links between them.
 Result<Cluster> first_devices(const Cluster& cluster, int count);
 
-// The plan for all copies: each stage has `copies` times as many workers, copy
-// by copy. Fails with BadConfiguration for replicas that take turns, and for
-// stages that share some but not all of their workers.
-Result<Plan> copies_of(const Plan& plan, int copies, int size);
+// Whether each worker of all copies has a sample of each microbatch, and sample
+// counts that are given are those of every copy.
+bool have_samples(const Plan& plan, const EqualGroups& groups, int minibatch);
+
+// The plan for all copies, with a minibatch of so many samples and as many
+// microbatches: each stage has `count` times as many workers, copy by copy.
+// Fails with BadConfiguration for replicas that take turns, for stages that
+// share some but not all of their workers, and without samples for all.
+Result<Plan> copies_of(const Plan& plan, const EqualGroups& groups,
+                       int minibatch);
 
 }  // namespace pipewright

@@ -38,12 +38,19 @@ using Estimator = std::function<Result<Estimate>(const Plan&)>;
 // references to both. A memory limit of 0 means no limit.
 using EstimatorFor = std::function<Estimator(const Profile&, const Cluster&,
                                              Bytes memory_limit)>;
-// Estimates `copies` copies of a plan that run side by side: the first on the
-// plan's devices, the others on equal groups of devices (copies.h). Step,
-// traffic and fit are those of all copies together; memory is that of the
-// plan's own workers.
+// Equal groups of devices (copies.h): group g has the devices g * size to
+// (g + 1) * size - 1. Those after the last group have nothing to do.
+struct EqualGroups {
+  int count = 0, size = 0;
+  bool operator==(const EqualGroups&) const = default;
+};
+// Estimates copies of a plan that run side by side, one per group: the plan is
+// for the first group. Step, traffic and fit are those of all copies together;
+// memory is that of the plan's own workers. Where groups cannot have equally
+// many samples, the plan is for as many as the largest has, and the estimate is
+// as if all had.
 using CopiesEstimator =
-    std::function<Result<Estimate>(const Plan& plan, int copies)>;
+    std::function<Result<Estimate>(const Plan& plan, const EqualGroups&)>;
 
 struct Problem {
   const Profile* profile = nullptr;

@@ -13,16 +13,22 @@
 // work (auto_starts.h), so that the plan depends neither on the machine nor on
 // the number of threads unless the budget runs out.
 //
-// Where hosts are equal, a plan for one group of hosts is copied to the others
-// (copies.h). Beyond 64 devices also pipelines with many stages per worker are
-// tried, and pipelines with an order of their own over groups of whole hosts or
-// over the devices of one (host_stages.h), but nothing for all devices
-// together, so that a thousand devices take no longer than a few. A planner
-// that looks at all devices may then find a better plan.
+// Where hosts are equal, plans for one group of hosts are copied to the others
+// (copies.h). That takes little time and comes first, so that there is a good
+// plan where the budget runs out. Groups need not have equally many samples,
+// and some hosts may be left without work, so that one host more or less makes
+// little difference.
+//
+// Beyond 64 devices also pipelines with many stages per worker are tried, and
+// pipelines with an order of their own over groups of whole hosts or over the
+// devices of one (host_plans.h), but nothing for all devices together, so that
+// a thousand devices take no longer than a few. A planner that looks at all
+// devices may then find a better plan.
 
 #include "pipewright/planners/auto/auto_planner.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "pipewright/base/index.h"
@@ -30,7 +36,8 @@
 #include "pipewright/planners/auto/auto_search.h"
 #include "pipewright/planners/auto/auto_shapes.h"
 #include "pipewright/planners/auto/auto_starts.h"
-#include "pipewright/planners/auto/host_stages.h"
+#include "pipewright/planners/auto/group_problem.h"
+#include "pipewright/planners/auto/host_plans.h"
 #include "pipewright/planners/bounds/bounds.h"
 #include "pipewright/planners/bounds/copies_bound.h"
 #include "pipewright/planners/choice.h"
@@ -45,6 +52,9 @@ namespace {
 // Clusters of more devices are planned by copying a plan for a group.
 constexpr int kMaxWholeDevices = 64;
 constexpr int kMaxGroupDevices = 16;
+// Where groups cannot have equally many samples, larger groups differ less.
+constexpr int kMaxUnevenGroupDevices = 32, kMaxUnevenHosts = 4;
+constexpr double kMinEvenShare = 0.5;
 
 // How much is searched.
 struct SearchLimits {
@@ -56,19 +66,6 @@ struct SearchLimits {
 // One to two seconds on one core, and some tenths of a second.
 constexpr SearchLimits kWhole{2e6, 4, 4};
 constexpr SearchLimits kGroup{5e4, 1, 2};
-
-// Pipelines with stages on whole hosts are simulated for at most two of their
-// copies, so with fewer groups nothing would be gained.
-constexpr int kMinHostCopies = 3;
-// Changes of pipelines on whole hosts: of each number of hosts per group, and
-// of the best two, and then of the order in these. Of pipelines inside a host.
-// How many times as long as a step that is known theirs may take before: more
-// is hardly gained.
-constexpr int kFirstTries = 1500, kTries = 3000, kOrderTries = 500;
-constexpr int kFirstTriesInHost = 1000, kTriesInHost = 6000;
-constexpr std::size_t kMaxImproved = 2;
-constexpr double kWorthImproving = 1.25, kWorthImprovingAgain = 1.1,
-                 kWorthSimulating = 0.98;
 
 // If there are at most this many pipelines, all of them are tried.
 constexpr std::size_t kMaxPipelines = 3000;
@@ -211,38 +208,6 @@ Result<Planned> search_from(const Problem& problem,
   return best;
 }
 
-// The problem of one of several equal groups of devices.
-struct GroupProblem {
-  Cluster cluster;
-  Problem problem;
-};
-
-// With `few_microbatches` only the larger microbatch sizes: many more
-// microbatches than stages fill the pipeline no better, and are worth their
-// time only where memory is short.
-std::optional<GroupProblem> group_problem(const Problem& whole, int size,
-                                          bool few_microbatches) {
-  const int copies = whole.cluster->num_devices() / size;
-  if (whole.minibatch % copies != 0) return {};
-  Result<Cluster> cluster = first_devices(*whole.cluster, size);
-  if (!cluster) return {};
-  GroupProblem group{*std::move(cluster), whole};
-  Problem& problem = group.problem;
-  problem.minibatch /= copies;
-  problem.microbatches.clear();
-  for (int microbatch : whole.microbatches)
-    if (microbatch % copies == 0 &&
-        (!few_microbatches ||
-         whole.minibatch / microbatch <= std::max(8, 4 * size)))
-      problem.microbatches.push_back(microbatch / copies);
-  if (problem.microbatches.empty()) return {};
-  problem.estimate = [&whole, copies](const Plan& plan) {
-    return whole.estimate_copies(plan, copies);
-  };
-  problem.estimate_copies = nullptr;
-  return group;
-}
-
 AutoRefusal refusal_of(Problem group, const Error& error) {
   group.any_planner = true;
   const Planner& planner = least_memory_planner();
@@ -251,222 +216,183 @@ AutoRefusal refusal_of(Problem group, const Error& error) {
                  : AutoRefusal{planner.name(), nearest.error()};
 }
 
-// Memory per worker of all copies, from that of the plan that is copied.
-std::vector<Bytes> copied_memory(const Planned& planned, std::size_t copies) {
-  std::vector<Bytes> memory(planned.plan.devices.size() * copies);
-  for (const Stage& stage : planned.plan.stages) {
-    const std::size_t count = stage.workers.size();
-    const std::size_t first = stage.workers.front().index();
-    for (std::size_t i = 0; i < count * copies; ++i)
-      memory[first * copies + i] = planned.estimate.memory[first + i % count];
+// Before groups that cannot have equally many samples those of them that can,
+// if that leaves few devices without work.
+std::vector<EqualGroups> with_even_groups(
+    const std::vector<EqualGroups>& groups, int minibatch) {
+  std::vector<EqualGroups> all;
+  for (const EqualGroups& each : groups) {
+    EqualGroups even = each;
+    while (minibatch % even.count != 0) --even.count;
+    if (even != each && even.count >= kMinEvenShare * each.count)
+      all.push_back(even);
+    all.push_back(each);
   }
-  return memory;
+  return all;
 }
 
-// The plan for all copies of a group of `size` devices.
-std::optional<Planned> copied(Planned best, int copies, int size) {
-  Result<Plan> plan = copies_of(best.plan, copies, size);
-  if (!plan) return {};
-  best.estimate.memory = copied_memory(best, at(copies));
-  best.plan = *std::move(plan);
-  best.why += " It is copied to " + std::to_string(copies) +
-              " equal groups of " + std::to_string(size) + " devices.";
-  return best;
+// Groups of a few hosts of which some, or all, cannot have equally many
+// samples.
+std::vector<EqualGroups> uneven_groups(const Problem& problem, int host) {
+  const int max_size = std::min(kMaxUnevenGroupDevices, kMaxUnevenHosts * host);
+  return with_even_groups(equal_groups(*problem.cluster, max_size),
+                          problem.minibatch);
 }
 
-std::vector<int> group_sizes(const Problem& problem) {
-  if (!problem.estimate_copies ||
-      problem.cluster->num_devices() <= kMaxGroupDevices)
-    return {};
-  return equal_groups(*problem.cluster, kMaxGroupDevices);
+// The whole cluster is a group, too, if it is not larger than others may be.
+std::vector<EqualGroups> groups_of_devices(const Problem& problem) {
+  const int devices = problem.cluster->num_devices();
+  if (!problem.estimate_copies || devices <= kMaxGroupDevices) return {};
+  std::vector<EqualGroups> groups =
+      equal_groups(*problem.cluster, kMaxGroupDevices);
+  if (!groups.empty() && problem.minibatch % groups.front().count != 0)
+    groups = uneven_groups(problem, groups.front().size);
+  else
+    std::erase_if(groups, [devices](const EqualGroups& each) {
+      return each.count * each.size != devices;
+    });
+  if (devices <= kMaxUnevenGroupDevices) groups.push_back({1, devices});
+  return groups;
 }
 
-std::optional<Planned> plan_in_copies(const Problem& whole, int size,
-                                      bool few_microbatches, int turns,
-                                      std::optional<AutoRefusal>& refusal) {
-  std::optional<GroupProblem> group =
-      group_problem(whole, size, few_microbatches);
-  if (!group) return {};
-  group->problem.cluster = &group->cluster;
-  const bool is_large = whole.cluster->num_devices() > kMaxWholeDevices;
-  const AutoStarts starts =
-      ask(is_large ? quick_planners(whole) : other_planners(), group->problem,
-          turns);
-  SearchLimits limits = within_budget(kGroup, whole, turns);
-  limits.looped = is_large && size == group_sizes(whole).front();
-  Result<Planned> best =
-      search_from(group->problem, starts.plans, starts.stopped, limits);
-  if (!best) {
-    refusal = whole.is_over() ? AutoRefusal{"auto", best.error()}
-                              : refusal_of(group->problem, best.error());
-    return {};
-  }
-  if (!starts.plans.empty() && size <= kMaxSearchedWorkers)
-    best->why += untuned_text(whole.cluster->num_devices());
-  return copied(*std::move(best), whole.cluster->num_devices() / size, size);
+// How many searches share the budget: those of groups, which take little time,
+// and that of the whole cluster.
+int num_turns(const Problem& problem) {
+  return groups_of_devices(problem).empty() ? 1 : 2;
 }
 
-// A group of hosts, and a pipeline for it.
-struct HostGroup {
-  GroupProblem group;
-  int size = 0, copies = 0;
-  std::unique_ptr<HostSearch> search;
-
-  void improve() const {
-    if (is_one_host()) {
-      search->improve_all(kTriesInHost);
-    } else {
-      search->improve(kTries);
-      search->improve_order(kOrderTries);
-    }
-  }
-  // A little.
-  void improve_first() const {
-    if (is_one_host())
-      search->improve_all(kFirstTriesInHost);
-    else
-      search->improve(kFirstTries);
-  }
-  bool is_one_host() const { return group.cluster.num_hosts() == 1; }
-};
-
-std::unique_ptr<HostGroup> host_group(const Problem& whole, int size) {
-  const int devices = whole.cluster->num_devices();
-  if (devices % size != 0 || devices / size < kMinHostCopies ||
-      !has_equal_groups(*whole.cluster, size))
-    return nullptr;
-  std::optional<GroupProblem> group = group_problem(whole, size, true);
-  if (!group) return nullptr;
-  auto made = std::make_unique<HostGroup>(
-      HostGroup{*std::move(group), size, devices / size, nullptr});
-  made->group.problem.cluster = &made->group.cluster;
-  const Problem& problem = made->group.problem;
-  if (made->group.cluster.num_hosts() > 1) {
-    made->search = HostSearch::create(problem, made->copies);
-  } else if (const auto two = first_devices(*whole.cluster, 2 * size); two) {
-    const std::vector<Islands> hosts = islands_of(*two);
-    if (!hosts.empty())
-      made->search =
-          HostSearch::create_in_host(problem, made->copies, hosts.front());
-  }
-  if (!made->search) return nullptr;
-  return made;
+bool is_large(const Problem& problem) {
+  return problem.cluster->num_devices() > kMaxWholeDevices;
 }
 
-// The best plan with stages on whole hosts, copied to all groups of hosts.
-class HostPlans {
+// Whether planning for all devices at once is left out.
+bool is_planned_in_copies(const Problem& problem) {
+  return is_large(problem) && !groups_of_devices(problem).empty();
+}
+
+// A plan for one group, copied to all.
+class CopiedPlans {
  public:
-  explicit HostPlans(const Problem& whole) : whole_(whole) {
-    const int hosts = std::max(1, whole.cluster->num_hosts());
-    for (int count : {1, 8, 16, 32})
-      if (auto group =
-              host_group(whole, count * whole.cluster->num_devices() / hosts))
-        groups_.push_back(std::move(group));
-    sort();
-  }
+  // The arguments must outlive this object.
+  CopiedPlans(const Problem& whole, std::optional<AutoRefusal>& refusal)
+      : whole_(whole),
+        turns_(num_turns(whole)),
+        sizes_(groups_of_devices(whole)),
+        refusal_(refusal) {}
 
-  // The step of the best pipeline so far.
-  Seconds predicted() const {
-    return groups_.empty() ? Seconds::max()
-                           : groups_.front()->search->predicted();
-  }
-
-  // A plan with a shorter step than the one that is known.
-  std::optional<Planned> best(Seconds known) {
-    improve(known);
-    std::optional<Planned> best;
-    const HostGroup* group = nullptr;
-    keep_below(known * kWorthSimulating);
-    for (const auto& each : groups_) {
-      if (each->search->predicted() >= known || whole_.is_over()) break;
-      Result<Planned> tried = each->search->plan();
-      if (!tried || !tried->estimate.fits || tried->estimate.step >= known ||
-          !whole_.has_required_stages(tried->plan))
-        continue;
-      best = *std::move(tried);
-      known = best->estimate.step;
-      group = each.get();
+  // The best, if it is faster than what is known.
+  void improve(std::optional<Copied>& best, const EqualGroups& groups,
+               bool few_microbatches) {
+    for (const auto& group : group_problems(whole_, groups, few_microbatches)) {
+      if (whole_.is_over() && (best || refusal_)) break;
+      if (best && least_step(*group) >= best->planned.estimate.step) continue;
+      auto plan = of_group(*group);
+      if (plan &&
+          (!best || plan->planned.estimate.step < best->planned.estimate.step))
+        best = std::move(plan);
     }
-    if (!best) return {};
-    best->why = group->is_one_host()
-                    ? "It is auto's own, with an order of its own."
-                    : "It is auto's own, with stages on whole hosts.";
-    return copied(*std::move(best), group->copies, group->size);
   }
 
  private:
-  // All that are near what is known a little, and the best of those further.
-  void improve(Seconds known) {
-    keep_below(known * kWorthImproving);
-    for (const auto& group : groups_) group->improve_first();
-    sort();
-    keep_below(known * kWorthImprovingAgain);
-    groups_.resize(std::min(groups_.size(), kMaxImproved));
-    // Inside a host each change takes long: only if that is best so far.
-    for (std::size_t g = 0; g < groups_.size(); ++g)
-      if (g == 0 || !groups_[g]->is_one_host()) groups_[g]->improve();
-    sort();
+  // Each group computes as many samples as the largest.
+  Seconds least_step(const GroupProblem& group) const {
+    const double samples = double(group.problem.minibatch) * group.groups.count;
+    return std::max(
+        copies_bound(whole_, group.groups),
+        copies_work(whole_, group.groups) * (samples / whole_.minibatch));
   }
 
-  void keep_below(Seconds limit) {
-    std::erase_if(groups_, [limit](const auto& group) {
-      return group->search->predicted() >= limit;
-    });
-  }
-
-  void sort() {
-    std::stable_sort(groups_.begin(), groups_.end(),
-                     [](const auto& a, const auto& b) {
-                       return a->search->predicted() < b->search->predicted();
-                     });
+  std::optional<Copied> of_group(const GroupProblem& group) {
+    const AutoStarts starts =
+        ask(quick_planners(whole_), group.problem, turns_, false);
+    SearchLimits limits = within_budget(kGroup, whole_, turns_);
+    limits.looped = group.groups.size == sizes_.front().size;
+    Result<Planned> best =
+        search_from(group.problem, starts.plans, starts.stopped, limits);
+    if (!best) {
+      refusal_ = whole_.is_over() ? AutoRefusal{"auto", best.error()}
+                                  : refusal_of(group.problem, best.error());
+      return {};
+    }
+    if (!starts.plans.empty() && group.groups.size <= kMaxSearchedWorkers)
+      best->why += untuned_text(whole_.cluster->num_devices());
+    return copied(*std::move(best), whole_, group.groups);
   }
 
   const Problem& whole_;
-  std::vector<std::unique_ptr<HostGroup>> groups_;  // the best first
+  const int turns_;
+  const std::vector<EqualGroups> sizes_;
+  std::optional<AutoRefusal>& refusal_;
 };
 
-// How many searches share the budget: one per group size, and one of the whole
-// cluster.
-int num_turns(const Problem& problem) {
-  return static_cast<int>(group_sizes(problem).size()) + 1;
-}
-
-Result<Planned> best_of_starts(const Problem& problem,
-                               const AutoStarts& starts) {
-  std::vector<Planned> all;
-  std::optional<AutoRefusal> refusal;
-  const int devices = problem.cluster->num_devices();
-  const std::vector<int> sizes = group_sizes(problem);
-  const int turns = num_turns(problem);
+// The best plan for a group of hosts, copied to all hosts.
+std::optional<Planned> best_copies(const Problem& problem,
+                                   std::optional<AutoRefusal>& refusal) {
+  const std::vector<EqualGroups> sizes = groups_of_devices(problem);
+  if (sizes.empty()) return {};
+  std::optional<Copied> best;
   const auto known = [&] {
-    return all.empty() ? Seconds::max() : fastest_of(all).estimate.step;
+    return best ? best->planned.estimate.step : Seconds::max();
   };
   std::optional<HostPlans> by_hosts;
   const auto try_hosts = [&] {
-    if (auto plan = by_hosts->best(known())) all.push_back(*std::move(plan));
+    if (auto plan = by_hosts->best(known())) best = std::move(plan);
     by_hosts.reset();
   };
-  if (devices > kMaxWholeDevices && !sizes.empty()) by_hosts.emplace(problem);
+  if (is_large(problem)) by_hosts.emplace(problem);
   // Where summing alone takes longer, copies of small groups are not tried.
   if (by_hosts && by_hosts->predicted() < copies_bound(problem, sizes.front()))
     try_hosts();
+  CopiedPlans copies(problem, refusal);
   for (bool few_microbatches : {true, false})
-    for (int size : sizes) {
-      if (!few_microbatches && !all.empty()) break;
-      if (refusal && problem.is_over()) break;
-      if (!all.empty() && copies_bound(problem, size) >= known()) continue;
-      if (auto copied =
-              plan_in_copies(problem, size, few_microbatches, turns, refusal))
-        all.push_back(*std::move(copied));
+    for (const EqualGroups& groups : sizes) {
+      if (!few_microbatches && best) break;
+      if ((refusal || best) && problem.is_over()) break;
+      copies.improve(best, groups, few_microbatches);
     }
   if (by_hosts) try_hosts();
-  if (devices <= kMaxWholeDevices || (all.empty() && !refusal)) {
-    if (Result<Planned> found =
-            search_from(problem, starts.plans, starts.stopped,
-                        within_budget(kWhole, problem, turns)))
-      all.push_back(*std::move(found));
+  if (!best) return {};
+  return simulated(*std::move(best), problem);
+}
+
+// The plans of other planners, asked when they are needed.
+class OtherPlans {
+ public:
+  using Ask = std::function<AutoStarts(bool has_plan)>;
+  explicit OtherPlans(Ask ask) : ask_(std::move(ask)) {}
+
+  const AutoStarts& starts(bool has_plan) {
+    if (!starts_) starts_ = ask_(has_plan);
+    return *starts_;
   }
-  all.insert(all.end(), starts.plans.begin(), starts.plans.end());
+  // Nothing where they were not needed.
+  std::optional<AutoRefusal> refusal() const {
+    return starts_ ? starts_->refusal : std::nullopt;
+  }
+
+ private:
+  Ask ask_;
+  std::optional<AutoStarts> starts_;
+};
+
+// Copies first: they take little time, and are good plans where the budget runs
+// out. Plans for all devices of a large cluster only where there are no copies.
+Result<Planned> best_of(const Problem& problem, OtherPlans& others) {
+  std::optional<AutoRefusal> refusal;
+  std::vector<Planned> all;
+  if (auto copies = best_copies(problem, refusal))
+    all.push_back(*std::move(copies));
+  const bool in_copies = is_planned_in_copies(problem);
+  if (!in_copies || all.empty()) {
+    const AutoStarts& starts = others.starts(!all.empty());
+    if (!in_copies || (starts.plans.empty() && !refusal)) {
+      if (Result<Planned> found =
+              search_from(problem, starts.plans, starts.stopped,
+                          within_budget(kWhole, problem, num_turns(problem))))
+        all.push_back(*std::move(found));
+    }
+    all.insert(all.end(), starts.plans.begin(), starts.plans.end());
+  }
   if (all.empty())
     return refusal ? error_of(*refusal, problem) : nothing_found(problem);
   Planned best = fastest_of(all);
@@ -487,17 +413,16 @@ class AutoPlanner : public Planner {
   PlanningEffort effort() const override { return PlanningEffort::AllPlanners; }
 
   Result<Planned> plan(const Problem& problem) const override {
-    const bool in_copies =
-        problem.cluster->num_devices() > kMaxWholeDevices &&
-        problem.estimate_copies &&
-        !equal_groups(*problem.cluster, kMaxGroupDevices).empty();
-    AutoStarts starts;
-    if (!in_copies) starts = ask(other_planners(), problem, num_turns(problem));
+    OtherPlans others([&](bool has_plan) {
+      return ask(
+          is_planned_in_copies(problem) ? cheap_planners() : other_planners(),
+          problem, num_turns(problem), has_plan);
+    });
     Problem without_hint = problem;
     without_hint.estimator_for = nullptr;
-    Result<Planned> best = best_of_starts(without_hint, starts);
-    if (best || !starts.refusal || problem.stages > 0) return best;
-    return error_of(*starts.refusal, problem);
+    Result<Planned> best = best_of(without_hint, others);
+    if (best || !others.refusal() || problem.stages > 0) return best;
+    return error_of(*others.refusal(), problem);
   }
 };
 
@@ -505,7 +430,8 @@ class AutoPlanner : public Planner {
 
 Result<Planned> best_plan(const Problem& problem,
                           const std::vector<Planned>& starts) {
-  return best_of_starts(problem, {starts, {}, {}});
+  OtherPlans others([&](bool) { return AutoStarts{starts, {}, {}}; });
+  return best_of(problem, others);
 }
 
 std::unique_ptr<Planner> auto_planner() {

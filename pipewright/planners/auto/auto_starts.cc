@@ -80,9 +80,10 @@ struct Asked {
   bool was_stopped = false;
 };
 
-Asked ask_one(const Planner& planner, const Problem& problem, int turns) {
+Asked ask_one(const Planner& planner, const Problem& problem, int turns,
+              bool has_plan) {
   Asked asked;
-  if (problem.is_over() && !is_always_asked(planner, problem)) {
+  if (problem.is_over() && (has_plan || !is_always_asked(planner, problem))) {
     asked.was_stopped = true;
     return asked;
   }
@@ -108,6 +109,13 @@ PlannerList other_planners() {
   return list;
 }
 
+PlannerList cheap_planners() {
+  PlannerList list = other_planners();
+  std::erase_if(list,
+                [](const Planner* planner) { return !is_cheap(*planner); });
+  return list;
+}
+
 PlannerList quick_planners(const Problem& problem) {
   const int layers = problem.profile->num_layers();
   PlannerList list = other_planners();
@@ -127,19 +135,20 @@ PlannerList quick_planners(const Problem& problem) {
   return list;
 }
 
-AutoStarts ask(const PlannerList& list, const Problem& problem, int turns) {
+AutoStarts ask(const PlannerList& list, const Problem& problem, int turns,
+               bool has_plan) {
   Problem single = problem;
   single.estimator_for = nullptr;  // the hint is computed once, by auto
   single.any_planner = true;
   single.wants_bound = false;
   std::vector<Asked> asked(list.size());
-  for (const bool cheap : {true, false}) {
+  for (const bool cheap : {!has_plan, has_plan}) {
     std::vector<std::size_t> some;
     for (std::size_t i = 0; i < list.size(); ++i)
       if (is_cheap(*list[i]) == cheap) some.push_back(i);
     in_parallel(some.size(), problem.threads, [&](std::size_t i) {
       const std::size_t p = some[i];
-      asked[p] = ask_one(*list[p], single, turns);
+      asked[p] = ask_one(*list[p], single, turns, has_plan);
     });
   }
   AutoStarts starts;

@@ -19,6 +19,8 @@ using PlannerList = std::vector<const Planner*>;
 
 // All planners but auto.
 PlannerList other_planners();
+// Those of a few passes over the layers.
+PlannerList cheap_planners();
 // Those that are worth their time for one group of a large cluster.
 PlannerList quick_planners(const Problem& problem);
 
@@ -35,8 +37,10 @@ struct AutoStarts {
 
 // Asks the planners: cheap ones first, also beyond the problem's time limit
 // where that takes little time, then those that search, each with at most its
-// share of the budget and not beyond the limit.
+// share of the budget and not beyond the limit. Where the caller has a plan
+// already, those that search are first, and none is asked beyond the limit.
 // `turns` says how many such calls share the budget.
-AutoStarts ask(const PlannerList& list, const Problem& problem, int turns);
+AutoStarts ask(const PlannerList& list, const Problem& problem, int turns,
+               bool has_plan);
 
 }  // namespace pipewright

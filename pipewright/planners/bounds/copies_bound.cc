@@ -11,13 +11,17 @@
 namespace pipewright {
 namespace {
 
-// Seconds of all devices together before the first sum of any layer.
-double least_before(const Problem& problem) {
-  const Profile& profile = *problem.profile;
+KindTimes least_work(const Problem& problem) {
   std::vector<KindTimes> kinds;
   for (std::size_t k = 0; k < problem.cluster->kinds().size(); ++k)
     kinds.push_back(least_times(problem, static_cast<int>(k)));
-  const KindTimes work = least_work(kinds);
+  return least_work(kinds);
+}
+
+// Seconds of all devices together before the first sum of any layer.
+double least_before(const Problem& problem) {
+  const Profile& profile = *problem.profile;
+  const KindTimes work = least_work(problem);
   double least = kInfinity;
   for (std::size_t l = 0; l < profile.layers.size(); ++l)
     if (profile.parameter_bytes(LayerId(l)) > Bytes(0))
@@ -27,7 +31,9 @@ double least_before(const Problem& problem) {
 
 }  // namespace
 
-Seconds copies_bound(const Problem& problem, int size) {
+Seconds copies_bound(const Problem& problem, const EqualGroups& groups) {
+  const auto [copies, size] = groups;
+  if (copies < 2) return Seconds(0);
   const Cluster& cluster = *problem.cluster;
   const auto one = first_devices(cluster, size);
   const auto two = first_devices(cluster, 2 * size);
@@ -37,12 +43,18 @@ Seconds copies_bound(const Problem& problem, int size) {
   double bytes = 0;
   for (const ProfileParameter& parameter : problem.profile->parameters)
     bytes += static_cast<double>(parameter.bytes.value());
-  const int copies = cluster.num_devices() / size;
   const double on_cards = 2.0 * (copies - 1) / copies * bytes /
                           one->num_hosts() / islands.front().outside;
   if (is_asynchronous(problem.method) || bytes == 0) return Seconds(on_cards);
   return Seconds(least_before(problem) / cluster.num_devices() + on_cards +
                  sum_rounds(copies) * islands.front().latency);
+}
+
+Seconds copies_work(const Problem& problem, const EqualGroups& groups) {
+  double seconds = 0;
+  for (const LeastTimes& layer : least_work(problem))
+    seconds += (layer.forward + layer.backward) * problem.minibatch;
+  return Seconds(seconds / groups.count / groups.size);
 }
 
 }  // namespace pipewright

@@ -17,7 +17,11 @@
 
 namespace pipewright {
 
-// For groups of `size` devices, as has_equal_groups() allows them.
-Seconds copies_bound(const Problem& problem, int size);
+// For groups as has_equal_groups() allows them.
+Seconds copies_bound(const Problem& problem, const EqualGroups& groups);
+
+// A second bound: the least work of all layers, shared without loss by the
+// devices of all groups.
+Seconds copies_work(const Problem& problem, const EqualGroups& groups);
 
 }  // namespace pipewright

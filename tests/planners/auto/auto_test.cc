@@ -145,6 +145,37 @@ TEST_CASE("many equal hosts are planned as one") {
   CHECK(again->traffic == planned->estimate.traffic);
 }
 
+TEST_CASE("hosts whose number divides no minibatch are used, too") {
+  RandomProblems random(46);
+  for (int i = 0; i < 3; ++i) {
+    RandomProblem made = random.next(6);
+    Problem& problem = made.problem;
+    problem.memory_limit = Bytes(0);
+    problem.budget = Seconds(1);
+    problem.minibatch = 256;
+    problem.microbatches = {64, 128, 256};
+    const auto best_on = [&](int hosts) {
+      const std::string text = std::to_string(hosts) + "x2xV100@50MB/s/20MB/s";
+      *made.cluster = load_cluster(text).value();
+      set_estimators(problem);
+      return automatic().plan(problem);
+    };
+    const auto even = best_on(64);
+    REQUIRE(even);
+    for (int hosts : {65, 95}) {
+      CAPTURE(i);
+      CAPTURE(hosts);
+      const auto more = best_on(hosts);
+      REQUIRE(more);
+      CHECK(more->estimate.step <= even->estimate.step);
+      const auto again = problem.estimate(more->plan);
+      REQUIRE(again);
+      CHECK(again->fits);
+      CHECK(again->step == more->estimate.step);
+    }
+  }
+}
+
 TEST_CASE("layers with most of the weights get hosts of their own") {
   RandomProblems random(49);
   RandomProblem made = random.next();

@@ -14,16 +14,16 @@
 namespace pipewright {
 namespace {
 
-// The fastest pipeline for one group of `size` devices, copied to all.
-Seconds fastest_copies(const Problem& whole, int size) {
-  const int copies = whole.cluster->num_devices() / size;
-  const Cluster cluster = first_devices(*whole.cluster, size).value();
+// The fastest pipeline for one group, copied to all.
+Seconds fastest_copies(const Problem& whole, const EqualGroups& groups) {
+  const int copies = groups.count;
+  const Cluster cluster = first_devices(*whole.cluster, groups.size).value();
   Problem group = whole;
   group.cluster = &cluster;
   group.minibatch /= copies;
   for (int& microbatch : group.microbatches) microbatch /= copies;
   group.estimate = [&](const Plan& plan) {
-    return whole.estimate_copies(plan, copies);
+    return whole.estimate_copies(plan, groups);
   };
   return fastest_pipeline(group);
 }
@@ -47,13 +47,14 @@ TEST_CASE("no copied pipeline of small groups beats the bound") {
     problem.memory_limit = Bytes(0);
     problem.method = i % 5 == 4 ? Method::Stash : Method::Sync;
     set_estimators(problem);
-    for (int size : equal_groups(*made.cluster, 2)) {
-      CAPTURE(size);
-      const Seconds best = fastest_copies(problem, size);
+    for (const EqualGroups& groups : equal_groups(*made.cluster, 2)) {
+      CAPTURE(groups.size);
+      const Seconds best = fastest_copies(problem, groups);
       if (best == Seconds::max()) continue;
-      const Seconds bound = copies_bound(problem, size);
+      const Seconds bound = copies_bound(problem, groups);
       ++solved;
       CHECK(bound.value() <= best.value() * (1 + 1e-9));
+      CHECK(copies_work(problem, groups) <= best * (1 + 1e-9));
       near += bound.value() > 0.9 * best.value();
     }
   }
@@ -75,11 +76,13 @@ TEST_CASE("the cards of copies sum all weights, after the forwards") {
   made.problem.microbatches = {16};
   // The forwards take 16 s / 8. Four copies of a host sum 4 MB: 6 s, and 4
   // times 10 ms.
-  CHECK(copies_bound(made.problem, 2).value() == doctest::Approx(2 + 6 + 0.04));
+  CHECK(copies_bound(made.problem, {4, 2}).value() ==
+        doctest::Approx(2 + 6 + 0.04));
   // Of two copies of two hosts, each may have half of the weights.
-  CHECK(copies_bound(made.problem, 4).value() == doctest::Approx(2 + 2 + 0.02));
+  CHECK(copies_bound(made.problem, {2, 4}).value() ==
+        doctest::Approx(2 + 2 + 0.02));
   made.problem.method = Method::Stash;
-  CHECK(copies_bound(made.problem, 2).value() == doctest::Approx(6));
+  CHECK(copies_bound(made.problem, {4, 2}).value() == doctest::Approx(6));
 }
 
 }  // namespace pipewright
