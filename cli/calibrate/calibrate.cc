@@ -1,6 +1,7 @@
 // pipewright calibrate: corrects a cluster file by steps that were measured on
 // it.
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 
@@ -83,8 +84,8 @@ Result<std::vector<MeasuredRun>> measured_runs(
       return calibrate_usage("no cluster for " + record.plan +
                              ": --cluster CLUSTER");
     PIPEWRIGHT_TRY(LoweredPlan lowered, load_lowered(record.plan, inputs));
-    runs.push_back(
-        {record.plan, std::move(lowered), record.step, record.memory});
+    runs.push_back({record.plan, inputs.cluster, std::move(lowered),
+                    record.step, record.memory});
   }
   return runs;
 }
@@ -101,9 +102,11 @@ double memory_error(const Prediction& made, const MeasuredRun& run) {
                   static_cast<double>(run.memory->value()));
 }
 
+std::string tenths_of_percent(double share) {
+  return to_text(std::round(share * 1000) / 10 + 0.0) + " %";  // not -0
+}
 std::string signed_percent(double share) {
-  const double rounded = std::round(share * 1000) / 10 + 0.0;  // not -0
-  return (rounded > 0 ? "+" : "") + to_text(rounded) + " %";
+  return (std::round(share * 1000) > 0 ? "+" : "") + tenths_of_percent(share);
 }
 
 using ErrorOf = double (*)(const Prediction&, const MeasuredRun&);
@@ -116,6 +119,36 @@ std::vector<std::string> error_cells(const std::vector<MeasuredRun>& runs,
           done.left_out.empty()
               ? "-"
               : signed_percent(error(done.left_out[run], runs[run]))};
+}
+
+// What the last column shows.
+std::string left_out_text(std::size_t num_runs, std::size_t num_groups) {
+  if (num_groups == 0) return "(errors of predictions)";
+  if (num_groups == num_runs)
+    return "(errors of predictions; left out: with what is found without that "
+           "run)";
+  return "(errors of predictions; left out in " + std::to_string(num_groups) +
+         " groups: with what is found without the run's group)";
+}
+
+// Of the steps' errors, without their signs.
+double median_error(const std::vector<MeasuredRun>& runs,
+                    const std::vector<Prediction>& predictions) {
+  std::vector<double> errors;
+  for (std::size_t run = 0; run < runs.size(); ++run)
+    errors.push_back(std::abs(step_error(predictions[run], runs[run])));
+  std::sort(errors.begin(), errors.end());
+  const std::size_t half = errors.size() / 2;
+  return errors.size() % 2 == 1 ? errors[half]
+                                : (errors[half - 1] + errors[half]) / 2;
+}
+
+void add_medians(TextTable& table, const std::vector<MeasuredRun>& runs,
+                 const Calibration& done) {
+  std::vector<std::string> row = {"median of steps", ""};
+  for (const auto* made : {&done.before, &done.after, &done.left_out})
+    row.push_back(tenths_of_percent(median_error(runs, *made)));
+  table.add_row(row);
 }
 
 std::string errors_table(const std::vector<MeasuredRun>& runs,
@@ -135,25 +168,57 @@ std::string errors_table(const std::vector<MeasuredRun>& runs,
   };
   for (std::size_t run = 0; run < runs.size(); ++run)
     add(runs[run].name, to_text(runs[run].step), run, step_error);
+  if (!done.left_out.empty()) add_medians(table, runs, done);
   for (std::size_t run = 0; run < runs.size(); ++run)
     if (runs[run].memory)
       add("memory of " + runs[run].name, to_text(*runs[run].memory), run,
           memory_error);
-  return table.to_text(width) +
-         "(errors of predictions; left out: fitted to the other runs only)\n";
+  return table.to_text(width) + left_out_text(runs.size(), done.num_groups) +
+         "\n";
+}
+
+bool is_at_limit(const Calibration& done, Parameter parameter) {
+  return std::find(done.at_limit.begin(), done.at_limit.end(), parameter) !=
+         done.at_limit.end();
+}
+
+void print_memory(const std::vector<MeasuredRun>& runs,
+                  const Calibration& done) {
+  const bool is_measured = std::any_of(
+      runs.begin(), runs.end(),
+      [](const MeasuredRun& run) { return run.memory.has_value(); });
+  if (done.has_memory)
+    std::cout << to_text(done.correction.base_memory) << " of base memory, "
+              << to_text(std::round(done.correction.fragmentation * 1000) / 10)
+              << " % fragmentation\n";
+  else if (is_measured)
+    std::cout << "no correction of memory: none makes predictions of runs that "
+                 "are left out clearly better\n";
+}
+
+void print_parameters(const std::vector<MeasuredRun>& runs,
+                      const Calibration& done) {
+  if (done.fitted.empty())
+    std::cout << "no correction of times: none makes predictions of runs that "
+                 "are left out clearly better\n";
+  for (Parameter parameter : done.fitted) {
+    std::cout << parameter_text(done.correction, parameter) << "\n";
+    if (is_at_limit(done, parameter))
+      std::cout
+          << "  this is the limit of what is tried: the cause is probably "
+             "another\n";
+  }
+  if (!done.fitted.empty() && !done.left_out.empty() &&
+      median_error(runs, done.left_out) >= median_error(runs, done.before))
+    std::cout << "left out, runs are predicted no better than before: measure "
+                 "more of them, of different shape\n";
 }
 
 void print_calibration(const std::vector<MeasuredRun>& runs,
                        const Calibration& done, int width) {
   std::cout << errors_table(runs, done, width) << "\n";
-  if (done.fitted.empty())
-    std::cout << "no correction of times lowers the leave-one-out error\n";
-  for (Parameter parameter : done.fitted)
-    std::cout << parameter_text(done.correction, parameter) << "\n";
-  if (done.has_memory)
-    std::cout << to_text(done.correction.base_memory) << " of base memory, "
-              << to_text(std::round(done.correction.fragmentation * 1000) / 10)
-              << " % fragmentation\n";
+  print_parameters(runs, done);
+  print_memory(runs, done);
 }
 
 Json calibration_json(const std::vector<MeasuredRun>& runs,
@@ -185,7 +250,28 @@ Json calibration_json(const std::vector<MeasuredRun>& runs,
   json.set("link_rate", done.correction.link_rate);
   json.set("base_memory_bytes", done.correction.base_memory.value());
   json.set("fragmentation", done.correction.fragmentation);
+  Json limits = Json::array();
+  for (Parameter parameter : done.at_limit) limits.push(name_of(parameter));
+  json.set("at_limit", std::move(limits));
+  if (done.num_groups > 0)
+    json.set("left_out_groups", static_cast<std::int64_t>(done.num_groups));
   return json;
+}
+
+// One file is written, so there must be one cluster to correct.
+Result<void> check_one_cluster(const CalibrateOptions& options,
+                               const std::vector<MeasuredRun>& runs) {
+  if (options.file.empty() || !options.inputs.cluster.empty()) return {};
+  const MeasuredRun& first = runs.front();
+  for (const MeasuredRun& run : runs)
+    if (run.lowered.cluster != first.lowered.cluster)
+      return bad_configuration(
+          "-o: the runs are on different clusters: \"" +
+              first.lowered.cluster.name() + "\" (" + first.cluster_file +
+              ", of " + first.name + ") and \"" + run.lowered.cluster.name() +
+              "\" (" + run.cluster_file + ", of " + run.name + ")",
+          "say with --cluster which one to correct and write");
+  return {};
 }
 
 Result<void> write_corrected(const CalibrateOptions& options,
@@ -203,6 +289,8 @@ Result<void> write_corrected(const CalibrateOptions& options,
 void run_calibration(const CalibrateOptions& options, Exit& exit) {
   const auto runs = measured_runs(options);
   if (!runs) return report(runs.error(), exit);
+  if (const auto one = check_one_cluster(options, *runs); !one)
+    return report(one.error(), exit);
   const auto done = calibrate(*runs);
   if (!done) return report(done.error(), exit);
   if (auto written = write_corrected(options, *runs, done->correction);

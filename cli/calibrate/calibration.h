@@ -3,39 +3,30 @@
 //
 // With few measurements, a parameter that is fitted without need makes
 // predictions worse. So parameters are taken one after the other, each the one
-// that lowers the leave-one-out error most: every run predicted with what is
-// fitted to the others (of more than eight runs, every eighth is left out at a
-// time). Where none lowers it, nothing more is fitted.
+// that lowers the left-out error most: every run predicted with what is fitted
+// to the others (of more than eight runs, every eighth is left out at a time).
+// Where none lowers its sum of squares to half, nothing more is fitted. Base
+// memory and fragmentation are fitted together, by the same rule.
 
 #pragma once
 
-#include <optional>
 #include <vector>
 
-#include "cli/calibrate/correction.h"
-#include "cli/simulate/lowered_plan.h"
+#include "cli/calibrate/measured_run.h"
 
 namespace pipewright::cli {
-
-struct MeasuredRun {
-  std::string name;
-  LoweredPlan lowered;
-  Seconds step;
-  std::optional<Bytes> memory;  // of the device with the most in use
-};
-
-struct Prediction {
-  Seconds step;
-  Bytes memory;  // of the device with the most in use
-};
 
 struct Calibration {
   Correction correction;  // fitted to all runs
   std::vector<Parameter> fitted;
-  bool has_memory = false;           // base memory and fragmentation are fitted
-  std::vector<Prediction> before;    // without the correction
-  std::vector<Prediction> after;     // with it
-  std::vector<Prediction> left_out;  // fitted to the other runs; empty for one
+  std::vector<Parameter> at_limit;  // of those: the fit tries no value beyond
+  bool has_memory = false;          // base memory and fragmentation are fitted
+  std::vector<Prediction> before;   // without the correction
+  std::vector<Prediction> after;    // with it
+  // Of each run, with what calibrate() finds without it and the others of its
+  // group: the choice of parameters, too. Empty for one run.
+  std::vector<Prediction> left_out;
+  std::size_t num_groups = 0;
 };
 
 // Needs at least one run. Fails as costs_of() does.

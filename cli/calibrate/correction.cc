@@ -69,6 +69,24 @@ double value_of(const Correction& correction, Parameter parameter) {
   return 0;
 }
 
+std::string name_of(Parameter parameter) {
+  switch (parameter) {
+    case Parameter::LayerOverhead:
+      return "layer_overhead";
+    case Parameter::GradientOverhead:
+      return "gradient_overhead_seconds";
+    case Parameter::ActionOverhead:
+      return "action_overhead_seconds";
+    case Parameter::StepOverhead:
+      return "step_overhead_seconds";
+    case Parameter::Overlap:
+      return "overlap";
+    case Parameter::LinkRate:
+      return "link_rate";
+  }
+  return "";
+}
+
 std::string parameter_text(const Correction& correction, Parameter parameter) {
   const double value = value_of(correction, parameter);
   switch (parameter) {

@@ -40,7 +40,9 @@ struct Correction {
 
 void set(Correction& correction, Parameter parameter, double value);
 double value_of(const Correction& correction, Parameter parameter);
-// "layer overhead 4 %".
+// "layer_overhead", as in --json.
+std::string name_of(Parameter parameter);
+// "layers take 4 % longer than profiled".
 std::string parameter_text(const Correction& correction, Parameter parameter);
 
 // Fails as ClusterBuilder does.

@@ -248,6 +248,11 @@ class Supervised:
     def said(self, part):
         return self.output.read_text().count(part)
 
+    def printed_step(self):
+        """The last one: metrics are written with checkpoints only."""
+        steps = re.findall(rf"step (\d+)/{STEPS} ", self.output.read_text())
+        return int(steps[-1]) if steps else 0
+
     def restarts(self):
         return self.said("supervise: ended with")
 
@@ -296,8 +301,9 @@ def random_kills(folder, kills=4, seed=3):
 
 
 def loses_and_regains(folder, run, host, wait, slowly=False):
-    """A host is switched off after `wait` and on again once the others have gone
-    on; every step is made once, and none is lost beyond the last checkpoint."""
+    """A host is switched off after `wait`, while the run goes on, and on again
+    once the others have gone on; every step is made once, and none is lost beyond
+    the last checkpoint."""
     wait()
     before, ended = newest_step(run.run), run.restarts()
     run.switch_off(host)
@@ -305,6 +311,8 @@ def loses_and_regains(folder, run, host, wait, slowly=False):
         return run.process.poll() is not None
     until(lambda: run.restarts() > ended or is_over(),
           f"no restart after {host} died\n{run.output.read_text()}", None)
+    require(run.restarts() > ended, f"ended without a restart after {host} died\n"
+            + run.output.read_text())
     until(lambda: is_over() or newest_step(run.run) > before,
           f"nothing goes on\n{run.output.read_text()}", None)
     run.switch_on(host)
@@ -333,18 +341,42 @@ def elastic(folder):
                     + run.output.read_text())
 
 
+def while_ranks_start(run, share):
+    """Waits until hosts are chosen, and then this part of a second."""
+    until(lambda: run.said("starts on"), "no start", None)
+    time.sleep(share)
+
+
+def after_step(run, step, share):
+    """Waits until a step is printed, and then this part of the time between two
+    checkpoints, at the pace of the run."""
+    until(lambda: run.printed_step() > 0, "no step", None, pause=0.02)
+    first, begin = run.printed_step(), time.monotonic()
+    until(lambda: run.printed_step() >= max(step, first + 1), f"no step {step}",
+          None, pause=0.02)
+    pace = (time.monotonic() - begin) / (run.printed_step() - first)
+    time.sleep(share * EVERY * pace)
+
+
 def elastic_kills(folder, runs=50, seed=5):
-    """Of each run a random host dies at a random moment, before the first step
-    too."""
+    """Of each run a random host dies at a random moment: of every fourth while
+    ranks start, of the others in the first half of the steps, so that none ends
+    before it is noticed."""
     draw = random.Random(seed)
     for i in range(runs):
         with boxes.Box(TOPOLOGY) as box:
             name, host = f"run{i}", draw.choice(HOSTS)
+            step, share = draw.randrange(1, STEPS // 2), draw.random()
             run = Supervised(box, folder, name, elastic=True)
-            seconds = draw.uniform(0, 6)
-            loses_and_regains(folder, run, host, lambda: time.sleep(seconds))
-            print(f"{i + 1} of {runs}: {host} off after {seconds:.1f} s, "
-                  f"{run.restarts()} restarts", flush=True)
+            def wait():
+                if i % 4 == 0:
+                    while_ranks_start(run, share)
+                else:
+                    after_step(run, step, share)
+                print(f"{i + 1} of {runs}: {host} off, newest printed step "
+                      f"{run.printed_step()}", end="", flush=True)
+            loses_and_regains(folder, run, host, wait)
+            print(f", {run.restarts()} restarts", flush=True)
             shutil.rmtree(run.run)
 
 
