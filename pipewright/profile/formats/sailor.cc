@@ -495,6 +495,9 @@ Result<void> take_sailor_file(const SourceFile& file, SailorPart part,
     case SailorPart::Plan: {
       PIPEWRIGHT_TRY(PublishedPlan plan,
                      parse_sailor_plan(file.text, file.name));
+      if (!plan.unread.empty())
+        imported.notes.push_back("not read: " + join(plan.unread, ", ") +
+                                 " of " + file.name);
       imported.plans.push_back(std::move(plan));
       return {};
     }
