@@ -128,6 +128,7 @@ Profile profile_of(const PlacementInstance& instance, const Pairing& pairing,
 }
 
 void add_dnn_partitioning_totals(const PlacementInstance& instance,
+                                 const ImportOptions& options,
                                  Imported& imported) {
   imported.totals.nodes = static_cast<int>(instance.nodes.size());
   imported.totals.edges = static_cast<int>(instance.edges.size());
@@ -135,7 +136,8 @@ void add_dnn_partitioning_totals(const PlacementInstance& instance,
     (node.is_backward ? imported.totals.backward : imported.totals.forward) +=
         milliseconds(node.accelerator_latency);
   imported.devices = {
-      {"accelerator", instance.max_accelerators,
+      {options.device.empty() ? "accelerator" : options.device,
+       instance.max_accelerators,
        Bytes(static_cast<std::int64_t>(instance.max_size)), BytesPerSecond(0)},
       {"instance-cpu", instance.max_cpus, Bytes(0), BytesPerSecond(0)}};
 }
@@ -185,7 +187,7 @@ Result<Imported> read_dnn_partitioning(std::span<const SourceFile> files,
       return bad_configuration("more than one instance: " + file.name,
                                "import one at a time");
     PIPEWRIGHT_TRY(imported.placement, parse_placement(file.text, file.name));
-    add_dnn_partitioning_totals(*imported.placement, imported);
+    add_dnn_partitioning_totals(*imported.placement, options, imported);
     add_profile(file, options, imported);
   }
   if (imported.placement)

@@ -39,6 +39,7 @@ struct ImportOptions {
   int tensor_parallel = 1;  // which degree, if a source has several
   int sequence = 0;         // which sequence length, if it has several
   int blocks = 0;           // how often the model repeats its block
+  Seconds time_unit;        // of times without a unit
   std::string note;         // added to the origin
 };
 

@@ -437,9 +437,7 @@ class SailorProfile {
           "the source gives for two blocks");
     for (const auto& [kind, file] : file_of_)
       if (kind.find("-tp") != std::string::npos) {
-        notes.push_back("a device of kind " + kind +
-                        " is a group of GPUs: weights, what is kept, memory "
-                        "and links are those of the group");
+        notes.push_back(group_note(kind));
         break;
       }
   }

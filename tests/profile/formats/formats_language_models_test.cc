@@ -183,6 +183,18 @@ TEST_CASE("aceso: sizes are 2^20 bytes, times microseconds") {
             .find("differs") != std::string::npos);
 }
 
+TEST_CASE("aceso: a tensor-parallel group has what its GPUs have") {
+  SourceFile file = sample_named("gpt_1B_mbs2_tp1_algo0.csv");
+  file.name = "gpt_1B_mbs2_tp4_algo0.csv";
+  const Imported imported = imported_from({file});
+  const Profile& profile = *imported.profile;
+  REQUIRE(profile.times.count("V100-tp4") == 1);
+  CHECK(profile.parameter_bytes() == Bytes(4 * (24LL << 20)));
+  CHECK(profile.sizes.at(2)[1].output == Bytes(4 * (8LL << 20)));
+  CHECK(profile.sizes.at(2)[1].keeps_private == Bytes(4 * (4LL << 20)));
+  CHECK(profile.sizes.at(2)[0].workspace == Bytes(4 * (2LL << 20)));
+}
+
 TEST_CASE("aceso: blocks are repeated with --blocks") {
   ImportOptions options;
   options.blocks = 3;
