@@ -20,6 +20,7 @@
 
 #include "pipewright/base/text.h"
 #include "pipewright/profile/formats/assembly.h"
+#include "pipewright/profile/formats/import_usage.h"
 #include "pipewright/profile/formats/importer.h"
 
 namespace pipewright {
@@ -381,12 +382,19 @@ Result<Imported> read_aceso(std::span<const SourceFile> files,
   return imported;
 }
 
+std::string aceso_usage(const SourceFile& file) {
+  const std::string_view line = first_line(file.text);
+  if (line == kCollective || is_size_line(line))
+    return printed_usage(file, "no plan can be made of network rates");
+  return profile_usage(file, "--blocks N");
+}
+
 }  // namespace
 
 Importer aceso_importer() {
   return {"aceso",
           "Aceso's operator times, collectives and point-to-point rates (CSV)",
-          recognises_aceso, read_aceso};
+          recognises_aceso, read_aceso, aceso_usage};
 }
 
 }  // namespace pipewright

@@ -12,6 +12,7 @@
 #include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
 #include "pipewright/profile/formats/assembly.h"
+#include "pipewright/profile/formats/import_usage.h"
 #include "pipewright/profile/formats/importer.h"
 
 namespace pipewright {
@@ -207,12 +208,19 @@ Result<Imported> read_dnn_partitioning(std::span<const SourceFile> files,
   return imported;
 }
 
+std::string dnn_partitioning_usage(const SourceFile& file) {
+  if (is_split(file))
+    return printed_usage(file, "a split needs its instance beside it");
+  return "it has no plan; pipewright place " + file.name + " solves it";
+}
+
 }  // namespace
 
 Importer dnn_partitioning_importer() {
   return {"dnn-partitioning",
           "placement instances and expert splits of dnn-partitioning",
-          recognises_dnn_partitioning, read_dnn_partitioning};
+          recognises_dnn_partitioning, read_dnn_partitioning,
+          dnn_partitioning_usage};
 }
 
 }  // namespace pipewright

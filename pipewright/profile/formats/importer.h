@@ -85,6 +85,9 @@ struct Importer {
   // expected) or BadConfiguration (missing option, files do not fit together).
   Result<Imported> (*read)(std::span<const SourceFile> files,
                            const ImportOptions& options);
+  // For a file that is given where a plan file is expected: the command that
+  // reads it, for a hint (import_usage.h).
+  std::string (*usage)(const SourceFile& file);
 };
 
 Importer pipedream_importer();

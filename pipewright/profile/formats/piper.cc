@@ -17,6 +17,7 @@
 #include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
 #include "pipewright/profile/formats/assembly.h"
+#include "pipewright/profile/formats/import_usage.h"
 #include "pipewright/profile/formats/importer.h"
 
 namespace pipewright {
@@ -360,11 +361,15 @@ Result<Imported> read_piper(std::span<const SourceFile> files,
   return imported;
 }
 
+std::string piper_usage(const SourceFile& file) {
+  return profile_usage(file, "--tensor-parallel N --cluster our-cluster.json");
+}
+
 }  // namespace
 
 Importer piper_importer() {
   return {"piper", "Piper's instances with tensor-parallel degrees",
-          recognises_piper, read_piper};
+          recognises_piper, read_piper, piper_usage};
 }
 
 }  // namespace pipewright
