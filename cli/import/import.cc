@@ -25,6 +25,7 @@ struct ImportSettings {
   std::string output, plan, cluster;  // files to write
   std::string on;                     // the cluster of the plan
   int minibatch = 0;
+  std::string time_unit;
   ImportOptions options;
   Output format;
 };
@@ -132,13 +133,20 @@ void print_imported(const Imported& imported, std::size_t num_files,
   for (const std::string& note : imported.notes) out << note << "\n";
 }
 
+// 0: not given.
+Seconds unit_named(const std::string& name) {
+  return Seconds(name == "us" ? 1e-6 : name == "ms" ? 1e-3 : name == "s");
+}
+
 Result<Imported> imported_from(const ImportSettings& settings) {
   std::vector<SourceFile> sources;
   for (const std::string& file : settings.files) {
     PIPEWRIGHT_TRY(std::string text, read_file(file));
     sources.push_back({file, std::move(text)});
   }
-  return import_files(sources, settings.from, settings.options);
+  ImportOptions options = settings.options;
+  options.time_unit = unit_named(settings.time_unit);
+  return import_files(sources, settings.from, options);
 }
 
 Result<void> write_profile(const Imported& imported, const std::string& path) {
@@ -249,6 +257,11 @@ void add_import(CLI::App& app, Exit& exit) {
                    "How often the model repeats the block that the source "
                    "lists once")
       ->check(integer_in(1, kMaxLayers));
+  command
+      ->add_option("--time-unit", settings->time_unit,
+                   "Unit of the times, if the source does not say (Piper); "
+                   "default: s")
+      ->check(CLI::IsMember({"s", "ms", "us"}));
   command->add_option("--note", options.note,
                       "Text to add to the profile's origin");
   add_output_options(*command, settings->format);

@@ -8,6 +8,7 @@
 
 #include "cli/plan/minibatch_choice.h"
 #include "cli/plan/planning.h"
+#include "cli/plan_derived_times.h"
 #include "cli/validate/memory_proof.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
@@ -115,6 +116,7 @@ std::string numbers_text(const std::string& type) {
 }
 
 void print_plan(const Candidate& candidate, const LoadedProblem& loaded,
+                const std::vector<DerivedTimes>& derived,
                 const PlanOptions& options) {
   const Planned& planned = *candidate.planned;
   const Plan& plan = planned.plan;
@@ -127,9 +129,18 @@ void print_plan(const Candidate& candidate, const LoadedProblem& loaded,
             << "step " << to_text(planned.estimate.step) << ", bubble "
             << percent(planned.estimate.bubble) << ", sent "
             << to_text(planned.estimate.traffic) << " per step, planned in "
-            << to_text(candidate.planning) << "\n";
+            << to_text(candidate.planning) << "\n"
+            << derived_line(derived);
   if (planned.lower_bound > Seconds(0)) std::cout << gap_text(planned) << "\n";
   if (!planned.why.empty()) std::cout << planned.why << "\n";
+}
+
+// Planners only choose plans that can be lowered.
+std::vector<DerivedTimes> derived_times_of(const Candidate& candidate,
+                                           const LoadedProblem& loaded) {
+  const auto program = lower(candidate.planned->plan, *loaded.profile);
+  if (!program) return {};
+  return plan_derived_times(*program, *loaded.profile, *loaded.cluster);
 }
 
 // The simulated peak fits, but it depends on timing; only the memory bound does
@@ -207,16 +218,18 @@ void run_plan(PlanOptions options, Exit& exit) {
     std::cerr << "wrote " << options.file << "\n";
   }
   warn_if_memory_is_tight(*best->planned, *loaded);
+  const std::vector<DerivedTimes> derived = derived_times_of(*best, *loaded);
   if (options.output.json) {
     Json json = to_json(*best, *loaded);
     if (!minibatch->tried.empty())
       json.set("minibatches", minibatch_json(*minibatch));
+    json.set("derived_times", to_json(derived));
     std::cout << json.to_text();
     return;
   }
   if (!minibatch->tried.empty())
     std::cout << minibatch_table(*minibatch, options.output.width);
-  print_plan(*best, *loaded, options);
+  print_plan(*best, *loaded, derived, options);
 }
 
 std::string planner_list() {

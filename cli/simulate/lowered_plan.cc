@@ -68,10 +68,7 @@ Error not_ours(Error error, const std::string& text, const std::string& file) {
   const Importer* importer = is_ours ? nullptr : importer_for({file, text});
   if (!importer) return error;
   return malformed("this is a file of " + importer->name + ", not a plan file",
-                   file,
-                   "pipewright import " + file +
-                       " LAYER_TIMES... -o profile.json --plan plan.json "
-                       "--cluster cluster.json reads it");
+                   file, importer->usage({file, text}));
 }
 
 // Without a profile or model of its own, an error is about the plan's model.

@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/number_in.h"
+#include "cli/plan_derived_times.h"
 #include "cli/simulate/lowered_plan.h"
 #include "cli/simulate/pictures.h"
 #include "pipewright/base/text.h"
@@ -38,6 +39,7 @@ struct Simulated {
   std::optional<Error> shortage;  // of memory
   std::string title;              // of pictures
   std::string number_type;        // of an estimate
+  std::vector<DerivedTimes> derived;
 };
 
 std::string title_of(const Plan& plan, const Timeline& timeline) {
@@ -104,13 +106,16 @@ Result<Simulated> simulate_plan(const SimulationOptions& options) {
   std::string title = title_of(lowered.plan, timeline);
   std::optional<Error> shortage = shortage_of(timeline, lowered.cluster);
   if (shortage) shortage = in_file(options.plan, *std::move(shortage));
+  std::vector<DerivedTimes> derived =
+      plan_derived_times(lowered.program, lowered.profile, lowered.cluster);
   return Simulated{
       std::move(lowered.program),
       std::move(timeline),
       std::move(lowered.facts.staleness),
       std::move(shortage),
       std::move(title),
-      options.inputs.profile.empty() ? lowered.plan.number_type : ""};
+      options.inputs.profile.empty() ? lowered.plan.number_type : "",
+      std::move(derived)};
 }
 
 Json staleness_json(const std::vector<StageDelay>& stages) {
@@ -133,6 +138,7 @@ void print_simulated(const SimulationOptions& options, const Simulated& done) {
     json.set("number_type", done.number_type);
     json.set("staleness", staleness_json(done.staleness));
     json.set("fits", !done.shortage.has_value());
+    json.set("derived_times", to_json(done.derived));
     std::cout << json.to_text();
     return;
   }
@@ -142,7 +148,7 @@ void print_simulated(const SimulationOptions& options, const Simulated& done) {
             << percent(timeline.bubble)
             << (done.number_type.empty() ? "" : ", in " + done.number_type)
             << "\n"
-            << bound << "\n";
+            << derived_line(done.derived) << bound << "\n";
   if (const std::string stale = staleness_text(done.staleness); !stale.empty())
     std::cout << stale << "\n";
 }

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 
+from call_failed import CallFailed
+
 MESSAGES = pathlib.Path(__file__).with_name("messages.py")
 SIZES = (1 << 15, 1 << 17, 1 << 20)
 START_SECONDS, FLOOD_SECONDS = 1, 2
@@ -53,7 +55,8 @@ def send(box, host, what, peer, *arguments):
 def answer(process):
     text = process.communicate(timeout=120)[0]
     if process.returncode != 0:
-        raise RuntimeError("a link could not be measured")
+        raise CallFailed("a link could not be measured", text,
+                         process.returncode)
     return float(text)
 
 

@@ -8,9 +8,12 @@ import json
 import shlex
 import subprocess
 
+from call_failed import NO_ANSWER, CallFailed
+
 # Above this size Open MPI asks before it sends, and the answer queues behind
 # what goes the other way: docs/reference/ranks.md, "Several hosts".
 EAGER = 1 << 22
+TIME_LIMIT_S = 600
 SETTINGS = {
     "btl": "tcp,self", "btl_tcp_eager_limit": EAGER,
     "btl_tcp_rndv_eager_limit": EAGER, "rmaps_base_oversubscribe": 1,
@@ -66,10 +69,13 @@ def train(box, folder, pipewright, plan, run, *options):
     for rank, host in enumerate(hosts_of(plan, box)):
         line += [":"] * (rank > 0) + ["-n", 1, *place(box, host), pipewright,
                                       "train", plan, "--run", run, *options]
-    line = list(map(str, line))
-    done = subprocess.run(line, capture_output=True, text=True, check=False,
-                          timeout=600)
+    try:
+        done = subprocess.run(list(map(str, line)), capture_output=True,
+                              text=True, check=False, timeout=TIME_LIMIT_S)
+    except subprocess.TimeoutExpired as error:
+        raise CallFailed(f"train {plan}", f"more than {TIME_LIMIT_S} s",
+                         NO_ANSWER) from error
     if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(line)}: {done.returncode}\n"
-                           f"{done.stdout}{done.stderr}")
+        raise CallFailed(f"train {plan}", done.stdout + done.stderr,
+                         done.returncode)
     return json.loads((run / "summary.json").read_text())

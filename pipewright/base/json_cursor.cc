@@ -126,8 +126,15 @@ std::string place_of_format(const std::string& format) {
 }  // namespace
 
 void JsonCursor::require_format(std::string_view format, int version) {
-  JsonCursor name = at("format");
-  if (name.exists() && name.is_text() && name.text() != format) {
+  JsonCursor name = find("format");
+  if (!name.exists()) {
+    if (value_ && value_->if_object())
+      fail("missing key \"format\"",
+           "here it is \"" + std::string(format) + "\"");
+    errors_->ignore_further();
+    return;
+  }
+  if (name.is_text() && name.text() != format) {
     name.fail("expected \"" + std::string(format) + "\", found \"" +
                   shortened(name.text(), 60) + "\"",
               place_of_format(name.text()));

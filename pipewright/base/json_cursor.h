@@ -63,8 +63,8 @@ class JsonCursor {
   // Records an error for every key that at() and find() have not been asked
   // for, with the nearest one that they have.
   void refuse_other_keys();
-  // Checks "format" and "version" of one of our files. After a wrong format no
-  // further errors are recorded.
+  // Checks "format" and "version" of one of our files. After a wrong or missing
+  // format no further errors are recorded.
   void require_format(std::string_view format, int version);
 
   std::vector<JsonCursor> elements() const;  // of an array

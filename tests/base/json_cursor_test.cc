@@ -96,8 +96,8 @@ TEST_CASE("format and version") {
         "f:1: format: expected text, found an integer\n"
         "f:1: version: expected an integer, found text");
   CHECK(errors_of("{}", read) ==
-        "f:1: missing key \"format\"\n"
-        "f:1: missing key \"version\"");
+        "f:1: missing key \"format\" (here it is \"p/q\")");
+  CHECK(errors_of("[]", read) == "f:1: expected an object, found an array");
 }
 
 TEST_CASE("a missing key does not suggest a key that is in use") {

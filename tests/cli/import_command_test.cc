@@ -38,7 +38,7 @@ class Folder {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
   }
-  std::string operator/(const char* name) const { return path_ / name; }
+  std::string operator/(const std::string& name) const { return path_ / name; }
 
  private:
   fs::path path_;
@@ -195,6 +195,36 @@ TEST_CASE("simulate says who reads a plan of another system") {
       CHECK(says(answer, "this is a file of " + system + ", not a plan file"));
       CHECK(says(answer, "pipewright import " + file));
     }
+}
+
+TEST_CASE("simulate names --plan only for files that have a plan") {
+  Folder folder;
+  for (const FormatSample& sample : format_samples()) {
+    CAPTURE(sample.file.name);
+    const std::string file =
+        folder / sample.file.name.substr(sample.file.name.rfind('/') + 1);
+    REQUIRE(write_file(file, sample.file.text));
+    const Answer answer =
+        answer_of(PIPEWRIGHT_BINARY " simulate " + file + " 2>&1");
+    CHECK(answer.code == 65);
+    CHECK(says(answer, "this is a file of " + sample.from));
+    CHECK(says(answer, file + " "));
+    const bool has_plan = sample.file.name == "plan_config.json" ||
+                          sample.file.name == "toy/graph.txt";
+    CHECK(says(answer, "--plan our-plan.json") == has_plan);
+  }
+}
+
+TEST_CASE("a file of nobody's is refused in one line") {
+  Folder folder;
+  const std::string file = folder / "other.json";
+  REQUIRE(write_file(file, "{\"layers\": 26, \"heads\": 16}\n"));
+  const Answer answer =
+      answer_of(PIPEWRIGHT_BINARY " simulate " + file + " 2>&1");
+  CHECK(answer.code == 65);
+  CHECK(answer.text == "pipewright: " + file +
+                           ":1: missing key \"format\" (here it is "
+                           "\"pipewright/plan\")\n");
 }
 
 }  // namespace pipewright

@@ -9,8 +9,10 @@
 //
 // Microbatch, tensor-parallel degree and variant are only in the file's name,
 // MODEL_mbsN_tpN_algoN.csv, as are a collective's name and number of GPUs. Skip
-// connections are part of the sizes, so the operators form a chain.
-// MB is 2^20 bytes: 6.000 MB of weights is 3 x 1024 x 1024 halves.
+// connections are part of the sizes, so the operators form a chain. Sizes are
+// one GPU's; a profile at degree N is for a group of N, so it has N times as
+// much of each. Aceso's GPUs each send their own output, so a group sends all
+// of them. MB is 2^20 bytes: 6.000 MB of weights is 3 x 1024 x 1024 halves.
 
 #include <algorithm>
 #include <array>
@@ -18,6 +20,7 @@
 
 #include "pipewright/base/text.h"
 #include "pipewright/profile/formats/assembly.h"
+#include "pipewright/profile/formats/import_usage.h"
 #include "pipewright/profile/formats/importer.h"
 
 namespace pipewright {
@@ -203,6 +206,7 @@ class AcesoProfile {
     profile_.origin.source = "aceso";
     profile_.origin.description = names_of(names_);
     profile_.origin.split_is_estimated = true;
+    if (facts_.degree > 1) imported_.notes.push_back(group_note(kind()));
     if (options_.device.empty())
       imported_.notes.push_back(
           "assumed: measured on V100, as Aceso's published profiles are; the "
@@ -220,16 +224,19 @@ class AcesoProfile {
 
  private:
   std::string kind() const {
-    std::string name = options_.device.empty() ? "V100" : options_.device;
-    if (facts_.degree > 1) name += "-tp" + std::to_string(facts_.degree);
-    return name;
+    return group_kind(options_.device.empty() ? "V100" : options_.device,
+                      facts_.degree);
+  }
+
+  // Of the whole group.
+  Bytes of_mb(double mb_of_one) const {
+    return group_bytes(mb_of_one * kMebibyte, facts_.degree);
   }
 
   Result<void> add(const SourceFile& file, const std::vector<Operator>& list) {
     if (profile_.layers.empty())
       for (const Operator& op : list)
-        add_to_chain(profile_, op.name, op.name,
-                     whole_bytes(op.weights_mb() * kMebibyte));
+        add_to_chain(profile_, op.name, op.name, of_mb(op.weights_mb()));
     if (list.size() != profile_.layers.size())
       return malformed(std::to_string(list.size()) + " operators, but " +
                            names_.front() + " has " +
@@ -252,9 +259,8 @@ class AcesoProfile {
                          file.name);
       times.push_back(times_of(Seconds(op.forward_us() * 1e-6),
                                Seconds(op.backward_us() * 1e-6), layer));
-      sizes.push_back({whole_bytes(op.output_mb() * kMebibyte),
-                       whole_bytes(op.activations_mb() * kMebibyte),
-                       whole_bytes(op.workspace_mb() * kMebibyte)});
+      sizes.push_back({of_mb(op.output_mb()), of_mb(op.activations_mb()),
+                       of_mb(op.workspace_mb())});
     }
     return {};
   }
@@ -376,12 +382,19 @@ Result<Imported> read_aceso(std::span<const SourceFile> files,
   return imported;
 }
 
+std::string aceso_usage(const SourceFile& file) {
+  const std::string_view line = first_line(file.text);
+  if (line == kCollective || is_size_line(line))
+    return printed_usage(file, "no plan can be made of network rates");
+  return profile_usage(file, "--blocks N");
+}
+
 }  // namespace
 
 Importer aceso_importer() {
   return {"aceso",
           "Aceso's operator times, collectives and point-to-point rates (CSV)",
-          recognises_aceso, read_aceso};
+          recognises_aceso, read_aceso, aceso_usage};
 }
 
 }  // namespace pipewright

@@ -168,4 +168,14 @@ std::string group_kind(const std::string& kind, int degree) {
   return degree > 1 ? kind + "-tp" + std::to_string(degree) : kind;
 }
 
+Bytes group_bytes(double bytes_of_one, int degree) {
+  return whole_bytes(std::min(bytes_of_one * degree, kMaxImportedBytes));
+}
+
+std::string group_note(const std::string& kind) {
+  return "a device of kind " + kind +
+         " is a group of GPUs: weights, what is kept, memory and links are "
+         "those of the group";
+}
+
 }  // namespace pipewright

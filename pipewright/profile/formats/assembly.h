@@ -67,5 +67,9 @@ std::string names_of(std::span<const std::string> names);
 Bytes whole_bytes(double bytes);
 // A group of tensor-parallel devices is a device of its own: "V100-tp4".
 std::string group_kind(const std::string& kind, int degree);
+// What the devices of a group hold together, at most kMaxImportedBytes.
+Bytes group_bytes(double bytes_of_one, int degree);
+// Says that a device of this kind is a group, and what is the group's.
+std::string group_note(const std::string& kind);
 
 }  // namespace pipewright

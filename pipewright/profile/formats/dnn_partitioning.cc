@@ -12,6 +12,7 @@
 #include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
 #include "pipewright/profile/formats/assembly.h"
+#include "pipewright/profile/formats/import_usage.h"
 #include "pipewright/profile/formats/importer.h"
 
 namespace pipewright {
@@ -128,6 +129,7 @@ Profile profile_of(const PlacementInstance& instance, const Pairing& pairing,
 }
 
 void add_dnn_partitioning_totals(const PlacementInstance& instance,
+                                 const ImportOptions& options,
                                  Imported& imported) {
   imported.totals.nodes = static_cast<int>(instance.nodes.size());
   imported.totals.edges = static_cast<int>(instance.edges.size());
@@ -135,7 +137,8 @@ void add_dnn_partitioning_totals(const PlacementInstance& instance,
     (node.is_backward ? imported.totals.backward : imported.totals.forward) +=
         milliseconds(node.accelerator_latency);
   imported.devices = {
-      {"accelerator", instance.max_accelerators,
+      {options.device.empty() ? "accelerator" : options.device,
+       instance.max_accelerators,
        Bytes(static_cast<std::int64_t>(instance.max_size)), BytesPerSecond(0)},
       {"instance-cpu", instance.max_cpus, Bytes(0), BytesPerSecond(0)}};
 }
@@ -185,7 +188,7 @@ Result<Imported> read_dnn_partitioning(std::span<const SourceFile> files,
       return bad_configuration("more than one instance: " + file.name,
                                "import one at a time");
     PIPEWRIGHT_TRY(imported.placement, parse_placement(file.text, file.name));
-    add_dnn_partitioning_totals(*imported.placement, imported);
+    add_dnn_partitioning_totals(*imported.placement, options, imported);
     add_profile(file, options, imported);
   }
   if (imported.placement)
@@ -205,12 +208,19 @@ Result<Imported> read_dnn_partitioning(std::span<const SourceFile> files,
   return imported;
 }
 
+std::string dnn_partitioning_usage(const SourceFile& file) {
+  if (is_split(file))
+    return printed_usage(file, "a split needs its instance beside it");
+  return "it has no plan; pipewright place " + file.name + " solves it";
+}
+
 }  // namespace
 
 Importer dnn_partitioning_importer() {
   return {"dnn-partitioning",
           "placement instances and expert splits of dnn-partitioning",
-          recognises_dnn_partitioning, read_dnn_partitioning};
+          recognises_dnn_partitioning, read_dnn_partitioning,
+          dnn_partitioning_usage};
 }
 
 }  // namespace pipewright

@@ -13,6 +13,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/profile/formats/assembly.h"
 #include "pipewright/profile/formats/galvatron_files.h"
+#include "pipewright/profile/formats/import_usage.h"
 #include "pipewright/profile/formats/importer.h"
 
 namespace pipewright {
@@ -304,13 +305,48 @@ Result<Imported> read_galvatron(std::span<const SourceFile> files,
   return imported;
 }
 
+bool is_tensor_parallel(const SourceFile& file) {
+  const auto plan = parse_galvatron_plan(file.text, file.name);
+  if (!plan) return false;
+  for (const PublishedStage& stage : plan->stages)
+    for (const int degree : stage.tensor_parallel)
+      if (degree != 1) return true;
+  return false;
+}
+
+std::string galvatron_usage(const SourceFile& file) {
+  const std::string model = "--blocks N --sequence N --device KIND";
+  switch (galvatron_part_of(file)) {
+    case GalvatronPart::Plan:
+      if (is_tensor_parallel(file))
+        return printed_usage(file,
+                             "it is tensor parallel, for which Galvatron has "
+                             "no layer times");
+      return plan_usage(
+          file, "COMPUTATION_PROFILING.json MEMORY_PROFILING.json " + model +
+                    " --on CLUSTER");
+    case GalvatronPart::Memory:
+      return profile_usage(file, "COMPUTATION_PROFILING.json " + model);
+    case GalvatronPart::Network:
+      return printed_usage(file, "no plan can be made of network rates");
+    case GalvatronPart::Model:
+      return profile_usage(file,
+                           "COMPUTATION_PROFILING.json MEMORY_PROFILING.json "
+                           "--sequence N --device KIND");
+    case GalvatronPart::None:
+    case GalvatronPart::Times:
+      break;
+  }
+  return profile_usage(file, "MEMORY_PROFILING.json " + model);
+}
+
 }  // namespace
 
 Importer galvatron_importer() {
   return {"galvatron",
           "Galvatron's layer times and memory, all-reduce and point-to-point "
           "rates, plans and model configurations",
-          recognises_galvatron, read_galvatron};
+          recognises_galvatron, read_galvatron, galvatron_usage};
 }
 
 }  // namespace pipewright

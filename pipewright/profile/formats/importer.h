@@ -39,6 +39,7 @@ struct ImportOptions {
   int tensor_parallel = 1;  // which degree, if a source has several
   int sequence = 0;         // which sequence length, if it has several
   int blocks = 0;           // how often the model repeats its block
+  Seconds time_unit;        // of times without a unit
   std::string note;         // added to the origin
 };
 
@@ -84,6 +85,9 @@ struct Importer {
   // expected) or BadConfiguration (missing option, files do not fit together).
   Result<Imported> (*read)(std::span<const SourceFile> files,
                            const ImportOptions& options);
+  // For a file that is given where a plan file is expected: the command that
+  // reads it, for a hint (import_usage.h).
+  std::string (*usage)(const SourceFile& file);
 };
 
 Importer pipedream_importer();

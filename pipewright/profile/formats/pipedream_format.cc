@@ -13,6 +13,7 @@
 #include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
 #include "pipewright/profile/formats/assembly.h"
+#include "pipewright/profile/formats/import_usage.h"
 #include "pipewright/profile/formats/importer.h"
 #include "pipewright/profile/formats/pipedream_graph.h"
 
@@ -235,6 +236,16 @@ Result<Imported> read_pipedream(std::span<const SourceFile> files,
   return imported;
 }
 
+std::string pipedream_usage(const SourceFile& file) {
+  if (is_plan(file))
+    return printed_usage(file,
+                         "its modules are not layers of a graph.txt; a "
+                         "graph.txt with stage_id makes a plan");
+  if (contains(file.text, "stage_id="))
+    return plan_usage(file, "--samples N --device KIND --on CLUSTER");
+  return profile_usage(file, "--samples N --device KIND");
+}
+
 }  // namespace
 
 Result<PublishedPlan> parse_pipedream_plan(std::string_view text,
@@ -289,7 +300,7 @@ Importer pipedream_importer() {
   return {"pipedream",
           "layer graphs of PipeDream and DAPPLE (graph.txt), PipeDream's "
           "runtime plans (conf.json)",
-          recognises_pipedream, read_pipedream};
+          recognises_pipedream, read_pipedream, pipedream_usage};
 }
 
 }  // namespace pipewright

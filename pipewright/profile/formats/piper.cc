@@ -4,6 +4,11 @@
 // The source gives forward and backward of a layer as one time. It also gives
 // the time with recomputation, which runs forward once more: the difference is
 // the forward time.
+//
+// Weights and memory in the source are those of one device, also at higher
+// degrees, and its bandwidth is that "from each device to the outside". Here a
+// tensor-parallel group is one device, which has all of that of the group. What
+// is sent along an edge is the same at all degrees.
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +17,7 @@
 #include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
 #include "pipewright/profile/formats/assembly.h"
+#include "pipewright/profile/formats/import_usage.h"
 #include "pipewright/profile/formats/importer.h"
 
 namespace pipewright {
@@ -224,7 +230,7 @@ std::vector<double> outputs_of(const PiperInstance& instance) {
 }
 
 Profile piper_profile(const PiperInstance& instance, const std::string& device,
-                      int degree) {
+                      int degree, Seconds unit) {
   Profile profile;
   const std::vector<double> outputs = outputs_of(instance);
   std::vector<std::vector<LayerId>> inputs(instance.nodes.size());
@@ -242,17 +248,71 @@ Profile piper_profile(const PiperInstance& instance, const std::string& device,
     std::sort(layer.inputs.begin(), layer.inputs.end());
     layer.keeps_input.assign(layer.inputs.size(), false);
     add_layer(profile, std::move(layer),
-              whole_bytes(ways.plain->parameter_bytes));
-    sizes.push_back(
-        {whole_bytes(outputs[i]), whole_bytes(ways.plain->memory_a), Bytes(0)});
+              group_bytes(ways.plain->parameter_bytes, degree));
+    sizes.push_back({whole_bytes(outputs[i]),
+                     group_bytes(ways.plain->memory_a, degree), Bytes(0)});
     const double forward =
         ways.recomputing->time_per_sample - ways.plain->time_per_sample;
-    times.push_back(times_of(Seconds(forward),
-                             Seconds(ways.plain->time_per_sample - forward),
+    times.push_back(times_of(unit * forward,
+                             unit * (ways.plain->time_per_sample - forward),
                              profile.layers.back()));
   }
   profile.origin.split_is_estimated = true;
   return profile;
+}
+
+// A layer of GPT-3 (175 billion weights) takes about 0.2 s for a sample on an
+// A100: longer times are more likely in another unit.
+constexpr Seconds kImplausibleTime{1};
+
+void add_unit_notes(const Profile& profile, const ImportOptions& options,
+                    std::vector<std::string>& notes) {
+  if (options.time_unit == Seconds(0))
+    notes.push_back(
+        "assumed: times are in seconds, like the bandwidth; the source does "
+        "not say (set it with --time-unit ms)");
+  const std::vector<LayerTimes>& times = profile.times.begin()->second.at(1);
+  const auto time = [](const LayerTimes& row) {
+    return row.forward + row.backward();
+  };
+  const auto longest = std::max_element(
+      times.begin(), times.end(),
+      [&](const auto& a, const auto& b) { return time(a) < time(b); });
+  if (time(*longest) <= kImplausibleTime) return;
+  const auto count = std::count_if(
+      times.begin(), times.end(),
+      [&](const auto& row) { return time(row) > kImplausibleTime; });
+  const std::size_t slowest = longest - times.begin();
+  notes.push_back(
+      "implausible: more than " + to_text(kImplausibleTime) +
+      " per sample in " + std::to_string(count) + " of " +
+      counted(std::ssize(times), "layer") + ", most in " +
+      profile.layers[slowest].name + ": " + to_text(time(*longest)) +
+      "; if the source has milliseconds, as PipeDream's profiles, import it "
+      "with --time-unit ms");
+}
+
+std::string piper_kind(const ImportOptions& options) {
+  return group_kind(options.device.empty() ? "accelerator" : options.device,
+                    options.tensor_parallel);
+}
+
+// As many groups as the devices make, each with what its devices have.
+void add_piper_devices(const ImportOptions& options, Imported& imported) {
+  const PiperInstance& instance = *imported.piper;
+  const int degree = options.tensor_parallel;
+  const int rest = instance.max_devices % degree;
+  if (rest > 0)
+    imported.notes.push_back("dropped: " + std::to_string(rest) + " of " +
+                             counted(instance.max_devices, "device") +
+                             ", which are not enough for a group of " +
+                             std::to_string(degree));
+  if (instance.max_devices < degree) return;
+  const double memory = std::min(instance.max_memory_bytes * degree, 1e18);
+  const double bandwidth = std::min(instance.bandwidth * degree, 1e18);
+  imported.devices = {{piper_kind(options), instance.max_devices / degree,
+                       Bytes(static_cast<std::int64_t>(memory)),
+                       BytesPerSecond(bandwidth)}};
 }
 
 void add_piper_profile(const SourceFile& file, const ImportOptions& options,
@@ -261,9 +321,10 @@ void add_piper_profile(const SourceFile& file, const ImportOptions& options,
   const int degree = options.tensor_parallel;
   imported.no_profile = why_no_profile(instance, degree);
   if (!imported.no_profile.empty()) return;
-  std::string device = options.device.empty() ? "accelerator" : options.device;
-  if (degree > 1) device += "-tp" + std::to_string(degree);
-  Profile profile = piper_profile(instance, device, degree);
+  const std::string device = piper_kind(options);
+  const Seconds unit =
+      options.time_unit > Seconds(0) ? options.time_unit : Seconds(1);
+  Profile profile = piper_profile(instance, device, degree, unit);
   auto name = path_parts(file.name, 1);
   profile.model = !options.model.empty() ? options.model
                   : name.empty()         ? file.name
@@ -277,7 +338,8 @@ void add_piper_profile(const SourceFile& file, const ImportOptions& options,
   imported.notes.push_back(
       "derived: forward is the time that recomputation adds, backward is the "
       "rest");
-  imported.notes.push_back("assumed: times are in seconds, like the bandwidth");
+  add_unit_notes(profile, options, imported.notes);
+  if (degree > 1) imported.notes.push_back(group_note(device));
   imported.profile = std::move(profile);
 }
 
@@ -294,20 +356,20 @@ Result<Imported> read_piper(std::span<const SourceFile> files,
   const PiperInstance& instance = *imported.piper;
   imported.totals.nodes = static_cast<int>(instance.nodes.size());
   imported.totals.edges = static_cast<int>(instance.edges.size());
-  imported.devices = {
-      {options.device.empty() ? "accelerator" : options.device,
-       instance.max_devices,
-       Bytes(static_cast<std::int64_t>(instance.max_memory_bytes)),
-       BytesPerSecond(instance.bandwidth)}};
+  add_piper_devices(options, imported);
   add_piper_profile(file, options, imported);
   return imported;
+}
+
+std::string piper_usage(const SourceFile& file) {
+  return profile_usage(file, "--tensor-parallel N --cluster our-cluster.json");
 }
 
 }  // namespace
 
 Importer piper_importer() {
   return {"piper", "Piper's instances with tensor-parallel degrees",
-          recognises_piper, read_piper};
+          recognises_piper, read_piper, piper_usage};
 }
 
 }  // namespace pipewright

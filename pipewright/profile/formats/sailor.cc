@@ -19,6 +19,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/base/units_text.h"
 #include "pipewright/profile/formats/assembly.h"
+#include "pipewright/profile/formats/import_usage.h"
 #include "pipewright/profile/formats/importer.h"
 #include "pipewright/profile/formats/sailor_files.h"
 
@@ -437,9 +438,7 @@ class SailorProfile {
           "the source gives for two blocks");
     for (const auto& [kind, file] : file_of_)
       if (kind.find("-tp") != std::string::npos) {
-        notes.push_back("a device of kind " + kind +
-                        " is a group of GPUs: weights, what is kept, memory "
-                        "and links are those of the group");
+        notes.push_back(group_note(kind));
         break;
       }
   }
@@ -495,6 +494,9 @@ Result<void> take_sailor_file(const SourceFile& file, SailorPart part,
     case SailorPart::Plan: {
       PIPEWRIGHT_TRY(PublishedPlan plan,
                      parse_sailor_plan(file.text, file.name));
+      if (!plan.unread.empty())
+        imported.notes.push_back("not read: " + join(plan.unread, ", ") +
+                                 " of " + file.name);
       imported.plans.push_back(std::move(plan));
       return {};
     }
@@ -546,13 +548,34 @@ Result<Imported> read_sailor(std::span<const SourceFile> files,
   return imported;
 }
 
+std::string sailor_usage(const SourceFile& file) {
+  switch (sailor_part_of(file)) {
+    case SailorPart::Plan:
+      return plan_usage(
+          file,
+          "LLM_INFO.json MACHINES.json MODEL/KIND/profile.json... "
+          "NETWORK.json...");
+    case SailorPart::Sizes:
+      return profile_usage(file, "MODEL/KIND/profile.json --tensor-parallel N");
+    case SailorPart::Network:
+    case SailorPart::Machines:
+      return printed_usage(file,
+                           "with a plan_config_*.json, it is imported for the "
+                           "cluster");
+    case SailorPart::None:
+    case SailorPart::Times:
+      break;
+  }
+  return profile_usage(file, "LLM_INFO.json --tensor-parallel N");
+}
+
 }  // namespace
 
 Importer sailor_importer() {
   return {"sailor",
           "Sailor's layer times (profile.json), sizes (llm_info.json), network "
           "curves, machines and measured plans",
-          recognises_sailor, read_sailor};
+          recognises_sailor, read_sailor, sailor_usage};
 }
 
 }  // namespace pipewright

@@ -1,9 +1,12 @@
 #include "pipewright/profile/formats/sailor_files.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 
 #include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
 #include "pipewright/profile/formats/assembly.h"
 
 namespace pipewright {
@@ -174,6 +177,32 @@ void set_base_memory(PublishedPlan& plan) {
     }
 }
 
+// A plan may come with more that was measured.
+std::vector<std::string> keys_beside(const JsonCursor& object,
+                                     const std::set<std::string>& known) {
+  std::vector<std::string> others;
+  for (const auto& [key, value] : object.members())
+    if (!known.count(key)) others.push_back("\"" + shortened(key, 60) + "\"");
+  return others;
+}
+
+// What was not measured is missing or null.
+std::optional<double> measurement(JsonCursor& root, const char* key,
+                                  double most) {
+  const JsonCursor value = root.find(key);
+  if (!value.exists() || value.json()->is_null()) return std::nullopt;
+  return value.real(0, most);
+}
+
+void read_measurements(JsonCursor& root, PublishedPlan& plan) {
+  if (const auto step = measurement(root, "real", kMaxImportedSeconds))
+    plan.measured_step = Seconds(*step);
+  if (const auto reduce = measurement(root, "red_grads", kMaxImportedSeconds))
+    plan.measured_reduce = Seconds(*reduce);
+  if (const auto memory = measurement(root, "max_mem", kMaxImportedBytes))
+    plan.measured_memory = whole_bytes(*memory);
+}
+
 }  // namespace
 
 std::vector<JsonCursor> numbered_members(const JsonCursor& object) {
@@ -272,12 +301,9 @@ Result<PublishedPlan> parse_sailor_plan(std::string_view text,
     plan.optimizer_words = 3;
     set_base_memory(plan);
     plan.gradient_overhead = kGradientOverhead;
-    plan.measured_step = Seconds(root.at("real").real(0, 1e9));
-    plan.measured_reduce = Seconds(root.at("red_grads").real(0, 1e9));
-    plan.measured_memory = Bytes(root.at("max_mem").integer(0, kMaxBytes));
-    root.find("zone");
-    root.find("N");
-    root.refuse_other_keys();
+    read_measurements(root, plan);
+    plan.unread = keys_beside(root, {"pipeline_list", "mbs", "gbs", "real",
+                                     "red_grads", "max_mem", "zone", "N"});
     return plan;
   });
 }

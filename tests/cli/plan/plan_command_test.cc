@@ -97,7 +97,7 @@ TEST_CASE("plan --json has the documented keys, and simulate agrees") {
       for (const char* key :
            {"planner", "method", "schedule", "microbatch", "microbatches",
             "step_seconds", "throughput", "bubble", "bottleneck_seconds",
-            "lower_bound_seconds", "planning_seconds"})
+            "lower_bound_seconds", "planning_seconds", "derived_times"})
         CHECK(plan.find(key));
       for (const Json& stage : *plan.find("stages")->if_array())
         for (const char* key :
@@ -107,6 +107,16 @@ TEST_CASE("plan --json has the documented keys, and simulate agrees") {
       CHECK(number(simulated, "step_seconds") == number(plan, "step_seconds"));
     }
   fs::remove(file);
+}
+
+TEST_CASE("plan says which times were not measured at its sizes") {
+  const std::string line = "times at microbatch ";
+  CHECK(contains(
+      run_pipewright("plan --planner balanced --microbatch 16" + kGnmt).text,
+      line + "16 are in proportion to those measured at 32\n"));
+  CHECK_FALSE(contains(
+      run_pipewright("plan --planner balanced --microbatch 32" + kGnmt).text,
+      line));
 }
 
 TEST_CASE("plan is at least as good as any planner alone") {

@@ -73,6 +73,31 @@ TEST_CASE("costs come from the plan's model, another model or a profile") {
   std::filesystem::remove(file);
 }
 
+TEST_CASE("times that were not measured at the plan's size are said") {
+  const std::string file = temporary(".json");
+  const std::string gnmt =
+      " --cluster 4xV100@1GB/s --profile " PIPEWRIGHT_SOURCE_DIR
+      "/examples/profiles/gnmt-v100.json";
+  const Answer planned = run_pipewright(
+      "plan --planner balanced --minibatch 64 --microbatch 16 -o " + file +
+      gnmt);
+  REQUIRE(planned.code == 0);
+  CHECK(contains(answer_to(file + gnmt).text,
+                 "\ntimes at microbatch 16 are in proportion to those measured "
+                 "at 32\n"));
+  const auto json =
+      parse_json(answer_to(file + gnmt + " --json", false).text, "answer");
+  REQUIRE(json.ok());
+  REQUIRE(json->find("derived_times")->if_array()->size() == 1);
+  const Json& derived = json->find("derived_times")->if_array()->at(0);
+  CHECK(derived.to_line() ==
+        "{\"kind\":\"V100\",\"microbatch\":16,\"from\":[32]}");
+  std::filesystem::remove(file);
+  // An estimate was never measured.
+  CHECK_FALSE(
+      contains(answer_to(kPlan + "--cluster 4xV100@nvlink").text, "times at"));
+}
+
 // The plan of the example does not say its type: kinds with units for bfloat16
 // are estimated in it, with masters of four bytes for weights of two.
 TEST_CASE("the number type is said, and memory counts its masters") {

@@ -206,6 +206,17 @@ TEST_CASE("piper: instances and their sums") {
   CHECK(bert.piper->edges.size() == 67);
   CHECK(bert.piper->nodes[1].alternatives.size() == 4);
   CHECK(bert.totals.parameters == Bytes(5879481600));
+  // Of four GPUs; some weights are on each of them.
+  ImportOptions options;
+  options.tensor_parallel = 4;
+  const Imported group =
+      imported_at({data / "piper/inputs/bert32a100.json"}, options);
+  CHECK(group.totals.parameters == Bytes(4 * 1487389440LL));
+  CHECK(group.profile->times.count("accelerator-tp4") == 1);
+  REQUIRE(group.devices.size() == 1);
+  CHECK(group.devices[0].kind == "accelerator-tp4");
+  CHECK(group.devices[0].count == 2);
+  CHECK(group.devices[0].memory == Bytes(4 * 80'000'000'000LL));
 }
 
 TEST_CASE("sailor: profiles with sizes, curves, measured plans") {
@@ -261,6 +272,9 @@ TEST_CASE("aceso: every file") {
   const Imported gpt = imported_at({folder / "gpt_350M_mbs1_tp1_algo0.csv"});
   CHECK(gpt.profile->num_layers() == 16);
   CHECK(gpt.profile->parameter_bytes() == Bytes(228LL << 20));
+  // Of four GPUs; the weights of positions are on each of them.
+  const Imported group = imported_at({folder / "gpt_350M_mbs1_tp4_algo0.csv"});
+  CHECK(group.profile->parameter_bytes() == Bytes(240LL << 20));
 }
 
 TEST_CASE("galvatron: every file") {

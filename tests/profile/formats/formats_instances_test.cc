@@ -15,6 +15,19 @@ std::string text_with(std::string text, const std::string& from,
   return text.replace(at, from.size(), to);
 }
 
+SourceFile piper_sample() {
+  for (const FormatSample& sample : format_samples())
+    if (sample.from == "piper") return sample.file;
+  return {};
+}
+
+bool notes_say(const Imported& imported, const std::string& part) {
+  return std::any_of(imported.notes.begin(), imported.notes.end(),
+                     [&](const std::string& note) {
+                       return note.find(part) != std::string::npos;
+                     });
+}
+
 }  // namespace
 
 TEST_CASE("dnn-partitioning: the instance in full, in topological order") {
@@ -103,9 +116,7 @@ TEST_CASE(
 }
 
 TEST_CASE("piper: the instance in full, forward from recomputation") {
-  SourceFile file = sample_named("toy.json");
-  for (const FormatSample& sample : format_samples())
-    if (sample.from == "piper") file = sample.file;
+  SourceFile file = piper_sample();
   const Imported imported = imported_from({file});
   REQUIRE(imported.piper);
   CHECK(imported.piper->max_devices == 4);
@@ -130,6 +141,50 @@ TEST_CASE("piper: the instance in full, forward from recomputation") {
   const Imported without = imported_from({file});
   CHECK(without.piper);
   CHECK_FALSE(without.profile);
+}
+
+TEST_CASE("piper: a tensor-parallel group has what its devices have") {
+  SourceFile file = piper_sample();
+  for (std::size_t at; (at = file.text.find("{\"1\": [")) != std::string::npos;)
+    file.text.replace(at, 7, "{\"2\": [");
+  file.text = text_with(file.text, "\"maxDevices\": 4", "\"maxDevices\": 5");
+  ImportOptions options;
+  options.tensor_parallel = 2;
+  const Imported imported = imported_from({file}, options);
+  REQUIRE(imported.profile);
+  const Profile& profile = *imported.profile;
+  REQUIRE(profile.times.count("accelerator-tp2") == 1);
+  CHECK(profile.times.at("accelerator-tp2").at(1)[0].forward.value() ==
+        doctest::Approx(0.1));
+  CHECK(profile.parameter_bytes() == Bytes(200));
+  CHECK(profile.sizes.at(1)[0].keeps_private == Bytes(20));
+  CHECK(profile.sizes.at(1)[0].output == Bytes(32));
+  REQUIRE(imported.devices.size() == 1);
+  CHECK(imported.devices[0].kind == "accelerator-tp2");
+  CHECK(imported.devices[0].count == 2);
+  CHECK(imported.devices[0].memory == Bytes(2'000'000'000));
+  CHECK(imported.devices[0].bandwidth == BytesPerSecond(2e9));
+  CHECK(notes_say(imported, "dropped: 1 of 5 devices"));
+  options.tensor_parallel = 8;
+  CHECK(imported_from({file}, options).devices.empty());
+}
+
+TEST_CASE("piper: times have no unit, implausible ones are said") {
+  SourceFile file = piper_sample();
+  CHECK(notes_say(imported_from({file}), "assumed: times are in seconds"));
+  CHECK_FALSE(notes_say(imported_from({file}), "implausible"));
+  file.text = text_with(file.text, "0.6", "600");
+  file.text = text_with(file.text, "0.8", "800");
+  CHECK(notes_say(imported_from({file}),
+                  "implausible: more than 1 s per sample in 1 of 2 layers, "
+                  "most in node1: 600 s"));
+  ImportOptions options;
+  options.time_unit = Seconds(1e-3);
+  const Imported in_ms = imported_from({file}, options);
+  CHECK_FALSE(notes_say(in_ms, "implausible"));
+  CHECK_FALSE(notes_say(in_ms, "assumed: times"));
+  CHECK(in_ms.profile->times.at("accelerator").at(1)[1].forward.value() ==
+        doctest::Approx(0.2));
 }
 
 TEST_CASE("orders: every node after its sources, smallest first") {

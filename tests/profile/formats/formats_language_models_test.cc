@@ -75,6 +75,24 @@ TEST_CASE("sailor: curves, machines and measured plans") {
   CHECK(imported.plans[0].stages[1].layers == std::vector<int>{1});
 }
 
+TEST_CASE("sailor: a plan without some of its measurements") {
+  SourceFile file = sample_named("plan_config.json");
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    file.text.replace(file.text.find(from), from.size(), to);
+  };
+  replace("\"real\": 1.5, ", "");
+  replace("\"red_grads\": 0.1", "\"red_grads\": null, \"power\": 3");
+  const Imported imported = imported_from({file});
+  const PublishedPlan& plan = imported.plans.at(0);
+  CHECK_FALSE(plan.measured_step);
+  CHECK_FALSE(plan.measured_reduce);
+  CHECK(plan.measured_memory == Bytes(1000000));
+  CHECK(imported.notes.at(0) == "not read: \"power\" of plan_config.json");
+  replace("1000000", "-1");
+  CHECK(refused({file}).find("max_mem: -1.0 is not between 0.0 and") !=
+        std::string::npos);
+}
+
 TEST_CASE("sailor: with a plan, degrees and sizes are the plan's groups") {
   SourceFile sizes = sample_named("llm_info.json");
   // The same at degree 2: half of each GPU's weights and activations.
@@ -163,6 +181,18 @@ TEST_CASE("aceso: sizes are 2^20 bytes, times microseconds") {
   other.name = "gpt_1B_mbs4_tp2_algo0.csv";
   CHECK(refused({sample_named("gpt_1B_mbs2_tp1_algo0.csv"), other})
             .find("differs") != std::string::npos);
+}
+
+TEST_CASE("aceso: a tensor-parallel group has what its GPUs have") {
+  SourceFile file = sample_named("gpt_1B_mbs2_tp1_algo0.csv");
+  file.name = "gpt_1B_mbs2_tp4_algo0.csv";
+  const Imported imported = imported_from({file});
+  const Profile& profile = *imported.profile;
+  REQUIRE(profile.times.count("V100-tp4") == 1);
+  CHECK(profile.parameter_bytes() == Bytes(4 * (24LL << 20)));
+  CHECK(profile.sizes.at(2)[1].output == Bytes(4 * (8LL << 20)));
+  CHECK(profile.sizes.at(2)[1].keeps_private == Bytes(4 * (4LL << 20)));
+  CHECK(profile.sizes.at(2)[0].workspace == Bytes(4 * (2LL << 20)));
 }
 
 TEST_CASE("aceso: blocks are repeated with --blocks") {

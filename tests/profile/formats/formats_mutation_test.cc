@@ -102,6 +102,8 @@ TEST_CASE("2,000 mutations of each sample: an error or a sound profile") {
       SourceFile file{sample.file.name, mutated(sample.file.text, random)};
       CAPTURE(file.text);
       CHECK_NOTHROW(read += survives(file, sample.from) ? 1 : 0);
+      if (const Importer* importer = importer_for(file))
+        CHECK(importer->usage(file).find(file.name) != std::string::npos);
     }
     CHECK(read < 2000);  // the mutations do break it
   }

@@ -500,6 +500,33 @@ def bad_topologies(folder):
     require(done.returncode == 65 and "training lacks" in done.stderr, f"{done}")
 
 
+def wrong_arguments(folder):
+    """An unknown model or planner, a program that is not there and a folder that
+    exists are each said in a line, before anything is measured."""
+    sound = {"name": "two hosts", "switches": {"core": None},
+             "hosts": {host: {"switch": "core", "rate": "50mbit", "share": 0.4}
+                       for host in HOSTS[:2]}}
+    training = {"model": "lenet", "microbatch": 64, "minibatch": 512}
+    file = folder / "two.json"
+
+    def says(code, part, change, *options):
+        file.write_text(json.dumps(sound | {"training": training | change}))
+        done = subprocess.run(
+            [sys.executable, ROOT / "experiments/network/run", "--pipewright",
+             PIPEWRIGHT, *options, file], text=True, capture_output=True,
+            check=False)
+        require(done.returncode == code and not done.stdout
+                and done.stderr.startswith("network: ")
+                and done.stderr.count("\n") == 1 and part in done.stderr,
+                f"{change}: {done}")
+
+    says(78, 'unknown model "lenett"', {"model": "lenett"})
+    says(78, 'unknown planner "sppp"', {"planners": ["spp", "sppp"]})
+    says(66, "no such program", {}, "--pipewright", folder / "nothing")
+    (folder / "kept/two").mkdir(parents=True)
+    says(73, "exists", {}, "--keep", folder / "kept")
+
+
 def main():
     try:
         with boxes.Box(TOPOLOGY):
