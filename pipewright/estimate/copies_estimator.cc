@@ -128,9 +128,10 @@ class Copies {
       if (!link.rates.empty() || !link.collective_rates.empty())
         return nullptr;  // a longer ring has smaller pieces
     if (!facts_.are_equal(*problem_.cluster, groups_)) return nullptr;
-    // Where groups have unequally many samples the estimate is not exact
-    // anyway.
-    if (plan_.minibatch * groups_.count != problem_.minibatch)
+    // Copies that take turns have whole microbatches. Where groups have
+    // unequally many samples the estimate is not exact anyway.
+    if (takes_turns(plan_) ||
+        plan_.minibatch * groups_.count != problem_.minibatch)
       return {std::shared_ptr<void>(), problem_.profile};
     return facts_.two(*problem_.profile, plan_.microbatch, groups_.count);
   }

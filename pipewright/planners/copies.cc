@@ -98,9 +98,6 @@ Result<Blocks> blocks_of(const Plan& plan) {
   for (const Stage& stage : plan.stages) {
     const int first = stage.workers.front().value;
     const int count = static_cast<int>(stage.workers.size());
-    if (count > 1 && plan.replication != Replication::Split)
-      return bad_configuration(
-          "a plan whose replicas take turns cannot be copied");
     const auto [block, is_new] = blocks.try_emplace(first, count);
     if (block->second != count) return scattered;
     for (int i = 0; i < count; ++i) {
@@ -121,6 +118,37 @@ Orders copied(const Orders& orders, const Blocks& blocks, int copies) {
     for (int c = 0; c < copies; ++c)
       for (int i = 0; i < count; ++i) all.push_back(orders[at(first + i)]);
   return all;
+}
+
+// The orders of copies that take turns at microbatches.
+Orders in_turns(Orders orders, const Blocks& blocks, int copies) {
+  std::size_t worker = 0;
+  for (const auto& [first, count] : blocks)
+    for (int c = 0; c < copies; ++c)
+      for (int i = 0; i < count; ++i, ++worker)
+        for (ComputeAction& action : orders[worker])
+          action.microbatch =
+              MicrobatchId(action.microbatch.value * copies + c);
+  return orders;
+}
+
+Result<Schedule> copied_schedule(const Plan& plan, const Blocks& blocks,
+                                 int copies) {
+  const Schedule::Sections& sections = plan.schedule.sections();
+  const int microbatches = plan.schedule.num_microbatches();
+  if (!takes_turns(plan))
+    return Schedule::create(plan.num_stages(), microbatches,
+                            {copied(sections.prologue, blocks, copies),
+                             copied(sections.body, blocks, copies),
+                             copied(sections.epilogue, blocks, copies),
+                             sections.minibatches_outside});
+  if (plan.schedule.is_asynchronous())
+    return bad_configuration(
+        "a plan whose replicas take turns at minibatches that overlap cannot "
+        "be copied");
+  return Schedule::create(
+      plan.num_stages(), microbatches * copies,
+      in_turns(copied(sections.body, blocks, copies), blocks, copies));
 }
 
 }  // namespace
@@ -156,7 +184,14 @@ Result<Cluster> first_devices(const Cluster& cluster, int count) {
   return part_of_cluster(cluster, devices);
 }
 
+bool takes_turns(const Plan& plan) {
+  return plan.replication == Replication::Rotate &&
+         std::any_of(plan.stages.begin(), plan.stages.end(),
+                     [](const Stage& s) { return s.workers.size() > 1; });
+}
+
 bool have_samples(const Plan& plan, const EqualGroups& groups, int minibatch) {
+  if (takes_turns(plan)) return plan.minibatch * groups.count == minibatch;
   const int microbatch = minibatch / plan.num_microbatches();
   const bool is_even = plan.microbatch * groups.count == microbatch;
   return std::none_of(
@@ -173,13 +208,15 @@ Result<Plan> copies_of(const Plan& plan, const EqualGroups& groups,
   const auto [copies, size] = groups;
   Plan whole = plan;
   whole.minibatch = minibatch;
-  whole.microbatch = minibatch / plan.num_microbatches();
+  if (!takes_turns(plan)) {
+    whole.microbatch = minibatch / plan.num_microbatches();
+    whole.replication = Replication::Split;
+  }
   if (!have_samples(plan, groups, minibatch))
     return bad_configuration("a microbatch of " +
                              std::to_string(whole.microbatch) +
                              " samples cannot be divided among " +
                              std::to_string(copies) + " copies of the plan");
-  whole.replication = Replication::Split;
   whole.devices.clear();
   for (const auto& [first, count] : blocks)
     for (int c = 0; c < copies; ++c)
@@ -196,14 +233,7 @@ Result<Plan> copies_of(const Plan& plan, const EqualGroups& groups,
     for (int c = 1; c < copies; ++c)
       stage.samples.insert(stage.samples.end(), samples.begin(), samples.end());
   }
-  const Schedule::Sections& sections = plan.schedule.sections();
-  PIPEWRIGHT_TRY(
-      whole.schedule,
-      Schedule::create(plan.num_stages(), plan.schedule.num_microbatches(),
-                       {copied(sections.prologue, blocks, copies),
-                        copied(sections.body, blocks, copies),
-                        copied(sections.epilogue, blocks, copies),
-                        sections.minibatches_outside}));
+  PIPEWRIGHT_TRY(whole.schedule, copied_schedule(plan, blocks, copies));
   return whole;
 }
 

@@ -6,6 +6,9 @@
 // Copies need not have equally many samples: of a microbatch of 100 samples,
 // three copies have 33, 33 and 34. Nor need groups use all devices: of seven
 // hosts, three groups of two leave one.
+//
+// Where replicas take turns at microbatches, copies do so, too: copy c of C has
+// the microbatches m with m % C == c.
 
 #pragma once
 
@@ -33,14 +36,20 @@ std::vector<EqualGroups> equal_groups(const Cluster& cluster, int max_size);
 // The first devices, and the links between them.
 Result<Cluster> first_devices(const Cluster& cluster, int count);
 
+// Whether replicas of the plan take turns.
+bool takes_turns(const Plan& plan);
+
 // Whether each worker of all copies has a sample of each microbatch, and sample
-// counts that are given are those of every copy.
+// counts that are given are those of every copy; where copies take turns,
+// whether they have equally many samples.
 bool have_samples(const Plan& plan, const EqualGroups& groups, int minibatch);
 
 // The plan for all copies, with a minibatch of so many samples and as many
-// microbatches: each stage has `count` times as many workers, copy by copy.
-// Fails with BadConfiguration for replicas that take turns, for stages that
-// share some but not all of their workers, and without samples for all.
+// microbatches, or where copies take turns with microbatches of the same size:
+// each stage has `count` times as many workers, copy by copy. Fails with
+// BadConfiguration for replicas that take turns at minibatches that overlap,
+// for stages that share some but not all of their workers, and without samples
+// for all.
 Result<Plan> copies_of(const Plan& plan, const EqualGroups& groups,
                        int minibatch);
 

@@ -168,20 +168,66 @@ TEST_CASE("copies may have unequally many samples, of which all have some") {
   CHECK(compared > 100);
 }
 
-TEST_CASE("replicas that take turns are not copied") {
+TEST_CASE("copies of replicas that take turns take turns, too") {
   RandomProblems random(6);
-  Grouped made = grouped_copies(random, "4x2xV100@5MB/s/20MB/s", 2);
+  int compared = 0;
+  for (const auto& [text, size] :
+       {std::pair{"3x2xV100@50MB/s/20MB/s", 2}, std::pair{"9xV100@30MB/s", 3},
+        std::pair{"8x2xV100@5MB/s/20MB/s", 4}})
+    for (int i = 0; i < 12; ++i) {
+      CAPTURE(size);
+      CAPTURE(i);
+      Grouped made = grouped_copies(random, text, size);
+      made.part.cluster = &made.group;
+      int seen = 0;
+      EveryPipeline(made.part, [&](Pipeline pipeline) {
+        if (++seen % 3 != 0) return;
+        pipeline.replication = Replication::Rotate;
+        const auto plan = plan_of(pipeline, made.part, "part");
+        if (!plan || !takes_turns(*plan)) return;
+        const EqualGroups groups{made.copies, size};
+        CHECK(!have_samples(*plan, groups, made.whole.problem.minibatch + 4));
+        const auto whole =
+            copies_of(*plan, groups, made.whole.problem.minibatch);
+        REQUIRE(whole);
+        CHECK(whole->microbatch == plan->microbatch);
+        CHECK(whole->replication == Replication::Rotate);
+        const auto all = made.whole.problem.estimate(*whole);
+        const auto two = made.whole.problem.estimate_copies(*plan, groups);
+        REQUIRE(bool(all) == bool(two));
+        if (!all) return;
+        CHECK(two->step == all->step);
+        CHECK(two->traffic == all->traffic);
+        for (const Stage& stage : plan->stages)
+          for (WorkerId worker : stage.workers) {
+            const std::size_t first = stage.workers.front().index();
+            CHECK(two->memory[worker.index()] ==
+                  all->memory[first * static_cast<std::size_t>(made.copies) +
+                              worker.index() - first]);
+          }
+        ++compared;
+      }).run();
+    }
+  CHECK(compared > 200);
+}
+
+TEST_CASE("copies of asynchronous replicas that take turns are refused") {
+  RandomProblems random(6);
+  Grouped made = grouped_copies(random, "4x4xV100@5MB/s/20MB/s", 4);
   made.part.cluster = &made.group;
+  made.part.method = Method::Stash;
   Pipeline pipeline;
   pipeline.microbatch = 4;
+  pipeline.schedule = "async-1f1b";
   pipeline.replication = Replication::Rotate;
-  pipeline.stages = {{made.whole.profile->num_layers(),
-                      -1,
-                      {DeviceId(0), DeviceId(1)},
-                      false}};
+  const std::vector<DeviceId> first = {DeviceId(0), DeviceId(1)},
+                              last = {DeviceId(2), DeviceId(3)};
+  pipeline.stages = {{1, -1, first, false},
+                     {made.whole.profile->num_layers(), -1, last, false}};
   const auto plan = plan_of(pipeline, made.part, "part");
   REQUIRE(plan);
-  CHECK(!copies_of(*plan, {4, 2}, 64));
+  CHECK(plan->schedule.is_asynchronous());
+  CHECK(!copies_of(*plan, {4, 4}, 64));
 }
 
 }  // namespace pipewright

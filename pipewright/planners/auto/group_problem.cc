@@ -17,6 +17,9 @@ constexpr double kMaxUnevenness = 0.25;
 // Plans with this many actions are simulated in some tenths of a second.
 constexpr std::size_t kMaxSimulated = 200'000;
 
+// A device that takes turns computes at most so many samples at once.
+constexpr int kMaxTurnSamples = 8;
+
 // The samples of a group: a minibatch, and sizes of microbatches.
 struct GroupSamples {
   int minibatch = 0;
@@ -93,7 +96,8 @@ std::string copies_text(const Plan& plan, const Plan& whole,
                            " equal groups of " + std::to_string(groups.size) +
                            " devices";
   const int least = whole.microbatch / groups.count;
-  if (least == plan.microbatch) return text + ".";
+  if (least == plan.microbatch || whole.microbatch == plan.microbatch)
+    return text + ".";
   return text + ", with " + std::to_string(least) + " or " +
          std::to_string(plan.microbatch) + " samples of a microbatch each.";
 }
@@ -119,25 +123,51 @@ Estimator estimate_of(const Problem& whole, const EqualGroups& groups) {
   };
 }
 
+// The candidates are for replicas that split microbatches: where they are not
+// asked for, smaller ones may be taken.
+bool may_have_microbatch(const Problem& whole, int microbatch) {
+  return whole.microbatches_for ||
+         std::count(whole.microbatches.begin(), whole.microbatches.end(),
+                    microbatch) > 0;
+}
+
+// Null if the groups cannot be planned for.
+std::unique_ptr<const GroupProblem> group_problem(const Problem& whole,
+                                                  const EqualGroups& groups,
+                                                  const GroupSamples& samples) {
+  const Result<Cluster> cluster = first_devices(*whole.cluster, groups.size);
+  if (!cluster) return nullptr;
+  auto made =
+      std::make_unique<GroupProblem>(GroupProblem{groups, *cluster, whole});
+  made->problem.cluster = &made->cluster;
+  made->problem.minibatch = samples.minibatch;
+  made->problem.microbatches = samples.microbatches;
+  made->problem.estimate = estimate_of(whole, groups);
+  made->problem.estimate_copies = nullptr;
+  return made;
+}
+
 }  // namespace
 
 GroupProblems group_problems(const Problem& whole, const EqualGroups& groups,
                              bool few_microbatches) {
   GroupProblems problems;
-  for (GroupSamples& samples :
-       samples_of_group(whole, groups, few_microbatches)) {
-    const Result<Cluster> cluster = first_devices(*whole.cluster, groups.size);
-    if (!cluster) break;
-    auto made =
-        std::make_unique<GroupProblem>(GroupProblem{groups, *cluster, whole});
-    made->problem.cluster = &made->cluster;
-    made->problem.minibatch = samples.minibatch;
-    made->problem.microbatches = std::move(samples.microbatches);
-    made->problem.estimate = estimate_of(whole, groups);
-    made->problem.estimate_copies = nullptr;
-    problems.push_back(std::move(made));
-  }
+  for (const GroupSamples& samples :
+       samples_of_group(whole, groups, few_microbatches))
+    if (auto problem = group_problem(whole, groups, samples))
+      problems.push_back(std::move(problem));
   return problems;
+}
+
+std::unique_ptr<const GroupProblem> rotating_group(const Problem& whole,
+                                                   const EqualGroups& groups) {
+  if (whole.minibatch % groups.count != 0) return nullptr;
+  GroupSamples samples{whole.minibatch / groups.count, {}};
+  for (int microbatch = 1; microbatch <= kMaxTurnSamples; ++microbatch)
+    if (samples.minibatch % microbatch == 0 &&
+        may_have_microbatch(whole, microbatch))
+      samples.microbatches.push_back(microbatch);
+  return group_problem(whole, groups, samples);
 }
 
 std::optional<Copied> copied(Planned planned, const Problem& whole,
@@ -146,7 +176,7 @@ std::optional<Copied> copied(Planned planned, const Problem& whole,
   Result<Plan> plan = copies_of(planned.plan, groups, whole.minibatch);
   if (!plan) return {};
   const bool is_exact =
-      planned.plan.microbatch * groups.count == plan->microbatch;
+      planned.plan.minibatch * groups.count == whole.minibatch;
   planned.why += copies_text(planned.plan, *plan, groups);
   planned.estimate.memory = copied_memory(planned, at(groups.count));
   planned.plan = *std::move(plan);

@@ -29,6 +29,11 @@ using GroupProblems = std::vector<std::unique_ptr<const GroupProblem>>;
 GroupProblems group_problems(const Problem& whole, const EqualGroups& groups,
                              bool few_microbatches);
 
+// For plans whose replicas take turns, so that groups have whole microbatches;
+// null if they cannot have equally many samples.
+std::unique_ptr<const GroupProblem> rotating_group(const Problem& whole,
+                                                   const EqualGroups& groups);
+
 // The plan for all groups.
 struct Copied {
   Planned planned;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "pipewright/base/check.h"
 #include "pipewright/base/index.h"
 #include "pipewright/base/infinity.h"
 #include "pipewright/cluster/sum_rounds.h"
@@ -13,6 +14,22 @@ namespace {
 constexpr int kMaxHostCuts = 100;
 // The rest is for messages and workspaces.
 constexpr double kUsableMemory = 0.85;
+
+// Every action as many times as a host has devices: each computes a microbatch
+// of its own.
+std::vector<ComputeAction> for_each_device(
+    const std::vector<ComputeAction>& order, int devices) {
+  std::vector<ComputeAction> all;
+  all.reserve(order.size() * at(devices));
+  for (ComputeAction action : order) {
+    const int first = action.microbatch.value * devices;
+    for (int d = 0; d < devices; ++d) {
+      action.microbatch = MicrobatchId(first + d);
+      all.push_back(action);
+    }
+  }
+  return all;
+}
 
 }  // namespace
 
@@ -56,14 +73,23 @@ double HostCosts::ring_latency(int hosts) const {
   return sum_rounds(num_replicas(hosts)) * islands_.ring_latency;
 }
 
+std::vector<int> HostCosts::microbatches() const {
+  std::vector<int> sizes;
+  for (int microbatch : group_.microbatches)
+    if (group_.minibatch % (microbatch * microbatches_per_turn()) == 0)
+      sizes.push_back(microbatch * microbatches_per_turn());
+  return sizes;
+}
+
 std::optional<HostWork> HostCosts::work(const HostShape& shape) {
   for (int hosts : shape.hosts)
     if (!can_split(shape.microbatch, hosts)) return {};
   HostWork work;
-  work.microbatches = group_.minibatch / shape.microbatch;
+  work.microbatches = num_microbatches(shape.microbatch);
   work.groups = static_cast<int>(shape.hosts.size());
   work.latency = islands_.latency;
   work.is_one_host = islands_.is_one_host;
+  if (take_turns()) work.turns = shape.hosts;
   for (std::size_t s = 0; s < shape.stages.size(); ++s)
     work.stages.push_back(times_of(shape, s));
   if (!limit_in_flight(shape, work)) return {};
@@ -91,8 +117,9 @@ Pipeline HostCosts::pipeline(const HostShape& shape) const {
       own.push_back(DeviceId(device++));
   }
   Pipeline pipeline;
-  pipeline.microbatch = shape.microbatch;
+  pipeline.microbatch = shape.microbatch / microbatches_per_turn();
   pipeline.schedule = "";
+  pipeline.replication = islands_.replication;
   for (const HostStage& each : shape.stages) {
     PipelineStage stage;
     stage.end = cuts_[at(each.end)];
@@ -100,6 +127,16 @@ Pipeline HostCosts::pipeline(const HostShape& shape) const {
     pipeline.stages.push_back(std::move(stage));
   }
   return pipeline;
+}
+
+Result<Schedule> HostCosts::schedule(const HostShape& shape) {
+  const std::optional<HostWork> work = this->work(shape);
+  PIPEWRIGHT_CHECK(work.has_value(), "a pipeline was found that has no costs");
+  const int each = microbatches_per_turn();
+  Orders orders = host_order(*work, true).orders;
+  for (auto& order : orders) order = for_each_device(order, each);
+  return Schedule::create(static_cast<int>(shape.stages.size()),
+                          work->microbatches * each, std::move(orders));
 }
 
 std::vector<HostCosts::Value> HostCosts::values_of(const Profile& profile,
@@ -151,8 +188,7 @@ bool HostCosts::limit_in_flight(const HostShape& shape, HostWork& work) {
         copies *
         static_cast<double>(
             table_.parameters(cuts_[at(first)], cuts_[at(end)]).value());
-    const int replicas =
-        shape.hosts[at(shape.stages[s].group)] * islands_.max_devices;
+    const int replicas = num_sharing(shape.hosts[at(shape.stages[s].group)]);
     own.kept += kept(first, end) / table_.microbatch() *
                 ((shape.microbatch + replicas - 1) / replicas);
   }
@@ -172,7 +208,7 @@ bool HostCosts::limit_in_flight(const HostShape& shape, HostWork& work) {
 HostStageTimes HostCosts::times_of(const HostShape& shape, std::size_t stage) {
   const HostStage& own = shape.stages[stage];
   const int hosts = shape.hosts[at(own.group)];
-  const int replicas = hosts * islands_.max_devices;
+  const int replicas = num_sharing(hosts);
   const Sums& sums = sums_of((shape.microbatch + replicas - 1) / replicas);
   const int first = shape.first(stage);
   const auto between = [&](const std::vector<double>& sum) {
@@ -230,6 +266,7 @@ void HostCosts::add_transfers(const HostShape& shape, HostWork& work) {
 // host each has a link of its own.
 const HostCosts::CardSamples& HostCosts::samples_on_cards(int microbatch,
                                                           int from, int to) {
+  if (take_turns()) from = to = 1;  // one host has all of a microbatch
   const auto [known, is_new] =
       card_samples_.try_emplace(std::tuple(microbatch, from, to));
   if (!is_new) return known->second;

@@ -25,7 +25,7 @@ struct HostStage {
 };
 
 struct HostShape {
-  int microbatch = 0;
+  int microbatch = 0;  // of hosts that take turns: of all devices of a host
   std::vector<HostStage> stages;
   std::vector<int> hosts;  // per group
 
@@ -41,6 +41,10 @@ struct HostIslands {
   double rate = 0, latency = 0;  // of messages: bytes per second, seconds
   double ring_rate = 0, ring_latency = 0;
   bool is_one_host = false;
+  // Whether the hosts of a group take turns (host_order.h).
+  Replication replication = Replication::Split;
+
+  bool take_turns() const { return replication == Replication::Rotate; }
 };
 
 class HostCosts {
@@ -52,6 +56,13 @@ class HostCosts {
 
   int num_hosts() const { return islands_.count; }
   int last() const { return static_cast<int>(cuts_.size()) - 1; }
+  bool take_turns() const { return islands_.take_turns(); }
+
+  // The sizes that a shape's microbatch can have, and how many there are then.
+  std::vector<int> microbatches() const;
+  int num_microbatches(int microbatch) const {
+    return group_.minibatch / microbatch;
+  }
 
   // Seconds per step of one host per group for the layers between two cuts: to
   // compute them, or to send what crosses their ends over its card if that
@@ -65,8 +76,9 @@ class HostCosts {
   // Over the network cards, with its latency; within one host it is not
   // counted.
   double reduction(int first, int end, int hosts) const;
+  // Whether each device has a sample of a microbatch.
   bool can_split(int microbatch, int hosts) const {
-    return hosts * islands_.max_devices <= microbatch;
+    return num_sharing(hosts) <= microbatch;
   }
 
   // None if a group has more devices than a microbatch has samples, or too
@@ -76,7 +88,11 @@ class HostCosts {
   // shorter than that.
   HostOrder predicted(const HostShape& shape, double limit);
 
+  // A microbatch of hosts that take turns is one for each device there: such
+  // devices take turns themselves.
   Pipeline pipeline(const HostShape& shape) const;
+  // The order for that pipeline.
+  Result<Schedule> schedule(const HostShape& shape);
 
  private:
   // What a layer makes for other layers, in their order.
@@ -103,8 +119,16 @@ class HostCosts {
 
   static std::vector<Value> values_of(const Profile& profile, int microbatch);
   double exchanged_bytes(int first, int end) const;
+  // Devices that share a microbatch.
+  int num_sharing(int hosts) const {
+    return (islands_.take_turns() ? 1 : hosts) * islands_.max_devices;
+  }
+  // Devices with the stages of a group, in all copies.
   int num_replicas(int hosts) const {
     return hosts * copies_ * islands_.max_devices;
+  }
+  int microbatches_per_turn() const {
+    return islands_.take_turns() ? islands_.max_devices : 1;
   }
   double seconds_on_cards(int first, int end, int hosts) const;
   double ring_latency(int hosts) const;

@@ -3,13 +3,15 @@
 // simulator takes milliseconds. For host_stages.h, which compares thousands of
 // pipelines by it.
 //
-// A group may hold several stages. All its devices do the same at the same
-// time. Whenever a group is free it takes, of the actions whose inputs have
-// arrived, the one with the longest path of actions, messages and reductions to
-// the end of the step, as far as it is not said to be more or less urgent. A
-// network card sends one message at a time and receives one at a time. After
-// its last weight gradient a stage sums its gradients. Reductions of one group
-// follow each other, and share the card with messages.
+// A group may hold several stages. Either all its devices do the same at the
+// same time, or its hosts take turns: host j of h has the microbatches m with
+// m % h == j, and the devices of a host do the same. Whenever a group, or one
+// of the hosts that take turns, is free it takes, of the actions whose inputs
+// have arrived, the one with the longest path of actions, messages and
+// reductions to the end of the step, as far as it is not said to be more or
+// less urgent. A network card sends one message at a time and receives one at a
+// time. After its last weight gradient a stage sums its gradients. Reductions
+// of one group follow each other, and share the card with messages.
 
 #pragma once
 
@@ -27,7 +29,8 @@ struct HostStageTimes {
   double forward = 0, backward_input = 0, backward_weight = 0;
   double reduction = 0;  // per step: on the network cards
   double after = 0;      // per step: its latency, and the update
-  // Microbatches between their forward and their weight gradient; 0: no limit.
+  // Microbatches between their forward and their weight gradient, on each host
+  // of those that take turns; 0: no limit.
   int max_in_flight = 0;
   // How much more urgent its forwards, input gradients and weight gradients are
   // than their paths say, as shares of the longest path.
@@ -46,6 +49,8 @@ struct HostWork {
   std::vector<HostStageTimes> stages;   // in pipeline order
   std::vector<HostTransfer> transfers;  // to later stages
   double latency = 0;                   // of a message between groups
+  // Of each group, how many hosts take turns; empty: in no group they do.
+  std::vector<int> turns = {};
   // Groups are devices of one host: two groups have links of their own, and the
   // reductions of all groups share one card.
   bool is_one_host = false;
@@ -54,7 +59,8 @@ struct HostWork {
 struct HostOrder {
   double seconds = 0;  // of the step
   int last_group = 0;  // the one that ends it
-  Orders orders;       // per group; empty unless asked for
+  // Per group, also of hosts that take turns; empty unless asked for.
+  Orders orders;
 };
 
 // A stage computes no microbatch before the stages before it have, as a

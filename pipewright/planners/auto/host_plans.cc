@@ -10,6 +10,8 @@ namespace {
 
 // About how many hosts a group has. Beside these, each host is a group.
 constexpr int kGroupHosts[] = {8, 16, 32};
+// Of those whose hosts take turns: more take long to simulate.
+constexpr int kMaxHostsInTurns = 16;
 // At most this part of the hosts may be in no group.
 constexpr int kMaxUnusedPart = 6;
 // Pipelines with stages on whole hosts are simulated for at most two of their
@@ -17,8 +19,11 @@ constexpr int kMaxUnusedPart = 6;
 constexpr int kMinHostCopies = 3;
 
 // Changes of pipelines on whole hosts: of each number of hosts per group, and
-// of the best two, and then of the order in these. Of pipelines inside a host.
+// of the best two, and then of the order in these. Where hosts take turns each
+// takes longer. Of pipelines inside a host.
 constexpr int kFirstTries = 1500, kTries = 3000, kOrderTries = 500;
+constexpr int kFirstTriesInTurns = 900, kTriesInTurns = 1800,
+              kOrderTriesInTurns = 300;
 constexpr int kFirstTriesInHost = 1000, kTriesInHost = 6000;
 constexpr std::size_t kMaxImproved = 2;
 // How many times as long as a step that is known theirs may take before: more
@@ -30,7 +35,7 @@ std::unique_ptr<HostSearch> search_of(const GroupProblem& group,
                                       const Problem& whole) {
   const auto [copies, size] = group.groups;
   if (group.cluster.num_hosts() > 1)
-    return HostSearch::create(group.problem, copies);
+    return HostSearch::create(group.problem, copies, Replication::Split);
   const auto two = first_devices(*whole.cluster, 2 * size);
   if (!two) return nullptr;
   const std::vector<Islands> hosts = islands_of(*two);
@@ -48,8 +53,10 @@ HostPlans::HostPlans(const Problem& whole) : whole_(whole) {
     const int copies = (hosts + wanted / 2) / wanted;
     if (copies < kMinHostCopies) break;
     const int count = hosts / copies;
-    if ((hosts - copies * count) * kMaxUnusedPart <= hosts)
-      add({copies, count * per_host});
+    if ((hosts - copies * count) * kMaxUnusedPart > hosts) continue;
+    add({copies, count * per_host});
+    if (wanted <= kMaxHostsInTurns)
+      add_taking_turns({copies, count * per_host});
   }
   sort();
 }
@@ -66,6 +73,16 @@ void HostPlans::add(const EqualGroups& groups) {
       groups_.push_back({std::move(problems.back()), std::move(search)});
       return;
     }
+}
+
+// Hosts take turns at microbatches.
+void HostPlans::add_taking_turns(const EqualGroups& groups) {
+  if (!has_equal_groups(*whole_.cluster, groups)) return;
+  auto problem = rotating_group(whole_, groups);
+  if (!problem || problem->cluster.num_hosts() < 2) return;
+  auto search =
+      HostSearch::create(problem->problem, groups.count, Replication::Rotate);
+  if (search) groups_.push_back({std::move(problem), std::move(search)});
 }
 
 Seconds HostPlans::predicted() const {
@@ -110,6 +127,9 @@ void HostPlans::improve(Seconds known) {
 void HostPlans::HostGroup::improve() const {
   if (is_one_host()) {
     search->improve_all(kTriesInHost);
+  } else if (search->take_turns()) {
+    search->improve(kTriesInTurns);
+    search->improve_order(kOrderTriesInTurns);
   } else {
     search->improve(kTries);
     search->improve_order(kOrderTries);
@@ -120,7 +140,7 @@ void HostPlans::HostGroup::improve_first() const {
   if (is_one_host())
     search->improve_all(kFirstTriesInHost);
   else
-    search->improve(kFirstTries);
+    search->improve(search->take_turns() ? kFirstTriesInTurns : kFirstTries);
 }
 
 void HostPlans::keep_below(Seconds limit) {

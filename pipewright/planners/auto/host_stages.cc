@@ -16,6 +16,8 @@ constexpr int kReductionLimits = 10;      // values of R that are tried
 constexpr double kReductionFactor = 0.8;  // from one to the next
 constexpr int kHalvings = 9;
 constexpr int kMinMicrobatches = 4, kMaxMicrobatches = 32;
+// Where hosts take turns: of all hosts of a group.
+constexpr int kMinTurns = 32, kMaxTurns = 160;
 constexpr int kTooManyHosts = 1 << 20;
 constexpr std::size_t kMaxHostStages = 14, kMaxStagesInHost = 32;
 // Stages per group of the first pipelines inside a host.
@@ -115,15 +117,14 @@ class HostParting {
   const int microbatch_;
 };
 
-bool has_few_microbatches(const Problem& group, int microbatch) {
-  const int count = group.minibatch / microbatch;
-  return count >= kMinMicrobatches && count <= kMaxMicrobatches;
-}
-
-std::vector<int> few_microbatches(const Problem& group) {
-  std::vector<int> sizes;
-  for (int microbatch : group.microbatches)
-    if (has_few_microbatches(group, microbatch)) sizes.push_back(microbatch);
+std::vector<int> few_microbatches(const HostCosts& costs) {
+  const int least = costs.take_turns() ? kMinTurns : kMinMicrobatches;
+  const int most = costs.take_turns() ? kMaxTurns : kMaxMicrobatches;
+  std::vector<int> sizes = costs.microbatches();
+  std::erase_if(sizes, [&](int microbatch) {
+    const int count = costs.num_microbatches(microbatch);
+    return count < least || count > most;
+  });
   return sizes;
 }
 
@@ -178,9 +179,9 @@ void take_faster(std::optional<FirstShape>& best, HostShape shape,
 }
 
 // One stage per group of hosts.
-std::optional<FirstShape> first_shape(HostCosts& costs, const Problem& group) {
+std::optional<FirstShape> first_shape(HostCosts& costs) {
   std::optional<FirstShape> best;
-  for (int microbatch : few_microbatches(group))
+  for (int microbatch : few_microbatches(costs))
     for (HostShape& shape : shapes_at(microbatch, costs))
       take_faster(best, std::move(shape), costs);
   return best;
@@ -203,10 +204,9 @@ HostShape looped_shape(const HostCosts& costs, int w, int rounds,
   return shape;
 }
 
-std::optional<FirstShape> first_looped_shape(HostCosts& costs,
-                                             const Problem& host) {
+std::optional<FirstShape> first_looped_shape(HostCosts& costs) {
   std::optional<FirstShape> best;
-  for (int microbatch : few_microbatches(host))
+  for (int microbatch : few_microbatches(costs))
     for (int w = 1; w <= std::min(costs.num_hosts(), costs.last()); ++w)
       for (int rounds : kHostRounds)
         if (costs.num_hosts() % w == 0 && at(w * rounds) <= kMaxStagesInHost)
@@ -220,8 +220,8 @@ bool can_search(const Problem& group) {
 
 }  // namespace
 
-std::unique_ptr<HostSearch> HostSearch::create(const Problem& group,
-                                               int copies) {
+std::unique_ptr<HostSearch> HostSearch::create(const Problem& group, int copies,
+                                               Replication replication) {
   const Cluster& cluster = *group.cluster;
   if (cluster.num_hosts() < 2 || !can_search(group)) return nullptr;
   const std::vector<Islands> islands = islands_of(cluster);
@@ -234,9 +234,9 @@ std::unique_ptr<HostSearch> HostSearch::create(const Problem& group,
   const Islands& hosts = islands.front();
   HostCosts costs(group, copies,
                   {hosts.count, hosts.max_devices, hosts.outside, hosts.latency,
-                   hosts.outside, hosts.latency},
+                   hosts.outside, hosts.latency, false, replication},
                   *std::move(table));
-  std::optional<FirstShape> first = first_shape(costs, group);
+  std::optional<FirstShape> first = first_shape(costs);
   if (!first) return nullptr;
   return std::unique_ptr<HostSearch>(
       new HostSearch(group, std::move(costs), std::move(first->shape),
@@ -260,7 +260,7 @@ std::unique_ptr<HostSearch> HostSearch::create_in_host(const Problem& host,
                   {devices.count, 1, devices.fastest, devices.latency,
                    hosts.outside, hosts.latency, true},
                   *std::move(table));
-  std::optional<FirstShape> first = first_looped_shape(costs, host);
+  std::optional<FirstShape> first = first_looped_shape(costs);
   if (!first) return nullptr;
   return std::unique_ptr<HostSearch>(
       new HostSearch(host, std::move(costs), std::move(first->shape),
@@ -289,33 +289,28 @@ void HostSearch::improve(int tries, double first_loss,
 }
 
 void HostSearch::improve(int tries) {
-  HostChanges changes(few_microbatches(group_), max_stages_);
+  HostChanges changes(few_microbatches(costs_), max_stages_);
   improve(tries, kFirstLoss, [&](const HostShape& shape, int last_group) {
     return changes.next(shape, last_group);
   });
 }
 
 void HostSearch::improve_all(int tries) {
-  HostChanges changes(few_microbatches(group_), max_stages_);
+  HostChanges changes(few_microbatches(costs_), max_stages_);
   improve(tries, kFirstLossOfAll, [&](const HostShape& shape, int last_group) {
     return changes.next_of_all(shape, last_group);
   });
 }
 
 void HostSearch::improve_order(int tries) {
-  HostChanges changes(few_microbatches(group_), max_stages_);
+  HostChanges changes(few_microbatches(costs_), max_stages_);
   improve(tries, kFirstLoss, [&](const HostShape& shape, int) {
     return std::optional(changes.next_order(shape));
   });
 }
 
 Result<Planned> HostSearch::plan() {
-  const std::optional<HostWork> work = costs_.work(shape_);
-  PIPEWRIGHT_CHECK(work.has_value(), "a pipeline was found that has no costs");
-  PIPEWRIGHT_TRY(
-      const Schedule schedule,
-      Schedule::create(static_cast<int>(shape_.stages.size()),
-                       work->microbatches, host_order(*work, true).orders));
+  PIPEWRIGHT_TRY(const Schedule schedule, costs_.schedule(shape_));
   return planned(costs_.pipeline(shape_), schedule, group_, "auto");
 }
 

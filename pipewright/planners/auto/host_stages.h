@@ -30,12 +30,18 @@ class HostSearch {
  public:
   // For one of `copies` equal groups of hosts that the problem's cluster is.
   // The problem must outlive this object. Null unless the group has several
-  // hosts with links and one kind of device, and training is synchronous.
-  static std::unique_ptr<HostSearch> create(const Problem& group, int copies);
+  // hosts with links and one kind of device, and training is synchronous. With
+  // Rotate the hosts of a group take turns, and the problem's microbatches are
+  // those of a whole host.
+  static std::unique_ptr<HostSearch> create(const Problem& group, int copies,
+                                            Replication replication);
   // The same for one of `copies` hosts, which has several devices.
   static std::unique_ptr<HostSearch> create_in_host(const Problem& host,
                                                     int copies,
                                                     const Islands& hosts);
+
+  // Whether the hosts of a group take turns.
+  bool take_turns() const { return costs_.take_turns(); }
 
   // Of the best pipeline so far, the step.
   Seconds predicted() const { return Seconds(order_.seconds); }

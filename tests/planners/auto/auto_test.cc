@@ -207,4 +207,40 @@ TEST_CASE("layers with most of the weights get hosts of their own") {
   CHECK(again->memory == planned->estimate.memory);
 }
 
+TEST_CASE("hosts take turns where samples cannot be divided evenly") {
+  RandomProblems random(50);
+  RandomProblem made = random.next();
+  *made.cluster = load_cluster("128x1xV100@1GB/s/1GB/s").value();
+  Profile& profile = *made.profile;
+  keep_two_layers(profile, Bytes(60'000'000));
+  profile.parameters.push_back({"heavy, too", Bytes(60'000'000)});
+  profile.layers[0].parameters = {ParameterId(1)};
+  const Seconds zero(0), one(1e-3);
+  // Five eighths of the work are the second layer's, so that of 16 hosts 10
+  // should hold it: of 32 samples each would have three or four.
+  profile.sizes = {
+      {1, {{Bytes(1000), Bytes(0), Bytes(0)}, {Bytes(4), Bytes(0), Bytes(0)}}}};
+  profile.times = {{"V100",
+                    {{1,
+                      {{one * 3, zero, one * 3, zero},
+                       {one * 4, one * 3, one * 3, zero}}}}}};
+  Problem& problem = made.problem;
+  problem.memory_limit = Bytes(0);
+  problem.minibatch = 1024;
+  problem.microbatches = {64, 128, 256, 512, 1024};
+  set_estimators(problem);
+  const auto split = automatic().plan(problem);
+  problem.microbatches.insert(problem.microbatches.begin(), 1);
+  const auto planned = automatic().plan(problem);
+  REQUIRE(split);
+  REQUIRE(planned);
+  CHECK(planned->plan.replication == Replication::Rotate);
+  CHECK(planned->plan.microbatch == 1);
+  CHECK(planned->estimate.step < split->estimate.step);
+  const auto again = problem.estimate(planned->plan);
+  REQUIRE(again);
+  CHECK(again->step == planned->estimate.step);
+  CHECK(again->memory == planned->estimate.memory);
+}
+
 }  // namespace pipewright

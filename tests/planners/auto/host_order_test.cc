@@ -36,6 +36,11 @@ class RandomWork {
     return work;
   }
 
+  // How many hosts of each group take turns.
+  void add_turns(HostWork& work) {
+    for (int g = 0; g < work.groups; ++g) work.turns.push_back(number(1, 4));
+  }
+
   void add_messages_and_sums(HostWork& work) {
     work.latency = 1e-4;
     for (int to = 1; to < int(work.stages.size()); ++to) {
@@ -62,6 +67,12 @@ Schedule schedule_of(const HostWork& work) {
       .value();
 }
 
+// Of each host that takes turns.
+Schedule schedule_of_hosts(const HostWork& work) {
+  return with_replicas(schedule_of(work), work.turns, Replication::Rotate)
+      .value();
+}
+
 void limit_in_flight(HostWork& work, RandomWork& random) {
   for (HostStageTimes& stage : work.stages)
     stage.max_in_flight = random.number(0, 4);
@@ -74,8 +85,8 @@ void change_urgencies(HostWork& work, RandomWork& random) {
 }
 
 void check_in_flight(const Orders& orders, const HostWork& work) {
-  std::vector<int> now(work.stages.size(), 0);
-  for (const auto& order : orders)
+  for (const auto& order : orders) {
+    std::vector<int> now(work.stages.size(), 0);
     for (const ComputeAction& action : order) {
       int& count = now[action.stage.index()];
       if (action.kind == ComputeKind::Forward) ++count;
@@ -83,6 +94,7 @@ void check_in_flight(const Orders& orders, const HostWork& work) {
       const int limit = work.stages[action.stage.index()].max_in_flight;
       if (limit > 0) CHECK(count <= limit);
     }
+  }
 }
 
 }  // namespace
@@ -130,6 +142,60 @@ TEST_CASE("with messages and sums it is a valid schedule, and no shorter") {
     CHECK(early >= limit);
     CHECK(early <= order.seconds * (1 + 1e-9));
   }
+}
+
+TEST_CASE("hosts that take turns: the longest path of their own schedule") {
+  RandomWork random(105);
+  for (int i = 0; i < 1000; ++i) {
+    CAPTURE(i);
+    HostWork work = random.next();
+    random.add_turns(work);
+    if (i % 2 == 1) limit_in_flight(work, random);
+    if (i % 3 == 1) change_urgencies(work, random);
+    const Schedule schedule = schedule_of_hosts(work);
+    ScheduleRequest request;
+    request.workers = schedule.num_workers();
+    request.microbatches = work.microbatches;
+    for (const HostStageTimes& stage : work.stages)
+      request.times.push_back({Seconds(stage.forward),
+                               Seconds(stage.backward_input),
+                               Seconds(stage.backward_weight)});
+    const double end = schedule_makespan(schedule, request).value();
+    CHECK(host_order(work, false).seconds == doctest::Approx(end));
+    CHECK(host_load(work) <= end * (1 + 1e-9));
+    check_in_flight(schedule.sections().body, work);
+    // With messages and sums it takes no less.
+    const double load = host_load(work);
+    random.add_messages_and_sums(work);
+    const HostOrder order = host_order(work, true);
+    CHECK(order.seconds >= load);
+    CHECK(Schedule::create(static_cast<int>(work.stages.size()),
+                           work.microbatches, order.orders));
+    const double limit = order.seconds * random.number(1, 99) / 100;
+    const double early = host_order(work, false, limit).seconds;
+    CHECK(early >= limit);
+    CHECK(early <= order.seconds * (1 + 1e-9));
+  }
+}
+
+TEST_CASE("hosts that take turns, by hand") {
+  HostWork work;
+  work.microbatches = 3;
+  work.groups = 1;
+  work.stages = {{0, 2, 1, 1, 6, 0}};
+  work.turns = {2};
+  // The first host has microbatches 0 and 2 and computes for 8, the other one
+  // for 4; then the gradients are summed.
+  CHECK(host_order(work, false).seconds == doctest::Approx(8 + 6));
+  work.turns = {3};
+  CHECK(host_order(work, false).seconds == doctest::Approx(4 + 6));
+  // A message of 1 to another host counts as three, there and back.
+  work.groups = 2;
+  work.stages = {{0, 2, 1, 1, 0, 0}, {1, 1, 1, 0, 0, 0}};
+  work.transfers = {{0, 1, 1, 1}};
+  work.microbatches = 2;
+  work.turns = {2, 2};
+  CHECK(host_order(work, false).seconds == doctest::Approx(2 + 3 + 2 + 3 + 2));
 }
 
 TEST_CASE("inside a host groups have their own links, and one card for sums") {

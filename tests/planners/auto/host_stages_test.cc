@@ -54,7 +54,7 @@ TEST_CASE("every stage has whole hosts, every layer one stage") {
     made.problem.minibatch = 96;
     made.problem.memory_limit = Bytes(0);
     made.problem.microbatches = {12, 24};
-    const auto search = HostSearch::create(made.problem, 1);
+    const auto search = HostSearch::create(made.problem, 1, Replication::Split);
     REQUIRE(search);
     const Seconds first = search->predicted();
     search->improve(4000);
@@ -76,6 +76,39 @@ TEST_CASE("every stage has whole hosts, every layer one stage") {
   CHECK(faster > 20);
   CHECK(reordered > 20);
   CHECK(shared > 10);
+  CHECK(near > 30);
+}
+
+TEST_CASE("hosts that take turns have whole microbatches") {
+  RandomProblems random(98);
+  int near = 0, uneven = 0, faster = 0;
+  for (int i = 0; i < 60; ++i) {
+    CAPTURE(i);
+    RandomProblem made = random.next();
+    *made.cluster = load_cluster("6x2xV100@50MB/s/20MB/s").value();
+    made.problem.minibatch = 128;
+    made.problem.memory_limit = Bytes(0);
+    made.problem.microbatches = {1, 7};
+    const auto search =
+        HostSearch::create(made.problem, 1, Replication::Rotate);
+    REQUIRE(search);
+    const Seconds first = search->predicted();
+    search->improve(1000);
+    faster += search->predicted() < first;
+    search->improve_order(200);
+    const auto planned = search->plan();
+    REQUIRE(planned);
+    CHECK(lower_bound(made.problem) <= planned->estimate.step);
+    CHECK(planned->plan.replication == Replication::Rotate);
+    CHECK(planned->plan.microbatch == 1);
+    check_hosts(planned->plan);
+    for (const Stage& stage : planned->plan.stages)
+      uneven += 128 % stage.workers.size() != 0;
+    const double ratio = planned->estimate.step / search->predicted();
+    near += ratio > 0.8 && ratio < 1.2;
+  }
+  CHECK(faster > 20);
+  CHECK(uneven > 10);
   CHECK(near > 30);
 }
 
@@ -122,7 +155,7 @@ TEST_CASE("the layer with the weights gets few hosts") {
   made.problem.memory_limit = Bytes(0);
   made.problem.microbatches = {8};
   const auto devices = [&] {
-    const auto search = HostSearch::create(made.problem, 1);
+    const auto search = HostSearch::create(made.problem, 1, Replication::Split);
     REQUIRE(search);
     search->improve(4000);
     return devices_per_stage(search->plan().value().plan);
@@ -142,10 +175,10 @@ TEST_CASE("one host, asynchronous methods: no stages on whole hosts") {
   *made.cluster = load_cluster("4xV100@50MB/s").value();
   made.problem.minibatch = 64;
   made.problem.microbatches = {8};
-  CHECK(!HostSearch::create(made.problem, 4));
+  CHECK(!HostSearch::create(made.problem, 4, Replication::Split));
   *made.cluster = load_cluster("4x2xV100@50MB/s/1MB/s").value();
   made.problem.method = Method::Stash;
-  CHECK(!HostSearch::create(made.problem, 4));
+  CHECK(!HostSearch::create(made.problem, 4, Replication::Split));
 }
 
 }  // namespace pipewright
