@@ -113,7 +113,17 @@ std::optional<Copied> HostPlans::best(Seconds known) {
 // All that are near what is known a little, and the best of those further.
 void HostPlans::improve(Seconds known) {
   keep_below(known * kWorthImproving);
-  for (const HostGroup& group : groups_) group.improve_first();
+  // First those whose hosts take turns, which are often the best: others are
+  // then not worth their time.
+  std::stable_partition(
+      groups_.begin(), groups_.end(),
+      [](const HostGroup& group) { return group.search->take_turns(); });
+  Seconds best = known;
+  for (const HostGroup& group : groups_) {
+    if (group.search->predicted() >= best * kWorthImproving) continue;
+    group.improve_first();
+    best = std::min(best, group.search->predicted());
+  }
   sort();
   keep_below(known * kWorthImprovingAgain);
   if (groups_.size() > kMaxImproved)
