@@ -163,9 +163,9 @@ Bounds bounds_of(const Problem& problem) {
     bounds.path = Seconds(path_bound(problem));
     bounds.slices = Seconds(slice_bound(problem));
   }
-  bounds.replicas =
-      Seconds(replica_bound(problem, kinds, bounds.largest().value()));
-  bounds.cards = Seconds(card_bound(problem, kinds, bounds.replicas.value()));
+  const Pivots pivots(problem, kinds);
+  bounds.replicas = Seconds(replica_bound(pivots, bounds.largest().value()));
+  bounds.cards = Seconds(card_bound(pivots, bounds.replicas.value()));
   return bounds;
 }
 

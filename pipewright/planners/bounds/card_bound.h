@@ -39,14 +39,11 @@
 
 #pragma once
 
-#include <vector>
-
-#include "pipewright/planners/bounds/least_times.h"
+#include "pipewright/planners/bounds/pivots.h"
 
 namespace pipewright {
 
 // Seconds; at least `known`, which is a bound already.
-double card_bound(const Problem& problem, const std::vector<KindTimes>& kinds,
-                  double known);
+double card_bound(const Pivots& pivots, double known);
 
 }  // namespace pipewright

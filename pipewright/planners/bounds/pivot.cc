@@ -93,10 +93,11 @@ double SumTimes::seconds(double r) const {
 
 // Where (seconds - bytes) / r + latency log2 r, which falls until its least
 // value, comes down to what is left of T.
-double OwnWork::fewest_devices(const SumTimes& sum, double T) const {
+double OwnWork::fewest_devices(const SumTimes& sum, double T,
+                               double least) const {
   const double shared = seconds - sum.bytes;
   const double rest = T - start - sum.bytes;
-  if (shared <= 0) return 0;
+  if (shared <= 0) return least;
   if (rest <= 0) return kInfinity;
   const auto taken = [&](double r) {
     return shared / r + sum.latency * std::log2(r);
@@ -106,11 +107,12 @@ double OwnWork::fewest_devices(const SumTimes& sum, double T) const {
                     ? std::max(1.0, shared / sum.latency * std::numbers::ln2)
                     : shared / rest;
   if (taken(high) > rest * (1 + kRounding)) return kInfinity;
+  if (least >= high || taken(least) <= rest) return least;
   for (int i = 0; i < kHalvings && low < high; ++i) {
     const double middle = (low + high) / 2;
     (taken(middle) > rest ? low : high) = middle;
   }
-  return low;
+  return std::max(low, least);
 }
 
 double OwnWork::fewest_devices(double T) const {
@@ -175,6 +177,12 @@ double Pivot::latest_start(double T, int a, int b, const Apart& apart) const {
   return sent > latest && has_time(T, sent, a, b, 0, apart) ? sent : latest;
 }
 
+// The same if the sum waits for nothing, or later: quick to compute.
+double Pivot::start_without_work(double T, int a, int b) const {
+  if (is_asynchronous(costs_.problem.method)) return T;
+  return T - update() - sum_times(b).seconds(a);
+}
+
 // When the sum starts at the latest to end by time T; negative: earlier than
 // what comes before it allows. With the fewest devices: their work takes longer
 // with fewer, and the sum with more.
@@ -183,7 +191,7 @@ double Pivot::start_after(const std::vector<OwnWork>& own, double T, int a,
   const SumTimes sum = sum_times(b);
   double r = a;
   for (const OwnWork& each : own)
-    r = std::max(r, std::ceil(each.fewest_devices(sum, T) - kRounding));
+    r = std::ceil(each.fewest_devices(sum, T, r) - kRounding);
   if (r > double(b) * islands_.max_devices) return -1;
   const double start = T - sum.seconds(r);
   double longest = before_;
@@ -244,6 +252,7 @@ PivotSum Pivot::sum(double T, const Apart& apart) const {
 // By a to b islands, if some of these numbers let the sum start later.
 void Pivot::improve(PivotSum& sum, double T, int a, int b,
                     const Apart& apart) const {
+  if (start_without_work(T, a, b) <= sum.latest) return;
   const double start = latest_start(T, a, b, apart);
   if (start <= sum.latest) return;
   if (a < b) {

@@ -41,10 +41,10 @@ struct SumTimes {
 struct OwnWork {
   double seconds, start;
 
-  // The smallest number of devices for which the work and a sum end by time T,
-  // up to rounding, or less. Infinity: none.
-  double fewest_devices(const SumTimes& sum, double T) const;
-  // The same for the work to end by time T.
+  // The smallest number of devices, from `least` on, for which the work and a
+  // sum end by time T, up to rounding, or less. Infinity: none.
+  double fewest_devices(const SumTimes& sum, double T, double least) const;
+  // The smallest for the work alone to end by time T.
   double fewest_devices(double T) const;
 };
 
@@ -99,6 +99,7 @@ class Pivot {
   bool has_time(double T, double start, int a, int b, double forwards,
                 const Apart& apart) const;
   double latest_start(double T, int a, int b, const Apart& apart) const;
+  double start_without_work(double T, int a, int b) const;
   void improve(PivotSum& sum, double T, int a, int b, const Apart& apart) const;
 
   const PivotCosts& costs_;

@@ -42,7 +42,10 @@ class StepSums {
   StepSums(const PivotCosts& costs, const std::vector<Pivot>& pivots, double T)
       : costs_(costs), pivots_(pivots), T_(T) {
     const Apart none(costs.work.size(), false);
-    for (const Pivot& pivot : pivots) sums_.push_back(pivot.sum(T, none));
+    for (const Pivot& pivot : pivots) {
+      sums_.push_back(pivot.sum(T, none));
+      if (sums_.back().latest < 0) return;
+    }
   }
 
   // Counts pivots as apart whose sums do not fit on one card.
@@ -51,7 +54,8 @@ class StepSums {
     for (std::size_t i = 0; i < pivots_.size(); ++i)
       apart.push_back(apart_from(i));
     for (std::size_t i = 0; i < pivots_.size(); ++i)
-      sums_[i] = pivots_[i].sum(T_, apart[i]);
+      if (std::find(apart[i].begin(), apart[i].end(), true) != apart[i].end())
+        sums_[i] = pivots_[i].sum(T_, apart[i]);
   }
 
   bool all_start() const {
@@ -216,6 +220,7 @@ bool Pivots::have_time(double T) const {
 }
 
 bool Pivots::fit_cards(double T) const {
+  if (is_asynchronous(costs_.problem.method)) return true;
   std::vector<StepSums> steps;
   for (const std::vector<Pivot>& pivots : pivots_) {
     steps.emplace_back(costs_, pivots, T);

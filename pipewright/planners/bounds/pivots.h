@@ -19,8 +19,8 @@ class Pivots {
 
   // False: no plan has a step of T seconds, or less (replica_bound.h).
   bool have_time(double T) const;
-  // The same by what their sums leave of each card (card_bound.h). Synchronous
-  // only.
+  // The same by what their sums leave of each card (card_bound.h). Of
+  // asynchronous methods it says nothing.
   bool fit_cards(double T) const;
 
  private:

@@ -51,14 +51,11 @@
 
 #pragma once
 
-#include <vector>
-
-#include "pipewright/planners/bounds/least_times.h"
+#include "pipewright/planners/bounds/pivots.h"
 
 namespace pipewright {
 
 // Seconds; at least `known`, which is a bound already.
-double replica_bound(const Problem& problem,
-                     const std::vector<KindTimes>& kinds, double known);
+double replica_bound(const Pivots& pivots, double known);
 
 }  // namespace pipewright
