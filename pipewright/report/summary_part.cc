@@ -125,6 +125,7 @@ Json bound_part(const SimulatedPlan& simulated) {
   json.set("link_seconds", bounds.link.value());
   json.set("memory_seconds", bounds.memory.value());
   json.set("replicas_seconds", bounds.replicas.value());
+  json.set("cards_seconds", bounds.cards.value());
   return json;
 }
 

@@ -5,6 +5,7 @@
 
 #include "pipewright/base/index.h"
 #include "pipewright/base/infinity.h"
+#include "pipewright/planners/bounds/card_bound.h"
 #include "pipewright/planners/bounds/forced_times.h"
 #include "pipewright/planners/bounds/least_times.h"
 #include "pipewright/planners/bounds/replica_bound.h"
@@ -142,7 +143,7 @@ bool is_known(const Problem& problem) {
 }  // namespace
 
 Seconds Bounds::largest() const {
-  return std::max({work, layer, path, slices, link, memory, replicas});
+  return std::max({work, layer, path, slices, link, memory, replicas, cards});
 }
 
 Bounds bounds_of(const Problem& problem) {
@@ -162,8 +163,9 @@ Bounds bounds_of(const Problem& problem) {
     bounds.path = Seconds(path_bound(problem));
     bounds.slices = Seconds(slice_bound(problem));
   }
-  bounds.replicas =
-      Seconds(replica_bound(problem, kinds, bounds.largest().value()));
+  const Pivots pivots(problem, kinds);
+  bounds.replicas = Seconds(replica_bound(pivots, bounds.largest().value()));
+  bounds.cards = Seconds(card_bound(pivots, bounds.replicas.value()));
   return bounds;
 }
 

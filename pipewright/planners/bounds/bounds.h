@@ -32,6 +32,9 @@ struct Bounds {
   // are on few devices that all samples must reach (replica_bound.h). At least
   // the largest of the others.
   Seconds replicas;
+  // Synchronous only: layers whose sums do not fit on one network card are on
+  // different hosts (card_bound.h). At least the largest of the others.
+  Seconds cards;
 
   Seconds largest() const;
 };

@@ -74,6 +74,7 @@ Islands islands_by(const Cluster& cluster, const std::vector<int>& island_of,
   std::vector<int> devices(at(count), 0);
   for (int island : island_of)
     islands.max_devices = std::max(islands.max_devices, ++devices[at(island)]);
+  islands.min_devices = *std::min_element(devices.begin(), devices.end());
   const int num_devices = cluster.num_devices();
   double latency = kInfinity;
   for (int island = 0; island < count; ++island) {

@@ -80,25 +80,36 @@ KindTimes least_work(const std::vector<KindTimes>& kinds) {
   return work;
 }
 
-double work_before_sums(const std::vector<std::size_t>& layers,
-                        const Profile& profile, const KindTimes& work) {
-  std::vector<bool> depends(profile.layers.size(), false), needed = depends;
+double WorkBeforeSums::seconds(const KindTimes& work) const {
   double seconds = 0;
-  for (std::size_t layer : layers) {
-    depends[layer] = true;
-    seconds += work[layer].backward - work[layer].input;
-  }
-  for (std::size_t l = 0; l < depends.size(); ++l)
-    for (LayerId input : profile.layers[l].inputs)
-      depends[l] = depends[l] || depends[input.index()];
-  for (std::size_t l = depends.size(); l-- > 0;) {
-    if (depends[l]) seconds += work[l].input;
-    needed[l] = needed[l] || depends[l];
-    if (!needed[l]) continue;
-    seconds += work[l].forward;
-    for (LayerId input : profile.layers[l].inputs) needed[input.index()] = true;
+  for (std::size_t l = 0; l < work.size(); ++l) {
+    if (forward[l]) seconds += work[l].forward;
+    if (input[l]) seconds += work[l].input;
+    if (weights[l]) seconds += work[l].backward - work[l].input;
   }
   return seconds;
+}
+
+WorkBeforeSums before_sums(const std::vector<std::size_t>& layers,
+                           const Profile& profile) {
+  const std::vector<bool> none(profile.layers.size(), false);
+  WorkBeforeSums before{none, none, none};
+  for (std::size_t layer : layers)
+    before.weights[layer] = before.input[layer] = true;
+  for (std::size_t l = 0; l < none.size(); ++l)
+    for (LayerId input : profile.layers[l].inputs)
+      if (before.input[input.index()]) before.input[l] = true;
+  before.forward = before.input;
+  for (std::size_t l = none.size(); l-- > 0;)
+    if (before.forward[l])
+      for (LayerId input : profile.layers[l].inputs)
+        before.forward[input.index()] = true;
+  return before;
+}
+
+double work_before_sums(const std::vector<std::size_t>& layers,
+                        const Profile& profile, const KindTimes& work) {
+  return before_sums(layers, profile).seconds(work);
 }
 
 std::vector<double> least_output_bytes(const Problem& problem) {

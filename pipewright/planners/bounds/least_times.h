@@ -33,9 +33,18 @@ void visit_least_times(
 // The least of each layer's times, over all kinds of devices.
 KindTimes least_work(const std::vector<KindTimes>& kinds);
 
-// Seconds per sample of all that precedes the end of the backwards of some
-// layers: their own backwards, the input gradients of the layers that depend on
-// one of them, and the forwards of these and of all that they depend on.
+// All that precedes the end of the backwards of some layers: their own
+// backwards, the input gradients of the layers that depend on one of them, and
+// the forwards of these and of all that they depend on. By layer.
+struct WorkBeforeSums {
+  std::vector<bool> forward, input, weights;  // of the backward: two halves
+
+  double seconds(const KindTimes& work) const;  // per sample
+};
+WorkBeforeSums before_sums(const std::vector<std::size_t>& layers,
+                           const Profile& profile);
+
+// Seconds per sample of all that.
 double work_before_sums(const std::vector<std::size_t>& layers,
                         const Profile& profile, const KindTimes& work);
 

@@ -26,10 +26,11 @@
 //           its part. If the backward of another layer m for some sample is on
 //           none of the k islands, then its gradient passes some edge of every
 //           path between l and m: at least w bytes, where w is the narrowest
-//           edge of the widest path. So this holds for at most X/w samples, and
-//           for at most k t c/w if m depends on l. The backwards of m for all
-//           other samples are on the k islands, whose k d devices have T
-//           seconds each: sum over m of (N - X/w) time(m) <= T k d.
+//           edge of the widest path. So this holds for at most X/w samples,
+//           and, if m depends on l, for those whose w bytes can come in after a
+//           first backward of m could start and before t. The backwards of m
+//           for all other samples are on the k islands, whose k d devices have
+//           T seconds each: sum over m of (N - X/w) time(m) <= T k d.
 //           The forward of m may be elsewhere, but then what its backward keeps
 //           of it, q bytes, crosses the border in one direction or the other,
 //           unless the forward is computed again. So for N - X/w - 2 X/q
@@ -50,14 +51,11 @@
 
 #pragma once
 
-#include <vector>
-
-#include "pipewright/planners/bounds/least_times.h"
+#include "pipewright/planners/bounds/pivots.h"
 
 namespace pipewright {
 
 // Seconds; at least `known`, which is a bound already.
-double replica_bound(const Problem& problem,
-                     const std::vector<KindTimes>& kinds, double known);
+double replica_bound(const Pivots& pivots, double known);
 
 }  // namespace pipewright

@@ -35,6 +35,7 @@ TEST_CASE("no pipeline of 2,000 small problems beats a bound") {
     CHECK(bounds.link.value() <= least);
     CHECK(bounds.memory.value() <= least);
     CHECK(bounds.replicas.value() <= least);
+    CHECK(bounds.cards.value() <= least);
     tight += bounds.largest().value() >= 0.999 * best.value();
   }
   CHECK(solved > 1000);
@@ -54,6 +55,7 @@ struct ReplicaBoundCount {
     const Bounds bounds = bounds_of(problem);
     REQUIRE(best < Seconds::max());
     CHECK(bounds.replicas.value() <= best.value() * (1 + 1e-9));
+    CHECK(bounds.cards.value() <= best.value() * (1 + 1e-9));
     const Seconds others =
         std::max({bounds.work, bounds.layer, bounds.path, bounds.slices,
                   bounds.link, bounds.memory});
