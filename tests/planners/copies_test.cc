@@ -57,6 +57,21 @@ void make_proportional(Profile& profile) {
     }
 }
 
+// An estimate of all copies of the plan, made from some of them, with that of
+// the whole plan.
+void check_equal(const Estimate& copied, const Estimate& whole,
+                 const Plan& plan, int copies) {
+  CHECK(copied.step == whole.step);
+  CHECK(copied.traffic == whole.traffic);
+  for (const Stage& stage : plan.stages)
+    for (WorkerId worker : stage.workers) {
+      const std::size_t first = stage.workers.front().index();
+      CHECK(copied.memory[worker.index()] ==
+            whole.memory[first * static_cast<std::size_t>(copies) +
+                         worker.index() - first]);
+    }
+}
+
 }  // namespace
 
 TEST_CASE("equal hosts are equal groups, others are not") {
@@ -100,18 +115,10 @@ TEST_CASE("two copies give the estimate of all copies") {
         const auto two = made.whole.problem.estimate_copies(*plan, groups);
         REQUIRE(bool(all) == bool(two));
         if (!all) return;
-        CHECK(two->step == all->step);
-        CHECK(two->traffic == all->traffic);
+        check_equal(*two, *all, *plan, made.copies);
         CHECK(two->fits == all->fits);
         CHECK(two->staleness == all->staleness);
         CHECK(two->bubble == doctest::Approx(all->bubble));
-        for (const Stage& stage : plan->stages)
-          for (WorkerId worker : stage.workers) {
-            const std::size_t first = stage.workers.front().index();
-            CHECK(two->memory[worker.index()] ==
-                  all->memory[first * static_cast<std::size_t>(made.copies) +
-                              worker.index() - first]);
-          }
         ++compared;
       }).run();
     }
@@ -196,15 +203,7 @@ TEST_CASE("copies of replicas that take turns take turns, too") {
         const auto two = made.whole.problem.estimate_copies(*plan, groups);
         REQUIRE(bool(all) == bool(two));
         if (!all) return;
-        CHECK(two->step == all->step);
-        CHECK(two->traffic == all->traffic);
-        for (const Stage& stage : plan->stages)
-          for (WorkerId worker : stage.workers) {
-            const std::size_t first = stage.workers.front().index();
-            CHECK(two->memory[worker.index()] ==
-                  all->memory[first * static_cast<std::size_t>(made.copies) +
-                              worker.index() - first]);
-          }
+        check_equal(*two, *all, *plan, made.copies);
         ++compared;
       }).run();
     }

@@ -73,6 +73,17 @@ Schedule schedule_of_hosts(const HostWork& work) {
       .value();
 }
 
+double makespan(const Schedule& schedule, const HostWork& work) {
+  ScheduleRequest request;
+  request.workers = schedule.num_workers();
+  request.microbatches = work.microbatches;
+  for (const HostStageTimes& stage : work.stages)
+    request.times.push_back({Seconds(stage.forward),
+                             Seconds(stage.backward_input),
+                             Seconds(stage.backward_weight)});
+  return schedule_makespan(schedule, request).value();
+}
+
 void limit_in_flight(HostWork& work, RandomWork& random) {
   for (HostStageTimes& stage : work.stages)
     stage.max_in_flight = random.number(0, 4);
@@ -106,14 +117,7 @@ TEST_CASE("without messages it is the longest path of its own schedule") {
     HostWork work = random.next();
     if (i % 2 == 1) limit_in_flight(work, random);
     if (i % 3 == 1) change_urgencies(work, random);
-    ScheduleRequest request;
-    request.workers = work.groups;
-    request.microbatches = work.microbatches;
-    for (const HostStageTimes& stage : work.stages)
-      request.times.push_back({Seconds(stage.forward),
-                               Seconds(stage.backward_input),
-                               Seconds(stage.backward_weight)});
-    const double end = schedule_makespan(schedule_of(work), request).value();
+    const double end = makespan(schedule_of(work), work);
     CHECK(host_order(work, false).seconds == doctest::Approx(end));
     CHECK(host_load(work) <= end * (1 + 1e-9));
   }
@@ -153,14 +157,7 @@ TEST_CASE("hosts that take turns: the longest path of their own schedule") {
     if (i % 2 == 1) limit_in_flight(work, random);
     if (i % 3 == 1) change_urgencies(work, random);
     const Schedule schedule = schedule_of_hosts(work);
-    ScheduleRequest request;
-    request.workers = schedule.num_workers();
-    request.microbatches = work.microbatches;
-    for (const HostStageTimes& stage : work.stages)
-      request.times.push_back({Seconds(stage.forward),
-                               Seconds(stage.backward_input),
-                               Seconds(stage.backward_weight)});
-    const double end = schedule_makespan(schedule, request).value();
+    const double end = makespan(schedule, work);
     CHECK(host_order(work, false).seconds == doctest::Approx(end));
     CHECK(host_load(work) <= end * (1 + 1e-9));
     check_in_flight(schedule.sections().body, work);
