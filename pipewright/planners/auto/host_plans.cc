@@ -10,7 +10,8 @@ namespace {
 
 // About how many hosts a group has. Beside these, each host is a group.
 constexpr int kGroupHosts[] = {8, 16, 32};
-// Of those whose hosts take turns: more take long to simulate.
+// Where hosts take turns, the largest of them up to this one: more hosts take
+// long to simulate.
 constexpr int kMaxHostsInTurns = 16;
 // At most this part of the hosts may be in no group.
 constexpr int kMaxUnusedPart = 6;
@@ -49,15 +50,16 @@ HostPlans::HostPlans(const Problem& whole) : whole_(whole) {
   const int hosts = std::max(1, whole.cluster->num_hosts());
   const int per_host = whole.cluster->num_devices() / hosts;
   add({hosts, per_host});
+  EqualGroups in_turns;
   for (int wanted : kGroupHosts) {
     const int copies = (hosts + wanted / 2) / wanted;
     if (copies < kMinHostCopies) break;
     const int count = hosts / copies;
     if ((hosts - copies * count) * kMaxUnusedPart > hosts) continue;
     add({copies, count * per_host});
-    if (wanted <= kMaxHostsInTurns)
-      add_taking_turns({copies, count * per_host});
+    if (wanted <= kMaxHostsInTurns) in_turns = {copies, count * per_host};
   }
+  if (in_turns.count > 0) add_taking_turns(in_turns);
   sort();
 }
 
