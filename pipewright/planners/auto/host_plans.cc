@@ -10,9 +10,8 @@ namespace {
 
 // About how many hosts a group has. Beside these, each host is a group.
 constexpr int kGroupHosts[] = {8, 16, 32};
-// Where hosts take turns, the largest of them up to this one: more hosts take
-// long to simulate.
-constexpr int kMaxHostsInTurns = 16;
+// The same where hosts take turns: more take long to simulate.
+constexpr int kHostsInTurns = 16;
 // At most this part of the hosts may be in no group.
 constexpr int kMaxUnusedPart = 6;
 // Pipelines with stages on whole hosts are simulated for at most two of their
@@ -50,16 +49,14 @@ HostPlans::HostPlans(const Problem& whole) : whole_(whole) {
   const int hosts = std::max(1, whole.cluster->num_hosts());
   const int per_host = whole.cluster->num_devices() / hosts;
   add({hosts, per_host});
-  EqualGroups in_turns;
   for (int wanted : kGroupHosts) {
     const int copies = (hosts + wanted / 2) / wanted;
     if (copies < kMinHostCopies) break;
     const int count = hosts / copies;
     if ((hosts - copies * count) * kMaxUnusedPart > hosts) continue;
     add({copies, count * per_host});
-    if (wanted <= kMaxHostsInTurns) in_turns = {copies, count * per_host};
   }
-  if (in_turns.count > 0) add_taking_turns(in_turns);
+  add_taking_turns();
   sort();
 }
 
@@ -77,8 +74,22 @@ void HostPlans::add(const EqualGroups& groups) {
     }
 }
 
-// Hosts take turns at microbatches.
-void HostPlans::add_taking_turns(const EqualGroups& groups) {
+// Hosts take turns at microbatches, in as many groups as have equally many
+// samples and about the wanted number of hosts.
+void HostPlans::add_taking_turns() {
+  const int hosts = std::max(1, whole_.cluster->num_hosts());
+  const double wanted = double(hosts) / kHostsInTurns;
+  const auto distance = [wanted](int copies) {
+    return std::max(copies / wanted, wanted / copies);
+  };
+  int copies = 1;
+  for (int each = kMinHostCopies; each <= hosts / 2; ++each)
+    if (whole_.minibatch % each == 0 && distance(each) < distance(copies))
+      copies = each;
+  const int count = hosts / copies;
+  if (copies == 1 || (hosts - copies * count) * kMaxUnusedPart > hosts) return;
+  const EqualGroups groups{copies,
+                           count * (whole_.cluster->num_devices() / hosts)};
   if (!has_equal_groups(*whole_.cluster, groups)) return;
   auto problem = rotating_group(whole_, groups);
   if (!problem || problem->cluster.num_hosts() < 2) return;

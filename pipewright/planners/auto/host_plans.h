@@ -37,7 +37,7 @@ class HostPlans {
   };
 
   void add(const EqualGroups& groups);
-  void add_taking_turns(const EqualGroups& groups);
+  void add_taking_turns();
   void improve(Seconds known);
   void keep_below(Seconds limit);
   void sort();
