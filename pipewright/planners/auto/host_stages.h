@@ -32,7 +32,7 @@ class HostSearch {
   // The problem must outlive this object. Null unless the group has several
   // hosts with links and one kind of device, and training is synchronous. With
   // Rotate the hosts of a group take turns, and the problem's microbatches are
-  // those of a whole host.
+  // those of one device.
   static std::unique_ptr<HostSearch> create(const Problem& group, int copies,
                                             Replication replication);
   // The same for one of `copies` hosts, which has several devices.
