@@ -46,8 +46,9 @@ class NetworkTables {
   explicit NetworkTables(const std::vector<BandwidthTable>& tables)
       : tables_(tables) {}
 
-  const BandwidthTable* within_host(const PublishedGroup& group) const {
-    return of_kind("intra-node", group.kind, 2 * group.degree);
+  // Between so many GPUs of a host.
+  const BandwidthTable* within_host(const std::string& kind, int gpus) const {
+    return of_kind("intra-node", kind, gpus);
   }
 
   // The curve of this pair, or the slower of what each kind reaches.
@@ -188,9 +189,9 @@ class PublishedCluster {
 
   Result<void> connect(std::size_t a, std::size_t b) {
     const bool same_host = host_[a] == host_[b];
-    const BandwidthTable* table = same_host
-                                      ? tables_.within_host(groups_[a])
-                                      : tables_.between(groups_[a], groups_[b]);
+    const BandwidthTable* table =
+        same_host ? tables_.within_host(groups_[a].kind, 2 * groups_[a].degree)
+                  : tables_.between(groups_[a], groups_[b]);
     if (!table)
       return bad_configuration(
           "the files give no rate " +
@@ -206,9 +207,31 @@ class PublishedCluster {
       use_card(host_[a], true, link);
       use_card(host_[b], false, link);
       std::sort(link.uses.begin(), link.uses.end());
+    } else if (groups_[a].stage == groups_[b].stage) {
+      add_collective_rates(a, *table, link);
     }
     builder_.connect_both(DeviceId(a), DeviceId(b), link);
     return {};
+  }
+
+  // Where more GPUs take part in a sum than in a message between two groups.
+  void add_collective_rates(std::size_t g, const BandwidthTable& of_messages,
+                            Link& link) const {
+    const BandwidthTable* table =
+        tables_.within_host(groups_[g].kind, gpus_of_stage(g));
+    if (!table || table == &of_messages) return;
+    link.collective_rates = rates_of(*table);
+    link.bandwidth =
+        std::max(link.bandwidth, NetworkTables::largest_rate(*table));
+  }
+
+  // On the group's host.
+  int gpus_of_stage(std::size_t g) const {
+    int gpus = 0;
+    for (std::size_t other = 0; other < groups_.size(); ++other)
+      if (host_[other] == host_[g] && groups_[other].stage == groups_[g].stage)
+        gpus += groups_[other].degree;
+    return gpus;
   }
 
   void use_card(int host, bool upstream, Link& link) const {
@@ -248,9 +271,11 @@ Result<int> degree_of(const PublishedStage& stage, std::size_t replica,
 Result<std::vector<PublishedGroup>> groups_of(const PublishedPlan& plan,
                                               const std::string& kind) {
   std::vector<PublishedGroup> groups;
-  for (const PublishedStage& stage : plan.stages)
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const PublishedStage& stage = plan.stages[s];
     for (std::size_t r = 0; r < static_cast<std::size_t>(stage.replicas); ++r) {
       PublishedGroup group;
+      group.stage = static_cast<int>(s);
       group.kind = stage.devices.empty() ? kind : stage.devices[r];
       if (!stage.zones.empty()) group.zone = stage.zones[r];
       PIPEWRIGHT_TRY(group.degree, degree_of(stage, r, plan.source));
@@ -264,6 +289,7 @@ Result<std::vector<PublishedGroup>> groups_of(const PublishedPlan& plan,
         return bad_configuration(plan.source + ": more than " +
                                  std::to_string(kMaxDevices) + " replicas");
     }
+  }
   return groups;
 }
 

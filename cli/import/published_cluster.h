@@ -3,7 +3,10 @@
 //
 // One device per replica of a stage: a GPU, or a group of tensor-parallel GPUs
 // with the memory and the links of the group. Groups fill hosts in the order of
-// stages, then replicas; each host has GPUs of one kind.
+// stages, then replicas; each host has GPUs of one kind. Within a host two
+// groups send each other messages at the rate that was measured with as many
+// GPUs as both have; replicas sum gradients at that of all GPUs which the host
+// has of their stage.
 
 #pragma once
 
@@ -21,6 +24,7 @@ struct PublishedGroup {
   std::string kind;  // of its GPUs
   int degree = 1;    // how many of them share each layer
   std::string zone;
+  int stage = 0;
 };
 
 // In the order of stages, then replicas: device 0, 1, ... of the cluster.

@@ -145,6 +145,39 @@ TEST_CASE("a measured plan becomes a plan, a cluster and a profile of ours") {
       doctest::Approx(0.1 + 8 * (0.6 + 0.00031) + 0.2 + 0.00031).epsilon(1e-5));
 }
 
+TEST_CASE("replicas on one host sum at the rate of all their GPUs") {
+  Folder folder;
+  const std::string gpus =
+      "[[[\"V100-16\", 1, \"z\"]], 1], [[[\"V100-16\", 1, \"z\"]], 1]";
+  REQUIRE(write_file(
+      folder / "plan_config.json",
+      "{\"pipeline_list\": [{\"num_stages\": 1, \"layers_per_stage\": "
+      "[[0, 1]], \"tmp_per_stage\": [[" +
+          gpus + ", " + gpus +
+          "]], \"dp\": [4]}],\n\"mbs\": 4, \"gbs\": 32, \"real\": 1.5}"));
+  REQUIRE(write_file(folder / "network.json",
+                     "{\"inter\": {\"V100-16\": {\"1\": [[0, 0, 2], 2e9]}}, "
+                     "\"intra\": {\"V100-16\": {\"2\": [[0, 0, 49], 49e9], "
+                     "\"4\": [[0, 0, 5], 5e9]}}}"));
+  std::string files;
+  for (const char* name : {"plan_config.json", "OPT/V100-16/profile.json",
+                           "llm_info.json", "network.json", "cluster.json"})
+    files += (folder / name) + " ";
+  const Answer imported =
+      import_with(files + "-o " + (folder / "p.json") + " --plan " +
+                  (folder / "plan.json") + " --cluster " + (folder / "c.json"));
+  CHECK_MESSAGE(imported.code == 0, imported.text);
+  const auto text = read_file(folder / "c.json");
+  REQUIRE(text);
+  const auto cluster = parse_cluster(*text, "c.json");
+  REQUIRE(cluster);
+  REQUIRE(cluster->num_devices() == 4);
+  const Link* link = cluster->link(DeviceId(0), DeviceId(3));
+  REQUIRE(link);
+  CHECK(message_rate(*link, Bytes(1 << 20)) == BytesPerSecond(49e9));
+  CHECK(collective_rate(*link, Bytes(1 << 20)) == BytesPerSecond(5e9));
+}
+
 TEST_CASE("plans and devices of other sources, and what is missing") {
   Folder folder;
   const std::string plan = " --plan " + (folder / "plan.json");
