@@ -20,6 +20,9 @@ class FusedKernels {
  public:
   virtual ~FusedKernels() = default;
 
+  // Of the whole device, also where its worker has a share.
+  virtual int num_multiprocessors() const = 0;
+
   // Of rows x classes and a class for each row: the loss of each row, in
   // float32, and what `derivative`, a tensor like the logits, gets: the
   // probabilities, less one at the target. It may be the logits themselves.

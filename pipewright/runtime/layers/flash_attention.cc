@@ -16,6 +16,9 @@ class FlashAttention final : public LayerFunction {
         heads_(integer(description_.attributes(), "heads")),
         causal_(flag(description_.attributes(), "causal")) {
     if (causal_) future_ = future_positions(description_);
+    const auto& shapes = description_.input_shapes;
+    if (shapes.front()[0] == shapes.back()[0])
+      starts_ = sample_starts(shapes.front()[0]);
   }
 
   Forwarded forward(const Tensors& inputs, const Tensors&,
@@ -52,6 +55,8 @@ class FlashAttention final : public LayerFunction {
     FlashSettings all{causal_,
                       1 / std::sqrt(static_cast<double>(query.size(3)))};
     if (needs_future(all, query)) all.future = future_.on(query.device());
+    if (starts_.defined() && needs_starts(all, query))
+      all.starts = starts_.on(query.device());
     return all;
   }
 
@@ -59,6 +64,7 @@ class FlashAttention final : public LayerFunction {
   std::int64_t heads_;
   bool causal_;
   DeviceConstant future_;  // what causal attention leaves out
+  DeviceConstant starts_;  // undefined if queries and keys differ in number
 };
 
 }  // namespace

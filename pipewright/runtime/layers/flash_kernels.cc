@@ -3,10 +3,16 @@
 #include <limits>
 #include <optional>
 
+#include "pipewright/runtime/fused_kernels.h"
+
 namespace pipewright {
 namespace {
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+// Keys of a block of the GPU's kernel, for heads of up to 128 features.
+constexpr std::int64_t kKeysPerBlock = 128;
+constexpr std::int64_t kMaxEmptySamples = 7, kMaxSamples = 64;
 
 bool is_short(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kBFloat16 ||
@@ -80,7 +86,64 @@ AttentionTensors gradients_by_products(const AttentionTensors& heads,
           used.to(type).transpose(2, 3).matmul(of_output)};
 }
 
+int empty_samples_beside(const at::Tensor& query,
+                         const FlashSettings& settings) {
+  const FusedKernels* device = fused_kernels(query);
+  if (!device || !settings.starts.defined() || query.size(0) > kMaxSamples)
+    return 0;
+  return num_empty_samples(query.size(0), query.size(1), query.size(2),
+                           device->num_multiprocessors());
+}
+
+// By the GPU's kernel for samples of different lengths, which takes and gives
+// the positions of all of them as rows.
+AttentionTensors gradients_beside_empty(const AttentionTensors& heads,
+                                        const at::Tensor& output,
+                                        const at::Tensor& sums,
+                                        const at::Tensor& of_output,
+                                        const FlashSettings& settings,
+                                        int empty) {
+  const auto& [query, key, value] = heads;
+  const std::int64_t samples = query.size(0), positions = query.size(2);
+  const auto rows = [](const at::Tensor& tensor) {
+    return padded(tensor).transpose(1, 2).flatten(0, 1);
+  };
+  const at::Tensor starts =
+      settings.starts.narrow(0, kMaxEmptySamples - empty, empty + 1 + samples);
+  const at::Tensor none = at::empty({2}, query.options().dtype(at::kUInt64));
+  auto [q, k, v] = at::_flash_attention_backward(
+      rows(of_output), rows(query), rows(key), rows(value), rows(output),
+      sums.transpose(0, 1).flatten(1), starts, starts, positions, positions, 0,
+      settings.causal, none, none, settings.scale);
+  const auto by_head = [&](const at::Tensor& tensor) {
+    return by_position(unpadded(
+        tensor.unflatten(0, {samples, positions}).transpose(1, 2), query));
+  };
+  return {by_head(q), by_head(k), by_head(v)};
+}
+
 }  // namespace
+
+int num_empty_samples(std::int64_t samples, std::int64_t heads,
+                      std::int64_t positions, int num_multiprocessors) {
+  const std::int64_t blocks = (positions + kKeysPerBlock - 1) / kKeysPerBlock;
+  int empty = 0;
+  while (empty < kMaxEmptySamples &&
+         (samples + empty) * heads * blocks < num_multiprocessors)
+    ++empty;
+  return empty;
+}
+
+at::Tensor sample_starts(std::int64_t positions) {
+  const at::Tensor real =
+      at::arange(1, kMaxSamples + 1, at::kInt).mul_(positions);
+  return at::cat({at::zeros({kMaxEmptySamples + 1}, at::kInt), real});
+}
+
+bool needs_starts(const FlashSettings& settings, const at::Tensor& query) {
+  return has_gpu_kernel(settings, query) &&
+         at::globalContext().deterministicAlgorithms();
+}
 
 bool needs_future(const FlashSettings& settings, const at::Tensor& query) {
   return settings.causal && !query.is_cpu() && !has_gpu_kernel(settings, query);
@@ -126,6 +189,9 @@ AttentionTensors flash_gradients(const AttentionTensors& heads,
     return {by_position(made.query), by_position(made.key),
             by_position(made.value)};
   }
+  if (const int empty = empty_samples_beside(query, settings); empty > 0)
+    return gradients_beside_empty(heads, output, sums, of_output, settings,
+                                  empty);
   // Of random numbers, which nothing is dropped by.
   const at::Tensor none = at::empty({2}, query.options().dtype(at::kUInt64));
   auto [q, k, v] = at::_scaled_dot_product_flash_attention_backward(

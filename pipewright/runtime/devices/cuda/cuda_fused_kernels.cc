@@ -38,6 +38,13 @@ class CudaFusedKernels final : public FusedKernels {
   explicit CudaFusedKernels(std::unique_ptr<CompiledKernels> kernels)
       : kernels_(std::move(kernels)) {}
 
+  int num_multiprocessors() const override {
+    int number = 0;
+    C10_CUDA_CHECK(cudaDeviceGetAttribute(
+        &number, cudaDevAttrMultiProcessorCount, c10::cuda::current_device()));
+    return number;
+  }
+
   at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets,
                            at::Tensor& derivative) const override {
     const at::Tensor from = as_matrix(logits);
