@@ -157,6 +157,28 @@ TEST_CASE("recorded steps have the bits of kernels one by one") {
       }
 }
 
+TEST_CASE("stages that recompute, and Adam, have the same bits recorded") {
+  const Model model = recordable();
+  TrainingSettings settings = settings_for_tests();
+  settings.optimizer = adam({.weight_decay = 1e-2, .decoupled = true});
+  for (const std::string schedule : {"gpipe", "1f1b", "zb-h1"})
+    for (const int workers : {1, 3}) {
+      CAPTURE(schedule);
+      CAPTURE(workers);
+      Plan plan = plan_of(model, generated(schedule, workers, kMicrobatches),
+                          kMicrobatch);
+      for (Stage& stage : plan.stages) stage.recompute = true;
+      const Program program =
+          lower(plan, profile_of(model, kMicrobatch)).value();
+      const RecordedRun recorded =
+          trained_on_logs(model, program, {2, 4, 3}, 1 << 30, settings);
+      CHECK(recorded.why_not == "");
+      CHECK(recorded.num_replays == num_compute(program));
+      CHECK(is_identical(recorded.trained,
+                         trained_on_cores(model, program, {9}, settings)));
+    }
+}
+
 TEST_CASE("steps that clip gradients are given as a whole up to there") {
   const Model model = recordable();
   const std::vector<int> runs = {3, 6};

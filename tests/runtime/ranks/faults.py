@@ -78,14 +78,7 @@ def kill(folder, points=25, seed=1):
                             for each in others) - run.ended(rank))
         ended.append(max(map(run.ended, others)) - run.ended(rank))
         if draw.random() < 0.25 and step > 3:
-            again = train(folder, plan(folder, workers), where, "--resume",
-                          workers=workers, name=where.name + "-again").wait()
-            require(set(again.codes().values()) == {0}, fault, again)
-            require(not list(where.glob("failure_*")), "old reports", again)
-            require(checkpoint(where, 12) == checkpoint(whole, 12),
-                    f"{fault}: other weights after --resume", again)
-            require(losses(where) == losses(whole),
-                    f"{fault}: other losses after --resume", again)
+            resumes(folder, plan(folder, workers), where, workers, whole, fault)
         shutil.rmtree(where)
 
     for i in range(0, points, 2):
@@ -94,6 +87,37 @@ def kill(folder, points=25, seed=1):
     require(sorted(detected)[points // 2] < 1, f"noticed late: {detected}")
     print(f"kill: {points} of {points}, noticed after {max(detected):.2f} s at "
           f"most, all down after {max(ended):.2f} s at most, no process left")
+
+
+def resumes(folder, file, where, workers, whole, fault):
+    """A training that a fault has ended goes on to the unbroken one's bits."""
+    again = train(folder, file, where, "--resume", workers=workers,
+                  name=where.name + "-again").wait()
+    require(set(again.codes().values()) == {0}, fault, again)
+    require(not list(where.glob("failure_*")), "old reports", again)
+    require(checkpoint(where, 12) == checkpoint(whole, 12),
+            f"{fault}: other weights after --resume", again)
+    require(losses(where) == losses(whole),
+            f"{fault}: other losses after --resume", again)
+
+
+def replicas(folder):
+    """A rank is killed whose gradients, or whose part of the sums, the other
+    replicas wait for: before it has sent any, and after it has sent its own."""
+    for workers in (2, 3):
+        file = plan(folder, workers, f"replicas{workers}.json",
+                    planner="data-parallel")
+        whole = unbroken(folder, file=file)
+        for rank, action in ((1, "B3"), (0, "S0")):
+            fault = f"kill:rank={rank},step=8,action={action}"
+            where = folder / f"replicas{workers}-{rank}{action}"
+            run = train(folder, file, where, "--inject", fault,
+                        workers=workers).wait()
+            require(run.codes().get(rank) == 137, f"{fault}: not killed", run)
+            others_stop(run, where, rank)
+            lines = one_line(run, f"rank {rank} ")
+            require(any("was lost" in line for line in lines), fault, run)
+            resumes(folder, file, where, workers, whole, fault)
 
 
 def kill_many(folder):

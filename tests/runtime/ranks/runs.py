@@ -43,12 +43,12 @@ def pipewright(*arguments, code=0):
     return done.stdout + done.stderr
 
 
-def plan(folder, workers, name=None, minibatch=12):
+def plan(folder, workers, name=None, minibatch=12, planner="uniform"):
     file = folder / (name or f"plan{workers}.json")
     if not file.exists():
         pipewright("plan", "--model", MODEL, "--cluster", f"{workers}xcpu",
                    "--minibatch", minibatch, "--microbatch", 3, "--planner",
-                   "uniform", "-o", file)
+                   planner, "-o", file)
     profile = folder / "profile.json"
     if not profile.exists():
         pipewright("profile", MODEL, "--microbatch", "3", "--analytic",
@@ -146,11 +146,11 @@ def losses(run):
             if "loss" in row}
 
 
-def unbroken(folder, workers=3, steps=12):
+def unbroken(folder, workers=3, steps=12, file=None):
     """In one process: the weights that every other way must come to."""
-    run = folder / "unbroken"
+    run = folder / ("unbroken-" + file.stem if file else "unbroken")
     if not run.exists():
-        pipewright("train", plan(folder, workers), "--data", "digits", "--run",
+        pipewright("train", file or plan(folder, workers), "--data", "digits", "--run",
                    run, "--steps", steps, "--checkpoint-every", 3, "--seed", 7,
                    "--profile", folder / "profile.json")
     return run
