@@ -5,6 +5,7 @@
 #include "pipewright/base/check.h"
 #include "pipewright/runtime/error_text.h"
 #include "pipewright/runtime/layers/dropout_mask.h"
+#include "pipewright/runtime/out_of_memory.h"
 
 namespace pipewright {
 namespace {
@@ -109,6 +110,7 @@ void OperatorCode::run_call(const Call& call, const CallContext& context,
     }
   } catch (const std::exception& error) {
     stack.clear();
+    if (out_of_memory(error)) throw;
     throw std::runtime_error(toString(call.op.schema().operator_name()) + ": " +
                              what_failed(error));
   }

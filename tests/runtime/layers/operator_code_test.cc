@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "pipewright/runtime/layers/gelu_tensors.h"
+#include "pipewright/runtime/out_of_memory.h"
 
 namespace pipewright {
 namespace {
@@ -43,6 +44,21 @@ TEST_CASE("gelu of other numbers and of views is ATen's") {
   CHECK(run_line("%1 = gelu(%0)", {x}).equal(at::gelu(x)));
   const at::Tensor view = at::randn({8, 6}).t();
   CHECK(run_line("%1 = gelu(%0)", {view}).equal(at::gelu(view)));
+}
+
+// The executor tells memory from other failures by what is thrown.
+TEST_CASE("an operator without memory is not one that failed") {
+  std::optional<Error> error;
+  try {
+    run_line("%0 = zeros([1125899906842624])", {});
+  } catch (const std::exception& thrown) {
+    error = out_of_memory(thrown);
+  }
+  REQUIRE(error);
+  CHECK(error->code == ErrorCode::OutOfMemory);
+  CHECK_THROWS_WITH_AS(
+      run_line("%2 = mm(%0, %1)", {at::zeros({2, 3}), at::zeros({2, 3})}),
+      doctest::Contains("aten::mm: "), std::runtime_error);
 }
 
 }  // namespace
