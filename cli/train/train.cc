@@ -196,7 +196,7 @@ Result<Model> prepared(TrainOptions& options, Launch& launch) {
   if (auto lowered = lower_with_method(options.method, model, request);
       !lowered)
     return lowered.error();
-  if (auto good = check_model(model); !good) return good.error();
+  if (auto good = check_model(model, request.plan); !good) return good.error();
   if (!options.ranks.inject.empty()) {
     PIPEWRIGHT_TRY(request.injected_step,
                    injected_step(options.ranks.inject, request.program));

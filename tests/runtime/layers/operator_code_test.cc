@@ -6,6 +6,7 @@
 
 #include "pipewright/runtime/layers/gelu_tensors.h"
 #include "pipewright/runtime/out_of_memory.h"
+#include "pipewright/runtime/unsupported_operator.h"
 
 namespace pipewright {
 namespace {
@@ -59,6 +60,30 @@ TEST_CASE("an operator without memory is not one that failed") {
   CHECK_THROWS_WITH_AS(
       run_line("%2 = mm(%0, %1)", {at::zeros({2, 3}), at::zeros({2, 3})}),
       doctest::Contains("aten::mm: "), std::runtime_error);
+}
+
+TEST_CASE("a random operator off the cores is refused by name") {
+  ExportedFunction function;
+  function.num_arguments = 1;
+  function.num_tensors = 2;
+  function.calls = {parse_operator_call("%1 = bernoulli.p(%0, 0.5)").value()};
+  function.results = {1};
+  const OperatorCode code = OperatorCode::create(function).value();
+  CHECK(code.random_operator() == "aten::bernoulli.p");
+  const Tensors arguments = {at::zeros({4})};
+  CallContext context;
+  CHECK(code.run(arguments, context)[0].size(0) == 4);
+  context.device = at::Device(at::kMeta);
+  std::optional<Error> error;
+  try {
+    code.run(arguments, context);
+  } catch (const std::exception& thrown) {
+    error = unsupported_operator(thrown);
+  }
+  REQUIRE(error);
+  CHECK(error->code == ErrorCode::BadConfiguration);
+  CHECK(error->message.find("aten::bernoulli.p: random operators") == 0);
+  CHECK(error->hint.find("--device cpu") != std::string::npos);
 }
 
 }  // namespace
