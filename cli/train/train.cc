@@ -207,8 +207,7 @@ Result<Model> prepared(TrainOptions& options, Launch& launch) {
                    profile_of(options.profile, model, request.program, device));
   }
   const int rank = launch.size() > 1 ? launch.rank() : -1;
-  if (device != "cpu") return model;  // a GPU's memory is its own
-  if (auto fits = check_machine_memory(request, model, rank); !fits)
+  if (auto fits = check_machine_memory(request, model, rank, gpus); !fits)
     return fits.error();
   return model;
 }
