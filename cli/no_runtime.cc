@@ -77,7 +77,7 @@ Result<void> find_devices(const std::vector<std::string>&, int) {
 
 Result<InProcessChannelCosts> measure_channel() { return no_training(); }
 
-Result<void> check_model(const Model&) { return no_training(); }
+Result<void> check_model(const Model&, const Plan&) { return no_training(); }
 Result<std::string> hash_of_weights(const Model&) { return no_training(); }
 
 Result<LearningRate> learning_rate(const std::string&, double, std::int64_t) {

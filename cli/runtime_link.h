@@ -45,8 +45,9 @@ Result<InProcessChannelCosts> measure_channel();
 // worker; see device_registry.h.
 Result<void> find_devices(const std::vector<std::string>& kinds, int first_gpu);
 // Also fails with MissingInput or MalformedInput unless an exported model's
-// weights are there.
-Result<void> check_model(const Model& model);
+// weights are there, and with BadConfiguration if a worker of the plan is on a
+// device that cannot run one of its operators, as far as that is known.
+Result<void> check_model(const Model& model, const Plan& plan);
 // A hash of the weights that an exported model starts with, else "".
 Result<std::string> hash_of_weights(const Model& model);
 Result<LearningRate> learning_rate(const std::string& text, double rate,

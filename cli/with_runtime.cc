@@ -6,14 +6,17 @@
 #include "pipewright/runtime/channels/mpi_version.h"
 #include "pipewright/runtime/checkpoint/checkpoint.h"
 #include "pipewright/runtime/layers/exported_weights.h"
+#include "pipewright/runtime/layers/random_operators.h"
 #include "pipewright/runtime/libtorch_version.h"
 #include "pipewright/runtime/out_of_memory.h"
 #include "pipewright/runtime/ranks/injection.h"
+#include "pipewright/runtime/unsupported_operator.h"
 
 namespace pipewright::cli {
 namespace {
 
-// What `work` returns, or OutOfMemory, or WorkersDisagree.
+// What `work` returns, or OutOfMemory, WorkersDisagree or, for an operator that
+// cannot run here, BadConfiguration.
 template <class Work>
 auto guarded(Work work) -> decltype(work()) {
   try {
@@ -22,6 +25,7 @@ auto guarded(Work work) -> decltype(work()) {
     return error_of(message);
   } catch (const std::exception& exception) {
     if (const auto error = out_of_memory(exception)) return *error;
+    if (const auto error = unsupported_operator(exception)) return *error;
     throw;
   }
 }
@@ -63,7 +67,10 @@ Result<InProcessChannelCosts> measure_channel() {
                                reduction_rate(Seconds(0.05))};
 }
 
-Result<void> check_model(const Model& model) { return check_exported(model); }
+Result<void> check_model(const Model& model, const Plan& plan) {
+  if (auto good = check_exported(model); !good) return good;
+  return check_random_operators(model, plan);
+}
 
 Result<std::string> hash_of_weights(const Model& model) {
   return weights_hash(model);

@@ -114,7 +114,9 @@ Result<Plan> plan_on(const Cluster& cluster, const PublishedPlan& plan,
   problem.minibatch = sizes.minibatch;
   problem.method = plan.is_asynchronous ? Method::Stash : Method::Sync;
   problem.optimizer_words = plan.optimizer_words;
-  return plan_of(pipeline, problem, planner);
+  PIPEWRIGHT_TRY(Plan planned, plan_of(pipeline, problem, planner));
+  name_device_kinds(planned, cluster);
+  return planned;
 }
 
 // Where the source gives no replicas, every device of the cluster is one.

@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <map>
 #include <set>
 
+#include "cli/runtime_link.h"
 #include "cli/train/prediction.h"
 #include "pipewright/base/text.h"
 #include "pipewright/plan/memory/run_memory.h"
@@ -66,6 +69,62 @@ Profile with_equal_times(const Model& model, const TrainRequest& request) {
   return profile;
 }
 
+// Of all workers, as if all were on devices of that kind, simulated with equal
+// times. Empty where that is unknown.
+Result<std::vector<Bytes>> peaks_on(const std::string& kind,
+                                    const TrainRequest& request,
+                                    const Model& model,
+                                    const Profile& profile) {
+  PIPEWRIGHT_TRY(
+      const StepMemory step,
+      step_memory(request.optimizer, request.max_norm > 0, model, kind));
+  std::vector<Bytes> peaks;
+  const Result<Program> program =
+      with_run_memory(request.program, request.plan, model, profile, step);
+  if (!program) return peaks;
+  if (const auto timeline = predicted_timeline(*program, profile, "cpu", {}))
+    for (const WorkerSummary& worker : timeline->workers)
+      peaks.push_back(worker.peak.total());
+  return peaks;
+}
+
+// Whether worker w's rank sees the GPUs that this rank sees.
+bool sees_the_same(std::size_t w, int rank,
+                   const std::vector<std::string>& gpus_seen) {
+  const auto own = static_cast<std::size_t>(rank);
+  return std::max(w, own) < gpus_seen.size() && gpus_seen[w] == gpus_seen[own];
+}
+
+// Those of this process, and of others on GPUs that it sees.
+Result<std::vector<WorkerMemory>> workers_here(
+    const TrainRequest& request, const Model& model, int rank,
+    const std::vector<std::string>& gpus_seen) {
+  const std::vector<std::string>& kinds = request.plan.device_kinds;
+  const auto gpu_of = gpus_of_workers(kinds, gpus_seen);
+  const Profile profile = with_equal_times(model, request);
+  std::map<bool, std::vector<Bytes>> peaks;  // on a core, and on a GPU
+  std::vector<WorkerMemory> workers;
+  for (std::size_t w = 0; w < kinds.size(); ++w) {
+    const bool is_on_gpu = gpu_of[w].has_value();
+    const bool is_here = rank < 0 || static_cast<int>(w) == rank;
+    if (!is_here && !(is_on_gpu && sees_the_same(w, rank, gpus_seen))) continue;
+    if (!peaks.contains(is_on_gpu)) {
+      PIPEWRIGHT_TRY(peaks[is_on_gpu],
+                     peaks_on(kinds[w], request, model, profile));
+    }
+    if (w < peaks[is_on_gpu].size())
+      workers.push_back({static_cast<int>(w), peaks[is_on_gpu][w], gpu_of[w]});
+  }
+  return workers;
+}
+
+std::vector<GpuMemory> gpu_memory() {
+  std::vector<GpuMemory> all;
+  for (const Gpu& gpu : gpus().gpus)
+    all.push_back({gpu.memory, gpu.name, std::atoi(gpu.capability.c_str())});
+  return all;
+}
+
 }  // namespace
 
 MachineMemory machine_memory() {
@@ -79,37 +138,19 @@ MachineMemory machine_memory() {
 }
 
 Result<void> check_machine_memory(const TrainRequest& request,
-                                  const Model& model, int rank) {
-  const Profile profile = with_equal_times(model, request);
-  PIPEWRIGHT_TRY(
-      const StepMemory step,
-      step_memory(request.optimizer, request.max_norm > 0, model, "cpu"));
-  const Result<Program> program =
-      with_run_memory(request.program, request.plan, model, profile, step);
-  if (!program) return {};  // unknown: it is tried
-  const Result<Timeline> timeline =
-      predicted_timeline(*program, profile, "cpu", {});
-  if (!timeline) return {};
-  Bytes needed;
-  std::string workers;
-  for (std::size_t w = 0; w < timeline->workers.size(); ++w) {
-    if (rank >= 0 && static_cast<int>(w) != rank) continue;
-    const Bytes peak = timeline->workers[w].peak.total();
-    needed += peak;
-    workers += std::string(workers.empty() ? "" : ", ") + "worker " +
-               std::to_string(w) + " " + to_text(peak);
-  }
-  const MachineMemory memory = machine_memory();
-  if (needed <= memory.bytes) return {};
-  return Error{ErrorCode::OutOfMemory,
-               "the plan takes " + to_text(needed) + " (" + workers +
-                   "), but " + memory.text + " " + to_text(memory.bytes),
-               "",
-               std::string(request.plan.microbatch > 1
+                                  const Model& model, int rank,
+                                  const std::vector<std::string>& gpus_seen) {
+  PIPEWRIGHT_TRY(const std::vector<WorkerMemory> workers,
+                 workers_here(request, model, rank, gpus_seen));
+  const auto fits =
+      check_shared_memory(workers, machine_memory(), gpu_memory());
+  if (fits) return {};
+  Error error = fits.error();
+  error.hint = std::string(request.plan.microbatch > 1
                                ? "plan with a smaller microbatch, for"
                                : "plan for") +
-                   " more hosts, or with recomputation",
-               {}};
+               " more hosts, or with recomputation";
+  return error;
 }
 
 Error with_possible_way_out(Error error, const Plan& plan) {

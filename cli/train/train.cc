@@ -196,7 +196,7 @@ Result<Model> prepared(TrainOptions& options, Launch& launch) {
   if (auto lowered = lower_with_method(options.method, model, request);
       !lowered)
     return lowered.error();
-  if (auto good = check_model(model); !good) return good.error();
+  if (auto good = check_model(model, request.plan); !good) return good.error();
   if (!options.ranks.inject.empty()) {
     PIPEWRIGHT_TRY(request.injected_step,
                    injected_step(options.ranks.inject, request.program));
@@ -207,8 +207,7 @@ Result<Model> prepared(TrainOptions& options, Launch& launch) {
                    profile_of(options.profile, model, request.program, device));
   }
   const int rank = launch.size() > 1 ? launch.rank() : -1;
-  if (device != "cpu") return model;  // a GPU's memory is its own
-  if (auto fits = check_machine_memory(request, model, rank); !fits)
+  if (auto fits = check_machine_memory(request, model, rank, gpus); !fits)
     return fits.error();
   return model;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/command.h"
 #include "cli/runtime_link.h"
 #include "pipewright/plan/rank_devices.h"
 
@@ -27,6 +28,14 @@ Result<void> find_of_rank(const std::vector<std::string>& gpus_of_ranks,
   return error;
 }
 
+// For a plan that names no kinds. Rank 0 says so.
+void train_on_cores(Plan& plan, int rank) {
+  plan.device_kinds.assign(static_cast<std::size_t>(plan.num_workers()), "cpu");
+  if (rank == 0)
+    say("pipewright: the plan names no kinds of devices: training on CPU "
+        "threads; --device KIND trains on others");
+}
+
 }  // namespace
 
 std::vector<std::string> gpus_of_ranks(Launch& launch) {
@@ -44,7 +53,7 @@ Result<void> choose_devices(const std::string& asked,
   if (!asked.empty())
     plan.device_kinds.assign(workers, asked);
   else if (plan.device_kinds.empty())
-    plan.device_kinds.assign(workers, "cpu");
+    train_on_cores(plan, rank);
   if (are_on_cores(plan)) return {};
   Result<void> found = gpus_of_ranks.empty()
                            ? find_devices(plan.device_kinds, 0)
@@ -53,9 +62,7 @@ Result<void> choose_devices(const std::string& asked,
   Error error = found.error();
   if (asked.empty())
     error.hint =
-        "--device cpu trains this plan on CPU threads; or plan for "
-        "this machine, with --cluster " +
-        std::to_string(workers) + "xcpu";
+        other_devices(plan.num_workers(), static_cast<int>(gpus().gpus.size()));
   return error;
 }
 

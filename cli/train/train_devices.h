@@ -18,9 +18,9 @@ namespace pipewright::cli {
 std::vector<std::string> gpus_of_ranks(Launch& launch);
 
 // Gives each worker of the plan a kind of device: `asked`, or, where that is
-// empty, the plan's own, or, where the plan names none, cpu. Ranks that see the
-// same GPUs divide them among each other, in ascending order; one that was
-// given GPUs of its own begins with the first of them. Fails with
+// empty, the plan's own, or, where the plan names none, cpu, and says so. Ranks
+// that see the same GPUs divide them among each other, in ascending order; one
+// that was given GPUs of its own begins with the first of them. Fails with
 // BadConfiguration if there are no such devices for the workers of this
 // process.
 Result<void> choose_devices(const std::string& asked,

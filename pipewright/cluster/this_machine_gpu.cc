@@ -10,23 +10,28 @@ namespace pipewright {
 namespace {
 
 constexpr int kMaxShares = 64;
-constexpr double kAchievableOfGpu = 0.8;
+constexpr double kAchievableFloat32 = 0.8, kAchievableBfloat16 = 0.5;
 
 // Units for float32 of one SM: 128 from capability 8.6 on, 64 before.
-double lanes_of(const GpuDriver& driver) {
-  const double capability =
-      10 * driver.attribute(GpuAttribute::MajorCapability) +
-      driver.attribute(GpuAttribute::MinorCapability);
-  return capability >= 86 ? 128 : 64;
+double lanes_of(int major, int minor) {
+  return 10 * major + minor >= 86 ? 128 : 64;
 }
 
 DeviceKind whole_gpu(const GpuDriver& driver) {
   DeviceKind kind;
-  const double peak = 2 * lanes_of(driver) *
-                      driver.attribute(GpuAttribute::NumSms) *
-                      driver.attribute(GpuAttribute::ClockKilohertz) * 1e3;
-  kind.peak["float32"] = FlopsPerSecond(peak);
-  kind.achievable["float32"] = FlopsPerSecond(peak * kAchievableOfGpu);
+  const int major =
+      static_cast<int>(driver.attribute(GpuAttribute::MajorCapability));
+  const int minor =
+      static_cast<int>(driver.attribute(GpuAttribute::MinorCapability));
+  const double cycles = driver.attribute(GpuAttribute::NumSms) *
+                        driver.attribute(GpuAttribute::ClockKilohertz) * 1e3;
+  const auto set = [&](const char* type, double operations, double achievable) {
+    kind.peak[type] = FlopsPerSecond(operations * cycles);
+    kind.achievable[type] = FlopsPerSecond(operations * cycles * achievable);
+  };
+  set("float32", 2 * lanes_of(major, minor), kAchievableFloat32);
+  if (const auto operations = bfloat16_operations(major, minor))
+    set("bfloat16", *operations, kAchievableBfloat16);
   kind.memory = driver.memory();
   // Two transfers per clock.
   kind.memory_bandwidth =
@@ -51,6 +56,27 @@ int gpu_share(std::string_view name) {
   const auto share = parse_integer(name.substr(5));
   return share && *share >= 1 && *share <= kMaxShares ? static_cast<int>(*share)
                                                       : 0;
+}
+
+// By NVIDIA's data sheets, dense rate / (SMs x boost clock): A100 312e12 / (108
+// x 1.41 GHz), RTX 3090 71e12 / (82 x 1.695 GHz), RTX 4090 165e12 / (128 x 2.52
+// GHz), H100 SXM 989e12 / (132 x 1.83 GHz), B200 2.25e15 / (148 x 1.85 GHz). Of
+// 8.6 and 8.9 those for work stations and servers (A40, L4, L40S) do twice as
+// many.
+std::optional<double> bfloat16_operations(int major, int minor) {
+  switch (10 * major + minor) {
+    case 80:
+      return 2048;
+    case 86:
+    case 89:
+      return 512;
+    case 90:
+      return 4096;
+    case 100:
+      return 8192;
+    default:
+      return std::nullopt;
+  }
 }
 
 // LibTorch gives each handle and stream a workspace of this size for cuBLAS,

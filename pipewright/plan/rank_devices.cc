@@ -145,6 +145,18 @@ int first_gpu_of_rank(const std::vector<std::string>& kinds,
   return first;
 }
 
+std::string other_devices(int num_workers, int num_gpus) {
+  const std::string cores = "--device cpu trains this plan on CPU threads";
+  if (num_gpus == 0)
+    return cores + "; or plan for this machine, with --cluster " +
+           std::to_string(num_workers) + "xcpu";
+  return (num_workers <= num_gpus
+              ? "--device cuda trains this plan on the GPUs here; "
+              : "--device cuda-stream trains this plan on streams of the GPU "
+                "here; ") +
+         cores + "; or plan for this machine, with --cluster here";
+}
+
 Result<Plan> with_worker_per_device(const Plan& plan, const Cluster& cluster) {
   const auto num_devices = static_cast<std::size_t>(cluster.num_devices());
   std::vector<bool> is_used(num_devices, false);

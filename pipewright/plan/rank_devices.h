@@ -33,6 +33,10 @@ Result<std::vector<DeviceId>> devices_of_ranks(
 int first_gpu_of_rank(const std::vector<std::string>& kinds,
                       const std::vector<std::string>& gpus, int rank);
 
+// What trains a plan whose devices are not here: a hint for a machine with so
+// many GPUs.
+std::string other_devices(int num_workers, int num_gpus);
+
 // The plan with worker i on device i of the cluster, for all of its devices.
 // Workers on devices that the plan leaves out do nothing. Fails with
 // BadConfiguration if two workers are on one device.

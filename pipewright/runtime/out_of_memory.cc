@@ -2,12 +2,15 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <new>
 #include <string>
 
 #include "pipewright/base/text.h"
+#include "pipewright/runtime/error_text.h"
 
 namespace pipewright {
 namespace {
@@ -40,6 +43,30 @@ bool is_of_this_machine(const std::exception& exception) {
           text.find("not enough memory") != std::string::npos);
 }
 
+// LibTorch's allocator has a type for it. CUDA (pinned memory, graphs, events),
+// the libraries beside it (cuBLAS, cuDNN, ...) and NCCL have words only.
+bool is_of_device(const std::exception& exception) {
+  static constexpr std::array kWords = {
+      "CUDA out of memory",
+      "CUDA error: out of memory",
+      "CUDA driver error: out of memory",
+      "cudaErrorMemoryAllocation",
+      "CUDA_ERROR_OUT_OF_MEMORY",
+      "_ALLOC_FAILED",       // CUBLAS_STATUS_, CUDNN_STATUS_, CUFFT_, ...
+      "_ALLOCATION_FAILED",  // CUDNN_STATUS_INTERNAL_ERROR_HOST_, _DEVICE_
+      "Cuda failure 'out of memory'",  // NCCL, as the next four
+      "Cuda failure 2 'out of memory'",
+      "Failed to CUDA malloc",
+      "Failed to CUDA host alloc",
+      "Failed to malloc"};
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&exception) != nullptr)
+    return true;
+  const std::string text = exception.what();
+  return std::any_of(kWords.begin(), kWords.end(), [&](const char* words) {
+    return text.find(words) != std::string::npos;
+  });
+}
+
 std::string about_this_machine(const std::exception& exception) {
   return "there is not enough memory" + wanted(exception.what()) +
          ": this process has " + kilobytes("/proc/self/status", "VmRSS") +
@@ -51,18 +78,16 @@ std::string about_this_machine(const std::exception& exception) {
 }  // namespace
 
 std::optional<Error> out_of_memory(const std::exception& exception) {
-  // A GPU's allocator gives its own numbers, in the first line.
-  const bool is_of_device =
-      dynamic_cast<const c10::OutOfMemoryError*>(&exception) != nullptr;
-  if (!is_of_device && !is_of_this_machine(exception)) return std::nullopt;
-  const std::string text = exception.what();
-  return Error{ErrorCode::OutOfMemory,
-               is_of_device ? text.substr(0, text.find('\n'))
-                            : about_this_machine(exception),
-               "",
-               "use a smaller microbatch, a plan with more workers or hosts, "
-               "or one that recomputes",
-               {}};
+  const bool on_device = is_of_device(exception);
+  if (!on_device && !is_of_this_machine(exception)) return std::nullopt;
+  return Error{
+      ErrorCode::OutOfMemory,
+      // A GPU's allocator gives its own numbers, in the first line.
+      on_device ? first_line(exception) : about_this_machine(exception),
+      "",
+      "use a smaller microbatch, a plan with more workers or hosts, "
+      "or one that recomputes",
+      {}};
 }
 
 }  // namespace pipewright

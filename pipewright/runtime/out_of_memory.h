@@ -1,5 +1,6 @@
-// Exceptions of LibTorch and the standard library that mean that memory is
-// exhausted, as an error with numbers and advice.
+// Exceptions of LibTorch, CUDA, NCCL and the standard library that mean that
+// memory is exhausted, of this machine or of a GPU, as an error with numbers
+// and advice.
 
 #pragma once
 

@@ -132,6 +132,9 @@ TEST_CASE("a measured plan becomes a plan, a cluster and a profile of ours") {
   CHECK(*stage.find("devices")->if_array()->at(0).if_string() == "V100-16");
   CHECK(stage.find("tensor_parallel")->if_array()->size() == 1);
   CHECK(plan.find("measured_reduce_seconds"));
+  const auto ours = parse_json(read_file(folder / "plan.json").value(), "plan");
+  REQUIRE(ours);
+  CHECK(ours->find("device_kinds")->to_line() == "[\"V100-16\",\"V100-16\"]");
   const Answer simulated = answer_of(
       PIPEWRIGHT_BINARY " simulate " + (folder / "plan.json") + " --profile " +
       (folder / "p.json") + " --cluster " + (folder / "c.json") + " --json");

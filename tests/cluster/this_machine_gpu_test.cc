@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "pipewright/cluster/cluster_text.h"
 
 namespace pipewright {
@@ -33,6 +35,23 @@ TEST_CASE("a share is not taken for a link between hosts") {
   }
   CHECK(error_of("2xV100/4").find("V100/4") != std::string::npos);
   CHECK(error_of("2x8xV100@nvlink/10GbE").empty());
+}
+
+// Rates of known GPUs, within what their data sheets round.
+TEST_CASE("bfloat16 by compute capability") {
+  const auto rate = [](int major, int minor, double sms, double gigahertz) {
+    return bfloat16_operations(major, minor).value() * sms * gigahertz * 1e9;
+  };
+  CHECK(rate(8, 0, 108, 1.41) == doctest::Approx(312e12).epsilon(0.01));
+  CHECK(rate(8, 6, 82, 1.695) == doctest::Approx(71e12).epsilon(0.01));
+  CHECK(rate(8, 9, 128, 2.52) == doctest::Approx(165.2e12).epsilon(0.01));
+  CHECK(rate(9, 0, 132, 1.83) == doctest::Approx(989e12).epsilon(0.01));
+  CHECK(rate(10, 0, 148, 1.85) == doctest::Approx(2.25e15).epsilon(0.01));
+  for (const std::pair<int, int>& unknown :
+       {std::pair(7, 0), {7, 5}, {8, 7}, {12, 0}}) {
+    CAPTURE(unknown.first);
+    CHECK_FALSE(bfloat16_operations(unknown.first, unknown.second).has_value());
+  }
 }
 
 TEST_CASE("base memory: the context is shared, workspaces are each worker's") {

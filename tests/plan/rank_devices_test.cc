@@ -102,6 +102,17 @@ TEST_CASE("ranks that see the same GPUs divide them") {
         std::vector<int>{0, 0, 1, 1});  // cores take none
 }
 
+TEST_CASE("what else trains a plan depends on the GPUs that are here") {
+  CHECK(other_devices(2, 0) ==
+        "--device cpu trains this plan on CPU threads; or plan for this "
+        "machine, with --cluster 2xcpu");
+  CHECK(other_devices(2, 2) ==
+        "--device cuda trains this plan on the GPUs here; --device cpu trains "
+        "this plan on CPU threads; or plan for this machine, with --cluster "
+        "here");
+  CHECK(other_devices(3, 2).find("--device cuda-stream ") == 0);
+}
+
 TEST_CASE("a plan gets a worker on every device") {
   const Cluster cluster = load_cluster("3xV100").value();
   Plan plan;

@@ -32,6 +32,7 @@
 #include "pipewright/runtime/ranks/run_report.h"
 #include "pipewright/runtime/ranks/state_exchange.h"
 #include "pipewright/runtime/training/initial_parameters.h"
+#include "pipewright/runtime/unsupported_operator.h"
 
 namespace pipewright {
 namespace {
@@ -56,6 +57,13 @@ class FirstFailure {
   std::mutex mutex_;
   std::optional<Error> error_;
 };
+
+// Only a worker that was lost asks for another start.
+Error failure_of_worker(const std::exception& exception) {
+  if (auto error = out_of_memory(exception)) return *error;
+  if (auto error = unsupported_operator(exception)) return *error;
+  return {ErrorCode::WorkerLost, first_line(exception), "", "", {}};
+}
 
 // Of a process that has all workers. One alone has all cores, and gains nothing
 // by staying on one.
@@ -274,14 +282,10 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
       failure.record(error_of(error), workers_[w]->activity());
       cancel(w);
     } catch (const std::exception& error) {
-      if (const auto memory = out_of_memory(error))
-        failure.record(*memory, workers_[w]->activity());
-      else
-        failure.record(ErrorCode::WorkerLost, first_line(error),
-                       workers_[w]->activity());
+      failure.record(failure_of_worker(error), workers_[w]->activity());
       // Devices of other ranks may wait for what this one will never send.
       const StallHooks& stalls = transport_->stalls();
-      if (failure.error()->code == ErrorCode::WorkerLost && stalls.give_up &&
+      if (failure.error()->code != ErrorCode::LossNotFinite && stalls.give_up &&
           !transport_->is_alone() && !devices_[w]->computes_at_once())
         stalls.give_up(*failure.error());
       cancel(w);

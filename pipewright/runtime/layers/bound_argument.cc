@@ -4,9 +4,9 @@
 #include <ATen/core/jit_type.h>
 
 #include <map>
-#include <stdexcept>
 
 #include "pipewright/runtime/random_stream.h"
+#include "pipewright/runtime/unsupported_operator.h"
 
 namespace pipewright {
 namespace {
@@ -219,8 +219,9 @@ c10::IValue BoundArgument::value(std::span<const at::Tensor> held,
       return context.device;
     case Kind::Generator:
       if (!context.device.is_cpu())
-        throw std::runtime_error(
-            "random operators other than dropout run on cores only");
+        throw UnsupportedOperator(
+            "random operators other than dropout run on cores only",
+            "train this model with --device cpu");
       if (context.draws) *context.draws = true;
       return at::detail::createCPUGenerator(
           RandomStream(context.seed, context.microbatch, context.layer)

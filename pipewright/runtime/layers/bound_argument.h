@@ -35,12 +35,14 @@ class BoundArgument {
                                       const c10::Argument& wanted);
 
   // `held` are the tensors of the run by number; `call` tells the generators of
-  // a function's calls apart.
+  // a function's calls apart. Throws UnsupportedOperator for a generator that
+  // is not wanted on a core.
   c10::IValue value(std::span<const at::Tensor> held,
                     const CallContext& context, std::uint64_t call) const;
 
   const std::vector<int>& tensors() const { return tensors_; }  // -1: none
   const c10::IValue& constant() const { return constant_; }
+  bool is_generator() const { return kind_ == Kind::Generator; }
 
  private:
   enum class Kind : std::uint8_t {

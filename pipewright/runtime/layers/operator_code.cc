@@ -5,19 +5,11 @@
 #include "pipewright/base/check.h"
 #include "pipewright/runtime/error_text.h"
 #include "pipewright/runtime/layers/dropout_mask.h"
+#include "pipewright/runtime/out_of_memory.h"
+#include "pipewright/runtime/unsupported_operator.h"
 
 namespace pipewright {
 namespace {
-
-// LibTorch's advice for this one is about Python.
-std::string what_failed(const std::exception& error) {
-  const std::string line = first_line(error);
-  return line.find("does not have a deterministic implementation") ==
-                 std::string::npos
-             ? line
-             : "has no kernel here that gives the same bits twice "
-               "(--fast-kernels lets it run all the same)";
-}
 
 at::Tensor& numbered_tensor(std::vector<at::Tensor>& held, int number) {
   return held[static_cast<std::size_t>(number)];
@@ -97,9 +89,9 @@ void OperatorCode::run_call(const Call& call, const CallContext& context,
                             Held& held) {
   thread_local std::vector<c10::IValue> stack;  // kept for its memory
   stack.clear();
-  for (const BoundArgument& argument : call.arguments)
-    stack.push_back(argument.value(held, context, call.index));
   try {
+    for (const BoundArgument& argument : call.arguments)
+      stack.push_back(argument.value(held, context, call.index));
     if (call.own) {
       Tensors made = call.own(stack);
       stack.clear();
@@ -109,8 +101,11 @@ void OperatorCode::run_call(const Call& call, const CallContext& context,
     }
   } catch (const std::exception& error) {
     stack.clear();
-    throw std::runtime_error(toString(call.op.schema().operator_name()) + ": " +
-                             what_failed(error));
+    if (out_of_memory(error)) throw;
+    const std::string name = toString(call.op.schema().operator_name()) + ": ";
+    if (const auto unsupported = unsupported_operator(error))
+      throw UnsupportedOperator(name + unsupported->message, unsupported->hint);
+    throw std::runtime_error(name + first_line(error));
   }
   if (call.returns_list) {
     const auto list = stack.at(0).toTensorVector();
@@ -151,6 +146,14 @@ void OperatorCode::drop(const Call& call, const CallContext& context,
 bool OperatorCode::draws() const {
   return std::any_of(calls_.begin(), calls_.end(),
                      [](const Call& call) { return call.is_dropout; });
+}
+
+std::string OperatorCode::random_operator() const {
+  for (const Call& call : calls_)
+    for (const BoundArgument& argument : call.arguments)
+      if (argument.is_generator())
+        return toString(call.op.schema().operator_name());
+  return {};
 }
 
 Tensors OperatorCode::run(const Tensors& arguments,

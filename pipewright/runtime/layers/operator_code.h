@@ -7,6 +7,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "pipewright/base/result.h"
@@ -26,9 +27,12 @@ class OperatorCode {
   // Without autograd, from any number of threads. Dropout draws by (seed,
   // microbatch, layer, call, element), so that its mask depends on no plan; in
   // evaluation nothing is dropped, and batch norms use their running
-  // statistics. Throws what an operator throws, with its name.
+  // statistics. Throws what an operator throws, with its name, and
+  // UnsupportedOperator.
   Tensors run(const Tensors& arguments, const CallContext& context) const;
   bool draws() const;  // whether it has dropout
+  // The first one that draws and is not dropout: cores alone run it. Or "".
+  std::string random_operator() const;
 
  private:
   struct Call {

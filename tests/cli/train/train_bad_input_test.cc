@@ -369,7 +369,7 @@ TEST_CASE("on a terminal one line changes") {
   const std::string name = ::ptsname(terminal);
   const std::string command =
       std::string(PIPEWRIGHT_BINARY) + " train " + plan +
-      " --data digits --held-out 0.1 --steps 30 --run " +
+      " --device cpu --data digits --held-out 0.1 --steps 30 --run " +
       (folder.path() / "run").string() + " 2>" + name + " 1>/dev/null";
   CHECK(std::system(command.c_str()) == 0);
   std::string shown(1 << 16, '\0');

@@ -75,6 +75,26 @@ TEST_CASE("train learns digits and shows prediction beside measurement") {
   CHECK(std::get<std::int64_t>(object.find("steps")->value()) == 3);
 }
 
+TEST_CASE("a plan that names no kinds of devices says on what it trains") {
+  const TemporaryFolder folder("kinds");
+  const std::string file = plan_file(folder.path(), 1);
+  const std::string rest =
+      "--data digits --steps 1 --run " + (folder.path() / "run").string();
+  const std::string said =
+      "the plan names no kinds of devices: training on CPU threads; --device "
+      "KIND trains on others\n";
+  CHECK(contains(run(file + rest).text, said));
+  CHECK(!contains(run(file + rest + "1 --device cpu").text, "names no kinds"));
+  const std::string text = read_file(file.substr(0, file.size() - 1)).value();
+  Plan plan = parse_plan(text, file).value();
+  plan.device_kinds = {"cpu"};
+  const fs::path named = folder.path() / "named.json";
+  REQUIRE(write_file(named, to_json(plan).to_text()).ok());
+  const Answer quiet = run(named.string() + " " + rest + "2");
+  CHECK(quiet.code == 0);
+  CHECK(!contains(quiet.text, "names no kinds"));
+}
+
 TEST_CASE("more workers than cores: a warning") {
   const TemporaryFolder folder("cores");
   const int workers = static_cast<int>(std::thread::hardware_concurrency()) + 1;

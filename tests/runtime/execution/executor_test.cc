@@ -6,10 +6,12 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <functional>
 #include <stdexcept>
 
 #include "pipewright/runtime/reference/interpreter.h"
 #include "pipewright/runtime/reference/sequential.h"
+#include "pipewright/runtime/unsupported_operator.h"
 #include "tests/runtime/test_models.h"
 
 namespace pipewright {
@@ -131,6 +133,50 @@ TEST_CASE("a worker that throws stops all, and says where it was") {
   CHECK(result.error().where ==
         "step 2, worker 1, stage 1, forward of microbatch 2, layer "
         "cross_entropy10");
+}
+
+// A device that fails is started again; memory and operators that it lacks
+// would be missing again.
+TEST_CASE("what a worker throws decides whether another start helps") {
+  const Model model = small_mlp();
+  const MicrobatchSource good = random_source(model, kMicrobatch);
+  const auto error_after = [&](const std::function<void()>& fail) {
+    Executor executor(
+        model,
+        lowered(model, plan_of(model, generated("1f1b", 2, 4), kMicrobatch)),
+        settings_for_tests());
+    const MicrobatchSource bad = [&](int input, std::int64_t m) {
+      if (input == 1 && m == 6) fail();
+      return good(input, m);
+    };
+    const Result<Executed> result = executor.run(bad, 3);
+    REQUIRE(!result.ok());
+    CHECK(result.error().where.find("step 2, worker 1") == 0);
+    return result.error();
+  };
+  CHECK(error_after([] {
+          TORCH_CHECK(false, "CUDA error: unspecified launch failure");
+        }).code == ErrorCode::WorkerLost);
+  CHECK(error_after([] {
+          TORCH_CHECK(false, "CUDA error: out of memory");
+        }).code == ErrorCode::OutOfMemory);
+  const Error draws = error_after([] {
+    throw UnsupportedOperator("aten::rand: on cores only", "use cores");
+  });
+  CHECK(draws.code == ErrorCode::BadConfiguration);
+  CHECK(draws.message == "aten::rand: on cores only");
+  CHECK(draws.hint == "use cores");
+  const Error differs = error_after([] {
+    TORCH_CHECK(false,
+                "max_pool_backward_cuda does not have a deterministic "
+                "implementation, but you set "
+                "'torch.use_deterministic_algorithms(True)'.");
+  });
+  CHECK(differs.code == ErrorCode::BadConfiguration);
+  CHECK(differs.message ==
+        "max_pool_backward_cuda has no kernel here that gives the same bits "
+        "twice");
+  CHECK(differs.hint.find("--fast-kernels") == 0);
 }
 
 // Good but for one microbatch, whose first input is infinite.

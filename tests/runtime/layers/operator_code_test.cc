@@ -5,6 +5,8 @@
 #include <doctest/doctest.h>
 
 #include "pipewright/runtime/layers/gelu_tensors.h"
+#include "pipewright/runtime/out_of_memory.h"
+#include "pipewright/runtime/unsupported_operator.h"
 
 namespace pipewright {
 namespace {
@@ -43,6 +45,45 @@ TEST_CASE("gelu of other numbers and of views is ATen's") {
   CHECK(run_line("%1 = gelu(%0)", {x}).equal(at::gelu(x)));
   const at::Tensor view = at::randn({8, 6}).t();
   CHECK(run_line("%1 = gelu(%0)", {view}).equal(at::gelu(view)));
+}
+
+// The executor tells memory from other failures by what is thrown.
+TEST_CASE("an operator without memory is not one that failed") {
+  std::optional<Error> error;
+  try {
+    run_line("%0 = zeros([1125899906842624])", {});
+  } catch (const std::exception& thrown) {
+    error = out_of_memory(thrown);
+  }
+  REQUIRE(error);
+  CHECK(error->code == ErrorCode::OutOfMemory);
+  CHECK_THROWS_WITH_AS(
+      run_line("%2 = mm(%0, %1)", {at::zeros({2, 3}), at::zeros({2, 3})}),
+      doctest::Contains("aten::mm: "), std::runtime_error);
+}
+
+TEST_CASE("a random operator off the cores is refused by name") {
+  ExportedFunction function;
+  function.num_arguments = 1;
+  function.num_tensors = 2;
+  function.calls = {parse_operator_call("%1 = bernoulli.p(%0, 0.5)").value()};
+  function.results = {1};
+  const OperatorCode code = OperatorCode::create(function).value();
+  CHECK(code.random_operator() == "aten::bernoulli.p");
+  const Tensors arguments = {at::zeros({4})};
+  CallContext context;
+  CHECK(code.run(arguments, context)[0].size(0) == 4);
+  context.device = at::Device(at::kMeta);
+  std::optional<Error> error;
+  try {
+    code.run(arguments, context);
+  } catch (const std::exception& thrown) {
+    error = unsupported_operator(thrown);
+  }
+  REQUIRE(error);
+  CHECK(error->code == ErrorCode::BadConfiguration);
+  CHECK(error->message.find("aten::bernoulli.p: random operators") == 0);
+  CHECK(error->hint.find("--device cpu") != std::string::npos);
 }
 
 }  // namespace

@@ -911,6 +911,7 @@ def supervised(folder):
 
     from_the_start(folder)
     after_the_end(folder)
+    without_memory(folder)
 
     where = folder / "loop"
     done = subprocess.run(
@@ -968,6 +969,21 @@ def from_the_start(folder):
     holder.wait()
     require(done.returncode == 69 and "in use by process" in done.stderr and
             "supervise: " not in done.stderr, f"{done.returncode} {done.stderr}")
+
+
+def without_memory(folder):
+    """A rank that has no memory, or cannot run an operator, is not started again,
+    though another has lost it."""
+    for code in (71, 78):
+        where = folder / f"hopeless-{code}"
+        where.mkdir()
+        script = (f'echo \'{{"exit_code": {code}}}\' >"$1"/failure_1.json; '
+                  'echo \'{"exit_code": 75}\' >"$1"/failure_0.json; exit 75')
+        done = subprocess.run(
+            list(map(str, [SUPERVISE, "sh", "-c", script, "train", where, "--run",
+                           where])), text=True, capture_output=True, timeout=60)
+        require(done.returncode == code and "ended with" not in done.stderr,
+                f"{done.returncode}\n{done.stderr}")
 
 
 def child_pids(parent):

@@ -140,7 +140,8 @@ void CompiledKernels::launch(const std::string& name, dim3 blocks, dim3 threads,
   const CUresult state =
       kLaunch(found->second, blocks.x, blocks.y, blocks.z, threads.x, threads.y,
               threads.z, 0, stream, arguments, nullptr);
-  TORCH_CHECK(state == CUDA_SUCCESS, name, ": ", driver_error_text(state));
+  TORCH_CHECK(state == CUDA_SUCCESS, name,
+              ": CUDA driver error: ", driver_error_text(state));
 }
 
 }  // namespace pipewright

@@ -32,7 +32,10 @@ namespace {
 
 using Streams = std::vector<c10::cuda::CUDAStream>;
 
-constexpr int kMaxStreams = 32;  // LibTorch has no more; the next are the same
+// LibTorch has that many for each GPU: its next ones are the same again. More
+// are made here.
+constexpr int kPooledStreams = 32;
+constexpr int kMaxStreams = 1024;
 
 struct CudaKernels {
   std::atomic<bool> tf32 = false, is_fast = false, is_fused = true;
@@ -90,12 +93,20 @@ std::string why_not_open(int gpu) {
   return state == cudaSuccess ? "" : cudaGetErrorString(state);
 }
 
-Result<Streams> plain_streams(int gpu, int count) {
+Streams pooled_streams(int gpu, int count) {
   Streams streams;
   for (int i = 0; i < count; ++i)
     streams.push_back(c10::cuda::getStreamFromPool(
         false, static_cast<c10::DeviceIndex>(gpu)));
   return streams;
+}
+
+c10::cuda::CUDAStream own_stream(int gpu) {
+  const auto index = static_cast<c10::DeviceIndex>(gpu);
+  const c10::cuda::CUDAGuard guard(index);
+  cudaStream_t stream = nullptr;
+  C10_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return c10::cuda::getStreamFromExternal(stream, index);
 }
 
 Result<Streams> shares_of(int gpu, int shares) {
@@ -109,17 +120,20 @@ Result<Streams> shares_of(int gpu, int shares) {
 }
 
 // Streams live as long as the process: the next executor gets the same ones,
-// and with them the memory that the allocator keeps for each.
-Result<Streams> streams_of(const CudaKind& kind, int gpu) {
+// and with them the memory that the allocator keeps for each. `count`: of plain
+// streams, at least.
+Result<Streams> streams_of(const CudaKind& kind, int gpu, int count) {
   static std::mutex mutex;
   static std::map<std::pair<int, int>, Streams> known;
   const std::lock_guard lock(mutex);
-  const int number = kind.is_stream ? kMaxStreams : kind.share;
-  Streams& streams = known[{gpu, number * (kind.is_stream ? -1 : 1)}];
-  if (!streams.empty()) return streams;
-  const bool is_plain = kind.is_stream || kind.share == 1;
-  PIPEWRIGHT_TRY(
-      streams, is_plain ? plain_streams(gpu, number) : shares_of(gpu, number));
+  Streams& streams = known[{gpu, kind.is_stream ? 0 : kind.share}];
+  if (streams.empty() && (kind.is_stream || kind.share == 1))
+    streams = pooled_streams(gpu, kind.is_stream ? kPooledStreams : 1);
+  if (streams.empty()) {
+    PIPEWRIGHT_TRY(streams, shares_of(gpu, kind.share));
+  }
+  while (kind.is_stream && std::ssize(streams) < count)
+    streams.push_back(own_stream(gpu));
   return streams;
 }
 
@@ -184,9 +198,9 @@ Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
   for (int gpu = first / per_gpu; gpu * per_gpu < first + count; ++gpu)
     if (const std::string why = why_not_open(gpu); !why.empty())
       return bad_configuration(
-          "GPU " + std::to_string(gpu) + " is not to be had: " + why,
-          "nvidia-smi shows what uses it; under MPS, once a process was "
-          "killed there, start again");
+          "GPU " + std::to_string(gpu) + " cannot be used: " + why,
+          "nvidia-smi shows what uses it; under MPS, after a process was "
+          "killed, start once more");
   // Before streams count their memory: the allocators are made by it.
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   set_kernels();
@@ -196,7 +210,8 @@ Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
   if (CudaDevice::count() == 0) at::cuda::clearCublasWorkspaces();
   std::vector<std::unique_ptr<WorkerDevice>> devices;
   for (int i = first; i < first + count; ++i) {
-    PIPEWRIGHT_TRY(const Streams streams, streams_of(kind, i / per_gpu));
+    PIPEWRIGHT_TRY(const Streams streams,
+                   streams_of(kind, i / per_gpu, i % per_gpu + 1));
     devices.push_back(std::make_unique<CudaDevice>(
         name, streams[static_cast<std::size_t>(i % per_gpu)]));
   }

@@ -42,6 +42,7 @@ struct NcclFunctions {
   int (*ncclRecv)(void*, std::size_t, int, int, NcclComm,
                   cudaStream_t) = nullptr;
   const char* (*ncclGetErrorString)(int) = nullptr;
+  const char* (*ncclGetLastError)(NcclComm) = nullptr;
   int (*ncclGetVersion)(int*) = nullptr;
   bool are_there = true;  // all of them
 
@@ -63,16 +64,19 @@ const NcclFunctions& nccl() {
     f.find(f.ncclSend, "ncclSend");
     f.find(f.ncclRecv, "ncclRecv");
     f.find(f.ncclGetErrorString, "ncclGetErrorString");
+    f.find(f.ncclGetLastError, "ncclGetLastError");
     f.find(f.ncclGetVersion, "ncclGetVersion");
     return f;
   }();
   return functions;
 }
 
+// The last error says what a call met, such as that memory ran out.
 void check_nccl(int result) {
   if (result != 0)
     throw std::runtime_error(std::string("NCCL: ") +
-                             nccl().ncclGetErrorString(result));
+                             nccl().ncclGetErrorString(result) + ": " +
+                             nccl().ncclGetLastError(nullptr));
 }
 
 c10::cuda::CUDAStream new_stream(c10::DeviceIndex gpu) {
