@@ -9,6 +9,7 @@
 #include "pipewright/base/text_table.h"
 #include "pipewright/profile/analytic.h"
 #include "pipewright/simulate/simulate.h"
+#include "pipewright/timeline/stage_time.h"
 
 namespace pipewright::cli {
 namespace {
@@ -55,16 +56,6 @@ Row row(const std::string& name, const std::string& key, Bytes predicted,
 
 Seconds busy_per_step(const Timeline& timeline, std::size_t worker) {
   return timeline.workers[worker].busy / std::max(timeline.minibatches, 1);
-}
-
-// What all replicas of a stage spend on it.
-Seconds busy_per_step(const Timeline& timeline, StageId stage) {
-  Seconds busy;
-  for (const auto& worker : timeline.spans)
-    for (const Span& span : worker)
-      if (span.stage == stage && span.kind != ActionKind::Reduce)
-        busy += span.end - span.start;
-  return busy / std::max(timeline.minibatches, 1);
 }
 
 std::vector<Row> rows(const Timeline& predicted, const TrainReport& measured) {

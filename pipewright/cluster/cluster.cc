@@ -12,6 +12,12 @@ Bytes usable_memory(const DeviceKind& kind) {
                                          (1 + kind.fragmentation)));
 }
 
+Bytes memory_with_base(const DeviceKind& kind, Bytes program) {
+  return kind.base_memory + program +
+         Bytes(static_cast<std::int64_t>(kind.fragmentation *
+                                         static_cast<double>(program.value())));
+}
+
 BytesPerSecond rate_at(const MessageRates& rates, Bytes message) {
   const auto above = std::lower_bound(
       rates.begin(), rates.end(), message,

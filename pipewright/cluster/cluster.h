@@ -63,6 +63,9 @@ struct DeviceKind {
 
 // The most that a program can hold on a device of the kind.
 Bytes usable_memory(const DeviceKind& kind);
+// What a program that holds so much takes on a device of the kind, with base
+// memory and fragmentation.
+Bytes memory_with_base(const DeviceKind& kind, Bytes program);
 
 struct Device {
   std::string name;  // "host0/V100.3"

@@ -95,6 +95,10 @@ struct Problem {
     const Bytes own = usable_memory(cluster->kind_of(device));
     return memory_limit > Bytes(0) && memory_limit < own ? memory_limit : own;
   }
+  // The same with what the device holds beside a program.
+  Bytes memory_with_base_of(DeviceId device) const {
+    return memory_with_base(cluster->kind_of(device), memory_of(device));
+  }
 };
 
 struct Planned {

@@ -71,7 +71,8 @@ Json device_json(const SimulatedPlan& simulated, std::size_t d, int worker) {
   json.set("name", device.name);
   json.set("kind", simulated.cluster().kind_of(DeviceId(d)).name);
   json.set("host", device.host);
-  json.set("memory_bytes", simulated.problem.memory_of(DeviceId(d)).value());
+  json.set("memory_bytes",
+           simulated.problem.memory_with_base_of(DeviceId(d)).value());
   json.set("worker", worker);
   if (worker >= 0 && timeline.duration > Seconds(0))
     json.set("busy_share",

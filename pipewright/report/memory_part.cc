@@ -65,9 +65,8 @@ Json worker_memory(const SimulatedPlan& simulated, std::size_t w,
   }
   Json json = Json::object();
   json.set("worker", w);
-  json.set("limit_bytes", (simulated.problem.memory_of(worker.device) +
-                           worker.peak.base + worker.peak.fragmentation)
-                              .value());
+  json.set("limit_bytes",
+           simulated.problem.memory_with_base_of(worker.device).value());
   json.set("peak_bytes", worker.peak.total().value());
   json.set("peak_at_seconds", worker.peak_at.value());
   json.set("constant", constant_json(simulated, WorkerId(w)));

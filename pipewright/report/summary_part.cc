@@ -51,13 +51,14 @@ std::string memory_sentence(const SimulatedPlan& simulated) {
   std::size_t fullest = 0;
   double highest = -1;
   for (std::size_t w = 0; w < workers.size(); ++w) {
-    const Bytes limit = simulated.problem.memory_of(workers[w].device);
+    const Bytes limit =
+        simulated.problem.memory_with_base_of(workers[w].device);
     const double share = limit > Bytes(0) ? workers[w].peak.total() / limit : 0;
     if (share > highest) highest = share, fullest = w;
   }
   if (workers.empty()) return "";
   const WorkerSummary& worker = workers[fullest];
-  const Bytes limit = simulated.problem.memory_of(worker.device);
+  const Bytes limit = simulated.problem.memory_with_base_of(worker.device);
   return "Worker " + std::to_string(fullest) +
          " is the fullest: " + to_text(worker.peak.total()) + " of " +
          to_text(limit) + " (" + share_text(highest) +

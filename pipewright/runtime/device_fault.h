@@ -10,6 +10,7 @@ namespace pipewright {
 enum class DeviceFault : std::uint8_t {
   Hangs,   // what it was given last never ends
   IsLost,  // every call of it fails
+  IsFull,  // it is asked for more memory than it has
 };
 
 // Breaks the device that the calling thread, a worker's, computes on.

@@ -67,6 +67,14 @@ bool is_of_device(const std::exception& exception) {
   });
 }
 
+// In its first line a GPU's allocator gives its own numbers, and then advice
+// for Python programs.
+std::string about_device(const std::exception& exception) {
+  const std::string text = first_line(exception);
+  return text.substr(
+      0, text.find(" If reserved but unallocated memory is large"));
+}
+
 std::string about_this_machine(const std::exception& exception) {
   return "there is not enough memory" + wanted(exception.what()) +
          ": this process has " + kilobytes("/proc/self/status", "VmRSS") +
@@ -82,8 +90,7 @@ std::optional<Error> out_of_memory(const std::exception& exception) {
   if (!on_device && !is_of_this_machine(exception)) return std::nullopt;
   return Error{
       ErrorCode::OutOfMemory,
-      // A GPU's allocator gives its own numbers, in the first line.
-      on_device ? first_line(exception) : about_this_machine(exception),
+      on_device ? about_device(exception) : about_this_machine(exception),
       "",
       "use a smaller microbatch, a plan with more workers or hosts, "
       "or one that recomputes",

@@ -240,6 +240,8 @@ TEST_CASE("rates between two sizes, and what a program can hold") {
   CHECK(usable_memory(kind) == Bytes(800));
   kind.fragmentation = 0.25;
   CHECK(usable_memory(kind) == Bytes(640));
+  CHECK(memory_with_base(kind, Bytes(640)) == kind.memory);
+  CHECK(memory_with_base(kind, Bytes(100)) == Bytes(325));
   kind.base_memory = Bytes(2000);
   CHECK(usable_memory(kind) == Bytes(0));
 }

@@ -168,6 +168,51 @@ TEST_CASE("reports of random plans agree with the simulator") {
   CHECK(reported > 100);
 }
 
+TEST_CASE("a plan that fits beside base memory is not said to be too large") {
+  const Model model = load_model("vgg16").value();
+  const auto kinds = load_cluster("2xV100").value().kinds();
+  const Profile profile =
+      analytic_profile(model, kinds, std::vector{8}).value();
+  int fitting = 0, too_large = 0;
+  for (int megabytes = 2000; megabytes <= 8000; megabytes += 250) {
+    CAPTURE(megabytes);
+    const Cluster cluster =
+        parse_cluster(R"({"format": "pipewright/cluster", "version": 1,
+            "name": "pair", "kinds": [{"name": "V100", "base_memory": "1.5GB",
+            "fragmentation": 0.1, "memory": ")" +
+                          std::to_string(megabytes) + R"(MB"}],
+            "devices": [{"kind": "V100", "count": 2}],
+            "within_hosts": {"bandwidth": "10GB/s"}})",
+                      "pair")
+            .value();
+    Problem problem = problem_on(profile, cluster, 64, 8);
+    Problem plenty = problem;
+    const Cluster large = load_cluster("2xV100").value();
+    plenty.cluster = &large;
+    set_estimators(plenty);
+    const Plan plan =
+        find_planner("balanced").value()->plan(plenty).value().plan;
+    const bool fits = problem.estimate(plan).value().fits;
+    ++(fits ? fitting : too_large);
+    const Json report = plan_report(plan, problem).value();
+    bool says_so = false;
+    for (const Json& sentence : *member(report, "summary").if_array())
+      if (*member(sentence, "about").if_string() == "memory")
+        says_so = member(sentence, "text").if_string()->find(
+                      "does not fit") != std::string::npos;
+    CHECK(says_so == !fits);
+    for (const Json& worker : *member(report, "memory").if_array()) {
+      CHECK(number_at(member(worker, "limit_bytes")) ==
+            doctest::Approx(megabytes * 1e6).epsilon(1e-6));
+      if (fits)
+        CHECK(number_at(member(worker, "peak_bytes")) <=
+              number_at(member(worker, "limit_bytes")));
+    }
+  }
+  CHECK(fitting > 0);
+  CHECK(too_large > 0);
+}
+
 TEST_CASE("improvements are what the simulator says of the changed cluster") {
   const Model model = load_model("vgg16").value();
   int compared = 0;

@@ -46,7 +46,9 @@ TEST_CASE("memory of a GPU, as CUDA and its libraries say it") {
 TEST_CASE("memory of a GPU by the type that LibTorch's allocator throws") {
   std::optional<Error> error;
   try {
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "Tried to allocate 2.00 GiB.");
+    TORCH_CHECK_WITH(OutOfMemoryError, false,
+                     "Tried to allocate 2.00 GiB. If reserved but unallocated "
+                     "memory is large try setting something.");
   } catch (const std::exception& exception) {
     error = out_of_memory(exception);
   }

@@ -20,7 +20,6 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <stdexcept>
 #include <string>
 
 #include "pipewright/base/units.h"
@@ -132,12 +131,7 @@ class WorkerDevice {
   // Of a device that does not compute at once: what it has done and waits for.
   virtual WorkLog* log() { return nullptr; }
   // Breaks it on purpose.
-  virtual void suffer(DeviceFault fault) {
-    if (fault == DeviceFault::IsLost)
-      throw std::runtime_error("the device is lost");
-    for (volatile bool forever = true; forever;) {
-    }
-  }
+  virtual void suffer(DeviceFault fault);
 
   // What is behind the tensor counts here from now on, where devices share
   // memory. Its holders are not using it meanwhile.

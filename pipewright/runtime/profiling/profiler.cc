@@ -8,9 +8,11 @@
 #include <chrono>
 #include <thread>
 #include <tuple>
+#include <vector>
 
 #include "pipewright/base/text.h"
 #include "pipewright/profile/analytic.h"
+#include "pipewright/runtime/devices/device_registry.h"
 #include "pipewright/runtime/profiling/profiling_pipeline.h"
 
 namespace pipewright {
@@ -196,6 +198,12 @@ std::string update_name(const OptimizerChoice& optimizer) {
   return optimizer.name + (has_momentum ? " with momentum" : "");
 }
 
+// "cuda/4 of NVIDIA H200": kinds do not name the GPU.
+std::string device_text(const std::string& kind) {
+  const std::vector<Gpu> gpus = gpu_report().gpus;
+  return gpus.empty() ? kind : kind + " of " + gpus.front().name;
+}
+
 std::string description(const ProfilerOptions& options,
                         const std::string& noise) {
   std::string text =
@@ -210,7 +218,8 @@ std::string description(const ProfilerOptions& options,
             "; the in-process channel hands tensors over without a copy in " +
             to_text(channel_latency(options.budget / 100).median);
   else
-    text += options.device + "; update is " + update_name(options.optimizer);
+    text += device_text(options.device) + "; update is " +
+            update_name(options.optimizer);
   return text + "; " + noise;
 }
 

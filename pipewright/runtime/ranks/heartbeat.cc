@@ -11,6 +11,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "pipewright/base/text.h"
@@ -35,6 +36,7 @@ enum class MessageKind : std::int32_t {
   Hello,
   Beat,
   Finished,
+  Why,
   Verdict
 };
 
@@ -45,8 +47,17 @@ struct Message {
   std::uint64_t token = 0;  // of this run: other programs do not know it
   Snapshot snapshot;
   std::int32_t signal = 0;
+  // Of a verdict, or of what ends this rank.
   std::int32_t culprit = -1;
+  std::int32_t code = 0;
   char text[256] = "";
+
+  void set_text(const std::string& said) {
+    constexpr std::size_t kMost = sizeof(text) - 1;
+    const bool fits = said.size() <= kMost;
+    const std::string kept = fits ? said : said.substr(0, kMost - 4) + " ...";
+    std::memcpy(text, kept.data(), kept.size());
+  }
 };
 // As it travels. One whose bits have changed on the way counts as not sent.
 struct Frame {
@@ -134,6 +145,15 @@ class SocketHeartbeat final : public Heartbeat {
     if (finished_.exchange(true)) return;
     const std::lock_guard lock(mutex_);
     send_to_all(message(MessageKind::Finished));
+  }
+
+  void say_why(const Error& error) override {
+    const std::lock_guard lock(mutex_);
+    Message sent = message(MessageKind::Why);
+    sent.code = static_cast<std::int32_t>(error.code);
+    sent.set_text(error.where.empty() ? error.message
+                                      : error.where + ": " + error.message);
+    send_to_all(sent);
   }
 
   int signal() const override {
@@ -257,8 +277,10 @@ class SocketHeartbeat final : public Heartbeat {
       return peer.view.is_closed && !peer.view.has_finished;
     };
     if (std::any_of(peers_.begin(), peers_.end(), is_gone))
-      conclude({rank_, "was stopped for " + to_text(gap) +
-                           ", and the other ranks have ended"},
+      conclude({rank_,
+                "was stopped for " + to_text(gap) +
+                    ", and the other ranks have ended",
+                ErrorCode::WorkerLost},
                false);
   }
 
@@ -267,8 +289,11 @@ class SocketHeartbeat final : public Heartbeat {
       if (peer.view.is_closed) continue;
       const bool is_open = peer.reader.read(peer.socket);
       for (Message received; next_message(peer.reader, received);) {
+        const auto code = static_cast<ErrorCode>(received.code);
         if (received.kind == MessageKind::Verdict)
-          conclude({received.culprit, std::string(received.text)}, true);
+          conclude({received.culprit, received.text, code}, true);
+        if (received.kind == MessageKind::Why)
+          peer.view.why = Error{code, received.text, "", "", {}};
         if (received.kind == MessageKind::Finished)
           peer.view.has_finished = true;
         if (received.snapshot.count != peer.view.last.count)
@@ -289,7 +314,7 @@ class SocketHeartbeat final : public Heartbeat {
       own_count_ = own.count;
       own_changed_ = time;
     }
-    RankView mine{own, time, own_changed_, false, false};
+    RankView mine{own, time, own_changed_, false, false, std::nullopt};
     std::vector<RankView> views(size_, mine);
     for (const Peer& peer : peers_) views[peer.rank] = peer.view;
     if (rank_ != 0) {
@@ -308,7 +333,8 @@ class SocketHeartbeat final : public Heartbeat {
     if (rank_ == 0) {
       Message sent = message(MessageKind::Verdict);
       sent.culprit = found.rank;
-      std::strncpy(sent.text, found.text.c_str(), sizeof(sent.text) - 1);
+      sent.code = static_cast<std::int32_t>(found.code);
+      sent.set_text(found.text);
       send_to_all(sent);
     }
     if (hooks_.on_lost) hooks_.on_lost(found, from_leader);

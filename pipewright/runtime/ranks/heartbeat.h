@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "pipewright/base/error.h"
 #include "pipewright/base/result.h"
 #include "pipewright/runtime/channels/transport.h"
 #include "pipewright/runtime/ranks/progress.h"
@@ -44,6 +45,9 @@ class Heartbeat {
   // silence is not a failure. Without this call the others take its end for
   // one.
   virtual void finish() = 0;
+  // This rank ends at once, and this is why: the others end with the same code.
+  // Not to be called from a hook.
+  virtual void say_why(const Error& error) = 0;
   // On rank 0: a signal that any rank has received; else this rank's.
   virtual int signal() const = 0;
 };

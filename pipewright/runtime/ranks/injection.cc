@@ -2,7 +2,6 @@
 
 #include "pipewright/runtime/ranks/injection.h"
 
-#include <ATen/ops/empty.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -190,8 +189,8 @@ void inject(const Injection& injection) {
     case Kind::Lose:
       break_device(DeviceFault::IsLost);
       break;
-    case Kind::Memory:  // more than any address space has
-      at::empty({std::int64_t{1} << 50}, at::kByte);
+    case Kind::Memory:
+      break_device(DeviceFault::IsFull);
       break;
     case Kind::Missing:
       while (true) ::pause();

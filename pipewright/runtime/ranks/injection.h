@@ -7,7 +7,7 @@
 //   throw:rank=1,step=5             a kernel fails
 //   hang:rank=1,step=5              its GPU computes for ever; a core, too
 //   lose:rank=1,step=5              its GPU is lost: every call of it fails
-//   memory:rank=1,step=5            memory is exhausted
+//   memory:rank=1,step=5            its device has no memory left
 //   full:step=5                     rank 0 finds the disk full at checkpoints
 //   missing:rank=1                  it never joins the others
 //

@@ -53,10 +53,6 @@ class SetUpWatch {
 // As of a run folder that another process has: it may be there later.
 constexpr ErrorCode kUnavailable = ErrorCode::InUse;
 
-Error worker_lost(std::string message, std::string hint) {
-  return {ErrorCode::WorkerLost, std::move(message), "", std::move(hint), {}};
-}
-
 const char* const kHowToResume = "start again with --resume";
 
 class RankLaunch final : public Launch {
@@ -98,7 +94,7 @@ class RankLaunch final : public Launch {
            return action_limit(limits_, progress_.snapshot().longest_step);
          },
          [this](bool is) { progress_.set_device_busy(is); },
-         [this](const Error& hangs) { give_up(named_here(hangs), false); }});
+         [this](const Error& error) { end_at_once(error); }});
     rank_ = transport_->rank();
     size_ = transport_->num_ranks();
     return {};
@@ -219,8 +215,15 @@ class RankLaunch final : public Launch {
 
   static Error lost(const Verdict& verdict,
                     const std::vector<std::string>& hosts) {
-    return worker_lost(named(verdict.rank, hosts) + " " + verdict.text,
-                       kHowToResume);
+    const std::string text = named(verdict.rank, hosts) + " " + verdict.text;
+    // What else it said has a way out of its own, which it prints.
+    const bool may_resume = verdict.code == ErrorCode::WorkerLost;
+    return {verdict.code, text, "", may_resume ? kHowToResume : "", {}};
+  }
+
+  void end_at_once(const Error& error) const {
+    if (heartbeat_) heartbeat_->say_why(error);
+    give_up(named_here(error), false);
   }
 
   void give_up(const Error& error, bool leader_prints_it) const {

@@ -55,7 +55,7 @@ std::optional<Verdict> verdict(const std::vector<RankView>& ranks,
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       if (ranks[r].has_finished) continue;
       if (std::string text = is_guilty(ranks[r]); !text.empty())
-        return Verdict{static_cast<int>(r), text};
+        return Verdict{static_cast<int>(r), text, ErrorCode::WorkerLost};
     }
     return std::nullopt;
   };
@@ -81,6 +81,9 @@ std::optional<Verdict> verdict(const std::vector<RankView>& ranks,
     return "has made no progress for " + of_limit(now - rank.changed, limit) +
            " " + place_text(rank.last);
   };
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    if (const std::optional<Error>& why = ranks[r].why)
+      return Verdict{static_cast<int>(r), "ended: " + why->message, why->code};
   if (auto found = first(gone)) return found;
   if (auto found = first(silent)) return found;
   // Ranks between runs wait for those that still run: look at these first.
@@ -95,8 +98,10 @@ std::optional<Verdict> verdict(const std::vector<RankView>& ranks,
                now - rank.changed > limit_of(rank, limits, longest) * 2;
       });
   if (!all_wait || ranks.empty()) return std::nullopt;
-  return Verdict{0, "and all other ranks wait for each other; it is " +
-                        place_text(ranks[0].last)};
+  return Verdict{0,
+                 "and all other ranks wait for each other; it is " +
+                     place_text(ranks[0].last),
+                 ErrorCode::WorkerLost};
 }
 
 }  // namespace pipewright

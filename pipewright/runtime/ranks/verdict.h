@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "pipewright/base/error.h"
 #include "pipewright/base/units.h"
 #include "pipewright/runtime/ranks/progress.h"
 
@@ -30,16 +31,18 @@ struct RankView {
   Seconds changed;            // when its count last changed
   bool is_closed = false;     // its connection has ended ...
   bool has_finished = false;  // ... after it announced that
+  std::optional<Error> why;   // ... or said what ended it
 };
 
 struct Verdict {
   int rank = -1;
   // "was lost, last seen at step 5, ...", without the rank.
   std::string text;
+  ErrorCode code = ErrorCode::WorkerLost;
 };
 
 // None while every rank makes progress or waits for one that does. Checks for a
-// rank that is gone first, then for a silent one, then for one that makes no
+// rank that said why it ends first, then for one that is gone, then for a silent one, then for one that makes no
 // progress, and last for ranks that all wait.
 std::optional<Verdict> verdict(const std::vector<RankView>& ranks,
                                const Limits& limits, Seconds now);

@@ -89,6 +89,7 @@ void check_prediction(const std::string& kind, int workers, bool again) {
   const std::string profile =
       read_file(folder.path() / "measured" / "profile.json").value();
   CHECK(contains(profile, "an action takes"));
+  CHECK(contains(profile, kind + " of " + gpu_report().gpus.front().name));
   if (!again) return;
   const Ran given = trained(
       plan, kind, folder.path() / "given",

@@ -225,6 +225,10 @@ class Ranks {
     const std::lock_guard lock(mutex_);
     return verdicts_[rank];
   }
+  ErrorCode code(int rank) {
+    const std::lock_guard lock(mutex_);
+    return codes_[rank];
+  }
 
   struct Stall {
     int told = 0, rank = 0;
@@ -242,6 +246,7 @@ class Ranks {
     return {[this, rank](const Verdict& found, bool) {
               const std::lock_guard lock(mutex_);
               verdicts_[rank] = std::to_string(found.rank) + " " + found.text;
+              codes_[rank] = found.code;
             },
             [this, rank] { return rank == 1 ? signal_of_1.load() : 0; },
             [this, rank](int who, Seconds silence) {
@@ -253,6 +258,7 @@ class Ranks {
   Progress progress_[3];
   std::mutex mutex_;
   std::string verdicts_[3];
+  ErrorCode codes_[3] = {};
   std::vector<Stall> stalls_;
   std::unique_ptr<Heartbeat> beats_[3];
 };
@@ -292,6 +298,35 @@ TEST_CASE("a reset: the rank is lost, and the others hear of it") {
   CHECK(ranks.verdict(0).find("1 was lost") == 0);
   CHECK(ranks.verdict(1).find("0 was lost") == 0);
   CHECK(ranks.verdict(2) == ranks.verdict(0));
+}
+
+// Also the reason of one that is not rank 0, in a verdict of rank 0.
+TEST_CASE("a rank says why it ends: all others end for that, by its code") {
+  for (const int who : {0, 1, 2}) {
+    CAPTURE(who);
+    Relay relay({100, 20, 10});
+    Ranks ranks(relay, Seconds(1));
+    ranks.live(0.3);
+    const std::string place = "step 5, worker " + std::to_string(who);
+    const std::string numbers(300, '7');
+    ranks[who].say_why({ErrorCode::OutOfMemory,
+                        "no memory for " + numbers,
+                        place,
+                        "a way out",
+                        {}});
+    for (const int rank : {0, 1, 2}) {
+      if (rank == who) continue;
+      CAPTURE(rank);
+      REQUIRE(ranks.concludes(rank, 5));
+      CHECK(ranks.code(rank) == ErrorCode::OutOfMemory);
+      const std::string said = ranks.verdict(rank);
+      const std::string start = std::to_string(who) + " ended: " + place +
+                                ": no memory for 777";
+      CHECK(said.find(start) == 0);
+      CHECK(said.substr(said.size() - 5) == "7 ...");
+    }
+    ranks.finish();
+  }
 }
 
 TEST_CASE("flipped bits: such messages count as not sent, nothing else") {

@@ -53,6 +53,18 @@ TEST_CASE("a closed connection is a lost rank, unless it has finished") {
   CHECK(!at_100({view(Phase::Waits, 99.9, 99), gone}));
 }
 
+TEST_CASE("a rank that said why it ends, before others that are lost by that") {
+  auto gone = view(Phase::Computes, 99.9, 99.9);
+  gone.is_closed = true;
+  auto full = view(Phase::Computes, 99.9, 99.9);
+  full.why = Error{ErrorCode::OutOfMemory, "no memory left", "", "", {}};
+  const auto found = at_100({view(Phase::Waits, 99.9, 99), gone, full});
+  REQUIRE(found);
+  CHECK(found->rank == 2);
+  CHECK(found->text == "ended: no memory left");
+  CHECK(found->code == ErrorCode::OutOfMemory);
+}
+
 TEST_CASE("silence counts from the limit on, and before waiting") {
   CHECK(
       !at_100({view(Phase::Waits, 99.9, 80), view(Phase::Computes, 95.1, 95)}));

@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -328,6 +329,7 @@ std::unique_ptr<Recording> CudaDevice::record(
 // What a GPU that is lost, or a kernel that fails, leaves behind is the same:
 // every call of this process for that GPU fails.
 void CudaDevice::suffer(DeviceFault fault) {
+  if (fault == DeviceFault::IsFull) return WorkerDevice::suffer(fault);
   int capability = 0, minor = 0;
   const int gpu = stream_.device_index();
   C10_CUDA_CHECK(cudaDeviceGetAttribute(
