@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/import/published_cluster.h"
+#include "pipewright/base/text.h"
 #include "pipewright/planners/pipeline.h"
 #include "pipewright/profile/formats/assembly.h"
 
@@ -83,6 +84,40 @@ bool recomputes(const PublishedStage& stage) {
                      [](bool layer) { return layer; });
 }
 
+// The first layer of a stage and its last one.
+std::string layers_text(int first, int last) {
+  return first == last ? "layer " + std::to_string(first) + " is"
+                       : "layers " + std::to_string(first) + " to " +
+                             std::to_string(last) + " are";
+}
+
+// Each stage's layers need times on each kind that they run on.
+Result<void> check_times(const Pipeline& pipeline, const Cluster& cluster,
+                         const PublishedPlan& plan, const Profile& profile) {
+  std::vector<std::string> known;
+  for (const auto& [kind, tables] : profile.times) known.push_back(kind);
+  int first = 0;
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    const PipelineStage& stage = pipeline.stages[s];
+    for (std::size_t r = 0; r < stage.devices.size(); ++r) {
+      const std::string& kind = cluster.kind_of(stage.devices[r]).name;
+      if (profile.times.count(kind)) continue;
+      const std::vector<std::string>& named = plan.stages[s].devices;
+      const bool is_plans = !named.empty() && kind.starts_with(named[r]);
+      return bad_configuration(
+          plan.source + ": " + layers_text(first, stage.end - 1) + " on " +
+              kind + ", and there are layer times only of " +
+              join(known, " and "),
+          is_plans ? "import the layer times of " + named[r] + " too: MODEL/" +
+                         named[r] + "/profile.json"
+                   : "say with --device KIND what they are of, or give a "
+                     "cluster of that kind with --on CLUSTER");
+    }
+    first = stage.end;
+  }
+  return {};
+}
+
 Result<Plan> plan_on(const Cluster& cluster, const PublishedPlan& plan,
                      const Profile& profile, int minibatch,
                      const std::string& planner) {
@@ -108,6 +143,8 @@ Result<Plan> plan_on(const Cluster& cluster, const PublishedPlan& plan,
     return bad_configuration(plan.source + " needs " + std::to_string(device) +
                              " devices, the cluster has " +
                              std::to_string(cluster.num_devices()));
+  if (auto timed = check_times(pipeline, cluster, plan, profile); !timed)
+    return timed.error();
   Problem problem;
   problem.profile = &profile;
   problem.cluster = &cluster;
@@ -162,12 +199,14 @@ Result<PublishedRun> published_run(const Imported& imported,
                                  " plans: " + imported.plans[0].source + ", " +
                                  imported.plans[1].source,
                              "import one plan at a time");
-  if (!imported.profile)
-    return bad_configuration(
-        imported.plans[0].source +
-            " is a plan without its layers: " + imported.no_profile,
-        "import it together with the layer times of its model");
   const PublishedPlan& plan = imported.plans.front();
+  if (!imported.profile) {
+    // A group that cannot be a device has no layer times either.
+    if (auto groups = groups_of(plan, ""); !groups) return groups.error();
+    return bad_configuration(
+        plan.source + " is a plan without its layers: " + imported.no_profile,
+        "import it together with the layer times of its model");
+  }
   const Profile& profile = *imported.profile;
   const bool needs_cluster = std::any_of(
       plan.stages.begin(), plan.stages.end(),

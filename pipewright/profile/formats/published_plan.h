@@ -50,6 +50,7 @@ struct PublishedPlan {
   std::optional<Seconds> measured_step;
   std::optional<Seconds> measured_reduce;  // gradients over replicas
   std::optional<Bytes> measured_memory;    // the fullest device
+  std::vector<std::string> not_measured;   // measurements without a number
   std::vector<std::string> unread;         // keys that are not read
 };
 
