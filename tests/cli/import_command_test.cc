@@ -218,6 +218,26 @@ TEST_CASE("simulate names --plan only for files that have a plan") {
   }
 }
 
+TEST_CASE("simulate says who reads a schedule's CSV") {
+  Folder folder;
+  const std::string file = folder / "1f1b.csv";
+  // A damaged file is one, too.
+  for (const char* text : {"0F0,0F1,,0B0,0B1\n,1F0,1B0,1F1,1B1\n",
+                           ",1F0,1B0\n0F0,,,0B0\n", "0F0,0B0\n1F0,what\n"}) {
+    folder.write("1f1b.csv", text);
+    const Answer answer = run_pipewright("simulate " + file);
+    CHECK(answer.code == 65);
+    CHECK(says(answer, file + ": this is a schedule of "
+                              "torch.distributed.pipelining, not a plan file"));
+    CHECK(says(answer, "pipewright validate " + file));
+    CHECK(says(answer, "pipewright schedule " + file));
+  }
+  for (const char* other : {"", "\n\n", ",,,\n", "1,2,4\n3.5, 4.5, 5.0\n"}) {
+    folder.write("1f1b.csv", other);
+    CHECK_FALSE(says(run_pipewright("simulate " + file), "is a schedule"));
+  }
+}
+
 TEST_CASE("a file of nobody's is refused in one line") {
   Folder folder;
   const std::string file = folder / "other.json";
