@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/import/measured_links.h"
 #include "cli/import/published_cluster.h"
 #include "pipewright/base/text.h"
 #include "pipewright/planners/pipeline.h"
@@ -82,6 +83,54 @@ bool recomputes(const PublishedStage& stage) {
   return !stage.recompute.empty() &&
          std::all_of(stage.recompute.begin(), stage.recompute.end(),
                      [](bool layer) { return layer; });
+}
+
+// The layers that have the flag, of all stages: "0 to 2, 7".
+std::string layers_with(const PublishedPlan& plan,
+                        std::vector<bool> PublishedStage::*flags,
+                        bool (*counts)(const PublishedStage&)) {
+  std::vector<std::pair<int, int>> ranges;
+  for (const PublishedStage& stage : plan.stages)
+    for (std::size_t i = 0; i < (stage.*flags).size() && counts(stage); ++i) {
+      if (!(stage.*flags)[i]) continue;
+      const int layer = stage.layers[i];
+      if (ranges.empty() || ranges.back().second != layer - 1)
+        ranges.push_back({layer, layer});
+      ranges.back().second = layer;
+    }
+  std::vector<std::string> texts;
+  for (const auto& [first, last] : ranges)
+    texts.push_back(std::to_string(first) +
+                    (first == last ? "" : " to " + std::to_string(last)));
+  return join(texts, ", ");
+}
+
+// What a plan of ours does not have.
+std::vector<std::string> dropped(const PublishedPlan& plan) {
+  std::vector<std::string> notes;
+  const std::string recomputed = layers_with(
+      plan, &PublishedStage::recompute,
+      [](const PublishedStage& stage) { return !recomputes(stage); });
+  if (!recomputed.empty())
+    notes.push_back("dropped: recomputation of layers " + recomputed +
+                    "; here a stage recomputes all of its layers or none");
+  const std::string sharded =
+      layers_with(plan, &PublishedStage::shards_weights,
+                  [](const PublishedStage&) { return true; });
+  const std::string whole =
+      "; here each replica keeps them whole and sums all gradients";
+  if (!sharded.empty())
+    notes.push_back(
+        "dropped: sharded weights, gradients and optimizer state "
+        "of layers " +
+        sharded + whole);
+  if (plan.data_parallel_type == "zero2" || plan.data_parallel_type == "zero3")
+    notes.push_back(std::string("dropped: sharded ") +
+                    (plan.data_parallel_type == "zero3" ? "weights, " : "") +
+                    "gradients and optimizer state of " +
+                    (sharded.empty() ? "all" : "the other") + " layers (" +
+                    plan.data_parallel_type + ")" + whole);
+  return notes;
 }
 
 // The first layer of a stage and its last one.
@@ -186,7 +235,7 @@ Result<PublishedRun> devices_only(const Imported& imported) {
         "import a plan together with the layer times of its model");
   PIPEWRIGHT_TRY(Cluster cluster,
                  published_cluster(imported.devices[0], imported.from));
-  return PublishedRun{std::move(cluster), std::nullopt};
+  return PublishedRun{std::move(cluster), std::nullopt, {}};
 }
 
 }  // namespace
@@ -219,13 +268,19 @@ Result<PublishedRun> published_run(const Imported& imported,
     PIPEWRIGHT_TRY(const PublishedPlan placed, with_replicas_on(given, plan));
     PIPEWRIGHT_TRY(Plan ours,
                    plan_on(given, placed, profile, minibatch, imported.from));
-    return PublishedRun{std::move(given), std::move(ours)};
+    PIPEWRIGHT_TRY(
+        MeasuredLinks links,
+        with_measured_rates(given, placed.stages, imported.bandwidths));
+    std::vector<std::string> notes = dropped(plan);
+    notes.insert(notes.end(), links.notes.begin(), links.notes.end());
+    return PublishedRun{std::move(links.cluster), std::move(ours),
+                        std::move(notes)};
   }
   PIPEWRIGHT_TRY(const auto groups, groups_of(plan, kind_in(profile)));
   PIPEWRIGHT_TRY(Cluster ran_on, published_cluster(imported, plan, groups));
   PIPEWRIGHT_TRY(Plan ours,
                  plan_on(ran_on, plan, profile, minibatch, imported.from));
-  return PublishedRun{std::move(ran_on), std::move(ours)};
+  return PublishedRun{std::move(ran_on), std::move(ours), dropped(plan)};
 }
 
 }  // namespace pipewright::cli
