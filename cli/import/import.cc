@@ -157,13 +157,16 @@ Result<void> write_profile(const Imported& imported, const std::string& path) {
   return write_file(path, to_text(*imported.profile));
 }
 
-// Nothing is written unless everything can be.
-Result<void> write_imported(const Imported& imported,
+// Nothing is written unless everything can be. Adds what the plan and the
+// cluster drop of the source to the notes.
+Result<void> write_imported(Imported& imported,
                             const ImportSettings& settings) {
   std::optional<PublishedRun> run;
   if (!settings.plan.empty() || !settings.cluster.empty()) {
     PIPEWRIGHT_TRY(run,
                    published_run(imported, settings.on, settings.minibatch));
+    imported.notes.insert(imported.notes.end(), run->notes.begin(),
+                          run->notes.end());
     if (!settings.plan.empty() && !run->plan)
       return bad_configuration("no plan to write to " + settings.plan +
                                ": the files have none");

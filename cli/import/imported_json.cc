@@ -73,6 +73,8 @@ Json imported_json(const PublishedStage& stage) {
     json.set("tensor_parallel", values_json(stage.tensor_parallel));
   if (!stage.recompute.empty())
     json.set("recompute", values_json(stage.recompute));
+  if (!stage.shards_weights.empty())
+    json.set("shards_weights", values_json(stage.shards_weights));
   return json;
 }
 
@@ -87,6 +89,8 @@ Json imported_json(const PublishedPlan& plan) {
   json.set("microbatch", plan.microbatch);
   json.set("microbatches", plan.microbatches);
   if (!plan.schedule.empty()) json.set("schedule", plan.schedule);
+  if (!plan.data_parallel_type.empty())
+    json.set("data_parallel_type", plan.data_parallel_type);
   if (plan.measured_step)
     json.set("measured_step_seconds", plan.measured_step->value());
   if (plan.measured_reduce)

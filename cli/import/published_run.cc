@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "cli/import/measured_links.h"
 #include "cli/import/published_cluster.h"
+#include "pipewright/base/text.h"
 #include "pipewright/planners/pipeline.h"
 #include "pipewright/profile/formats/assembly.h"
 
@@ -83,6 +85,88 @@ bool recomputes(const PublishedStage& stage) {
                      [](bool layer) { return layer; });
 }
 
+// The layers that have the flag, of all stages: "0 to 2, 7".
+std::string layers_with(const PublishedPlan& plan,
+                        std::vector<bool> PublishedStage::*flags,
+                        bool (*counts)(const PublishedStage&)) {
+  std::vector<std::pair<int, int>> ranges;
+  for (const PublishedStage& stage : plan.stages)
+    for (std::size_t i = 0; i < (stage.*flags).size() && counts(stage); ++i) {
+      if (!(stage.*flags)[i]) continue;
+      const int layer = stage.layers[i];
+      if (ranges.empty() || ranges.back().second != layer - 1)
+        ranges.push_back({layer, layer});
+      ranges.back().second = layer;
+    }
+  std::vector<std::string> texts;
+  for (const auto& [first, last] : ranges)
+    texts.push_back(std::to_string(first) +
+                    (first == last ? "" : " to " + std::to_string(last)));
+  return join(texts, ", ");
+}
+
+// What a plan of ours does not have.
+std::vector<std::string> dropped(const PublishedPlan& plan) {
+  std::vector<std::string> notes;
+  const std::string recomputed = layers_with(
+      plan, &PublishedStage::recompute,
+      [](const PublishedStage& stage) { return !recomputes(stage); });
+  if (!recomputed.empty())
+    notes.push_back("dropped: recomputation of layers " + recomputed +
+                    "; here a stage recomputes all of its layers or none");
+  const std::string sharded =
+      layers_with(plan, &PublishedStage::shards_weights,
+                  [](const PublishedStage&) { return true; });
+  const std::string whole =
+      "; here each replica keeps them whole and sums all gradients";
+  if (!sharded.empty())
+    notes.push_back(
+        "dropped: sharded weights, gradients and optimizer state "
+        "of layers " +
+        sharded + whole);
+  if (plan.data_parallel_type == "zero2" || plan.data_parallel_type == "zero3")
+    notes.push_back(std::string("dropped: sharded ") +
+                    (plan.data_parallel_type == "zero3" ? "weights, " : "") +
+                    "gradients and optimizer state of " +
+                    (sharded.empty() ? "all" : "the other") + " layers (" +
+                    plan.data_parallel_type + ")" + whole);
+  return notes;
+}
+
+// The first layer of a stage and its last one.
+std::string layers_text(int first, int last) {
+  return first == last ? "layer " + std::to_string(first) + " is"
+                       : "layers " + std::to_string(first) + " to " +
+                             std::to_string(last) + " are";
+}
+
+// Each stage's layers need times on each kind that they run on.
+Result<void> check_times(const Pipeline& pipeline, const Cluster& cluster,
+                         const PublishedPlan& plan, const Profile& profile) {
+  std::vector<std::string> known;
+  for (const auto& [kind, tables] : profile.times) known.push_back(kind);
+  int first = 0;
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    const PipelineStage& stage = pipeline.stages[s];
+    for (std::size_t r = 0; r < stage.devices.size(); ++r) {
+      const std::string& kind = cluster.kind_of(stage.devices[r]).name;
+      if (profile.times.count(kind)) continue;
+      const std::vector<std::string>& named = plan.stages[s].devices;
+      const bool is_plans = !named.empty() && kind.starts_with(named[r]);
+      return bad_configuration(
+          plan.source + ": " + layers_text(first, stage.end - 1) + " on " +
+              kind + ", and there are layer times only of " +
+              join(known, " and "),
+          is_plans ? "import the layer times of " + named[r] + " too: MODEL/" +
+                         named[r] + "/profile.json"
+                   : "say with --device KIND what they are of, or give a "
+                     "cluster of that kind with --on CLUSTER");
+    }
+    first = stage.end;
+  }
+  return {};
+}
+
 Result<Plan> plan_on(const Cluster& cluster, const PublishedPlan& plan,
                      const Profile& profile, int minibatch,
                      const std::string& planner) {
@@ -108,6 +192,8 @@ Result<Plan> plan_on(const Cluster& cluster, const PublishedPlan& plan,
     return bad_configuration(plan.source + " needs " + std::to_string(device) +
                              " devices, the cluster has " +
                              std::to_string(cluster.num_devices()));
+  if (auto timed = check_times(pipeline, cluster, plan, profile); !timed)
+    return timed.error();
   Problem problem;
   problem.profile = &profile;
   problem.cluster = &cluster;
@@ -149,7 +235,7 @@ Result<PublishedRun> devices_only(const Imported& imported) {
         "import a plan together with the layer times of its model");
   PIPEWRIGHT_TRY(Cluster cluster,
                  published_cluster(imported.devices[0], imported.from));
-  return PublishedRun{std::move(cluster), std::nullopt};
+  return PublishedRun{std::move(cluster), std::nullopt, {}};
 }
 
 }  // namespace
@@ -162,12 +248,14 @@ Result<PublishedRun> published_run(const Imported& imported,
                                  " plans: " + imported.plans[0].source + ", " +
                                  imported.plans[1].source,
                              "import one plan at a time");
-  if (!imported.profile)
-    return bad_configuration(
-        imported.plans[0].source +
-            " is a plan without its layers: " + imported.no_profile,
-        "import it together with the layer times of its model");
   const PublishedPlan& plan = imported.plans.front();
+  if (!imported.profile) {
+    // A group that cannot be a device has no layer times either.
+    if (auto groups = groups_of(plan, ""); !groups) return groups.error();
+    return bad_configuration(
+        plan.source + " is a plan without its layers: " + imported.no_profile,
+        "import it together with the layer times of its model");
+  }
   const Profile& profile = *imported.profile;
   const bool needs_cluster = std::any_of(
       plan.stages.begin(), plan.stages.end(),
@@ -180,13 +268,19 @@ Result<PublishedRun> published_run(const Imported& imported,
     PIPEWRIGHT_TRY(const PublishedPlan placed, with_replicas_on(given, plan));
     PIPEWRIGHT_TRY(Plan ours,
                    plan_on(given, placed, profile, minibatch, imported.from));
-    return PublishedRun{std::move(given), std::move(ours)};
+    PIPEWRIGHT_TRY(
+        MeasuredLinks links,
+        with_measured_rates(given, placed.stages, imported.bandwidths));
+    std::vector<std::string> notes = dropped(plan);
+    notes.insert(notes.end(), links.notes.begin(), links.notes.end());
+    return PublishedRun{std::move(links.cluster), std::move(ours),
+                        std::move(notes)};
   }
   PIPEWRIGHT_TRY(const auto groups, groups_of(plan, kind_in(profile)));
   PIPEWRIGHT_TRY(Cluster ran_on, published_cluster(imported, plan, groups));
   PIPEWRIGHT_TRY(Plan ours,
                  plan_on(ran_on, plan, profile, minibatch, imported.from));
-  return PublishedRun{std::move(ran_on), std::move(ours)};
+  return PublishedRun{std::move(ran_on), std::move(ours), dropped(plan)};
 }
 
 }  // namespace pipewright::cli

@@ -15,7 +15,8 @@ namespace pipewright::cli {
 
 struct PublishedRun {
   Cluster cluster;
-  std::optional<Plan> plan;  // none: the source has none
+  std::optional<Plan> plan;        // none: the source has none
+  std::vector<std::string> notes;  // what was dropped, and which rates are used
 };
 
 // `cluster` is used instead of what the source says of machines, unless empty;

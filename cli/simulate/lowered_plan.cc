@@ -5,9 +5,11 @@
 #include "cli/load_profile.h"
 #include "cli/validate/memory_proof.h"
 #include "pipewright/base/files.h"
+#include "pipewright/base/text.h"
 #include "pipewright/model/zoo/zoo.h"
 #include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/optimizer_choice.h"
+#include "pipewright/plan/schedule/schedule_csv.h"
 #include "pipewright/plan/validation/validate.h"
 #include "pipewright/profile/formats/importer.h"
 #include "pipewright/profile/split_profile.h"
@@ -62,9 +64,30 @@ Result<Profile> profile_for(const PlanInputs& inputs, const Plan& plan,
       "use --profile FILE, or --model MODEL");
 }
 
+// By its first line that is not empty, so that a damaged file is one, too.
+bool is_schedule_csv(const std::string& text, const std::string& file) {
+  const std::string first(trim(text).substr(0, trim(text).find('\n')));
+  const auto grid = parse_csv(first, file);
+  return grid && std::any_of(grid->begin(), grid->end(), [](const auto& row) {
+           return std::any_of(row.begin(), row.end(), [](const CsvCell& cell) {
+             return !cell.empty();
+           });
+         });
+}
+
+// A schedule has no layers and no devices.
+std::string schedule_usage(const std::string& file) {
+  return "pipewright validate " + file + " checks it, pipewright schedule " +
+         file + " draws it; it has no layers and no devices";
+}
+
 // A plan of another system is not an error in a plan of ours.
 Error not_ours(Error error, const std::string& text, const std::string& file) {
   const bool is_ours = text.find("pipewright/") != std::string::npos;
+  if (!is_ours && is_schedule_csv(text, file))
+    return malformed(
+        "this is a schedule of torch.distributed.pipelining, not a plan file",
+        file, schedule_usage(file));
   const Importer* importer = is_ours ? nullptr : importer_for({file, text});
   if (!importer) return error;
   return malformed("this is a file of " + importer->name + ", not a plan file",

@@ -2,15 +2,14 @@
 // with.
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/json.h"
 #include "pipewright/base/text.h"
 #include "tests/answer.h"
+#include "tests/cli/import_folder.h"
 #include "tests/profile/formats/formats_samples.h"
 
 namespace pipewright {
@@ -18,39 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder of samples that is gone when the test ends.
-class Folder {
- public:
-  Folder()
-      : path_(fs::temp_directory_path() /
-              ("pipewright-import-" + std::to_string(::getpid()))) {
-    for (const char* name :
-         {"toy/graph.txt", "hybrid_conf.json", "OPT/V100-16/profile.json",
-          "llm_info.json", "network.json", "plan_config.json",
-          "cluster.json"}) {
-      const SourceFile file = sample_named(name);
-      fs::create_directories((path_ / name).parent_path());
-      REQUIRE(write_file(path_ / name, file.text));
-    }
-    REQUIRE(write_file(path_ / "bad.txt", "node1 -- A -- forward\n"));
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  std::string operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  fs::path path_;
-};
-
-Answer import_with(const std::string& arguments) {
-  return answer_of(PIPEWRIGHT_BINARY " import " + arguments + " 2>&1");
-}
-
-bool says(const Answer& answer, const std::string& part) {
-  return answer.text.find(part) != std::string::npos;
-}
+using Folder = ImportFolder;
 
 }  // namespace
 
@@ -248,6 +215,26 @@ TEST_CASE("simulate names --plan only for files that have a plan") {
     const bool has_plan = sample.file.name == "plan_config.json" ||
                           sample.file.name == "toy/graph.txt";
     CHECK(says(answer, "--plan our-plan.json") == has_plan);
+  }
+}
+
+TEST_CASE("simulate says who reads a schedule's CSV") {
+  Folder folder;
+  const std::string file = folder / "1f1b.csv";
+  // A damaged file is one, too.
+  for (const char* text : {"0F0,0F1,,0B0,0B1\n,1F0,1B0,1F1,1B1\n",
+                           ",1F0,1B0\n0F0,,,0B0\n", "0F0,0B0\n1F0,what\n"}) {
+    folder.write("1f1b.csv", text);
+    const Answer answer = run_pipewright("simulate " + file);
+    CHECK(answer.code == 65);
+    CHECK(says(answer, file + ": this is a schedule of "
+                              "torch.distributed.pipelining, not a plan file"));
+    CHECK(says(answer, "pipewright validate " + file));
+    CHECK(says(answer, "pipewright schedule " + file));
+  }
+  for (const char* other : {"", "\n\n", ",,,\n", "1,2,4\n3.5, 4.5, 5.0\n"}) {
+    folder.write("1f1b.csv", other);
+    CHECK_FALSE(says(run_pipewright("simulate " + file), "is a schedule"));
   }
 }
 

@@ -146,6 +146,22 @@ def known(folder, plans):
     says("predicted: 0 of 1 plans", text)
 
 
+def fitted(folder, plans):
+    """The second table says whose the base memory is, and not what fits, which
+    is about the first one's prediction."""
+    for i, plan in enumerate(plans):
+        (folder / f"plan_config_{i}.json").write_text(json.dumps(
+            {**plan, "max_mem": plan["max_mem"] + 8 * 10**9}))
+    large = {**plans[0], "mbs": 256, "gbs": 256, "real": 10.0,
+             "max_mem": None}
+    (folder / "plan_config_large.json").write_text(json.dumps(large))
+    first, _, second = table(folder).partition("fitted to the other plans")
+    require(row(first, "large").endswith("  does not fit"), first)
+    require("does not fit" not in second and "large" in second, second)
+    title = second.splitlines()[0]
+    require(" GB base memory per tensor-parallel group, " in title, title)
+
+
 def arguments():
     """What is not a plan, a folder or the program is refused in a line."""
     for given, code, part in ((["--help"], 0, "A PLAN is a file"),
@@ -169,6 +185,9 @@ def main():
         folder.mkdir()
         known(folder, plans)
         (folder / "plan_config_it.json").unlink()
+        fitted(folder, plans)
+        for file in folder.iterdir():
+            file.unlink()
         many(folder, plans, number, seed)
 
 

@@ -252,12 +252,15 @@ Result<void> take_galvatron_file(const SourceFile& file, Parts& parts,
       if (network.overlap)
         imported.notes.push_back("measured: compute during a transfer takes " +
                                  exact_text(*network.overlap) +
-                                 " times as long");
+                                 " times as long; not used");
       return {};
     }
     case GalvatronPart::Plan: {
       PIPEWRIGHT_TRY(PublishedPlan plan,
                      parse_galvatron_plan(file.text, file.name));
+      if (!plan.unread.empty())
+        imported.notes.push_back("not read: " + join(plan.unread, ", ") +
+                                 " of " + file.name);
       imported.plans.push_back(std::move(plan));
       return {};
     }

@@ -126,6 +126,12 @@ std::vector<int> list_of(const JsonCursor& at) {
   return numbers;
 }
 
+// A digit or a list of it, "0,0,0"; also true if it is missing.
+bool consists_of(const JsonCursor& at, char digit) {
+  return !at.exists() || at.json()->to_line().find_first_not_of(
+                             std::string("\", ") + digit) == std::string::npos;
+}
+
 std::vector<bool> flags_of(const std::vector<int>& numbers, std::size_t first,
                            std::size_t count) {
   std::vector<bool> flags;
@@ -264,9 +270,15 @@ Result<PublishedPlan> parse_galvatron_plan(std::string_view text,
     plan.schedule = root.at("pipeline_type").text();
     plan.optimizer_words = 2;                    // Adam
     plan.layers_before = plan.layers_after = 1;  // embedding and head
-    for (const char* other :
-         {"tp_consecutive_flags", "default_dp_type", "use_sp", "vsp", "vtp"})
-      root.find(other);
+    if (JsonCursor type = root.find("default_dp_type"); type.exists())
+      plan.data_parallel_type = type.text();
+    root.find("tp_consecutive_flags");
+    for (const auto& [key, neutral] :
+         {std::pair<const char*, char>{"use_sp", '0'},
+          {"vsp", '0'},
+          {"vtp", '1'}})
+      if (!consists_of(root.find(key), neutral))
+        plan.unread.push_back("\"" + std::string(key) + "\"");
     root.refuse_other_keys();
     return plan;
   });

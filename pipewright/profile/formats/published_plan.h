@@ -34,6 +34,9 @@ struct PublishedPlan {
   int microbatch = 0;       // samples; 0 if not given
   int microbatches = 0;     // 0 if not given
   std::string schedule;     // the name in the source, if given
+  // What replicas share of layers without shards_weights, in the source's word:
+  // "ddp" nothing, "zero2" gradients and optimizer state, "zero3" weights too.
+  std::string data_parallel_type;
   // How its runtime works, where the plan alone decides it.
   bool is_asynchronous = false;  // minibatches overlap, weights are stashed
   bool rotates = false;          // replicas take turns, none splits samples
@@ -50,6 +53,7 @@ struct PublishedPlan {
   std::optional<Seconds> measured_step;
   std::optional<Seconds> measured_reduce;  // gradients over replicas
   std::optional<Bytes> measured_memory;    // the fullest device
+  std::vector<std::string> not_measured;   // measurements without a number
   std::vector<std::string> unread;         // keys that are not read
 };
 

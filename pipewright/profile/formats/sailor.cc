@@ -88,7 +88,8 @@ struct TimesFile {
   std::set<int> degrees;   // that the file has
 };
 
-Result<TimesFile> parse_times(const SourceFile& file, int degree) {
+Result<TimesFile> parse_times(const SourceFile& file, int degree,
+                              bool is_of_plan) {
   PIPEWRIGHT_TRY(Json json, parse_json(file.text, file.name));
   JsonErrors errors(file.name);
   TimesFile times;
@@ -110,8 +111,10 @@ Result<TimesFile> parse_times(const SourceFile& file, int degree) {
     for (int d : times.degrees) known.push_back(std::to_string(d));
     return bad_configuration(
         file.name + " has no times at tensor-parallel degree " +
-            std::to_string(degree),
-        "choose one with --tensor-parallel N: " + join(known, ", "));
+            std::to_string(degree) + (is_of_plan ? ", the plan's" : ""),
+        is_of_plan
+            ? "it has those at " + join(known, ", ")
+            : "choose one with --tensor-parallel N: " + join(known, ", "));
   }
   return times;
 }
@@ -122,6 +125,17 @@ class SailorDegrees {
   // `plan` may be null.
   SailorDegrees(const PublishedPlan* plan, int without_plan)
       : plan_(plan), without_plan_(without_plan) {}
+
+  bool are_of_plan() const { return plan_ != nullptr; }
+
+  // Of the plan's GPUs; none without a plan.
+  std::set<std::string> kinds() const {
+    std::set<std::string> kinds;
+    if (plan_)
+      for (const PublishedStage& stage : plan_->stages)
+        kinds.insert(stage.devices.begin(), stage.devices.end());
+    return kinds;
+  }
 
   std::set<int> of_kind(const std::string& kind) const {
     if (!plan_) return {without_plan_};
@@ -181,8 +195,10 @@ class SailorProfile {
           "import the files of one model at a time");
     profile_.model = model;
     const std::set<int> degrees = degrees_.of_kind(kind);
-    if (degrees.empty())
+    if (degrees.empty()) {
       imported_.notes.push_back("not used by the plan: " + file.name);
+      unused_.push_back(file.name + " is of " + kind);
+    }
     for (const int degree : degrees)
       if (Result<void> taken = take_degree(file, kind, degree); !taken)
         return taken;
@@ -190,6 +206,17 @@ class SailorProfile {
   }
 
   bool has_times() const { return !names_.empty(); }
+
+  // Why there are no times.
+  std::string no_times() const {
+    if (unused_.empty()) return "no file has layer times";
+    const std::set<std::string> kinds = degrees_.kinds();
+    const std::string wanted =
+        join(std::vector<std::string>(kinds.begin(), kinds.end()), " and ");
+    return "its GPUs are " + wanted + ", but " + join(unused_, ", ") +
+           "; a file's kind is its folder, as in MODEL/" + *kinds.begin() +
+           "/profile.json, unless --device KIND names it";
+  }
 
   Result<void> finish() {
     Result<void> sized = find_sizes();
@@ -228,7 +255,8 @@ class SailorProfile {
       return bad_configuration(
           "two files have the device kind " + name + ": " + file.name,
           "import one file per device kind");
-    PIPEWRIGHT_TRY(TimesFile times, parse_times(file, degree));
+    PIPEWRIGHT_TRY(TimesFile times,
+                   parse_times(file, degree, degrees_.are_of_plan()));
     profile_.times[name] = std::move(times.at);
     file_of_[name] = file.name;
     names_.push_back(file.name);
@@ -432,10 +460,17 @@ class SailorProfile {
                           "beside that is its workspace"
                         : "missing: bytes of parameters and outputs; import "
                           "llm_info.json too");
+    if (!has_sizes())
+      notes.push_back(
+          "assumed: 0 bytes of each, so messages and sums of gradients take no "
+          "time but latency, and layers no memory");
     if (has_repeated_step_)
       notes.push_back(
-          "derived: a layer's update is its weights' share of the step that "
-          "the source gives for two blocks");
+          has_sizes()
+              ? "derived: a layer's update is its weights' share of the step "
+                "that the source gives for two blocks"
+              : "assumed: a layer's update is half of the step that the source "
+                "gives for two blocks");
     for (const auto& [kind, file] : file_of_)
       if (kind.find("-tp") != std::string::npos) {
         notes.push_back(group_note(kind));
@@ -465,6 +500,7 @@ class SailorProfile {
   bool has_repeated_step_ = false;
   std::map<std::string, std::string> file_of_;  // by kind
   std::vector<std::string> names_;
+  std::vector<std::string> unused_;  // files of kinds that the plan has not
 };
 
 Result<void> take_sailor_file(const SourceFile& file, SailorPart part,
@@ -497,6 +533,9 @@ Result<void> take_sailor_file(const SourceFile& file, SailorPart part,
       if (!plan.unread.empty())
         imported.notes.push_back("not read: " + join(plan.unread, ", ") +
                                  " of " + file.name);
+      for (const std::string& what : plan.not_measured)
+        imported.notes.push_back("not measured: " + what +
+                                 ", not a number, in " + file.name);
       imported.plans.push_back(std::move(plan));
       return {};
     }
@@ -542,7 +581,7 @@ Result<Imported> read_sailor(std::span<const SourceFile> files,
     Result<void> done = maker.finish();
     if (!done) return done.error();
   } else {
-    imported.no_profile = "no file has layer times";
+    imported.no_profile = maker.no_times();
   }
   imported.what = what_sailor_is(imported, has_sizes);
   return imported;

@@ -96,18 +96,21 @@ void add_replica(const JsonCursor& cursor, PublishedStage& stage) {
     cursor.fail("expected [[[kind, count, zone], ...], degree]");
     return;
   }
-  std::string kinds, zone;
+  std::vector<std::string> kinds;  // each once
+  std::string zone;
   for (const JsonCursor& group : parts[0].elements()) {
     const auto fields = group.elements();
     if (fields.size() != 3) {
       group.fail("expected [kind, count, zone]");
       return;
     }
-    kinds += (kinds.empty() ? "" : "+") + fields[0].text();
+    const std::string kind = fields[0].text();
+    if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
+      kinds.push_back(kind);
     fields[1].integer(1, kMaxImportedCount);
     zone = fields[2].text();
   }
-  stage.devices.push_back(kinds);
+  stage.devices.push_back(join(kinds, "+"));
   stage.zones.push_back(zone);
   stage.tensor_parallel.push_back(
       static_cast<int>(parts[1].integer(1, kMaxImportedCount)));
@@ -186,21 +189,45 @@ std::vector<std::string> keys_beside(const JsonCursor& object,
   return others;
 }
 
-// What was not measured is missing or null.
+// What was not measured is missing, null, or something else than a number, such
+// as "OOM", which the plan then lists.
 std::optional<double> measurement(JsonCursor& root, const char* key,
-                                  double most) {
+                                  double most, PublishedPlan& plan) {
   const JsonCursor value = root.find(key);
   if (!value.exists() || value.json()->is_null()) return std::nullopt;
-  return value.real(0, most);
+  if (value.is_number()) return value.real(0, most);
+  plan.not_measured.push_back(std::string(key) + " is " +
+                              shortened(value.json()->to_line(), 60));
+  return std::nullopt;
 }
 
 void read_measurements(JsonCursor& root, PublishedPlan& plan) {
-  if (const auto step = measurement(root, "real", kMaxImportedSeconds))
+  if (const auto step = measurement(root, "real", kMaxImportedSeconds, plan))
     plan.measured_step = Seconds(*step);
-  if (const auto reduce = measurement(root, "red_grads", kMaxImportedSeconds))
+  if (const auto reduce =
+          measurement(root, "red_grads", kMaxImportedSeconds, plan))
     plan.measured_reduce = Seconds(*reduce);
-  if (const auto memory = measurement(root, "max_mem", kMaxImportedBytes))
+  if (const auto memory = measurement(root, "max_mem", kMaxImportedBytes, plan))
     plan.measured_memory = whole_bytes(*memory);
+}
+
+// Python writes NaN, Infinity and -Infinity, which JSON does not have. Here
+// they become text.
+std::string with_quoted_nans(std::string_view text) {
+  std::string quoted;
+  bool is_in_text = false;
+  while (!text.empty()) {
+    std::size_t length = 1;
+    for (std::string_view word : {"NaN", "Infinity", "-Infinity"})
+      if (!is_in_text && text.starts_with(word)) length = word.size();
+    if (is_in_text && text.front() == '\\') length = 2;
+    if (text.front() == '"') is_in_text = !is_in_text;
+    const std::string_view next = text.substr(0, length);
+    const bool is_word = !is_in_text && length > 1;
+    quoted += is_word ? "\"" + std::string(next) + "\"" : std::string(next);
+    text.remove_prefix(next.size());
+  }
+  return quoted;
 }
 
 }  // namespace
@@ -282,7 +309,7 @@ Result<std::vector<ImportedDevices>> parse_sailor_machines(
 
 Result<PublishedPlan> parse_sailor_plan(std::string_view text,
                                         const std::string& file) {
-  return read_json(text, file, [&](JsonCursor& root) {
+  return read_json(with_quoted_nans(text), file, [&](JsonCursor& root) {
     PublishedPlan plan;
     plan.source = file;
     JsonCursor pipelines = root.at("pipeline_list");

@@ -37,8 +37,8 @@ Result<std::vector<BandwidthTable>> parse_sailor_network(
 // {kind: {gpus_per_node, mem_per_gpu}, ..., zone}.
 Result<std::vector<ImportedDevices>> parse_sailor_machines(
     std::string_view text, const std::string& file);
-// plan_config_*.json: a plan and its measurements, each of which may be
-// missing.
+// plan_config_*.json: a plan and its measurements, each of which may be missing
+// or something else than a number.
 Result<PublishedPlan> parse_sailor_plan(std::string_view text,
                                         const std::string& file);
 
