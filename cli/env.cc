@@ -20,6 +20,9 @@ Json gpus_json(const GpuReport& report) {
     Json json = Json::object();
     json.set("name", gpu.name).set("memory_bytes", gpu.memory.value());
     json.set("sms", gpu.num_sms).set("capability", gpu.capability);
+    Json peers = Json::array();
+    for (const int peer : gpu.peers) peers.push(peer);
+    json.set("peers", std::move(peers));
     list.push(std::move(json));
   }
   return list;

@@ -15,6 +15,7 @@ struct Gpu {
   int num_sms = 0;
   std::string capability;  // "9.0"
   std::string id;          // of this one GPU, as the driver knows it
+  std::vector<int> peers;  // GPUs whose memory it reaches directly
 };
 
 // What this program and this machine have for GPUs.

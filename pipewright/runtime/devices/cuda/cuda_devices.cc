@@ -137,6 +137,17 @@ Result<Streams> streams_of(const CudaKind& kind, int gpu, int count) {
   return streams;
 }
 
+std::vector<int> peers_of(int gpu) {
+  std::vector<int> peers;
+  for (int other = 0; other < c10::cuda::device_count(); ++other) {
+    int reaches = 0;
+    if (other == gpu) continue;
+    C10_CUDA_CHECK(cudaDeviceCanAccessPeer(&reaches, gpu, other));
+    if (reaches) peers.push_back(other);
+  }
+  return peers;
+}
+
 }  // namespace
 
 void choose_cuda_kernels(bool tf32, bool is_fast, bool is_fused) {
@@ -169,7 +180,7 @@ GpuReport cuda_report() {
          properties.multiProcessorCount,
          std::to_string(properties.major) + "." +
              std::to_string(properties.minor),
-         gpu_name(i)});
+         gpu_name(i), peers_of(i)});
   }
   return report;
 }
