@@ -132,6 +132,7 @@ void print_plan(const Candidate& candidate, const LoadedProblem& loaded,
             << to_text(candidate.planning) << "\n"
             << derived_line(derived);
   if (planned.lower_bound > Seconds(0)) std::cout << gap_text(planned) << "\n";
+  std::cout << layer_groups_text(candidate, *loaded.profile);
   if (!planned.why.empty()) std::cout << planned.why << "\n";
 }
 
