@@ -9,6 +9,7 @@
 #include "cli/plan/planning.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
+#include "pipewright/cluster/cluster_table.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/shared_time.h"
 
@@ -221,7 +222,8 @@ void print_ranked(const std::vector<Candidate>& ranked,
   if (synchronous.empty() && stale.empty())
     std::cout << explanation({}) << "\n";
   else
-    std::cout << legend(baseline != nullptr) << cut_short_text(ranked);
+    std::cout << legend(baseline != nullptr) << memory_note(*loaded.cluster)
+              << cut_short_text(ranked);
   for (const Candidate& candidate : ranked)
     std::cout << layer_groups_text(candidate, *loaded.profile);
   for (const Candidate& candidate : ranked)
