@@ -32,7 +32,7 @@ void add_output_options(CLI::App& command, Output& output) {
 }
 
 std::string percent(double share) {
-  return to_text(std::round(share * 1000) / 10) + " %";
+  return to_text(std::round(share * 1000) / 10 + 0.0) + " %";  // not -0
 }
 
 void say(const std::string& line) { std::cerr << line + "\n"; }

@@ -1,14 +1,17 @@
 // pipewright rehearse: if a host dies, what training would go on with, and what
 // would be lost. The answer for each host is what `train --elastic` then does.
 
+#include <algorithm>
 #include <iostream>
 #include <set>
 
 #include "cli/command.h"
 #include "cli/number_in.h"
 #include "cli/plan/replanning.h"
+#include "cli/plan/stages_text.h"
 #include "cli/simulate/lowered_plan.h"
 #include "pipewright/base/text.h"
+#include "pipewright/base/text_table.h"
 #include "pipewright/cluster/part_of_cluster.h"
 #include "pipewright/estimate/estimator.h"
 
@@ -26,26 +29,27 @@ struct RehearsalOptions {
 // The loss of one host.
 struct Loss {
   std::vector<std::string> devices;  // the names of those that are lost
+  std::string name;                  // of the host, or of its devices
   Result<Replanned> replanned = bad_configuration("no host is left");
   std::string stages;  // of the new plan
 };
 
 struct Rehearsal {
-  Seconds step;  // of the present plan
+  Seconds step;  // of the present plan, as the next two
+  int microbatch = 0;
   std::string stages;
   std::vector<Loss> losses;
 };
 
 Loss lost(int host, const LoweredPlan& now, const ReplanningOptions& options) {
   Loss loss;
-  std::vector<DeviceId> left;
+  std::vector<DeviceId> gone, left;
   for (int d = 0; d < now.cluster.num_devices(); ++d) {
     const Device& device = now.cluster.devices()[DeviceId(d).index()];
-    if (device.host == host)
-      loss.devices.push_back(device.name);
-    else
-      left.push_back(DeviceId(d));
+    (device.host == host ? gone : left).push_back(DeviceId(d));
+    if (device.host == host) loss.devices.push_back(device.name);
   }
+  loss.name = devices_text(gone, now.cluster);
   if (left.empty()) return loss;
   const Result<Cluster> rest = part_of_cluster(now.cluster, left);
   if (!rest) {
@@ -62,7 +66,10 @@ Result<Rehearsal> rehearsed(const RehearsalOptions& options) {
                  load_lowered(options.plan, options.inputs));
   PIPEWRIGHT_TRY(const Estimate estimate,
                  simulating_estimator(now.profile, now.cluster)(now.plan));
-  Rehearsal rehearsal{estimate.step, stages_text(now.plan, now.cluster), {}};
+  Rehearsal rehearsal{estimate.step,
+                      now.plan.microbatch,
+                      stages_text(now.plan, now.cluster),
+                      {}};
   std::set<int> hosts;
   for (const Device& device : now.cluster.devices()) hosts.insert(device.host);
   for (int host : hosts)
@@ -75,28 +82,50 @@ std::string change_text(Seconds step, Seconds before) {
   return (change < 0 ? "" : "+") + percent(change);
 }
 
-void print_rehearsal(const Rehearsal& rehearsal, std::int64_t every) {
-  std::cout << "now: step " << to_text(rehearsal.step) << ", "
-            << rehearsal.stages << "\n";
+// A line per host that there is a plan without.
+std::string plans_table(const Rehearsal& rehearsal) {
+  using Align = TextTable::Align;
+  TextTable table({{"without"},
+                   {"step", Align::Right},
+                   {"change", Align::Right},
+                   {"microbatch", Align::Right},
+                   {"bits"},
+                   {"then"}});
   for (const Loss& loss : rehearsal.losses) {
-    std::cout << "without " << join(loss.devices, "+") << ": ";
-    if (!loss.replanned) {
-      std::cout << "no plan: " << loss.replanned.error().to_text() << "\n";
-      continue;
-    }
+    if (!loss.replanned) continue;
     const Replanned& next = *loss.replanned;
-    std::cout << "step " << to_text(next.step) << " ("
-              << change_text(next.step, rehearsal.step) << "), " << loss.stages
-              << "; "
-              << (next.keeps_microbatch
-                      ? ""
-                      : "microbatch " + std::to_string(next.plan.microbatch) +
-                            "; ")
-              << (next.keeps_bits ? "same" : "other") << " bits; planned in "
-              << to_text(next.planning) << "; lost: at most "
-              << counted(every, "step") << ", "
-              << to_text(rehearsal.step * static_cast<double>(every)) << "\n";
+    table.add_row({loss.name, to_text(next.step),
+                   change_text(next.step, rehearsal.step),
+                   std::to_string(next.plan.microbatch),
+                   next.keeps_bits ? "same" : "other", loss.stages});
   }
+  constexpr int kNothingIsShortened = 1 << 20;
+  return table.has_rows() ? table.to_text(kNothingIsShortened) : "";
+}
+
+Seconds longest_planning(const Rehearsal& rehearsal) {
+  Seconds longest;
+  for (const Loss& loss : rehearsal.losses)
+    if (loss.replanned) longest = std::max(longest, loss.replanned->planning);
+  return longest;
+}
+
+void print_rehearsal(const Rehearsal& rehearsal, std::int64_t every) {
+  std::cout << "now: step " << to_text(rehearsal.step) << ", microbatch "
+            << rehearsal.microbatch << ", " << rehearsal.stages << "\n"
+            << "if a host dies: at most " << counted(every, "step")
+            << " are lost, "
+            << to_text(rehearsal.step * static_cast<double>(every));
+  if (const std::string table = plans_table(rehearsal); !table.empty())
+    std::cout << ", and the next plan is planned in "
+              << to_text(longest_planning(rehearsal)) << " at most\n\n"
+              << table;
+  else
+    std::cout << "\n";
+  for (const Loss& loss : rehearsal.losses)
+    if (!loss.replanned)
+      std::cout << "without " << loss.name
+                << ": no plan: " << loss.replanned.error().to_text() << "\n";
 }
 
 Json rehearsal_json(const Rehearsal& rehearsal, std::int64_t every) {

@@ -131,24 +131,34 @@ std::string left_out_text(std::size_t num_runs, std::size_t num_groups) {
          " groups: with what is found without the run's group)";
 }
 
-// Of the steps' errors, without their signs.
-double median_error(const std::vector<MeasuredRun>& runs,
-                    const std::vector<Prediction>& predictions) {
+// Of the steps, without their signs, ascending.
+std::vector<double> sorted_errors(const std::vector<MeasuredRun>& runs,
+                                  const std::vector<Prediction>& predictions) {
   std::vector<double> errors;
   for (std::size_t run = 0; run < runs.size(); ++run)
     errors.push_back(std::abs(step_error(predictions[run], runs[run])));
   std::sort(errors.begin(), errors.end());
-  const std::size_t half = errors.size() / 2;
-  return errors.size() % 2 == 1 ? errors[half]
-                                : (errors[half - 1] + errors[half]) / 2;
+  return errors;
 }
 
-void add_medians(TextTable& table, const std::vector<MeasuredRun>& runs,
-                 const Calibration& done) {
-  std::vector<std::string> row = {"median of steps", ""};
-  for (const auto* made : {&done.before, &done.after, &done.left_out})
-    row.push_back(tenths_of_percent(median_error(runs, *made)));
-  table.add_row(row);
+double median(const std::vector<double>& sorted) {
+  const std::size_t half = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[half]
+                                : (sorted[half - 1] + sorted[half]) / 2;
+}
+
+void add_median_and_largest(TextTable& table,
+                            const std::vector<MeasuredRun>& runs,
+                            const Calibration& done) {
+  std::vector<std::string> medians = {"median of steps", ""},
+                           largest = {"largest of steps", ""};
+  for (const auto* made : {&done.before, &done.after, &done.left_out}) {
+    const std::vector<double> errors = sorted_errors(runs, *made);
+    medians.push_back(tenths_of_percent(median(errors)));
+    largest.push_back(tenths_of_percent(errors.back()));
+  }
+  table.add_row(medians);
+  table.add_row(largest);
 }
 
 std::string errors_table(const std::vector<MeasuredRun>& runs,
@@ -168,7 +178,7 @@ std::string errors_table(const std::vector<MeasuredRun>& runs,
   };
   for (std::size_t run = 0; run < runs.size(); ++run)
     add(runs[run].name, to_text(runs[run].step), run, step_error);
-  if (!done.left_out.empty()) add_medians(table, runs, done);
+  if (!done.left_out.empty()) add_median_and_largest(table, runs, done);
   for (std::size_t run = 0; run < runs.size(); ++run)
     if (runs[run].memory)
       add("memory of " + runs[run].name, to_text(*runs[run].memory), run,
@@ -182,25 +192,29 @@ bool is_at_limit(const Calibration& done, Parameter parameter) {
          done.at_limit.end();
 }
 
+bool has_memory(const std::vector<MeasuredRun>& runs) {
+  return std::any_of(runs.begin(), runs.end(), [](const MeasuredRun& run) {
+    return run.memory.has_value();
+  });
+}
+
+constexpr const char* kNothingBetter =
+    "none makes predictions of runs that are left out clearly better\n";
+
 void print_memory(const std::vector<MeasuredRun>& runs,
                   const Calibration& done) {
-  const bool is_measured = std::any_of(
-      runs.begin(), runs.end(),
-      [](const MeasuredRun& run) { return run.memory.has_value(); });
   if (done.has_memory)
     std::cout << to_text(done.correction.base_memory) << " of base memory, "
               << to_text(std::round(done.correction.fragmentation * 1000) / 10)
               << " % fragmentation\n";
-  else if (is_measured)
-    std::cout << "no correction of memory: none makes predictions of runs that "
-                 "are left out clearly better\n";
+  else if (has_memory(runs))
+    std::cout << "no correction of memory: " << kNothingBetter;
 }
 
 void print_parameters(const std::vector<MeasuredRun>& runs,
                       const Calibration& done) {
   if (done.fitted.empty())
-    std::cout << "no correction of times: none makes predictions of runs that "
-                 "are left out clearly better\n";
+    std::cout << "no correction of times: " << kNothingBetter;
   for (Parameter parameter : done.fitted) {
     std::cout << parameter_text(done.correction, parameter) << "\n";
     if (is_at_limit(done, parameter))
@@ -209,14 +223,24 @@ void print_parameters(const std::vector<MeasuredRun>& runs,
              "another\n";
   }
   if (!done.fitted.empty() && !done.left_out.empty() &&
-      median_error(runs, done.left_out) >= median_error(runs, done.before))
+      median(sorted_errors(runs, done.left_out)) >=
+          median(sorted_errors(runs, done.before)))
     std::cout << "left out, runs are predicted no better than before: measure "
                  "more of them, of different shape\n";
+}
+
+bool has_nothing_to_correct(const Calibration& done) {
+  return done.fitted.empty() && !done.has_memory;
 }
 
 void print_calibration(const std::vector<MeasuredRun>& runs,
                        const Calibration& done, int width) {
   std::cout << errors_table(runs, done, width) << "\n";
+  if (has_nothing_to_correct(done)) {
+    std::cout << "nothing to correct was found: of the corrections of times"
+              << (has_memory(runs) ? " and of memory " : " ") << kNothingBetter;
+    return;
+  }
   print_parameters(runs, done);
   print_memory(runs, done);
 }
@@ -300,7 +324,12 @@ void run_calibration(const CalibrateOptions& options, Exit& exit) {
     std::cout << calibration_json(*runs, *done).to_text();
   else
     print_calibration(*runs, *done, options.output.width);
-  if (!options.file.empty()) std::cerr << "wrote " << options.file << "\n";
+  if (!options.file.empty())
+    std::cerr
+        << "wrote " << options.file
+        << (has_nothing_to_correct(*done)
+                ? ", the cluster as it was: nothing to correct was found\n"
+                : "\n");
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 // predictions worse. So parameters are taken one after the other, each the one
 // that lowers the left-out error most: every run predicted with what is fitted
 // to the others (of more than eight runs, every eighth is left out at a time).
-// Where none lowers its sum of squares to half, nothing more is fitted. Base
-// memory and fragmentation are fitted together, by the same rule.
+// Where none lowers its sum of squares to half, nothing more is fitted. Then
+// two at once are tried in place of those: where links are slow and transfers
+// block, neither explains the steps alone. Base memory and fragmentation are
+// fitted together, by the same rule.
 
 #pragma once
 

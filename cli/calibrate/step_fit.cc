@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/calibrate/pair_search.h"
+
 namespace pipewright::cli {
 namespace {
 
@@ -36,7 +38,10 @@ Result<double> StepFit::error(const Places& places,
 }
 
 Result<Correction> StepFit::fitted(const Places& places,
-                                   const std::vector<Parameter>& parameters) {
+                                   const ParameterChoice& choice) {
+  const std::vector<Parameter>& parameters = choice.parameters;
+  if (choice.at_once)
+    return fitted_at_once(places, parameters.at(0), parameters.at(1));
   Correction correction;
   const int rounds = parameters.size() > 1 ? 2 : 1;
   for (int round = 0; round < rounds; ++round)
@@ -107,6 +112,30 @@ Result<void> StepFit::fit_one(const Places& places, Parameter parameter,
     high = std::min(range.high, best + width);
   }
   return {};
+}
+
+// More of the points that are tried are where a value is likely: at small
+// overheads, and at links that have a part of their rates.
+double StepFit::Range::at(double share, Parameter parameter) const {
+  if (parameter == Parameter::Overlap) return low + share * (high - low);
+  if (parameter == Parameter::LinkRate)
+    return low * std::pow(high / low, share);
+  return low + share * share * (high - low);
+}
+
+Result<Correction> StepFit::fitted_at_once(const Places& places, Parameter one,
+                                           Parameter other) {
+  const Range first = range_of(places, one), second = range_of(places, other);
+  const auto correction_at = [&](const Point& point) {
+    Correction correction;
+    set(correction, one, first.at(point[0], one));
+    set(correction, other, second.at(point[1], other));
+    return correction;
+  };
+  PIPEWRIGHT_TRY(const Point best, least_point([&](const Point& point) {
+                   return error(places, correction_at(point));
+                 }));
+  return correction_at(best);
 }
 
 }  // namespace pipewright::cli

@@ -14,6 +14,12 @@
 
 namespace pipewright::cli {
 
+// What is fitted: parameters one after the other, or two of them at once.
+struct ParameterChoice {
+  std::vector<Parameter> parameters;
+  bool at_once = false;
+};
+
 // The runs must outlive this object.
 class StepFit {
  public:
@@ -22,9 +28,10 @@ class StepFit {
   // The sum of squares of ln(predicted / measured).
   Result<double> error(const Places& places, const Correction& correction);
 
-  // One parameter after the other; several of them twice.
+  // One after the other: several of them twice. At once: neither need lower the
+  // error without the other.
   Result<Correction> fitted(const Places& places,
-                            const std::vector<Parameter>& parameters);
+                            const ParameterChoice& choice);
 
   // Whether the fitted value is the least or the most that fitted() tries, and
   // another one is possible: never for the overlap.
@@ -34,6 +41,7 @@ class StepFit {
  private:
   struct Range {
     double low = 0, high = 1;
+    double at(double share, Parameter parameter) const;
   };
 
   // Fits to different runs ask for the same predictions.
@@ -41,6 +49,8 @@ class StepFit {
   Range range_of(const Places& places, Parameter parameter) const;
   Result<void> fit_one(const Places& places, Parameter parameter,
                        Correction& correction);
+  Result<Correction> fitted_at_once(const Places& places, Parameter one,
+                                    Parameter other);
 
   const std::vector<MeasuredRun>& runs_;
   std::map<std::pair<std::size_t, std::array<double, kParameters.size()>>,

@@ -9,6 +9,7 @@
 #include "cli/plan/planning.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
+#include "pipewright/cluster/cluster_table.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/shared_time.h"
 
@@ -32,10 +33,13 @@ const Candidate* data_parallel(const std::vector<Candidate>& ranked) {
   return nullptr;
 }
 
-constexpr const char* kLegend =
-    "stages: number x replicas; samples: per microbatch; speedup: over "
-    "data-parallel;\nmemory: of the device that uses the most; sent: per step; "
-    "gap: above the lower bound;\n+R: with recompute\n";
+// Of the columns that there are.
+std::string legend(bool has_speedup) {
+  return std::string("stages: number x replicas; samples: per microbatch;") +
+         (has_speedup ? " speedup: over data-parallel;" : "") +
+         "\nmemory: of the device that uses the most; sent: per step; "
+         "gap: above the lower bound;\n+R: with recompute\n";
+}
 
 constexpr const char* kCutShortMark = " *";
 
@@ -190,7 +194,7 @@ std::string trade_off(const Part& synchronous, const Part& stale) {
 }
 
 void print_ranked(const std::vector<Candidate>& ranked,
-                  const CompareOptions& options) {
+                  const LoadedProblem& loaded, const CompareOptions& options) {
   const Part synchronous = part_of(ranked, false),
              stale = part_of(ranked, true);
   const Candidate* baseline = data_parallel(ranked);
@@ -218,7 +222,10 @@ void print_ranked(const std::vector<Candidate>& ranked,
   if (synchronous.empty() && stale.empty())
     std::cout << explanation({}) << "\n";
   else
-    std::cout << kLegend << cut_short_text(ranked);
+    std::cout << legend(baseline != nullptr) << memory_note(*loaded.cluster)
+              << cut_short_text(ranked);
+  for (const Candidate& candidate : ranked)
+    std::cout << layer_groups_text(candidate, *loaded.profile);
   for (const Candidate& candidate : ranked)
     if (!candidate.planned)
       std::cout << candidate.planner << " (" << to_text(candidate.method)
@@ -309,7 +316,7 @@ void run_compare(CompareOptions options, Exit& exit) {
   if (options.output.json)
     std::cout << ranking_json(*ranked, *loaded).to_text();
   else
-    print_ranked(*ranked, options);
+    print_ranked(*ranked, *loaded, options);
   if (!ranked->front().planned)
     exit.code = static_cast<int>(ErrorCode::BadConfiguration);
   if (Watch::was_interrupted()) exit.code = kInterruptedExit;

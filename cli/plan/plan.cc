@@ -103,10 +103,8 @@ std::string stages_table(const Planned& planned, const LoadedProblem& loaded,
     row.push_back(to_text(memory));
     table.add_row(row);
   }
-  std::string text = table.to_text(width);
-  if (const std::string more = overheads_text(*loaded.cluster); !more.empty())
-    text += "(memory: of the program)\n" + more;
-  return text;
+  return table.to_text(width) + memory_note(*loaded.cluster) +
+         time_overheads_text(*loaded.cluster);
 }
 
 // ", in bfloat16 with float32 masters"; "" for a profile, which does not say.
@@ -132,6 +130,7 @@ void print_plan(const Candidate& candidate, const LoadedProblem& loaded,
             << to_text(candidate.planning) << "\n"
             << derived_line(derived);
   if (planned.lower_bound > Seconds(0)) std::cout << gap_text(planned) << "\n";
+  std::cout << layer_groups_text(candidate, *loaded.profile);
   if (!planned.why.empty()) std::cout << planned.why << "\n";
 }
 

@@ -329,6 +329,15 @@ std::string gap_text(const Planned& planned) {
          to_text(planned.lower_bound) + ")";
 }
 
+std::string layer_groups_text(const Candidate& candidate,
+                              const Profile& profile) {
+  if (!candidate.planned || candidate.planned->layer_groups == 0) return "";
+  return candidate.planner + ": cuts between " +
+         std::to_string(candidate.planned->layer_groups) +
+         " groups of layers; a search over all " +
+         std::to_string(profile.num_layers()) + " layers takes too long\n";
+}
+
 std::string layers_text(const std::vector<LayerId>& layers,
                         const Profile& profile) {
   if (layers.empty()) return "none";
@@ -367,6 +376,7 @@ Json to_json(const Candidate& candidate, const LoadedProblem& loaded) {
     stages.push(stage_json(stage, planned, loaded));
   json.set("stages", std::move(stages));
   if (has_buckets(plan)) json.set("buckets", num_buckets(plan));
+  if (planned.layer_groups > 0) json.set("layer_groups", planned.layer_groups);
   if (!planned.why.empty()) json.set("why", planned.why);
   if (!planned.notes.empty()) json.set("notes", strings(planned.notes));
   return json;

@@ -58,6 +58,9 @@ double gap(const Planned& planned);  // 0.041: 4.1 % above the lower bound
 // "at most 4.1 % slower than the best possible plan (lower bound 179 ms)"; ""
 // without a bound.
 std::string gap_text(const Planned& planned);
+// A line about a plan whose cuts are between groups of layers, or "".
+std::string layer_groups_text(const Candidate& candidate,
+                              const Profile& profile);
 std::string layers_text(const std::vector<LayerId>& layers,
                         const Profile& profile);  // "conv1 .. fc6 (38)"
 Json to_json(const Candidate& candidate, const LoadedProblem& loaded);

@@ -5,7 +5,6 @@
 #include "cli/load_profile.h"
 #include "cli/plan/planning.h"
 #include "cli/simulate/lowered_plan.h"
-#include "pipewright/base/text.h"
 #include "pipewright/plan/rank_devices.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/tuned_replicas.h"
@@ -19,12 +18,6 @@ bool is_unreplicated(const Plan& plan) {
          std::all_of(
              plan.stages.begin(), plan.stages.end(),
              [](const Stage& stage) { return stage.workers.size() == 1; });
-}
-
-std::string range_text(const std::vector<LayerId>& layers) {
-  if (layers.empty()) return "none";
-  return std::to_string(layers.front().value) + "-" +
-         std::to_string(layers.back().value);
 }
 
 class Replanning {
@@ -112,21 +105,6 @@ Result<Replanned> replanned(const Plan& before, const Cluster& cluster,
   made.keeps_bits = made.keeps_microbatch && is_unreplicated(before) &&
                     is_unreplicated(made.plan);
   return made;
-}
-
-std::string stages_text(const Plan& plan, const Cluster& cluster) {
-  constexpr int kMaxNamed = 16;
-  if (plan.num_workers() > kMaxNamed) return shape_text(plan);
-  std::vector<std::string> stages;
-  for (const Stage& stage : plan.stages) {
-    std::vector<std::string> names;
-    for (const WorkerId worker : stage.workers) {
-      const DeviceId device = plan.devices[worker.index()];
-      names.push_back(cluster.devices()[device.index()].name);
-    }
-    stages.push_back(range_text(stage.forward) + " on " + join(names, "+"));
-  }
-  return "layers " + join(stages, ", ");
 }
 
 }  // namespace pipewright::cli

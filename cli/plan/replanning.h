@@ -32,8 +32,4 @@ struct Replanned {
 Result<Replanned> replanned(const Plan& before, const Cluster& cluster,
                             const ReplanningOptions& options);
 
-// "layers 0-4 on host0/cpu.0, 5-9 on host1/cpu.0"; the plan's devices are in
-// this cluster. With many workers only numbers of stages and replicas.
-std::string stages_text(const Plan& plan, const Cluster& cluster);
-
 }  // namespace pipewright::cli

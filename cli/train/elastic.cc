@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "cli/command.h"
+#include "cli/plan/stages_text.h"
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/part_of_cluster.h"
 #include "pipewright/plan/rank_devices.h"

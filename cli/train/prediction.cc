@@ -99,6 +99,19 @@ std::vector<Row> rows(const Timeline& predicted, const TrainReport& measured) {
   return all;
 }
 
+// What of the predicted memory is not of programs; "" where nothing is.
+std::string base_memory_line(const Timeline& predicted) {
+  Bytes least = Bytes::max(), most;
+  for (const WorkerSummary& worker : predicted.workers) {
+    least = std::min(least, worker.peak.base);
+    most = std::max(most, worker.peak.base);
+  }
+  if (most == Bytes(0)) return "";
+  return "memory, worker: of programs and base memory, which is " +
+         to_text(least) + (least < most ? " to " + to_text(most) : "") +
+         " per worker\n";
+}
+
 // The first difference, if the profile is of another model.
 std::string difference(const Profile& profile, const Profile& model) {
   if (profile.num_layers() != model.num_layers())
@@ -164,7 +177,8 @@ std::string comparison_text(const Timeline& predicted,
                    line.error_text()});
   return table.to_text(width) +
          "beside the workers: code and threads of LibTorch, samples that are "
-         "loaded ahead,\ncopies for checkpoints, memory kept for reuse\n";
+         "loaded ahead,\ncopies for checkpoints, memory kept for reuse\n" +
+         base_memory_line(predicted);
 }
 
 Json comparison_json(const Timeline& predicted, const TrainReport& measured) {

@@ -10,9 +10,20 @@
 #include "cli/simulate/lowered_plan.h"
 #include "cli/validate/memory_proof.h"
 #include "pipewright/base/files.h"
+#include "pipewright/base/text.h"
+#include "pipewright/cluster/cluster_table.h"
 
 namespace pipewright::cli {
 namespace {
+
+// The note on memory as statements of the answer.
+std::string memory_statements(const Cluster& cluster) {
+  const std::string note = memory_note(cluster);
+  std::string text;
+  for (const std::string_view line : split(note, '\n'))
+    if (!line.empty()) text.append("; ").append(line);
+  return text;
+}
 
 Result<std::string> proof(const std::string& file, const PlanInputs& inputs) {
   PIPEWRIGHT_TRY(const LoweredPlan lowered, load_lowered(file, inputs));
@@ -20,7 +31,8 @@ Result<std::string> proof(const std::string& file, const PlanInputs& inputs) {
                  device_memory(lowered.program, lowered.cluster));
   const auto memory = memory_proof(lowered.program, limits);
   if (!memory) return in_file(file, memory.error());
-  return "; runs on " + lowered.cluster.name() + ": " + *memory;
+  return "; runs on " + lowered.cluster.name() + ": " + *memory +
+         memory_statements(lowered.cluster);
 }
 
 Result<std::string> read_any(const std::string& file,

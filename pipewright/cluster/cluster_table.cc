@@ -227,21 +227,30 @@ std::string time_text(const DeviceKind& kind) {
   return join(parts, ", ");
 }
 
-std::string sources_text(const Cluster& cluster) {
+std::string source_text(const DeviceKind& kind) { return kind.source; }
+
+// A line per kind of which there is something to say.
+std::string lines_of_kinds(const Cluster& cluster,
+                           std::string (*text_of)(const DeviceKind&)) {
   std::string text;
   for (const DeviceKind& kind : cluster.kinds())
-    if (!kind.source.empty()) text += kind.name + ": " + kind.source + "\n";
+    if (const std::string part = text_of(kind); !part.empty())
+      text += kind.name + ": " + part + "\n";
   return text;
 }
 
 }  // namespace
 
-std::string overheads_text(const Cluster& cluster) {
-  std::string text;
-  for (const DeviceKind& kind : cluster.kinds())
-    for (const std::string& part : {memory_text(kind), time_text(kind)})
-      if (!part.empty()) text += kind.name + ": " + part + "\n";
-  return text;
+std::string memory_note(const Cluster& cluster) {
+  const std::string text = lines_of_kinds(cluster, memory_text);
+  return text.empty() ? ""
+                      : "memory: of programs, without what devices hold "
+                        "beside them\n" +
+                            text;
+}
+
+std::string time_overheads_text(const Cluster& cluster) {
+  return lines_of_kinds(cluster, time_text);
 }
 
 std::string cluster_table(const Cluster& cluster, int width) {
@@ -257,9 +266,11 @@ std::string cluster_table(const Cluster& cluster, int width) {
   if (cluster.num_devices() <= kMaxMatrixDevices &&
       link_classes(cluster).size() > 1)
     text += "\n" + matrix_text(cluster, width);
-  if (const std::string more = overheads_text(cluster); !more.empty())
+  if (const std::string more =
+          lines_of_kinds(cluster, memory_text) + time_overheads_text(cluster);
+      !more.empty())
     text += "\n" + more;
-  const std::string sources = sources_text(cluster);
+  const std::string sources = lines_of_kinds(cluster, source_text);
   return sources.empty() ? text : text + "\n" + sources;
 }
 

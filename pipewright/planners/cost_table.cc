@@ -61,6 +61,31 @@ Result<CostTable> CostTable::create(const Profile& profile,
   return table;
 }
 
+CostTable CostTable::grouped(const std::vector<int>& positions) const {
+  const auto picked = [&](const auto& of_positions) {
+    auto few = of_positions;
+    few.clear();
+    for (int position : positions) few.push_back(of_positions[at(position)]);
+    return few;
+  };
+  CostTable table = *this;
+  table.num_layers_ = static_cast<int>(positions.size()) - 1;
+  for (auto* times : {&table.forward_, &table.backward_, &table.backward_input_,
+                      &table.update_})
+    for (auto& sums : *times) sums = picked(sums);
+  table.parameters_ = picked(parameters_);
+  table.crossing_ = picked(crossing_);
+  table.keeps_.assign(at(table.num_layers_), {});
+  for (int g = 0; g < table.num_layers_; ++g) {
+    std::set<int> counted;
+    for (int l = positions[at(g)]; l < positions[at(g + 1)]; ++l)
+      for (const auto& [storage, bytes] : keeps_[at(l)])
+        if (storage < 0 || counted.insert(storage).second)
+          table.keeps_[at(g)].emplace_back(storage, bytes);
+  }
+  return table;
+}
+
 Bytes CostTable::kept(int first, int end) const {
   std::set<int> counted;
   Bytes sum;

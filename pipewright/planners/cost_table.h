@@ -23,6 +23,10 @@ class CostTable {
   static Result<CostTable> create(const Profile& profile,
                                   const Cluster& cluster, int microbatch);
 
+  // The same chain in groups of consecutive layers, each in the place of a
+  // layer: cuts are at `positions` only (cut_positions.h).
+  CostTable grouped(const std::vector<int>& positions) const;
+
   int num_layers() const { return num_layers_; }
   int microbatch() const { return microbatch_; }
 

@@ -109,6 +109,9 @@ struct Planned {
   Seconds lower_bound;  // no plan of this problem can be faster
   std::string why;      // one sentence
   std::vector<std::string> notes;  // what was tried and why it was not chosen
+  // Where a table over all layers would take too long: the plan's cuts are
+  // between so many groups of layers. 0: between layers.
+  int layer_groups = 0;
 };
 
 // How much work plan() does. `auto` decides by it which planners it asks about

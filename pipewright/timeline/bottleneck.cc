@@ -116,7 +116,10 @@ std::string workers_text(const Timeline& timeline, int width) {
   return table.to_text(width) +
          "waits: for transfers; peak: of memory, the sum of the columns to its "
          "right\n(state: of the optimizer; kept: for backward" +
-         (has_more ? "; base and fragmented: of the device)\n" : ")\n");
+         (has_more
+              ? "; base: base memory, fragmented: by fragmentation, beside "
+                "the program)\n"
+              : ")\n");
 }
 
 }  // namespace pipewright

@@ -8,6 +8,7 @@ replicas where there were none.
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -115,8 +116,9 @@ class Rehearse(unittest.TestCase):
                 continue
             self.assertLess(row["plan"]["microbatch"], 512)
             self.assertFalse(row["keeps_bits"])
-            self.assertIn(f"microbatch {row['plan']['microbatch']}; other bits",
-                          rehearsed(self.plan, file).stdout)
+            self.assertRegex(
+                rehearsed(self.plan, file).stdout,
+                rf"\nhost0 .* {row['plan']['microbatch']}  other  layers ")
             return
         self.fail("no such memory")
 
@@ -143,12 +145,84 @@ class Rehearse(unittest.TestCase):
         planned("2x1xV100/10GbE", "--planner", "balanced", "-o",
                 str(self.plan))
         done = rehearsed(self.plan, "2x1xV100/10GbE", "--checkpoint-every", "40")
-        first, one, two = done.stdout.splitlines()
-        self.assertRegex(first, r"^now: step \S+ \S+, layers 0-\d+ on "
-                         r"host0/V100.0, \d+-\d+ on host1/V100.0$")
-        self.assertRegex(one, r"^without host0/V100.0: step .*; same bits; "
-                         r"planned in .*; lost: at most 40 steps, ")
-        self.assertIn("on host0/V100.0;", two)
+        first, lost, _, titles, one, two = done.stdout.splitlines()
+        self.assertRegex(first, r"^now: step \S+ \S+, microbatch 8, layers 0-\d "
+                         r"on host0, \d-\d on host1$")
+        self.assertRegex(lost, r"^if a host dies: at most 40 steps are lost, "
+                         r"\S+ m?s, and the next plan is planned in ")
+        self.assertEqual(titles.split(), ["without", "step", "change",
+                                          "microbatch", "bits", "then"])
+        self.assertRegex(one, r"^host0 .* 8  same  layers 0-\d on host1$")
+        self.assertRegex(two, r"^host1 .* 8  same  layers 0-\d on host0$")
+
+    def written(self, stages):
+        """A plan by hand: layers and workers of each stage, one microbatch."""
+        workers = sorted({worker for _, on in stages for worker in on})
+        def line(worker):
+            own = [s for s, (_, on) in enumerate(stages) if worker in on]
+            return " ".join([f"{worker}:", *(f"{s}F0" for s in own),
+                             *(f"{s}B0" for s in reversed(own))])
+        self.plan.write_text(json.dumps({
+            "format": "pipewright/plan", "version": 1, "model": MODEL,
+            "planner": "hand", "method": "sync", "minibatch": 64,
+            "microbatch": 64, "replication": "split", "devices": workers,
+            "stages": [{"layers": layers, "workers": on}
+                       for layers, on in stages], "schedule_name": "",
+            "schedule": [f"schedule v1 stages={len(stages)} microbatches=1",
+                         *map(line, workers)]}))
+
+    def now_on(self, cluster):
+        """The present plan's stages, as printed."""
+        done = rehearsed(self.plan, cluster)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.splitlines()[0].split(", layers ")[1]
+
+    def test_whole_hosts(self):
+        """Are named once, with the buckets of the stage that is on them."""
+        cluster = "4x2xV100@nvlink/10GbE"
+        now = planned(cluster, "--planner", "data-parallel", "--bucket", "1MB",
+                      "-o", str(self.plan))
+        self.assertGreater(now["buckets"], 1)
+        self.assertEqual(self.now_on(cluster),
+                         f"0-7 ({now['buckets']} buckets) on host0..3")
+        rows = rehearsed(self.plan, cluster).stdout.splitlines()[4:]
+        self.assertEqual(len(rows), 4)
+        for host, row in enumerate(rows):
+            self.assertTrue(row.startswith(f"host{host} "), row)
+            self.assertNotIn(f"host{host}", row[5:])
+
+    def test_parts_of_hosts(self):
+        cluster = "2x4xV100@nvlink/10GbE"
+        self.written([("0-3", [0, 1, 2]), ("4-7", [3, 4, 5, 6, 7])])
+        self.assertEqual(self.now_on(cluster), "0-3 on host0/V100.0..2, "
+                         "4-7 on host0/V100.3+host1")
+        self.written([("0-3", [0, 2, 5]), ("4-7", [1, 3, 4, 6, 7])])
+        self.assertEqual(self.now_on(cluster),
+                         "0-3 on host0/V100.0+host0/V100.2+host1/V100.1, "
+                         "4-7 on host0/V100.1+host0/V100.3+host1/V100.0"
+                         "+host1/V100.2+host1/V100.3")
+
+    def test_stages_in_turn(self):
+        """Stages on the same devices stand together."""
+        self.written([("0-1", [0, 1]), ("2", [2, 3]), ("3-5", [0, 1]),
+                      ("6-7", [2, 3])])
+        self.assertEqual(self.now_on("2x2xV100@nvlink/10GbE"),
+                         "0-1+3-5 on host0, 2+6-7 on host1")
+
+    def test_names_without_hosts(self):
+        """Where names do not tell hosts, devices are named."""
+        file = pathlib.Path(self.folder.name) / "cluster.json"
+        for names, text in (
+                (("a", "b"), "0-3 on a, 4-7 on b"),
+                (("x/a", "x/b"), "0-3 on x/a, 4-7 on x/b"),
+                (("x/a", "y/b"), "0-3 on x, 4-7 on y")):
+            file.write_text(json.dumps({
+                "format": "pipewright/cluster", "version": 1, "name": "x",
+                "devices": [{"kind": "V100", "host": i, "name": name}
+                            for i, name in enumerate(names)],
+                "between_hosts": {"bandwidth": "1GB/s"}}))
+            self.written([("0-3", [0]), ("4-7", [1])])
+            self.assertEqual(self.now_on(file), text)
 
     def test_refusals(self):
         planned("2xV100", "-o", str(self.plan))

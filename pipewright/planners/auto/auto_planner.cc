@@ -397,6 +397,7 @@ Result<Planned> best_of(const Problem& problem, OtherPlans& others) {
     return refusal ? error_of(*refusal, problem) : nothing_found(problem);
   Planned best = fastest_of(all);
   best.plan.planner = "auto";
+  best.layer_groups = 0;  // it moves single layers
   best.lower_bound = lower_bound(problem);
   best.promised = best.estimate.step;
   best.bottleneck = best.promised / best.plan.num_microbatches();

@@ -16,17 +16,20 @@
 // enumerates antichains. Both the depth of 1F1B and twice that depth (-so) are
 // simulated, as for the planners that it is compared with. Of the partitions
 // with the smallest bottleneck, the optimizer takes any; we take the one whose
-// slowest stage, without transfers, is fastest.
+// slowest stage, without transfers, is fastest. Where a table over all layers
+// would take too long, consecutive layers are grouped, and a plan says so.
 
 #include "pipewright/planners/pipedream/pipedream.h"
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "pipewright/base/index.h"
 #include "pipewright/base/infinity.h"
 #include "pipewright/base/text.h"
 #include "pipewright/planners/choice.h"
+#include "pipewright/planners/cut_positions.h"
 #include "pipewright/planners/planner_registry.h"
 
 namespace pipewright {
@@ -34,6 +37,9 @@ namespace {
 
 constexpr double kMaxSteps = 1e9;      // about a second
 constexpr double kMaxEntries = 2.5e7;  // some hundred MB
+// Beyond that, layers are grouped until it takes about a tenth of a second.
+constexpr double kMaxGroupedSteps = 1e8;
+constexpr int kMinGroups = 32;
 
 struct PlanCell {
   double time = kInfinity;
@@ -239,14 +245,24 @@ void append_stages(const std::vector<StageShape>& inside, int host, int hosts,
   }
 }
 
-Result<void> check_size(const CostTable& costs, const Levels& levels) {
-  const double n = costs.num_layers();
-  const double ranges = n * n / 2;
+bool is_affordable(double layers, const Levels& levels, double max_steps) {
+  const double ranges = layers * layers / 2;
   const double inner = levels.inner, outer = levels.outer;
-  const double rows = levels.outer > 1 ? n : 1;
-  if (ranges * (inner * inner * rows / 3 + outer * outer) <= kMaxSteps &&
-      n * inner <= kMaxEntries && ranges <= kMaxEntries)
-    return {};
+  const double rows = levels.outer > 1 ? layers : 1;
+  return ranges * (inner * inner * rows / 3 + outer * outer) <= max_steps &&
+         layers * inner <= kMaxEntries && ranges <= kMaxEntries;
+}
+
+// 0: with any, the tables would be too large.
+int max_layer_groups(int layers, const Levels& levels, PipeDreamParts parts) {
+  const int devices = parts.replicas ? 0 : levels.inner * levels.outer;
+  int groups = layers;
+  while (groups > 0 && !is_affordable(groups, levels, kMaxGroupedSteps))
+    groups -= (groups + 15) / 16;
+  return groups < std::max(kMinGroups, devices) ? 0 : groups;
+}
+
+Error would_take_too_long(const CostTable& costs, const Levels& levels) {
   return bad_configuration(
       "pipedream would take too long for " +
           std::to_string(costs.num_layers()) + " layers and " +
@@ -271,15 +287,19 @@ class PipeDreamPlanner : public Planner {
   Result<Planned> plan(const Problem& problem) const override {
     const Levels levels = levels_of(*problem.cluster);
     const int kind = leading_kind(*problem.cluster);
-    return best_over_sizes(
-        problem, name(),
-        [&](const CostTable& costs, Choice& choice) -> Result<void> {
-          PIPEWRIGHT_TRY(const PipeDreamPartition partition,
-                         pipedream_partition(costs, kind, levels,
-                                             problem.is_over_, parts_));
-          consider(partition, costs.microbatch(), problem, choice);
-          return {};
-        });
+    std::map<int, int> layer_groups;  // by microbatch
+    const auto visit = [&](const CostTable& costs,
+                           Choice& choice) -> Result<void> {
+      PIPEWRIGHT_TRY(
+          const PipeDreamPartition partition,
+          pipedream_partition(costs, kind, levels, problem.is_over_, parts_));
+      layer_groups[costs.microbatch()] = partition.layer_groups;
+      consider(partition, costs.microbatch(), problem, choice);
+      return {};
+    };
+    PIPEWRIGHT_TRY(Planned planned, best_over_sizes(problem, name(), visit));
+    planned.layer_groups = layer_groups[planned.plan.microbatch];
+    return planned;
   }
 
  private:
@@ -316,12 +336,10 @@ Result<void> check_straight(const CostTable& costs, const Levels& levels,
                            "use fewer devices");
 }
 
-}  // namespace
-
-Result<PipeDreamPartition> pipedream_partition(
-    const CostTable& costs, int kind, const Levels& levels,
-    const std::function<bool()>& is_over, PipeDreamParts parts) {
-  if (auto fine = check_size(costs, levels); !fine) return fine.error();
+Result<PipeDreamPartition> partition_of(const CostTable& costs, int kind,
+                                        const Levels& levels,
+                                        const std::function<bool()>& is_over,
+                                        PipeDreamParts parts) {
   if (auto fine = check_straight(costs, levels, parts); !fine)
     return fine.error();
   PipeDreamPartition partition;
@@ -346,6 +364,26 @@ Result<PipeDreamPartition> pipedream_partition(
     first = shape.end;
     host += shape.replicas;
   }
+  return partition;
+}
+
+}  // namespace
+
+Result<PipeDreamPartition> pipedream_partition(
+    const CostTable& costs, int kind, const Levels& levels,
+    const std::function<bool()>& is_over, PipeDreamParts parts) {
+  const int layers = costs.num_layers();
+  if (is_affordable(layers, levels, kMaxSteps))
+    return partition_of(costs, kind, levels, is_over, parts);
+  const int groups = max_layer_groups(layers, levels, parts);
+  if (groups == 0) return would_take_too_long(costs, levels);
+  const std::vector<int> positions = cut_positions(costs, kind, groups);
+  PIPEWRIGHT_TRY(
+      PipeDreamPartition partition,
+      partition_of(costs.grouped(positions), kind, levels, is_over, parts));
+  for (PipelineStage& stage : partition.stages)
+    stage.end = positions[at(stage.end)];
+  partition.layer_groups = static_cast<int>(positions.size()) - 1;
   return partition;
 }
 

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "pipewright/cluster/cluster.h"
 #include "tests/cli/calibrate/slow_cluster.h"
 
 namespace pipewright {
@@ -76,12 +80,58 @@ TEST_CASE("transfers that block are found") {
   CHECK(number(json, "link_rate") == 1);
 }
 
+// Neither explains the steps without the other.
+TEST_CASE("slow links and transfers that block are found together") {
+  CalibrationFolder folder;
+  auto runs = slow_runs(
+      folder, {}, {", \"overlaps_communication\": 0.25", "2GB/s"}, kManySizes);
+  const std::vector<SlowRun> left_out(runs.end() - 3, runs.end());
+  runs.resize(runs.size() - 3);
+  const Json json =
+      json_of(calibration_of(folder, runs) + " -o " + (folder / "better.json"));
+  CHECK(number(json, "link_rate") == doctest::Approx(0.2).epsilon(0.05));
+  CHECK(number(json, "overlap") == doctest::Approx(0.25).epsilon(0.15));
+  for (const SlowRun& run : left_out) {
+    const auto error_on = [&](const std::string& cluster) {
+      const Json timeline =
+          json_of("simulate " + run.plan + " --cluster " + (folder / cluster));
+      return std::abs(number(timeline, "step_seconds") / run.step - 1);
+    };
+    CHECK(error_on("plain.json") > 0.05);
+    CHECK(error_on("better.json") < 0.005);
+  }
+}
+
+TEST_CASE("the median and the largest error are those of the rows") {
+  CalibrationFolder folder;
+  const std::vector<SlowRun> runs =
+      slow_runs(folder, {}, {", \"layer_overhead\": 1.5"}, kTwoModels);
+  const std::string command = calibration_of(folder, runs);
+  const auto before = numbers(json_of(command), "before_seconds");
+  double largest = 0;
+  for (std::size_t run = 0; run < runs.size(); ++run)
+    largest = std::max(largest, std::abs(before[run] / runs[run].step - 1));
+  const std::string text = run_pipewright(command).text;
+  const std::size_t row = text.find("\nlargest of steps ");
+  REQUIRE(row != std::string::npos);
+  const std::string shown = to_text(std::round(largest * 1000) / 10) + " %";
+  CHECK(contains(text.substr(row, text.find('\n', row + 1) - row), shown));
+}
+
 TEST_CASE("nothing is corrected where predictions are right") {
   CalibrationFolder folder;
   const Json json = calibrated(folder, {});
   CHECK(number(json, "layer_overhead") == 0);
   CHECK(number(json, "action_overhead_seconds") == 0);
   CHECK(number(json, "link_rate") == 1);
+  const std::string better = folder / "better.json";
+  const auto runs = slow_runs(folder, {}, {}, kOneModel);
+  const Answer answer =
+      run_pipewright(calibration_of(folder, runs) + " -o " + better);
+  CHECK(contains(answer.text, "nothing to correct was found: of the"));
+  CHECK(contains(answer.text, "better.json, the cluster as it was"));
+  CHECK(load_cluster(better).value() ==
+        load_cluster(folder / "plain.json").value());
 }
 
 TEST_CASE("base memory and fragmentation are found") {
@@ -107,7 +157,7 @@ TEST_CASE("memory that is now above and now below is not corrected") {
   const Json json = json_of(command);
   CHECK(number(json, "base_memory_bytes") == 0);
   CHECK(number(json, "fragmentation") == 0);
-  CHECK(contains(run_pipewright(command).text, "no correction of memory"));
+  CHECK(contains(run_pipewright(command).text, "nothing to correct was found"));
 }
 
 TEST_CASE("a value at the limit of what is tried is named") {

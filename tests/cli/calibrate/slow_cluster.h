@@ -75,7 +75,7 @@ inline std::string cluster_text(const ClusterShape& shape,
 }
 
 struct RunShape {
-  int layers = 0, microbatch = 0;
+  int layers = 0, microbatch = 0, minibatch = 16;
 };
 inline const std::vector<RunShape> kOneModel = {{4, 1}, {4, 2}, {4, 4}, {4, 8}};
 inline const std::vector<RunShape> kTwoModels = {
@@ -83,6 +83,11 @@ inline const std::vector<RunShape> kTwoModels = {
 inline const std::vector<RunShape> kManyShapes = {
     {2, 1}, {4, 2}, {8, 4}, {4, 8}, {2, 8},
     {8, 1}, {4, 1}, {2, 4}, {8, 2}, {4, 4}};
+
+// What is sent per step differs, too.
+inline const std::vector<RunShape> kManySizes = {
+    {2, 1, 16}, {4, 2, 32}, {8, 4, 16}, {2, 8, 64}, {8, 1, 32},
+    {4, 8, 64}, {4, 4, 64}, {2, 2, 32}, {8, 8, 32}};
 
 // What somebody would have measured.
 struct SlowRun {
@@ -107,13 +112,16 @@ inline std::vector<SlowRun> slow_runs(const CalibrationFolder& folder,
   std::vector<SlowRun> runs;
   for (const RunShape& shape : shapes) {
     const std::string layers = std::to_string(shape.layers),
-                      microbatch = std::to_string(shape.microbatch);
+                      microbatch = std::to_string(shape.microbatch),
+                      minibatch = std::to_string(shape.minibatch);
     const std::string plan =
-        folder / ("plan" + layers + "-" + microbatch + ".json");
+        folder / ("plan" + layers + "-" + microbatch +
+                  (shape.minibatch == 16 ? "" : "-" + minibatch) + ".json");
     REQUIRE(run_pipewright("plan --model gpt:layers=" + layers +
                            " --planner uniform --cluster " +
-                           (folder / "plain.json") + " --minibatch 16 " +
-                           "--microbatch " + microbatch + " -o " + plan)
+                           (folder / "plain.json") + " --minibatch " +
+                           minibatch + " --microbatch " + microbatch + " -o " +
+                           plan)
                 .code == 0);
     const Json timeline =
         json_of("simulate " + plan + " --cluster " + (folder / "slow.json"));

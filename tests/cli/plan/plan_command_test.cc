@@ -72,6 +72,35 @@ TEST_CASE("compare prints a table") {
   CHECK(contains(answer.text, "stale"));
 }
 
+TEST_CASE("a table without speedups does not explain them, and no 0 is -0") {
+  const std::string problem =
+      " --model alexnet --cluster 1xV100 --minibatch 16 --method ";
+  const Answer stale = run_pipewright("compare" + problem + "stash");
+  CHECK(stale.code == 0);
+  CHECK(!contains(stale.text, "speedup"));
+  CHECK(contains(stale.text, "bubble"));
+  CHECK(!contains(stale.text, "-0 %"));
+  const Answer sync = run_pipewright("compare" + problem + "sync");
+  CHECK(contains(sync.text, " speedup  "));
+  CHECK(contains(sync.text, "speedup: over data-parallel;"));
+}
+
+TEST_CASE("a plan whose cuts are between groups of layers says so") {
+  const std::string command =
+      "plan --planner pipedream --cluster 2x8xA100-80@nvlink/100GbE "
+      "--minibatch 16 --microbatch 1 --budget 60 --model ";
+  const Json json = json_of(command + "gpt2-xl");
+  const double groups = number(json, "layer_groups");
+  CHECK(groups > 100);
+  CHECK(groups < 582);
+  CHECK(contains(run_pipewright(command + "gpt2-xl").text,
+                 "pipedream: cuts between " +
+                     std::to_string(static_cast<int>(groups)) +
+                     " groups of layers; a search over all 582 layers takes "
+                     "too long\n"));
+  CHECK(json_of(command + "gpt").find("layer_groups") == nullptr);
+}
+
 TEST_CASE("asynchronous methods have plans where the time is over") {
   const Json json = json_of("compare --budget 0.001 --microbatch 32" + kGnmt);
   int num_stale = 0;

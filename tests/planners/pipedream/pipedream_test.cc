@@ -5,9 +5,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "pipewright/base/files.h"
+#include "pipewright/planners/cut_positions.h"
+#include "pipewright/profile/analytic.h"
 #include "tests/planners/random_problems.h"
 
 namespace pipewright {
@@ -100,6 +103,55 @@ TEST_CASE("two levels use every device once, and one group is a flat network") {
       CHECK(used[d] == static_cast<int>(d));
     CHECK(partition.stages.back().end == costs.num_layers());
   }
+}
+
+// Two hosts of eight devices.
+Levels two_hosts() {
+  Levels levels;
+  levels.inner = 8;
+  levels.outer = 2;
+  levels.inner_bandwidth = BytesPerSecond(1e11);
+  levels.outer_bandwidth = BytesPerSecond(1e10);
+  return levels;
+}
+
+CostTable costs_of_gpt(int blocks) {
+  const Cluster cluster = load_cluster("2x8xV100").value();
+  const Profile profile =
+      analytic_profile(
+          load_model("gpt:layers=" + std::to_string(blocks)).value(),
+          cluster.kinds(), std::array{1})
+          .value();
+  return CostTable::create(profile, cluster, 1).value();
+}
+
+TEST_CASE("where layers are too many, cuts are between groups of them") {
+  const CostTable costs = costs_of_gpt(48);
+  const auto partition = pipedream_partition(costs, 0, two_hosts()).value();
+  CHECK(partition.layer_groups > 100);
+  CHECK(partition.layer_groups < costs.num_layers());
+  CHECK(partition.stages.back().end == costs.num_layers());
+  std::size_t devices = 0;
+  int end = 0;
+  for (const PipelineStage& stage : partition.stages) {
+    CHECK(stage.end > end);
+    end = stage.end;
+    devices += stage.devices.size();
+  }
+  CHECK(devices == 16);
+  const double work = costs.compute(0, 0, costs.num_layers()).value();
+  CHECK(partition.bottleneck.value() >= work / 16);
+  CHECK(partition.bottleneck.value() < 1.2 * work / 16);
+}
+
+TEST_CASE("groups of layers are cut nearly as well as layers") {
+  const CostTable costs = costs_of_gpt(24);
+  const auto whole = pipedream_partition(costs, 0, two_hosts()).value();
+  CHECK(whole.layer_groups == 0);
+  const auto groups = costs.grouped(cut_positions(costs, 0, 100));
+  const auto grouped = pipedream_partition(groups, 0, two_hosts()).value();
+  CHECK(grouped.bottleneck >= whole.bottleneck);
+  CHECK(grouped.bottleneck < whole.bottleneck * 1.1);
 }
 
 TEST_CASE("more devices never make the bottleneck slower by more than syncs") {
