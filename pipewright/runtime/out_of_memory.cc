@@ -71,8 +71,8 @@ bool is_of_device(const std::exception& exception) {
 // for Python programs.
 std::string about_device(const std::exception& exception) {
   const std::string text = first_line(exception);
-  return text.substr(
-      0, text.find(" If reserved but unallocated memory is large"));
+  return text.substr(0,
+                     text.find(" If reserved but unallocated memory is large"));
 }
 
 std::string about_this_machine(const std::exception& exception) {

@@ -198,8 +198,8 @@ TEST_CASE("a plan that fits beside base memory is not said to be too large") {
     bool says_so = false;
     for (const Json& sentence : *member(report, "summary").if_array())
       if (*member(sentence, "about").if_string() == "memory")
-        says_so = member(sentence, "text").if_string()->find(
-                      "does not fit") != std::string::npos;
+        says_so = member(sentence, "text").if_string()->find("does not fit") !=
+                  std::string::npos;
     CHECK(says_so == !fits);
     for (const Json& worker : *member(report, "memory").if_array()) {
       CHECK(number_at(member(worker, "limit_bytes")) ==

@@ -6,6 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
 #include "pipewright/runtime/channels/mpi_include.h"
 
 namespace pipewright {
@@ -29,14 +34,42 @@ int level_here() {
   return level;
 }
 
+// Where Open MPI keeps what it needs while it runs. Two programs that start at
+// once may both want to make the folder that all would have in common, and the
+// slower one, perhaps somebody's mpirun, then fails.
+class SessionFolder {
+ public:
+  SessionFolder() {
+    std::error_code failed;
+    path_ = (std::filesystem::temp_directory_path(failed) / "pipewright-XXXXXX")
+                .string();
+    if (failed || !::mkdtemp(path_.data())) path_.clear();
+  }
+  ~SessionFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  SessionFolder(const SessionFolder&) = delete;
+  SessionFolder& operator=(const SessionFolder&) = delete;
+
+  void use() const {
+    if (!path_.empty()) ::setenv("OMPI_MCA_orte_tmpdir_base", path_.c_str(), 1);
+  }
+
+ private:
+  std::string path_;
+};
+
 // MPI without a launcher may print, hang or end the process.
 int level_in_child() {
+  const SessionFolder folder;
   int ends[2];
   if (::pipe(ends) != 0) return -1;
   const pid_t child = ::fork();
   if (child == 0) {
     const int nowhere = ::open("/dev/null", O_RDWR);
     for (const int standard : {0, 1, 2}) ::dup2(nowhere, standard);
+    folder.use();
     const int level = level_here();
     static_cast<void>(!::write(ends[1], &level, sizeof(level)));
     ::_exit(0);

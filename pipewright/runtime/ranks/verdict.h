@@ -42,8 +42,9 @@ struct Verdict {
 };
 
 // None while every rank makes progress or waits for one that does. Checks for a
-// rank that said why it ends first, then for one that is gone, then for a silent one, then for one that makes no
-// progress, and last for ranks that all wait.
+// rank that said why it ends first, then for one that is gone, then for a
+// silent one, then for one that makes no progress, and last for ranks that all
+// wait.
 std::optional<Verdict> verdict(const std::vector<RankView>& ranks,
                                const Limits& limits, Seconds now);
 

@@ -320,8 +320,8 @@ TEST_CASE("a rank says why it ends: all others end for that, by its code") {
       REQUIRE(ranks.concludes(rank, 5));
       CHECK(ranks.code(rank) == ErrorCode::OutOfMemory);
       const std::string said = ranks.verdict(rank);
-      const std::string start = std::to_string(who) + " ended: " + place +
-                                ": no memory for 777";
+      const std::string start =
+          std::to_string(who) + " ended: " + place + ": no memory for 777";
       CHECK(said.find(start) == 0);
       CHECK(said.substr(said.size() - 5) == "7 ...");
     }
