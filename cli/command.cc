@@ -37,6 +37,16 @@ std::string percent(double share) {
 
 void say(const std::string& line) { std::cerr << line + "\n"; }
 
+void show_progress(const char* what, double share) {
+  if (!::isatty(STDERR_FILENO)) return;
+  constexpr int kCells = 30;
+  const int full = static_cast<int>(share * kCells);
+  std::cerr << "\r" << what << " [" << std::string(full, '#')
+            << std::string(kCells - full, ' ') << "] "
+            << static_cast<int>(share * 100) << " %"
+            << (share >= 1 ? "\r\x1b[K" : "") << std::flush;
+}
+
 void report(const Error& error, Exit& exit) {
   say("pipewright: " + error.to_text());
   exit.code = static_cast<int>(error.code);

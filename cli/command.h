@@ -37,6 +37,9 @@ std::string percent(double share);
 // Prints a line on stderr, in one write, because several workers may share it.
 void say(const std::string& line);
 
+// "measuring [####      ] 40 %", if stderr is a terminal; at 1 it is cleared.
+void show_progress(const char* what, double share);
+
 // Prints the error on stderr ("pipewright: ...") and sets the exit code.
 void report(const Error& error, Exit& exit);
 

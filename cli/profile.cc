@@ -1,8 +1,6 @@
 // pipewright profile: what each layer of a model costs, measured on this
 // machine, estimated for a device kind, or read from a profile file.
 
-#include <unistd.h>
-
 #include <iostream>
 
 #include "cli/command.h"
@@ -37,17 +35,6 @@ Error profile_usage(std::string message, std::string hint) {
   return {ErrorCode::Usage, std::move(message), {}, std::move(hint), {}};
 }
 
-// A progress bar, if stderr is a terminal.
-void show_progress(double share) {
-  if (!::isatty(STDERR_FILENO)) return;
-  constexpr int kCells = 30;
-  const int full = static_cast<int>(share * kCells);
-  std::cerr << "\rmeasuring [" << std::string(full, '#')
-            << std::string(kCells - full, ' ') << "] "
-            << static_cast<int>(share * 100) << " %"
-            << (share >= 1 ? "\r\x1b[K" : "") << std::flush;
-}
-
 Result<Profile> measure(const ProfileOptions& options, const Exit& exit) {
   if (options.devices.size() > 1)
     return profile_usage("one kind of device is measured at a time",
@@ -64,7 +51,7 @@ Result<Profile> measure(const ProfileOptions& options, const Exit& exit) {
   enter_runtime(exit.arguments);
   profiler.workers = options.workers;
   profiler.device = device;
-  profiler.progress = show_progress;
+  profiler.progress = [](double share) { show_progress("measuring", share); };
   PIPEWRIGHT_TRY(Profile profile,
                  measure_profile(model, options.microbatches, profiler));
   profile.model = options.model;

@@ -315,7 +315,10 @@ void run_calibration(const CalibrateOptions& options, Exit& exit) {
   if (!runs) return report(runs.error(), exit);
   if (const auto one = check_one_cluster(options, *runs); !one)
     return report(one.error(), exit);
-  const auto done = calibrate(*runs);
+  const auto progress = [](double share) { show_progress("fitting", share); };
+  progress(0);
+  const auto done = calibrate(*runs, progress);
+  progress(1);
   if (!done) return report(done.error(), exit);
   if (auto written = write_corrected(options, *runs, done->correction);
       !written)

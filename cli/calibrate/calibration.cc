@@ -184,10 +184,14 @@ Result<std::vector<Prediction>> predictions_with(
 // Each run with what is found without its group.
 Result<std::vector<Prediction>> left_out_predictions(
     StepFit& fit, const std::vector<MeasuredRun>& runs,
-    const std::vector<Prediction>& before) {
+    const std::vector<Prediction>& before,
+    const std::function<void(double share)>& progress) {
   const Places all = all_of(runs);
   std::vector<Prediction> predictions(runs.size());
-  for (std::size_t group = 0; group < num_groups(all); ++group) {
+  const std::size_t groups = num_groups(all);
+  for (std::size_t group = 0; group < groups; ++group) {
+    // The fit to all runs is behind.
+    progress(static_cast<double>(group + 1) / static_cast<double>(groups + 1));
     const Split parts = split(all, group);
     PIPEWRIGHT_TRY(const Fitted others,
                    fitted_to(fit, runs, before, parts.others));
@@ -201,7 +205,9 @@ Result<std::vector<Prediction>> left_out_predictions(
 
 }  // namespace
 
-Result<Calibration> calibrate(const std::vector<MeasuredRun>& runs) {
+Result<Calibration> calibrate(
+    const std::vector<MeasuredRun>& runs,
+    const std::function<void(double share)>& progress) {
   PIPEWRIGHT_CHECK(!runs.empty(), "nothing was measured");
   Calibration calibration;
   StepFit fit(runs);
@@ -219,7 +225,7 @@ Result<Calibration> calibrate(const std::vector<MeasuredRun>& runs) {
   if (runs.size() < 2) return calibration;
   calibration.num_groups = num_groups(all);
   PIPEWRIGHT_TRY(calibration.left_out,
-                 left_out_predictions(fit, runs, calibration.before));
+                 left_out_predictions(fit, runs, calibration.before, progress));
   return calibration;
 }
 

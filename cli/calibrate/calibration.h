@@ -12,6 +12,7 @@
 
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "cli/calibrate/measured_run.h"
@@ -31,7 +32,10 @@ struct Calibration {
   std::size_t num_groups = 0;
 };
 
-// Needs at least one run. Fails as costs_of() does.
-Result<Calibration> calibrate(const std::vector<MeasuredRun>& runs);
+// Needs at least one run. Takes seconds where runs have many microbatches and
+// workers. Fails as costs_of() does.
+Result<Calibration> calibrate(
+    const std::vector<MeasuredRun>& runs,
+    const std::function<void(double share)>& progress);
 
 }  // namespace pipewright::cli
