@@ -20,6 +20,9 @@ enum Kind {
 // many small ones: with orders that count on them early they wait. How many
 // times as long such a message takes to arrive as its bytes alone.
 constexpr double kSharedDelay = 3;
+// Nor does the card of a sender send at its own rate to one that others send
+// to: for which part of the time that a message waits there it is busy with it.
+constexpr double kHeldBack = 0.5;
 
 constexpr ComputeKind kComputeKinds[] = {ComputeKind::Forward,
                                          ComputeKind::BackwardInput,
@@ -331,12 +334,11 @@ class HostOrdering {
   double arrival_over_cards(Place& from, Place& there, const Neighbour& to) {
     const double out = seconds_on_card(from, to.out, from.clock);
     const double in = seconds_on_card(there, to.in, from.clock);
-    const double arrival =
-        std::max({from.clock, from.out_free, there.in_free}) +
-        delay_ * std::max(out, in) + work_.latency;
-    from.out_free = std::max(from.out_free, from.clock) + out;
+    const double ready = std::max(from.clock, from.out_free);
+    const double start = std::max(ready, there.in_free);
+    from.out_free = ready + out + kHeldBack * (start - ready);
     there.in_free = std::max(there.in_free, from.clock) + in;
-    return arrival;
+    return start + delay_ * std::max(out, in) + work_.latency;
   }
 
   double arrival_over_link(const Place& from, const Place& there,

@@ -22,7 +22,7 @@ constexpr int kMinHostCopies = 3;
 // of the best two, and then of the order in these. Where hosts take turns each
 // takes longer. Of pipelines inside a host.
 constexpr int kFirstTries = 1500, kTries = 3000, kOrderTries = 500;
-constexpr int kFirstTriesInTurns = 900, kTriesInTurns = 1800,
+constexpr int kFirstTriesInTurns = 900, kTriesInTurns = 3000,
               kOrderTriesInTurns = 300;
 constexpr int kFirstTriesInHost = 1000, kTriesInHost = 6000;
 constexpr std::size_t kMaxImproved = 2;
@@ -151,7 +151,7 @@ void HostPlans::HostGroup::improve() const {
   if (is_one_host()) {
     search->improve_all(kTriesInHost);
   } else if (search->take_turns()) {
-    search->improve(kTriesInTurns);
+    search->improve_all(kTriesInTurns);
     search->improve_order(kOrderTriesInTurns);
   } else {
     search->improve(kTries);

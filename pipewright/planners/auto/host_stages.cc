@@ -24,7 +24,9 @@ constexpr std::size_t kMaxHostStages = 14, kMaxStagesInHost = 32;
 const std::vector<int> kHostRounds = {2, 4, 8};
 
 // A change may make the step longer by this share of it, less and less.
-constexpr double kFirstLoss = 0.02, kFirstLossOfAll = 0.003, kLastLoss = 0.002;
+constexpr double kFirstLoss = 0.02, kLastLoss = 0.002;
+// The same of all kinds of changes, where hosts take turns and elsewhere.
+constexpr double kFirstLossInTurns = 0.01, kFirstLossOfAll = 0.003;
 
 // Consecutive layers with hosts of their own: the end, as an index of a cut.
 struct HostPart {
@@ -297,7 +299,8 @@ void HostSearch::improve(int tries) {
 
 void HostSearch::improve_all(int tries) {
   HostChanges changes(few_microbatches(costs_), max_stages_);
-  improve(tries, kFirstLossOfAll, [&](const HostShape& shape, int last_group) {
+  const double loss = take_turns() ? kFirstLossInTurns : kFirstLossOfAll;
+  improve(tries, loss, [&](const HostShape& shape, int last_group) {
     return changes.next_of_all(shape, last_group);
   });
 }

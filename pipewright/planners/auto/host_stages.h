@@ -49,7 +49,7 @@ class HostSearch {
   // By so many changes: a thousand take about 30 ms.
   void improve(int tries);
   // The same by changes of all kinds, with less tolerance for slower ones: for
-  // pipelines of many stages.
+  // pipelines of many stages, and where the order matters most.
   void improve_all(int tries);
   // The same, but only in which order its groups compute.
   void improve_order(int tries);
