@@ -20,8 +20,8 @@ enum Kind {
 // many small ones: with orders that count on them early they wait. How many
 // times as long such a message takes to arrive as its bytes alone.
 constexpr double kSharedDelay = 3;
-// Nor does the card of a sender send at its own rate to one that others send
-// to: for which part of the time that a message waits there it is busy with it.
+// And a card does not send at its own rate to one that others send to: for
+// which part of the time that a message waits there the sender's is busy.
 constexpr double kHeldBack = 0.5;
 
 constexpr ComputeKind kComputeKinds[] = {ComputeKind::Forward,
@@ -44,6 +44,7 @@ class HostOrdering {
         limit_(limit),
         microbatches_(at(work.microbatches)),
         delay_(work.turns.empty() ? 1 : kSharedDelay),
+        held_back_(work.turns.empty() ? 0 : kHeldBack),
         stages_(work.stages.size()),
         groups_(at(work.groups)),
         link_free_(work.is_one_host ? groups_.size() * groups_.size() : 0) {
@@ -336,7 +337,7 @@ class HostOrdering {
     const double in = seconds_on_card(there, to.in, from.clock);
     const double ready = std::max(from.clock, from.out_free);
     const double start = std::max(ready, there.in_free);
-    from.out_free = ready + out + kHeldBack * (start - ready);
+    from.out_free = ready + out + held_back_ * (start - ready);
     there.in_free = std::max(there.in_free, from.clock) + in;
     return start + delay_ * std::max(out, in) + work_.latency;
   }
@@ -393,7 +394,8 @@ class HostOrdering {
   const bool with_orders_;
   const double limit_;
   const std::size_t microbatches_;
-  const double delay_;  // of messages, as a multiple
+  const double delay_;      // of messages, as a multiple
+  const double held_back_;  // senders, of the time that messages wait
   std::vector<Stage> stages_;
   std::vector<Progress> progress_;  // by stage and turn
   std::vector<Input> inputs_;       // by stage, kind and microbatch
