@@ -1,8 +1,6 @@
 // Imports Sailor's layer times as a profile, with sizes if llm_info.json is
 // imported too; and its network curves, machines and measured plans.
 //
-//   {microbatch: {degree: {layer: [forward_s, backward_s, update_s]}}}
-//
 // The model and the kind of GPU are only in the path, MODEL/KIND/profile.json.
 // A group of tensor-parallel GPUs is one device of kind KIND-tpN, with the
 // weights, activations, memory and links of the group. Imported with a plan,
@@ -12,16 +10,15 @@
 // of its size, so as much is counted as workspace.
 
 #include <algorithm>
-#include <array>
 #include <set>
 
-#include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/units_text.h"
 #include "pipewright/profile/formats/assembly.h"
 #include "pipewright/profile/formats/import_usage.h"
 #include "pipewright/profile/formats/importer.h"
 #include "pipewright/profile/formats/sailor_files.h"
+#include "pipewright/profile/formats/sailor_times.h"
 
 namespace pipewright {
 namespace {
@@ -65,58 +62,6 @@ SailorPart sailor_part_of(const SourceFile& file) {
 
 bool recognises_sailor(const SourceFile& file) {
   return sailor_part_of(file) != SailorPart::None;
-}
-
-using Rows = std::vector<LayerTimes>;
-
-LayerTimes row_of(const JsonCursor& cursor) {
-  const auto fields = cursor.elements();
-  if (fields.size() != 3) {
-    cursor.fail("expected [forward, backward, update] in seconds, found " +
-                std::to_string(fields.size()) + " numbers");
-    return {};
-  }
-  auto seconds = [&](std::size_t i) {
-    return Seconds(fields[i].real(0, kMaxImportedSeconds));
-  };
-  // Backward as one number, until split_backward().
-  return {seconds(0), seconds(1), Seconds(0), seconds(2)};
-}
-
-struct TimesFile {
-  std::map<int, Rows> at;  // by microbatch, at the requested degree
-  std::set<int> degrees;   // that the file has
-};
-
-Result<TimesFile> parse_times(const SourceFile& file, int degree,
-                              bool is_of_plan) {
-  PIPEWRIGHT_TRY(Json json, parse_json(file.text, file.name));
-  JsonErrors errors(file.name);
-  TimesFile times;
-  for (const auto& [size, tables] : JsonCursor(json, errors).members()) {
-    const int microbatch = count_key(size, tables);
-    for (const auto& [key, layers] : tables.members()) {
-      const int found = count_key(key, layers);
-      times.degrees.insert(found);
-      Rows rows;
-      for (const JsonCursor& layer : numbered_members(layers))
-        rows.push_back(row_of(layer));
-      if (rows.empty()) layers.fail("there are no layers");
-      if (found == degree) times.at[microbatch] = std::move(rows);
-    }
-  }
-  if (!errors.empty()) return errors.error();
-  if (times.at.empty()) {
-    std::vector<std::string> known;
-    for (int d : times.degrees) known.push_back(std::to_string(d));
-    return bad_configuration(
-        file.name + " has no times at tensor-parallel degree " +
-            std::to_string(degree) + (is_of_plan ? ", the plan's" : ""),
-        is_of_plan
-            ? "it has those at " + join(known, ", ")
-            : "choose one with --tensor-parallel N: " + join(known, ", "));
-  }
-  return times;
 }
 
 // What the degrees of tensor parallelism are: those of a plan, or one for all.
@@ -229,7 +174,10 @@ class SailorProfile {
     Result<void> checked = check_tables();
     if (!checked) return checked;
     spread_updates();
-    if (const int lowered = lower_outliers(); lowered > 0)
+    int lowered = 0;
+    for (auto& [kind, tables] : profile_.times)
+      lowered += lower_outliers(tables);
+    if (lowered > 0)
       imported_.notes.push_back(
           "derived: in " + std::to_string(lowered) +
           " cases a layer took longer than with the next larger microbatch; "
@@ -255,9 +203,8 @@ class SailorProfile {
       return bad_configuration(
           "two files have the device kind " + name + ": " + file.name,
           "import one file per device kind");
-    PIPEWRIGHT_TRY(TimesFile times,
-                   parse_times(file, degree, degrees_.are_of_plan()));
-    profile_.times[name] = std::move(times.at);
+    PIPEWRIGHT_TRY(profile_.times[name],
+                   parse_sailor_times(file, degree, degrees_.are_of_plan()));
     file_of_[name] = file.name;
     names_.push_back(file.name);
     return {};
@@ -374,56 +321,6 @@ class SailorProfile {
     for (const auto& [parameters, count] : counts)
       if (parameters != blocks->first) sum += parameters * count;
     return std::max(sum, 1.0);
-  }
-
-  // The same kernels on fewer samples do not take longer: a layer's times at
-  // such a size were disturbed when they were measured, one after the other.
-  // They are taken as missing, as at a size below all that were measured: on
-  // the line through the next two sizes, at least in proportion to the next and
-  // at most the next (profile.cc). How many layers there were.
-  int lower_outliers() {
-    int lowered = 0;
-    for (auto& [kind, tables] : profile_.times)
-      for (auto table = tables.rbegin(); table != tables.rend(); ++table)
-        for (std::size_t i = 0; i < table->second.size(); ++i)
-          if (is_outlier(tables, table->first, i)) {
-            ++lowered;
-            for (Seconds LayerTimes::*time : kMeasured)
-              lower(tables, table->first, i, time);
-          }
-    return lowered;
-  }
-
-  // Backward is one number still.
-  static constexpr std::array kMeasured = {&LayerTimes::forward,
-                                           &LayerTimes::backward_input};
-
-  static bool is_outlier(const std::map<int, Rows>& tables, int size,
-                         std::size_t layer) {
-    const auto next = tables.upper_bound(size);
-    if (next == tables.end()) return false;
-    for (Seconds LayerTimes::*time : kMeasured)
-      if (tables.at(size)[layer].*time > next->second[layer].*time) return true;
-    return false;
-  }
-
-  // Larger sizes are done.
-  static void lower(std::map<int, Rows>& tables, int size, std::size_t layer,
-                    Seconds LayerTimes::*time) {
-    const auto next = tables.upper_bound(size);
-    const Seconds larger = next->second[layer].*time;
-    Seconds& mine = tables.at(size)[layer].*time;
-    const auto second = std::next(next);
-    if (second == tables.end()) {
-      mine = std::min(mine, larger);
-      return;
-    }
-    const double below = static_cast<double>(next->first - size) /
-                         static_cast<double>(second->first - next->first);
-    const Seconds line =
-        larger - (second->second[layer].*time - larger) * below;
-    mine = std::clamp(line, larger * (static_cast<double>(size) / next->first),
-                      larger);
   }
 
   // Once it is known which layers have weights.

@@ -53,9 +53,10 @@ struct Message {
   char text[256] = "";
 
   void set_text(const std::string& said) {
-    constexpr std::size_t kMost = sizeof(text) - 1;
-    const bool fits = said.size() <= kMost;
-    const std::string kept = fits ? said : said.substr(0, kMost - 4) + " ...";
+    constexpr std::size_t kMaxBytes = sizeof(text) - 1;
+    const bool fits = said.size() <= kMaxBytes;
+    const std::string kept =
+        fits ? said : said.substr(0, kMaxBytes - 4) + " ...";
     std::memcpy(text, kept.data(), kept.size());
   }
 };
