@@ -7,6 +7,7 @@
 
 #include "pipewright/base/json_cursor.h"
 #include "pipewright/base/text.h"
+#include "pipewright/profile/formats/assembly.h"
 #include "pipewright/profile/formats/sailor_files.h"
 
 namespace pipewright {

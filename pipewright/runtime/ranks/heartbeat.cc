@@ -216,6 +216,8 @@ class SocketHeartbeat final : public Heartbeat {
       return;
     is_connected[hello.rank] = true;
     add_peer(hello.rank, std::move(socket));
+    // It may have read a part of the next message already.
+    peers_.back().reader = std::move(reader);
   }
 
   std::string missing_text(const std::vector<bool>& is_connected) const {
