@@ -88,11 +88,15 @@ class Run:
             shell = ["sh", "-c", wrapper, "sh"] if wrapper else []
             line += [":"] * (i > 0) + ["-n", "1", *place, *shell, *prefix,
                                        PIPEWRIGHT, *map(str, command)]
+        # mpirun fails if another run that ends removes their common folder.
+        session = folder / f"session-{name}"
+        session.mkdir()
         self.output = open(folder / f"output-{name}", "w+")
         self.begin = time.monotonic()
         self.process = subprocess.Popen(
             line, stdout=self.output, stderr=subprocess.STDOUT,
-            env=dict(ENVIRONMENT, CODES=str(self.codes_folder)))
+            env=dict(ENVIRONMENT, CODES=str(self.codes_folder),
+                     OMPI_MCA_orte_tmpdir_base=str(session)))
 
     def wait(self, timeout=100):
         try:
