@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "pipewright/base/index.h"
 #include "pipewright/cluster/part_of_cluster.h"
@@ -14,9 +15,22 @@ namespace {
 class Renaming {
  public:
   explicit Renaming(const std::vector<SharedResource>& resources)
-      : resources_(resources) {}
+      : resources_(resources),
+        there_(resources.size(), -1),
+        back_(resources.size(), -1) {}
 
   bool are_equal(const Link* a, const Link* b) {
+    // Neighbours often have the same link.
+    if (std::pair(a, b) == last_ && is_last_equal_) return true;
+    last_ = {a, b};
+    is_last_equal_ = can_be_equal(a, b);
+    return is_last_equal_;
+  }
+  // Of each resource; below 0: it has none.
+  const std::vector<int>& names() const { return there_; }
+
+ private:
+  bool can_be_equal(const Link* a, const Link* b) {
     if (a == nullptr || b == nullptr) return a == b;
     if (a == b && a->uses.empty()) return true;
     if (a->bandwidth != b->bandwidth || a->latency != b->latency ||
@@ -29,20 +43,21 @@ class Renaming {
         return false;
     return true;
   }
-  const std::map<int, int>& names() const { return there_; }
 
- private:
   bool rename(int a, int b) {
-    const auto [to, is_new] = there_.try_emplace(a, b);
-    const auto [from, is_new_back] = back_.try_emplace(b, a);
-    if (to->second != b || from->second != a) return false;
+    int &to = there_[at(a)], &from = back_[at(b)];
+    if (to < 0) to = b;
+    if (from < 0) from = a;
+    if (to != b || from != a) return false;
     const SharedResource& one = resources_[at(a)];
     const SharedResource& other = resources_[at(b)];
     return one.bandwidth == other.bandwidth && one.duplex == other.duplex;
   }
 
   const std::vector<SharedResource>& resources_;
-  std::map<int, int> there_, back_;
+  std::vector<int> there_, back_;
+  std::pair<const Link*, const Link*> last_;
+  bool is_last_equal_ = false;
 };
 
 struct Groups {
@@ -69,7 +84,8 @@ bool is_equal(const Groups& groups, int c, std::vector<int>& used_by) {
           !inside.are_equal(groups.link(0, a, b), groups.link(c, a, b)))
         return false;
   }
-  for (const auto& [here, there] : inside.names()) {
+  for (int there : inside.names()) {
+    if (there < 0) continue;
     int& user = used_by[at(there)];
     if (user >= 0 && user != c) return false;
     user = c;

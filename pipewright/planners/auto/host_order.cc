@@ -69,7 +69,7 @@ class HostOrdering {
     if (with_orders_) order_.orders.resize(groups_.size());
     for (Place& place : places_) find_next(place);
     while (Place* place = earliest()) {
-      const double end = place->start + least_left(*place);
+      const double end = start(*place) + least_left(*place);
       if (end >= limit_) {
         order_.seconds = end;
         order_.last_group = static_cast<int>(place->group);
@@ -120,11 +120,11 @@ class HostOrdering {
   struct Place {
     std::size_t group = 0, turn = 0;
     double clock = 0, out_free = 0, in_free = 0;
-    double reduced = 0;       // when its reductions so far end
+    double reduced = 0;  // when its reductions so far end
+    std::size_t microbatches = 0;
     double left = 0;          // seconds to compute
     double last = kInfinity;  // seconds after that: the shortest reduction
-    // What it does next; a start of infinity: nothing that is known.
-    double start = kInfinity, rank = 0;
+    double rank = 0;          // of what it does next
     std::size_t stage = 0;
     Kind kind = kForward;
   };
@@ -154,7 +154,8 @@ class HostOrdering {
     place.group = g;
     place.turn = turn;
     const std::size_t turns = groups_[g].turns;
-    const auto own = double((microbatches_ + turns - 1 - turn) / turns);
+    place.microbatches = (microbatches_ + turns - 1 - turn) / turns;
+    const auto own = double(place.microbatches);
     for (std::size_t s : groups_[g].stages) {
       const HostStageTimes& times = work_.stages[s];
       place.last = std::min(place.last, times.reduction + times.after);
@@ -162,6 +163,12 @@ class HostOrdering {
         place.left += seconds(times, kind) * own;
     }
     places_.push_back(place);
+    starts_.push_back(kInfinity);
+  }
+
+  // Of what it does next; infinity: nothing that is known.
+  double& start(const Place& place) {
+    return starts_[groups_[place.group].first + place.turn];
   }
 
   Progress& progress(std::size_t s, std::size_t turn) {
@@ -248,17 +255,15 @@ class HostOrdering {
   // that stage, and what follows the last of them.
   double least_left(const Place& place) const {
     const Stage& stage = stages_[place.stage];
-    const std::size_t done =
-        progress(place.stage, place.turn).done[place.kind] * stage.turns +
-        place.turn;
-    const auto others = double((microbatches_ - done - 1) / stage.turns);
+    const std::size_t done = progress(place.stage, place.turn).done[place.kind];
+    const auto others = double(place.microbatches - done - 1);
     return std::max(place.left + place.last,
                     others * seconds(work_.stages[place.stage], place.kind) +
                         stage.path[place.kind]);
   }
 
   void find_next(Place& place) {
-    place.start = kInfinity;
+    start(place) = kInfinity;
     for (std::size_t s : groups_[place.group].stages)
       for (Kind kind : {kForward, kInput, kWeight})
         if (progress(s, place.turn).ready[kind] < kInfinity)
@@ -268,22 +273,24 @@ class HostOrdering {
   // Takes it as the place's next action if it can start earlier, or at the same
   // time and is more urgent.
   void consider(Place& place, std::size_t s, Kind kind) {
-    const double start =
+    const double begin =
         std::max(place.clock, progress(s, place.turn).ready[kind]);
     const double rank = stages_[s].rank[kind];
-    if (start > place.start || (start == place.start && rank <= place.rank))
-      return;
-    place.start = start;
+    double& known = start(place);
+    if (begin > known || (begin == known && rank <= place.rank)) return;
+    known = begin;
     place.rank = rank;
     place.stage = s;
     place.kind = kind;
   }
 
   Place* earliest() {
-    Place* first = nullptr;
-    for (Place& place : places_)
-      if (place.start < (first ? first->start : kInfinity)) first = &place;
-    return first;
+    // In two passes without a jump that depends on the times.
+    double first = kInfinity;
+    for (double start : starts_) first = std::min(first, start);
+    if (first == kInfinity) return nullptr;
+    const auto found = std::find(starts_.begin(), starts_.end(), first);
+    return &places_[std::size_t(found - starts_.begin())];
   }
 
   void run_next(Place& place) {
@@ -294,7 +301,7 @@ class HostOrdering {
     const std::size_t microbatch =
         progress(s, turn).done[kind]++ * stage.turns + turn;
     const double taken = seconds(work_.stages[s], kind);
-    place.clock = place.start + taken;
+    place.clock = start(place) + taken;
     place.left -= taken;
     set_ready(s, turn, kind);
     if (kind == kWeight) set_ready(s, turn, kForward);
@@ -401,6 +408,7 @@ class HostOrdering {
   std::vector<Input> inputs_;       // by stage, kind and microbatch
   std::vector<Group> groups_;
   std::vector<Place> places_;      // by group and turn
+  std::vector<double> starts_;     // of their next actions
   std::vector<double> link_free_;  // of one host: by sender and receiver
   double card_free_ = 0;           // of one host
   HostOrder order_;

@@ -93,6 +93,52 @@ bool Partition::best_next(const Table& next, const Loads& next_loads, int first,
   return any;
 }
 
+// Of each layer that a stage on the range can start at: the best cut, the first
+// of equal ones, and its load. A longer stage takes longer, and mostly what
+// follows it then takes less. So of neighbouring cuts after which it takes less
+// and less, two can be the best: the last at which what follows takes longer
+// than the stage, and the next one. For a later layer both are later.
+void Partition::best_cuts(const PartitionProblem::Range& range,
+                          const std::vector<int>& farthest,
+                          const std::vector<double>& best,
+                          std::vector<double>& row,
+                          std::vector<std::uint16_t>& cut) const {
+  const int n = problem_.num_layers;
+  // Where what follows takes more again, and since when it takes as much.
+  std::vector<int> falls_until(at(n)), equal_since(at(n));
+  for (int m = 1; m < n; ++m)
+    equal_since[at(m)] =
+        m > 1 && best[at(m)] == best[at(m - 1)] ? equal_since[at(m - 1)] : m;
+  for (int m = n - 1; m > 0; --m)
+    falls_until[at(m)] = m + 1 < n && best[at(m + 1)] <= best[at(m)]
+                             ? falls_until[at(m + 1)]
+                             : m + 1;
+  std::fill(row.begin(), row.end(), kNoPartition);
+  int longer_until = 0;  // before it, what follows takes longer
+  for (int l = 0; l < n; ++l) {
+    const auto take = [&](int m, double load) {
+      if (!(load < row[at(l)])) return;
+      row[at(l)] = load;
+      cut[at(l)] = static_cast<std::uint16_t>(m);
+    };
+    const int last_end =
+        farthest.empty() ? n : std::min(n, farthest[at(l)] + 1);
+    const double before = range.load[at(l)] - range.fixed;
+    for (int m = l + 1, next = 0; m < last_end; m = next) {
+      const int end = std::min(last_end, falls_until[at(m)]);
+      next = std::clamp(longer_until, m, end);
+      while (next < end && range.load[at(next)] - before < best[at(next)])
+        ++next;
+      longer_until = std::max(longer_until, next);
+      if (next > m)
+        take(std::max(m, equal_since[at(next - 1)]), best[at(next - 1)]);
+      if (next == end) continue;
+      take(next, range.load[at(next)] - before);
+      break;
+    }
+  }
+}
+
 void Partition::stage_before(const Loads& next_loads, Loads& loads) {
   Table& table = add_table();
   const Table& next = tables_[tables_.size() - 2];
@@ -107,22 +153,7 @@ void Partition::stage_before(const Loads& next_loads, Loads& loads) {
         continue;
       std::vector<int> farthest;
       if (problem_.farthest) farthest = problem_.farthest(k, first, end);
-      std::fill(row.begin(), row.end(), kNoPartition);
-      for (int l = 0; l < n; ++l) {
-        const int last =
-            farthest.empty() ? n - 1 : std::min(n - 1, farthest[at(l)]);
-        const double before = range.load[at(l)] - range.fixed;
-        for (int m = l + 1; m <= last; ++m) {
-          // Longer stages only take longer.
-          const double load = range.load[at(m)] - before;
-          if (load >= row[at(l)]) break;
-          const double larger = std::max(load, best[at(m)]);
-          if (larger < row[at(l)]) {
-            row[at(l)] = larger;
-            cut[at(l)] = static_cast<std::uint16_t>(m);
-          }
-        }
-      }
+      best_cuts(range, farthest, best, row, cut);
       if (!is_possible(row)) continue;
       add_row(table, loads, first, end, row);
       table.cut.insert(table.cut.end(), cut.begin(), cut.end());

@@ -10,9 +10,10 @@
 // Two departures in the recurrence. It runs from the last stage to the first,
 // so that it knows how many microbatches 1F1B holds at a stage (the number of
 // stages from it to the end) and can keep a memory limit. And the best next
-// range is found once per cut, before the stage that ends at the cut, so that a
-// table of n cuts, D devices and k stages takes O(k n D^3 + k n^2 D^2) instead
-// of O(n^2 D^4):
+// range is found once per cut, before the stage that ends at the cut; the cuts
+// of all first layers are then mostly found in one pass over both, so that a
+// table of n cuts, D devices and k stages takes O(k n D^3) instead of O(n^2
+// D^4):
 //
 //   G(a,b; m)    = min over c     of max(W(b,c; m, k-1), channel(a,b,c; m))
 //   W(a,b; l, k) = min over m > l of max(G(a,b; m), stage(a,b; l..m))
@@ -92,6 +93,10 @@ class Partition {
   void stage_before(const Loads& next_loads, Loads& loads);
   bool best_next(const Table& next, const Loads& next_loads, int first, int end,
                  std::vector<double>& best, std::uint16_t* next_end) const;
+  void best_cuts(const PartitionProblem::Range& range,
+                 const std::vector<int>& farthest,
+                 const std::vector<double>& best, std::vector<double>& row,
+                 std::vector<std::uint16_t>& cut) const;
   void add_row(Table& table, Loads& loads, int first, int end,
                const std::vector<double>& row) const;
 

@@ -187,6 +187,109 @@ TEST_CASE("equal to exhaustive search within a limit on what 1F1B holds") {
   }
 }
 
+// The recurrence of spp_partition.h word by word: for every layer each cut.
+class PlainRecurrence {
+ public:
+  explicit PlainRecurrence(const PartitionProblem& problem)
+      : problem_(problem) {}
+
+  double load(int stages, int first, int end, int layer) const {
+    const auto known = known_.find({stages, first, end, layer});
+    if (known != known_.end()) return known->second;
+    const double found = stages == 1 ? last(first, end, layer)
+                                     : least(stages, first, end, layer);
+    return known_[{stages, first, end, layer}] = found;
+  }
+  double load_with(int stages, int first, int end, int layer, int cut) const {
+    double best = kNoPartition;
+    for (int c = end + 1; c <= problem_.num_devices; ++c) {
+      const double through =
+          problem_.crossing[std::size_t(cut)] *
+          problem_.channels[problem_.channel_index(first, end, c)].per_byte;
+      best = std::min(best, std::max({stage(first, end, layer, cut), through,
+                                      load(stages - 1, end, c, cut)}));
+    }
+    return best;
+  }
+
+ private:
+  const PartitionProblem::Range& range(int first, int end) const {
+    return problem_.ranges[problem_.range_index(first, end)];
+  }
+  int farthest(int stages, int first, int end, int layer) const {
+    return problem_.farthest(stages, first, end)[std::size_t(layer)];
+  }
+  double stage(int first, int end, int layer, int cut) const {
+    const auto& load = range(first, end).load;
+    return load[std::size_t(cut)] - load[std::size_t(layer)];
+  }
+  double last(int first, int end, int layer) const {
+    const int n = problem_.num_layers;
+    return end == problem_.num_devices && farthest(1, first, end, layer) >= n
+               ? stage(first, end, layer, n)
+               : kNoPartition;
+  }
+  double least(int stages, int first, int end, int layer) const {
+    double best = kNoPartition;
+    const int last =
+        std::min(problem_.num_layers - 1, farthest(stages, first, end, layer));
+    for (int cut = layer + 1; cut <= last; ++cut)
+      best = std::min(best, load_with(stages, first, end, layer, cut));
+    return best;
+  }
+
+  const PartitionProblem& problem_;
+  mutable std::map<std::vector<int>, double> known_;
+};
+
+// Whole numbers, of which many are equal or zero, so that sums are exact; some
+// of many layers with cuts that are all alike, and limits that go up and down.
+TEST_CASE("equal to the recurrence word by word for many layers") {
+  std::mt19937 random(7);
+  int with_partition = 0;
+  for (int round = 0; round < 120; ++round) {
+    const int n = 1 + static_cast<int>(random() % 40), devices = 4;
+    const unsigned wide = random() % 4 == 0 ? 1 : 60;
+    const int free_layers = static_cast<int>(random() % 3);
+    PartitionProblem problem;
+    problem.resize(n, devices);
+    for (double& bytes : problem.crossing) bytes = double(random() % wide);
+    for (int a = 0; a < devices; ++a)
+      for (int b = a + 1; b <= devices; ++b) {
+        auto& load = problem.ranges[problem.range_index(a, b)].load;
+        load.push_back(0);
+        for (int l = 0; l < n; ++l)
+          load.push_back(load.back() +
+                         double(l % 3 < free_layers ? 0 : random() % 8));
+        for (int c = b + 1; c <= devices; ++c)
+          problem.channels[problem.channel_index(a, b, c)].per_byte =
+              double(1 + random() % 2);
+      }
+    std::vector<std::vector<int>> limits(64);
+    for (auto& each : limits)
+      for (int l = 0; l < n; ++l)
+        each.push_back(random() % 2 ? n : l + static_cast<int>(random() % 9));
+    problem.farthest = [&](int k, int first, int end) {
+      return limits[std::size_t((k * 5 + first) * 5 + end) % limits.size()];
+    };
+    const Partition partition(problem);
+    const PlainRecurrence plain(problem);
+    for (int k = 1; k <= std::min(n, devices); ++k)
+      for (int first = 0; first < devices; ++first)
+        for (int end = first + 1; end <= devices; ++end) {
+          const double load = partition.load(k, first, end);
+          REQUIRE(load == plain.load(k, first, end, 0));
+          if (load == kNoPartition) continue;
+          ++with_partition;
+          // Of equal cuts the first.
+          const int first_cut = partition.stages(k, first, end)[0].end_layer;
+          for (int cut = 1; cut < first_cut && k > 1; ++cut)
+            CHECK(plain.load_with(k, first, end, 0, cut) > load);
+        }
+  }
+  CHECK(with_partition > 500);
+}
+
 TEST_CASE("more bandwidth never makes the least load larger") {
   std::mt19937 random(5);
   for (int round = 0; round < 100; ++round) {
