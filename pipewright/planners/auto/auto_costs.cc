@@ -47,6 +47,7 @@ int AutoCosts::slowest_kind(const PipelineStage& stage) const {
   int slowest = -1;
   for (DeviceId device : stage.devices) {
     const int kind = problem_->cluster->devices()[device.index()].kind;
+    if (kind == slowest) continue;
     if (slowest < 0 || seconds(kind) > seconds(slowest)) slowest = kind;
   }
   return slowest;

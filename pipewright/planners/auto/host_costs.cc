@@ -1,6 +1,7 @@
 #include "pipewright/planners/auto/host_costs.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "pipewright/base/check.h"
 #include "pipewright/base/index.h"
@@ -41,17 +42,21 @@ HostCosts::HostCosts(const Problem& group, int copies,
       table_(std::move(table)),
       cuts_(cut_positions(table_, 0, kMaxHostCuts)),
       values_(values_of(*group.profile, table_.microbatch())) {
+  for (int hosts = 0; hosts <= num_hosts(); ++hosts) {
+    const double r = num_replicas(hosts);
+    ring_share_.push_back(hosts * copies_ < 2 ? 0 : 2 * (r - 1) / r);
+  }
   const double microbatches = double(group.minibatch) / table_.microbatch();
   for (int first = 0; first < last(); ++first) {
     auto& compute = compute_.emplace_back(cuts_.size(), 0.0);
     auto& exchanged = exchanged_.emplace_back(cuts_.size(), 0.0);
+    const std::vector<double> bytes = exchanged_bytes(cuts_[at(first)]);
     for (int end = first + 1; end <= last(); ++end) {
       const int from = cuts_[at(first)], to = cuts_[at(end)];
       compute[at(end)] = table_.compute(0, from, to).value() /
                          islands_.max_devices * microbatches;
       if (!islands_.is_one_host)
-        exchanged[at(end)] =
-            exchanged_bytes(from, to) / islands_.rate * microbatches;
+        exchanged[at(end)] = bytes[at(to)] / islands_.rate * microbatches;
     }
   }
 }
@@ -61,11 +66,9 @@ double HostCosts::reduction(int first, int end, int hosts) const {
 }
 
 double HostCosts::seconds_on_cards(int first, int end, int hosts) const {
-  if (hosts * copies_ < 2) return 0;
-  const double r = num_replicas(hosts);
   const auto bytes = static_cast<double>(
       table_.parameters(cuts_[at(first)], cuts_[at(end)]).value());
-  return 2 * (r - 1) / r * bytes / islands_.ring_rate;
+  return ring_share_[at(hosts)] * bytes / islands_.ring_rate;
 }
 
 double HostCosts::ring_latency(int hosts) const {
@@ -155,17 +158,23 @@ std::vector<HostCosts::Value> HostCosts::values_of(const Profile& profile,
   return values;
 }
 
-// Bytes that cross the ends of some layers in one direction, there or back.
-double HostCosts::exchanged_bytes(int first, int end) const {
-  double bytes = 0;
+// Bytes that cross the ends of the layers from the first one to each other one,
+// in one direction, there or back.
+std::vector<double> HostCosts::exchanged_bytes(int first) const {
+  std::vector<double> more(at(table_.num_layers()) + 2, 0.0);
+  const auto add = [&](int from, double bytes) { more[at(from)] += bytes; };
   for (const Value& value : values_) {
-    const auto is_inside = [&](int l) { return l >= first && l < end; };
-    const bool made = is_inside(value.layer);
-    if (made ? value.users.back() >= end
-             : std::any_of(value.users.begin(), value.users.end(), is_inside))
-      bytes += value.bytes;
+    const bool is_made_before = value.layer < first;
+    const auto user =
+        is_made_before
+            ? std::lower_bound(value.users.begin(), value.users.end(), first)
+            : value.users.begin();
+    if (user == value.users.end()) continue;
+    add((is_made_before ? *user : value.layer) + 1, value.bytes);
+    if (!is_made_before) add(value.users.back() + 1, -value.bytes);
   }
-  return bytes;
+  std::partial_sum(more.begin(), more.end(), more.begin());
+  return more;
 }
 
 // Bytes at the table's microbatch size.

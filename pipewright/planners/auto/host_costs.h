@@ -118,7 +118,7 @@ class HostCosts {
   };
 
   static std::vector<Value> values_of(const Profile& profile, int microbatch);
-  double exchanged_bytes(int first, int end) const;
+  std::vector<double> exchanged_bytes(int first) const;
   // Devices that share a microbatch.
   int num_sharing(int hosts) const {
     return (islands_.take_turns() ? 1 : hosts) * islands_.max_devices;
@@ -146,6 +146,8 @@ class HostCosts {
   const std::vector<int> cuts_;
   const std::vector<Value> values_;
   std::vector<std::vector<double>> compute_, exchanged_;  // by first and end
+  // By hosts: how often a host's card sends the bytes that are summed.
+  std::vector<double> ring_share_;
   std::vector<std::vector<Bytes>> kept_;  // by first; empty: unknown
   std::map<int, Sums> sums_;              // by samples
   // By microbatch, and the hosts of sender and receiver.
