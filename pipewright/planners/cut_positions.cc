@@ -44,4 +44,9 @@ std::vector<int> cut_positions(const CostTable& costs, int kind,
   });
 }
 
+int layer_groups(const std::vector<int>& positions) {
+  const int groups = static_cast<int>(positions.size()) - 1;
+  return groups == positions.back() ? 0 : groups;
+}
+
 }  // namespace pipewright

@@ -15,4 +15,7 @@ namespace pipewright {
 // the time), and of each the position with the fewest bytes crossing is used.
 std::vector<int> cut_positions(const CostTable& costs, int kind, int max_count);
 
+// How many groups of layers these divide a model into; 0: a group is a layer.
+int layer_groups(const std::vector<int>& positions);
+
 }  // namespace pipewright

@@ -191,6 +191,7 @@ Result<Planned> search_from(const Problem& problem,
         "give more than --budget " + to_text(problem.budget.value()));
   if (search.is_empty()) return bad_configuration("found no plan");
   Planned best = search.best().planned;
+  best.layer_groups = 0;  // it moves single layers
   best.why = improvement_text(search.best(), fastest) +
              budget_text(problem, stopped, search.was_cut_short());
   if (all)
@@ -397,7 +398,6 @@ Result<Planned> best_of(const Problem& problem, OtherPlans& others) {
     return refusal ? error_of(*refusal, problem) : nothing_found(problem);
   Planned best = fastest_of(all);
   best.plan.planner = "auto";
-  best.layer_groups = 0;  // it moves single layers
   best.lower_bound = lower_bound(problem);
   best.promised = best.estimate.step;
   best.bottleneck = best.promised / best.plan.num_microbatches();

@@ -7,7 +7,6 @@
 #include "pipewright/base/index.h"
 #include "pipewright/base/infinity.h"
 #include "pipewright/cluster/sum_rounds.h"
-#include "pipewright/planners/cut_positions.h"
 
 namespace pipewright {
 namespace {

@@ -13,6 +13,7 @@ namespace pipewright {
 struct Balance {
   std::vector<int> ends;  // of stages; stage s is on device s
   Seconds bottleneck;     // slowest stage or link, one microbatch
+  int layer_groups = 0;   // as in Planned
 };
 
 // Over `stages` devices, at most as many as there are layers. The load of a

@@ -6,6 +6,7 @@
 // among a thousand positions), and costs are times, not operation counts.
 
 #include <algorithm>
+#include <map>
 
 #include "pipewright/planners/best_cuts.h"
 #include "pipewright/planners/choice.h"
@@ -20,9 +21,8 @@ namespace {
 constexpr int kMaxPositions = 1000;
 
 // Ends of the stages with the smallest sum of squared times on one kind.
-std::vector<int> least_variance(const CostTable& costs, int kind, int stages) {
-  const std::vector<int> positions =
-      cut_positions(costs, kind, std::max(stages, kMaxPositions));
+std::vector<int> least_variance(const CostTable& costs, int kind, int stages,
+                                const std::vector<int>& positions) {
   std::vector<int> ends =
       best_cuts(
           static_cast<int>(positions.size()) - 1, stages,
@@ -57,15 +57,22 @@ class GPipePlanner : public Planner {
     const int stages =
         std::min(problem.cluster->num_devices(), problem.profile->num_layers());
     const int kind = leading_kind(*problem.cluster);
-    return best_over_sizes(
-        problem, name(),
-        [&](const CostTable& costs, Choice& choice) -> Result<void> {
-          Pipeline pipeline = pipeline_of(least_variance(costs, kind, stages),
-                                          costs.microbatch(), problem);
-          pipeline.schedule = "gpipe";
-          choice.consider(pipeline);
-          return {};
-        });
+    std::map<int, int> groups;  // by microbatch
+    const auto visit = [&](const CostTable& costs,
+                           Choice& choice) -> Result<void> {
+      const std::vector<int> positions =
+          cut_positions(costs, kind, std::max(stages, kMaxPositions));
+      groups[costs.microbatch()] = layer_groups(positions);
+      Pipeline pipeline =
+          pipeline_of(least_variance(costs, kind, stages, positions),
+                      costs.microbatch(), problem);
+      pipeline.schedule = "gpipe";
+      choice.consider(pipeline);
+      return {};
+    };
+    PIPEWRIGHT_TRY(Planned planned, best_over_sizes(problem, name(), visit));
+    planned.layer_groups = groups[planned.plan.microbatch];
+    return planned;
   }
 };
 

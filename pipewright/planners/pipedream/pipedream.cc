@@ -383,7 +383,7 @@ Result<PipeDreamPartition> pipedream_partition(
       partition_of(costs.grouped(positions), kind, levels, is_over, parts));
   for (PipelineStage& stage : partition.stages)
     stage.end = positions[at(stage.end)];
-  partition.layer_groups = static_cast<int>(positions.size()) - 1;
+  partition.layer_groups = layer_groups(positions);
   return partition;
 }
 

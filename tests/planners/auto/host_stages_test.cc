@@ -169,6 +169,26 @@ TEST_CASE("the layer with the weights gets few hosts") {
   CHECK(devices() == std::vector<std::size_t>{6, 2});
 }
 
+TEST_CASE(
+    "of a long model, stages on whole hosts end between groups of layers") {
+  RandomProblems random(98);
+  const auto groups = [&](int least, int most) {
+    RandomProblem made = random.next(most);
+    while (made.profile->num_layers() < least) made = random.next(most);
+    *made.cluster = load_cluster("4x2xV100@50MB/s/20MB/s").value();
+    made.problem.minibatch = 64;
+    made.problem.memory_limit = Bytes(0);
+    made.problem.microbatches = {8};
+    const auto search = HostSearch::create(made.problem, 1, Replication::Split);
+    REQUIRE(search);
+    return search->plan().value().layer_groups;
+  };
+  CHECK(groups(10, 100) == 0);
+  const int few = groups(200, 300);
+  CHECK(few > 25);
+  CHECK(few <= 101);
+}
+
 TEST_CASE("one host, asynchronous methods: no stages on whole hosts") {
   RandomProblems random(97);
   RandomProblem made = random.next();

@@ -9,6 +9,7 @@
 #include "pipewright/planners/baselines/balanced.h"
 #include "pipewright/planners/baselines/torchgpipe.h"
 #include "pipewright/planners/bounds/bounds.h"
+#include "pipewright/planners/planner_registry.h"
 #include "tests/planners/random_problems.h"
 
 namespace pipewright {
@@ -68,6 +69,27 @@ TEST_CASE("balanced equals exhaustive search over contiguous partitions") {
       }
   }
   CHECK(compared > 600);
+}
+
+// Among a thousand positions: a model of more layers is cut between groups of
+// them, and the plan says so.
+TEST_CASE("plans of a very long model say between how many groups they cut") {
+  RandomProblems random(6);
+  const auto problem_of = [&](int least, int most) {
+    RandomProblem made = random.next(most);
+    while (made.profile->num_layers() < least) made = random.next(most);
+    made.problem.memory_limit = Bytes(0);
+    return made;
+  };
+  const RandomProblem longer = problem_of(1500, 2000);
+  const RandomProblem shorter = problem_of(500, 1000);
+  for (const auto& planner : {balanced_planner(), gpipe_planner()}) {
+    CAPTURE(planner->name());
+    const int groups = planner->plan(longer.problem).value().layer_groups;
+    CHECK(groups > 250);
+    CHECK(groups <= 1001);
+    CHECK(planner->plan(shorter.problem).value().layer_groups == 0);
+  }
 }
 
 TEST_CASE("the block partition cuts all layers, none of the blocks empty") {
