@@ -94,8 +94,10 @@ Result<Plan> plan_with(const Schedule& schedule, const Pipeline& pipeline,
   return plan;
 }
 
-Result<Planned> estimated(Plan plan, const Problem& problem) {
+Result<Planned> estimated(Plan plan, const Pipeline& pipeline,
+                          const Problem& problem) {
   Planned result;
+  result.layer_groups = pipeline.layer_groups;
   result.plan = std::move(plan);
   PIPEWRIGHT_TRY(result.estimate, problem.estimate(result.plan));
   result.promised = result.estimate.step;
@@ -115,13 +117,13 @@ Result<Plan> plan_of(const Pipeline& pipeline, const Problem& problem,
 Result<Planned> planned(const Pipeline& pipeline, const Problem& problem,
                         const std::string& planner) {
   PIPEWRIGHT_TRY(Plan plan, plan_of(pipeline, problem, planner));
-  return estimated(std::move(plan), problem);
+  return estimated(std::move(plan), pipeline, problem);
 }
 
 Result<Planned> planned(const Pipeline& pipeline, const Schedule& schedule,
                         const Problem& problem, const std::string& planner) {
   PIPEWRIGHT_TRY(Plan plan, plan_with(schedule, pipeline, problem, planner));
-  return estimated(std::move(plan), problem);
+  return estimated(std::move(plan), pipeline, problem);
 }
 
 }  // namespace pipewright

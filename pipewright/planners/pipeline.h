@@ -30,6 +30,7 @@ struct Pipeline {
   // For generators that use times, as in ScheduleRequest; empty: unit times.
   std::vector<ScheduleRequest::StageTimes> times;
   Seconds transfer;
+  int layer_groups = 0;  // as in Planned
 
   int num_workers() const {
     return static_cast<int>(stages.size()) / stages_per_worker;

@@ -7,6 +7,7 @@
 #include "pipewright/base/index.h"
 #include "pipewright/base/infinity.h"
 #include "pipewright/cluster/sum_rounds.h"
+#include "pipewright/planners/cut_positions.h"
 
 namespace pipewright {
 namespace {
@@ -122,6 +123,7 @@ Pipeline HostCosts::pipeline(const HostShape& shape) const {
   pipeline.microbatch = shape.microbatch / microbatches_per_turn();
   pipeline.schedule = "";
   pipeline.replication = islands_.replication;
+  pipeline.layer_groups = layer_groups(cuts_);
   for (const HostStage& each : shape.stages) {
     PipelineStage stage;
     stage.end = cuts_[at(each.end)];

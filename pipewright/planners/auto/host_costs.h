@@ -13,7 +13,6 @@
 #include "pipewright/base/index.h"
 #include "pipewright/planners/auto/host_order.h"
 #include "pipewright/planners/cost_table.h"
-#include "pipewright/planners/cut_positions.h"
 #include "pipewright/planners/pipeline.h"
 
 namespace pipewright {
@@ -58,9 +57,6 @@ class HostCosts {
   int num_hosts() const { return islands_.count; }
   int last() const { return static_cast<int>(cuts_.size()) - 1; }
   bool take_turns() const { return islands_.take_turns(); }
-
-  // As in Planned.
-  int num_layer_groups() const { return layer_groups(cuts_); }
 
   // The sizes that a shape's microbatch can have, and how many there are then.
   std::vector<int> microbatches() const;

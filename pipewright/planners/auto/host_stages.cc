@@ -314,10 +314,7 @@ void HostSearch::improve_order(int tries) {
 
 Result<Planned> HostSearch::plan() {
   PIPEWRIGHT_TRY(const Schedule schedule, costs_.schedule(shape_));
-  PIPEWRIGHT_TRY(Planned result,
-                 planned(costs_.pipeline(shape_), schedule, group_, "auto"));
-  result.layer_groups = costs_.num_layer_groups();
-  return result;
+  return planned(costs_.pipeline(shape_), schedule, group_, "auto");
 }
 
 }  // namespace pipewright

@@ -5,7 +5,6 @@
 #include "pipewright/planners/baselines/balanced.h"
 
 #include <algorithm>
-#include <map>
 
 #include "pipewright/planners/best_cuts.h"
 #include "pipewright/planners/choice.h"
@@ -70,6 +69,13 @@ class BalanceTable {
   bool communication_;
 };
 
+Pipeline pipeline_of(const Balance& balance, const CostTable& costs,
+                     const Problem& problem) {
+  Pipeline pipeline = pipeline_of(balance.ends, costs.microbatch(), problem);
+  pipeline.layer_groups = balance.layer_groups;
+  return pipeline;
+}
+
 class BalancedPlanner : public Planner {
  public:
   std::string name() const override { return "balanced"; }
@@ -83,30 +89,25 @@ class BalancedPlanner : public Planner {
   Result<Planned> plan(const Problem& problem) const override {
     const int stages =
         std::min(problem.cluster->num_devices(), problem.profile->num_layers());
-    std::map<int, int> groups;  // by microbatch
-    const auto visit = [&](const CostTable& costs,
-                           Choice& choice) -> Result<void> {
-      std::vector<int> seen;
-      for (bool communication : {true, false}) {
-        if (choice.is_over()) break;
-        const Balance balance =
-            balanced_stages(costs, *problem.cluster, stages, communication);
-        groups[costs.microbatch()] = balance.layer_groups;
-        if (balance.ends.empty())
-          choice.refuse(
-              bad_configuration("there are neighbouring devices without a "
-                                "link"));
-        else if (balance.ends != seen)
-          choice.consider(
-              pipeline_of(balance.ends, costs.microbatch(), problem),
-              {balance.bottleneck, Seconds(0)});
-        seen = balance.ends;
-      }
-      return {};
-    };
-    PIPEWRIGHT_TRY(Planned planned, best_over_sizes(problem, name(), visit));
-    planned.layer_groups = groups[planned.plan.microbatch];
-    return planned;
+    return best_over_sizes(
+        problem, name(),
+        [&](const CostTable& costs, Choice& choice) -> Result<void> {
+          std::vector<int> seen;
+          for (bool communication : {true, false}) {
+            if (choice.is_over()) break;
+            const Balance balance =
+                balanced_stages(costs, *problem.cluster, stages, communication);
+            if (balance.ends.empty())
+              choice.refuse(
+                  bad_configuration("there are neighbouring devices without a "
+                                    "link"));
+            else if (balance.ends != seen)
+              choice.consider(pipeline_of(balance, costs, problem),
+                              {balance.bottleneck, Seconds(0)});
+            seen = balance.ends;
+          }
+          return {};
+        });
   }
 };
 

@@ -6,7 +6,6 @@
 // among a thousand positions), and costs are times, not operation counts.
 
 #include <algorithm>
-#include <map>
 
 #include "pipewright/planners/best_cuts.h"
 #include "pipewright/planners/choice.h"
@@ -20,9 +19,11 @@ namespace {
 
 constexpr int kMaxPositions = 1000;
 
-// Ends of the stages with the smallest sum of squared times on one kind.
-std::vector<int> least_variance(const CostTable& costs, int kind, int stages,
-                                const std::vector<int>& positions) {
+// The smallest sum of squared times of the stages on one kind.
+Pipeline least_variance(const CostTable& costs, int kind, int stages,
+                        const Problem& problem) {
+  const std::vector<int> positions =
+      cut_positions(costs, kind, std::max(stages, kMaxPositions));
   std::vector<int> ends =
       best_cuts(
           static_cast<int>(positions.size()) - 1, stages,
@@ -35,7 +36,9 @@ std::vector<int> least_variance(const CostTable& costs, int kind, int stages,
           })
           .ends;
   for (int& end : ends) end = positions[at(end)];
-  return ends;
+  Pipeline pipeline = pipeline_of(ends, costs.microbatch(), problem);
+  pipeline.layer_groups = layer_groups(positions);
+  return pipeline;
 }
 
 class GPipePlanner : public Planner {
@@ -57,22 +60,14 @@ class GPipePlanner : public Planner {
     const int stages =
         std::min(problem.cluster->num_devices(), problem.profile->num_layers());
     const int kind = leading_kind(*problem.cluster);
-    std::map<int, int> groups;  // by microbatch
-    const auto visit = [&](const CostTable& costs,
-                           Choice& choice) -> Result<void> {
-      const std::vector<int> positions =
-          cut_positions(costs, kind, std::max(stages, kMaxPositions));
-      groups[costs.microbatch()] = layer_groups(positions);
-      Pipeline pipeline =
-          pipeline_of(least_variance(costs, kind, stages, positions),
-                      costs.microbatch(), problem);
-      pipeline.schedule = "gpipe";
-      choice.consider(pipeline);
-      return {};
-    };
-    PIPEWRIGHT_TRY(Planned planned, best_over_sizes(problem, name(), visit));
-    planned.layer_groups = groups[planned.plan.microbatch];
-    return planned;
+    return best_over_sizes(
+        problem, name(),
+        [&](const CostTable& costs, Choice& choice) -> Result<void> {
+          Pipeline pipeline = least_variance(costs, kind, stages, problem);
+          pipeline.schedule = "gpipe";
+          choice.consider(pipeline);
+          return {};
+        });
   }
 };
 

@@ -23,7 +23,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "pipewright/base/index.h"
 #include "pipewright/base/infinity.h"
@@ -287,19 +286,15 @@ class PipeDreamPlanner : public Planner {
   Result<Planned> plan(const Problem& problem) const override {
     const Levels levels = levels_of(*problem.cluster);
     const int kind = leading_kind(*problem.cluster);
-    std::map<int, int> layer_groups;  // by microbatch
-    const auto visit = [&](const CostTable& costs,
-                           Choice& choice) -> Result<void> {
-      PIPEWRIGHT_TRY(
-          const PipeDreamPartition partition,
-          pipedream_partition(costs, kind, levels, problem.is_over_, parts_));
-      layer_groups[costs.microbatch()] = partition.layer_groups;
-      consider(partition, costs.microbatch(), problem, choice);
-      return {};
-    };
-    PIPEWRIGHT_TRY(Planned planned, best_over_sizes(problem, name(), visit));
-    planned.layer_groups = layer_groups[planned.plan.microbatch];
-    return planned;
+    return best_over_sizes(
+        problem, name(),
+        [&](const CostTable& costs, Choice& choice) -> Result<void> {
+          PIPEWRIGHT_TRY(const PipeDreamPartition partition,
+                         pipedream_partition(costs, kind, levels,
+                                             problem.is_over_, parts_));
+          consider(partition, costs.microbatch(), problem, choice);
+          return {};
+        });
   }
 
  private:
@@ -311,6 +306,7 @@ class PipeDreamPlanner : public Planner {
     Pipeline pipeline;
     pipeline.microbatch = microbatch;
     pipeline.stages = partition.stages;
+    pipeline.layer_groups = partition.layer_groups;
     const Seconds promised =
         partition.bottleneck * (problem.minibatch / microbatch);
     for (const char* end : {"", "-so"})
