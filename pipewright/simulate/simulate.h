@@ -13,7 +13,8 @@
 //   channel   the transfers of one kind from one worker to another; their
 //             messages start in the order of the sends
 //   link      carries one message at a time: one direction between two workers,
-//             or both if it is half duplex. Each reduction has one of its own
+//             or both if it is half duplex. Workers that sum gradients have one
+//             for their reductions, which so follow each other
 //   pool      bandwidth that several links share: one direction of a shared
 //             resource of the cluster
 //   stream    of a message: start while the work that makes it is being done

@@ -317,23 +317,32 @@ class NaiveSimulator {
     if (links || rings) share();
     return links || rings;
   }
-  // A reduction that has all its parts starts when the one before is through.
+  // Workers that sum gradients do it for one reduction at a time: that which
+  // has had all its parts for longest, or the lower one.
   bool try_rings() {
-    bool any = false;
-    for (auto& [key, ring] : rings_) {
+    std::map<std::vector<WorkerId>, std::pair<double, std::pair<int, int>>>
+        next;
+    for (const auto& [key, ring] : rings_) {
       if (ring.handed < 0 || ring.running || ring.off_links >= 0) continue;
+      const std::pair claim{ring.handed, key};
+      const auto known = next.try_emplace(summing(key), claim).first;
+      known->second = std::min(known->second, claim);
+    }
+    bool any = false;
+    for (const auto& [workers, claim] : next) {
       bool free = true;
-      for (const auto& [other, before] : rings_)
-        if (other.first == key.first && before.handed >= 0 &&
-            other.second < key.second &&
-            (before.off_links < 0 || before.off_links > now_))
-          free = false;
+      for (const auto& [key, ring] : rings_)
+        if (ring.running && summing(key) == workers) free = false;
       if (!free) continue;
+      NaiveRing& ring = rings_[claim.second];
       ring.running = any = true;
-      ring.left = c_.reductions[std::size_t(key.first)].bytes;
+      ring.left = c_.reductions[std::size_t(claim.second.first)].bytes;
       ring.since = now_;
     }
     return any;
+  }
+  const std::vector<WorkerId>& summing(const std::pair<int, int>& key) const {
+    return p_.reductions[std::size_t(key.first)].workers;
   }
   bool try_links() {
     std::map<std::tuple<int, int, int>,

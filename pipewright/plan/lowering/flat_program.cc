@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "pipewright/base/check.h"
 #include "pipewright/base/interruption.h"
@@ -301,8 +302,14 @@ void Lowering::add_steps() {
         worker.after(done).reduces.push_back(reduce);
       }
     }
+    // In the order of their last gradients: sums follow each other, and a step
+    // may be taken while those of later gradients are under way.
+    std::vector<std::tuple<int, int, StageId>> steps;
     for (const auto& [key, k] : last)
-      add_step(WorkerId(w), key.second, key.first, k);
+      steps.push_back({key.first, k, key.second});
+    std::sort(steps.begin(), steps.end());
+    for (const auto& [minibatch, k, stage] : steps)
+      add_step(WorkerId(w), stage, minibatch, k);
     for (const Gap& gap : worker.gaps)
       for (const Action& action : gap.steps)
         if (action.kind == ActionKind::Send)

@@ -23,16 +23,16 @@ class TimedNetworkBuilder {
       add_transfer(program_.transfers[t], costs_.transfers[t]);
     network_.first_reduction =
         static_cast<std::int32_t>(network_.transfers.size());
-    for (const Costs::ReductionCost& cost : costs_.reductions)
-      add_reduction(cost);
+    for (std::size_t r = 0; r < program_.reductions.size(); ++r)
+      add_reduction(program_.reductions[r], costs_.reductions[r]);
     for (std::size_t t = 0; t < network_.transfers.size(); ++t)
       set_sharing(network_.transfers[t], uses_[t]);
     return std::move(network_);
   }
 
  private:
-  // One per direction of a pair of workers, or per half-duplex pair, or per
-  // reduction.
+  // One per direction of a pair of workers, or per half-duplex pair, or per set
+  // of workers that sum gradients.
   using LinkKey = std::tuple<int, int, int>;
 
   void add_transfer(const Transfer& transfer, const Costs::TransferCost& cost) {
@@ -61,8 +61,10 @@ class TimedNetworkBuilder {
     return place->second;
   }
 
-  // It has a link of its own, which shares pools with the links of its ring.
-  void add_reduction(const Costs::ReductionCost& cost) {
+  // Those of the same workers share a link, so that they follow each other; it
+  // shares pools with the links of their ring.
+  void add_reduction(const Reduction& reduction,
+                     const Costs::ReductionCost& cost) {
     TimedTransfer timed;
     timed.channel = static_cast<std::int32_t>(network_.channels.size());
     timed.latency = cost.latency.value();
@@ -74,7 +76,9 @@ class TimedNetworkBuilder {
     uses_.emplace_back();
     for (const auto& link : cost.links)
       add_pool_uses(link, costs_.resources, uses_.back());
-    put_on_link(timed.channel, {-2, -2, timed.channel});
+    const auto ring =
+        rings_.try_emplace(reduction.workers, timed.channel).first;
+    put_on_link(timed.channel, {-2, -2, ring->second});
   }
 
   void put_on_link(std::int32_t channel, const LinkKey& key) {
@@ -111,6 +115,8 @@ class TimedNetworkBuilder {
   std::map<std::tuple<WorkerId, WorkerId, TransferKind>, std::int32_t>
       channels_;
   std::map<LinkKey, std::int32_t> links_;
+  // The first channel of each set of workers that sum gradients.
+  std::map<std::vector<WorkerId>, std::int32_t> rings_;
   std::vector<std::vector<PoolUse>> uses_;     // per transfer
   std::vector<std::set<std::int32_t>> users_;  // links, per pool
 };
