@@ -14,6 +14,7 @@
 #include "pipewright/base/text_table.h"
 #include "pipewright/cluster/part_of_cluster.h"
 #include "pipewright/estimate/estimator.h"
+#include "pipewright/planners/copies.h"
 
 namespace pipewright::cli {
 namespace {
@@ -41,7 +42,9 @@ struct Rehearsal {
   std::vector<Loss> losses;
 };
 
-Loss lost(int host, const LoweredPlan& now, const ReplanningOptions& options) {
+// `like`: what was planned without a host that is equal; null: nothing.
+Loss lost(int host, const LoweredPlan& now, const ReplanningOptions& options,
+          const Result<Replanned>* like) {
   Loss loss;
   std::vector<DeviceId> gone, left;
   for (int d = 0; d < now.cluster.num_devices(); ++d) {
@@ -56,7 +59,7 @@ Loss lost(int host, const LoweredPlan& now, const ReplanningOptions& options) {
     loss.replanned = rest.error();
     return loss;
   }
-  loss.replanned = replanned(now.plan, *rest, options);
+  loss.replanned = like ? *like : replanned(now.plan, *rest, options);
   if (loss.replanned) loss.stages = stages_text(loss.replanned->plan, *rest);
   return loss;
 }
@@ -72,8 +75,15 @@ Result<Rehearsal> rehearsed(const RehearsalOptions& options) {
                       {}};
   std::set<int> hosts;
   for (const Device& device : now.cluster.devices()) hosts.insert(device.host);
-  for (int host : hosts)
-    rehearsal.losses.push_back(lost(host, now, options.replanning));
+  const auto count = static_cast<int>(hosts.size());
+  const bool are_equal =
+      has_equal_groups(now.cluster, {count, now.cluster.num_devices() / count});
+  for (int host : hosts) {
+    const bool has_like = are_equal && !rehearsal.losses.empty();
+    rehearsal.losses.push_back(
+        lost(host, now, options.replanning,
+             has_like ? &rehearsal.losses.front().replanned : nullptr));
+  }
   return rehearsal;
 }
 

@@ -12,12 +12,15 @@
 namespace pipewright::cli {
 namespace {
 
+bool has_replicas(const Plan& plan) {
+  return std::any_of(
+      plan.stages.begin(), plan.stages.end(),
+      [](const Stage& stage) { return stage.workers.size() > 1; });
+}
+
 // Under such plans weights have the bits of one worker.
 bool is_unreplicated(const Plan& plan) {
-  return plan.method == Method::Sync &&
-         std::all_of(
-             plan.stages.begin(), plan.stages.end(),
-             [](const Stage& stage) { return stage.workers.size() == 1; });
+  return plan.method == Method::Sync && !has_replicas(plan);
 }
 
 class Replanning {
@@ -31,14 +34,19 @@ class Replanning {
     asked_.profile = options.profile;
     if (options.profile.empty()) asked_.model = estimated_model(before);
     asked_.minibatch = before.minibatch;
-    asked_.budget = options.budget / 2;  // there may be two searches
+    asked_.budget = options.budget;
   }
 
+  // What is best for fewer devices often has another microbatch size. It stays
+  // as it is where there are no replicas, whose bits depend on their number.
   Result<Planned> run() {
+    if (has_replicas(before_)) return best_plan_of_sizes();
+    asked_.budget /= 2;  // there may be two searches
     asked_.microbatches = {before_.microbatch};
     Result<Planned> same = best_plan_of_sizes();
     if (same) return same;
     asked_.microbatches = smaller_microbatches();
+    if (asked_.microbatches.empty()) return same;
     Result<Planned> other = best_plan_of_sizes();
     return other ? other : same;
   }
@@ -56,7 +64,6 @@ class Replanning {
   }
 
   Result<Planned> best_plan_of_sizes() {
-    if (asked_.microbatches.empty()) return bad_configuration("no plan fits");
     PIPEWRIGHT_TRY(LoadedProblem loaded, load_problem(asked_, cluster_));
     loaded.problem.method = before_.method;
     loaded.problem.optimizer_words = before_.optimizer_words;

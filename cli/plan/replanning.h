@@ -25,9 +25,10 @@ struct Replanned {
   bool keeps_bits = false;  // training goes on to the same weights
 };
 
-// A plan for the same model, minibatch and method on another cluster. The
-// microbatch stays if a plan with it fits. Where it stays and the plan before
-// is synchronous and without replicas, so is the new one if such a plan fits.
+// A plan for the same model, minibatch and method on another cluster. If the
+// plan before has no replicas, the microbatch stays if a plan with it fits, and
+// where it stays and training is synchronous, the new plan has no replicas
+// either if such a plan fits.
 // Fails with BadConfiguration if nothing fits.
 Result<Replanned> replanned(const Plan& before, const Cluster& cluster,
                             const ReplanningOptions& options);

@@ -6,6 +6,7 @@
 
 #include "pipewright/base/text.h"
 #include "pipewright/plan/plan.h"
+#include "pipewright/plan/replica_count.h"
 #include "pipewright/plan/sample_range.h"
 
 namespace pipewright {
@@ -136,18 +137,11 @@ Result<void> check_workers(const Plan& plan) {
           "the workers that hold it are not those that run it by "
           "the schedule",
           stage_name(s));
-    const bool split = plan.replication == Replication::Split;
-    if (split && static_cast<int>(workers.size()) > plan.microbatch)
-      return malformed(std::to_string(workers.size()) +
-                           " replicas cannot split a microbatch of " +
-                           std::to_string(plan.microbatch) + " samples",
-                       stage_name(s), "use larger microbatches, or \"rotate\"");
-    if (!split && static_cast<int>(workers.size()) > plan.num_microbatches())
-      return malformed(std::to_string(workers.size()) +
-                           " replicas cannot take turns at " +
-                           std::to_string(plan.num_microbatches()) +
-                           " microbatches a minibatch",
-                       stage_name(s), "use smaller microbatches, or \"split\"");
+    if (auto checked =
+            check_replica_count(s, workers.size(), plan.replication,
+                                plan.microbatch, plan.num_microbatches());
+        !checked)
+      return checked;
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "pipewright/base/index.h"
+#include "pipewright/plan/replica_count.h"
 
 namespace pipewright {
 namespace {
@@ -108,9 +109,15 @@ Result<Planned> estimated(Plan plan, const Pipeline& pipeline,
 
 Result<Plan> plan_of(const Pipeline& pipeline, const Problem& problem,
                      const std::string& planner) {
-  PIPEWRIGHT_TRY(
-      const Schedule schedule,
-      generate_schedule(pipeline.schedule, request_of(pipeline, problem)));
+  const ScheduleRequest request = request_of(pipeline, problem);
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s)
+    if (auto checked = check_replica_count(
+            s, pipeline.stages[s].devices.size(), pipeline.replication,
+            pipeline.microbatch, request.microbatches);
+        !checked)
+      return checked.error();
+  PIPEWRIGHT_TRY(const Schedule schedule,
+                 generate_schedule(pipeline.schedule, request));
   return plan_with(schedule, pipeline, problem, planner);
 }
 
