@@ -2,8 +2,8 @@
 
 import re
 
-FLAGS = ("checksum", "elastic", "fast_kernels", "no_correction", "no_graphs", "no_masters", "no_rescheduling", "resume",
-         "tf32", "vertical_sync", "watch")
+FLAGS = ("checksum", "elastic", "fast_kernels", "fast_reduce", "nesterov", "no_correction", "no_fused_kernels", "no_graphs",
+         "no_masters", "no_rescheduling", "poll", "resume", "tf32", "vertical_sync", "watch")
 RENAMED = {"beta1": "betas", "beta2": "betas", "epsilon": "eps"}
 OPTION = re.compile(r"(?<![\w/.-])--([a-z][a-z0-9-]*)")
 HELP = re.compile(r"\bpipewright (train|plan|compare|simulate|profile) --help")
