@@ -15,6 +15,8 @@
 #include <exception>
 #include <iostream>
 #include <limits>
+#include <string_view>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/help/described.h"
@@ -25,24 +27,25 @@
 namespace pipewright::cli {
 namespace {
 
+// In the order of the help: what most people use comes first.
 void add_commands(CLI::App& app, Exit& exit) {
-  add_schedule(app, exit);
-  add_env(app, exit);
-  add_models(app, exit);
-  add_cluster(app, exit);
-  add_import(app, exit);
-  add_profile(app, exit);
   add_plan(app, exit);
   add_compare(app, exit);
   add_simulate(app, exit);
-  add_report(app, exit);
-  add_export(app, exit);
-  add_serve(app, exit);
-  add_calibrate(app, exit);
   add_train(app, exit);
+  add_profile(app, exit);
+  add_report(app, exit);
+  add_serve(app, exit);
+  add_models(app, exit);
+  add_cluster(app, exit);
+  add_schedule(app, exit);
+  add_validate(app, exit);
+  add_export(app, exit);
+  add_import(app, exit);
+  add_calibrate(app, exit);
   add_rehearse(app, exit);
   add_place(app, exit);
-  add_validate(app, exit);
+  add_env(app, exit);
   add_completion(app, exit);
   add_man_page(app, exit);
 }
@@ -149,6 +152,22 @@ int report_unexpected(const CLI::App& app) {
   return static_cast<int>(ErrorCode::Usage);
 }
 
+constexpr const char* kFooter =
+    "Example: pipewright plan --model gpt:layers=12 "
+    "--cluster 4xA100-40@nvlink --minibatch 64\n"
+    "COMMAND --help lists a command's options. docs/README.md lists the "
+    "tutorials and a page\nfor each command.";
+
+// "help" is --help, and "help COMMAND" that of a command.
+std::vector<char*> with_help_as_option(int argc, char** argv) {
+  static char option[] = "--help";
+  std::vector<char*> words(argv, argv + argc);
+  if (argc < 2 || argc > 3 || std::string_view(argv[1]) != "help") return words;
+  words.erase(words.begin() + 1);
+  words.push_back(option);
+  return words;
+}
+
 // A full disk or a closed pipe behind standard output; an error before it
 // counts.
 int checked(int code) {
@@ -175,9 +194,11 @@ int run(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   Exit exit{0, argv};
   add_commands(app, exit);
+  app.footer(kFooter);  // after them, which would have it otherwise
   check_values(app);
   try {
-    app.parse(argc, argv);
+    const std::vector<char*> words = with_help_as_option(argc, argv);
+    app.parse(static_cast<int>(words.size()), words.data());
     return checked(exit.code);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return checked(app.exit(e));  // --help

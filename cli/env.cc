@@ -54,8 +54,8 @@ Json environment() {
 }  // namespace
 
 void add_env(CLI::App& app, Exit& exit) {
-  CLI::App* command =
-      app.add_subcommand("env", "Versions, cores, devices: pasteable");
+  CLI::App* command = app.add_subcommand(
+      "env", "Print versions, cores and devices, for a bug report");
   auto output = std::make_shared<Output>();
   add_output_options(*command, *output);
   command->callback([output, &exit] {

@@ -16,6 +16,9 @@ namespace {
 
 using Column = TextTable::Column;
 constexpr auto kRight = TextTable::Align::Right;
+constexpr const char* kSettingsOfAll =
+    "type=float32, split=LAYER@OUTPUTS[+...]: such a linear or conv2d is two "
+    "layers and a join";
 
 Flops forward_flops(const Model& model) {
   Flops total;
@@ -90,8 +93,8 @@ Result<void> print_zoo(const Output& output) {
             << "\nSettings with defaults, used as in "
                "gpt:layers=24,hidden=1024:\n";
   print_settings(std::cout);
-  std::cout << "  all models:\n      type=float32, split=LAYER@OUTPUTS[+...]: "
-               "such a linear or conv2d is two layers and a join\n\n"
+  std::cout << "  all models:\n      " << kSettingsOfAll
+            << "\n\n"
                "A model can also be a file: `pipewright models MODEL --json` "
                "prints one to start from.\n";
   return {};
@@ -158,6 +161,17 @@ class LayerTable {
   TextTable table_;
 };
 
+// What can be set in the zoo model of this text, or nothing of a file.
+void print_settings_of(const std::string& text) {
+  const std::string name = text.substr(0, text.find(':'));
+  const ZooEntry* entry = find_zoo_entry(name);
+  if (!entry) return;
+  const std::string own = settings_text({entry});
+  std::cout << "\nSettings with defaults, used as in " << name
+            << ":type=float16:\n  " << own << (own.empty() ? "" : "\n  ")
+            << kSettingsOfAll << "\n";
+}
+
 void print_model(const Model& model, bool all, const Output& output) {
   std::cout << model.name() << "\n";
   for (const ModelInput& input : model.inputs())
@@ -213,6 +227,7 @@ void add_models(CLI::App& app, Exit& exit) {
       std::cout << to_text(*model);
     else
       print_model(*model, options->all, options->output);
+    if (!options->output.json) print_settings_of(options->model);
   });
 }
 

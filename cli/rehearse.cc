@@ -176,7 +176,8 @@ void run_rehearse(const RehearsalOptions& options, Exit& exit) {
 
 void add_rehearse(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand(
-      "rehearse", "If a host dies: the plan to go on with, and what is lost");
+      "rehearse",
+      "Show the plan to go on with if a host dies, and what is lost");
   auto options = std::make_shared<RehearsalOptions>();
   command->add_option("PLAN", options->plan, "Plan file")->required();
   command

@@ -99,7 +99,7 @@ std::string zsh_completion(const CLI::App& app) {
 
 void add_completion(CLI::App& app, Exit&) {
   CLI::App* command = app.add_subcommand(
-      "completion", "Prints a script that completes commands in bash or zsh");
+      "completion", "Print a script that completes commands in bash or zsh");
   auto shell = std::make_shared<std::string>();
   command->add_option("SHELL", *shell, "bash or zsh")
       ->required()

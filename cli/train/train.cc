@@ -319,9 +319,11 @@ void add_optimizer_options(CLI::App& command, TrainOptions& options) {
       ->check(number_in(0, 1e6));
   command.add_option(
       "--lr-schedule", options.schedule,
-      "constant, step:N,FACTOR, cosine[:LOWEST] or inverse-sqrt");
+      "constant, step:N,FACTOR, cosine[:LOWEST] or inverse-sqrt; default: "
+      "constant");
   command.add_option("--warm-up", options.warm_up,
-                     "Steps over which the learning rate rises to --lr");
+                     "Steps over which the learning rate rises to --lr; "
+                     "default: 0");
   command.add_option("--momentum", choice.momentum, "Momentum of sgd")
       ->check(number_in(0, 1));
   command.add_flag("--nesterov", choice.nesterov, "Nesterov momentum for sgd");
@@ -378,7 +380,7 @@ void add_evaluation_options(CLI::App& command, TrainRequest& request) {
 
 void add_train(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand(
-      "train", "Trains as planned, and compares with the prediction");
+      "train", "Train as planned, and compare with the prediction");
   auto options = std::make_shared<TrainOptions>();
   TrainRequest& request = options->request;
   CLI::Option* plan = command->add_option(
@@ -393,15 +395,20 @@ void add_train(CLI::App& app, Exit& exit) {
       ->add_option("--run", request.run,
                    "Folder for the run's files; default: run")
       ->default_val("run");
-  auto* steps = command->add_option("--steps", request.steps, "Steps to train")
+  auto* steps = command
+                    ->add_option("--steps", request.steps,
+                                 "Steps to train; default: one epoch")
                     ->check(integer_in(1, std::int64_t{1} << 40));
   auto* epochs =
-      command->add_option("--epochs", request.epochs, "Epochs to train")
+      command
+          ->add_option("--epochs", request.epochs,
+                       "Epochs to train, in place of --steps; default: 1")
           ->check(integer_in(1, std::int64_t{1} << 30));
   steps->excludes(epochs);
   add_evaluation_options(*command, request);
   command->add_option("--seed", request.seed,
-                      "Seed of weights, dropout and order of samples");
+                      "Seed of weights, dropout and order of samples; "
+                      "default: 1");
   command->add_option("--device", options->device,
                       "Kind of device to train on, instead of the plan's own; "
                       "cpu: threads");

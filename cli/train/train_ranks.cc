@@ -96,12 +96,13 @@ void add_rank_options(CLI::App& command, RankOptions& options) {
                    "--cluster where that is given");
   command
       .add_option("--set-up-limit", options.set_up_limit,
-                  "Seconds within which all ranks must have connected")
+                  "Seconds within which all ranks must have connected; default: "
+                  "120")
       ->check(number_in(0.1, 1e6));
   command
       .add_option("--stall-limit", options.stall_limit,
                   "Seconds (or ten steps, if longer) without progress after "
-                  "which a rank is lost")
+                  "which a rank is lost; default: 10")
       ->check(number_in(0.1, 1e6));
   command.add_option(
       "--inject", options.inject,

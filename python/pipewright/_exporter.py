@@ -261,6 +261,15 @@ class Exporter:
         return stored
 
 
+def refuse_what_is_no_module(given):
+    if isinstance(given, torch.nn.Module):
+        return
+    if isinstance(given, type):
+        raise ExportError(f"{given.__name__} is a class; make a module of it: export({given.__name__}(...), ...)")
+    raise ExportError(f"export() takes an nn.Module, not a {type(given).__name__}; call the function in the forward() of a "
+                      "module" if callable(given) else f"export() takes an nn.Module, not a {type(given).__name__}")
+
+
 def export(module, sample_inputs, loss=None, blocks=None, weigh_tokens=None):
     """Captures a module and its loss for Pipewright.
 
@@ -278,4 +287,5 @@ def export(module, sample_inputs, loss=None, blocks=None, weigh_tokens=None):
 
     Raises ExportError, which names the line of the model and what to change.
     """
+    refuse_what_is_no_module(module)
     return Exporter(module, sample_inputs, loss, blocks, weigh_tokens).model()

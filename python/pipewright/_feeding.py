@@ -34,6 +34,10 @@ def as_tensors(batch, names):
             raise PipewrightError(f"a batch of the data has no {', '.join(missing)}; it has {', '.join(found)}")
         tensors = [torch.as_tensor(found[name]) for name in names]
     else:
+        if isinstance(batch, torch.Tensor) and len(names) > 1:
+            inputs = ", ".join(names)
+            raise PipewrightError(f"a batch of the data is one tensor; the model takes {inputs}: write data=[({inputs})], a "
+                                  "list of batches")
         items = [batch] if isinstance(batch, torch.Tensor) else list(batch)
         items = [tensor for item in items for _, tensor in named_tensors("", item) or [("", item)]]
         if len(items) != len(names):
@@ -44,6 +48,26 @@ def as_tensors(batch, names):
         raise PipewrightError("a batch of the data has different numbers of samples: " +
                               ", ".join(f"{size} of {name}" for size, name in zip(sizes, names)))
     return tensors
+
+
+def samples_per_pass(data):
+    """The samples of data that can be read again, from its start to its end."""
+    if isinstance(data, torch.utils.data.DataLoader):
+        if data.batch_size is not None and not isinstance(data.dataset, torch.utils.data.IterableDataset):
+            return len(data) * data.batch_size if data.drop_last else len(data.sampler)
+    elif isinstance(data, torch.utils.data.Dataset):
+        if hasattr(data, "__len__"):
+            return len(data)
+    elif isinstance(data, (list, tuple)):
+        return sum(samples_of(batch) for batch in data)
+    raise PipewrightError("epochs need data whose number of samples is known: a Dataset with a length, a DataLoader of one, "
+                          "or a list of batches; give steps")
+
+
+def samples_of(batch):
+    """The length of the batch's first tensor."""
+    found = named_tensors("", batch)
+    return len(found[0][1]) if found and found[0][1].dim() else 0
 
 
 @contextlib.contextmanager

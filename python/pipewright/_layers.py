@@ -9,6 +9,7 @@ that reads it; so are views. Layers that change or read one buffer, as a norm th
 import collections
 import operator
 
+import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
 from ._capture import PREFIX
@@ -23,6 +24,11 @@ class Layer:
         self.nodes = []
         self.inputs, self.parameters, self.buffers, self.constants = [], [], [], []
         self.updates = []  # (node, name of the buffer)
+
+
+def sample_shape(tensor):
+    """A tensor's shape for the batch that the model was exported with."""
+    return tuple(size.node.hint if isinstance(size, torch.SymInt) else size for size in tensor.shape)
 
 
 class Graph:
@@ -44,8 +50,8 @@ class Graph:
                 refuse(changed, f"the model changes its input {spec.target} in place", "change a clone of it")
         results = [node for node, spec in outputs if spec.kind is OutputKind.USER_OUTPUT]
         if len(results) != 1 or not is_tensor(results[0]) or value(results[0]).dim() != 0:
-            shapes = [tuple(value(node).shape) for node in results if is_tensor(node)]
-            raise ExportError(f"the model's output is not one loss but has shapes {shapes}; "
+            shapes = ", ".join(str(sample_shape(value(node))) for node in results if is_tensor(node))
+            raise ExportError(f"the model's output is not one loss but, for this sample batch, of shape {shapes}; "
                               "give a loss, or return a scalar tensor or something with .loss")
         self.loss = results[0]
         self.updates = {node: spec.target for node, spec in outputs if spec.kind is OutputKind.BUFFER_MUTATION}

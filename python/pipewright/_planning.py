@@ -5,8 +5,10 @@ import os
 import pathlib
 import tempfile
 
+import torch
+
 from ._exporter import ExportedModel
-from ._program import call
+from ._program import PipewrightError, call
 
 _folder = None
 
@@ -23,6 +25,8 @@ def new_file(suffix):
 
 def model_name(model):
     """MODEL of the command line: an exported model is saved first."""
+    if isinstance(model, torch.nn.Module):
+        raise PipewrightError(f"{type(model).__name__} is a module; export it first: pw.export(net, batch)")
     if not isinstance(model, ExportedModel):
         return os.fspath(model)
     if model.file is None:
@@ -110,13 +114,14 @@ def profile(model, microbatches, device="cpu", workers=None, optimizer=None):
     """Measures a model's layers on this machine (device "cpu"), or estimates them for a known one ("V100").
 
     model         what export() returned, a zoo name ("gpt:layers=12"), or a model file
-    microbatches  sizes to measure at
+    microbatches  sizes to measure at: a list, or one number
     workers       how many compute at the same time while measuring; default: one per core
     optimizer     the one that will train ("adamw"), whose update is measured; default: "momentum"
     """
     is_measured = device == "cpu" or device.startswith("cuda")
+    sizes = [microbatches] if isinstance(microbatches, int) else list(microbatches)
     file = new_file(".json")
-    call("profile", model_name(model), microbatch=list(microbatches), device=device, analytic=not is_measured,
+    call("profile", model_name(model), microbatch=sizes, device=device, analytic=not is_measured,
          workers=workers, optimizer=optimizer, output=file)
     return Profile(file)
 
@@ -133,8 +138,13 @@ def plan(model_or_profile, cluster, minibatch, **options):
 
 
 def compare(model_or_profile, cluster, minibatch, **options):
-    """Every planner on the same problem: rows, as a pandas DataFrame where pandas is installed."""
+    """Every planner on the same problem: rows, as a pandas DataFrame where pandas is installed.
+
+    They are in the order of the table that `pipewright compare` prints: synchronous plans, fastest first, asynchronous
+    ones (other `method`s than "sync"), fastest first, and planners without a plan, with the reason (`refused`).
+    """
     rows = call("compare", cluster=cluster, minibatch=minibatch, **source_of(model_or_profile), **options)["plans"]
+    rows.sort(key=lambda row: ("refused" in row, row["method"] != "sync"))
     try:
         import pandas
     except ImportError:

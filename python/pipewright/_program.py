@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 
+from ._messages import in_python
+
 
 class PipewrightError(Exception):
     """What the program answered: what is wrong, where, and what to do. `code` is its exit code."""
@@ -105,7 +107,7 @@ def call(command, *words, on_line=None, feeder=None, **options):
         finally:
             running.stderr.close()
         if running.returncode != 0:
-            raise PipewrightError(message_of("".join(said)), running.returncode)
+            raise PipewrightError(in_python(message_of("".join(said))), running.returncode)
         answer.seek(0)
         return json.load(answer)
 

@@ -1,6 +1,7 @@
 """pipewright.train(): runs a plan, or plans for this machine, and gives the weights back."""
 
 import json
+import math
 import os
 import pathlib
 import re
@@ -10,7 +11,7 @@ import tempfile
 import torch
 
 from ._exporter import ExportedModel
-from ._feeding import Feeder
+from ._feeding import Feeder, samples_per_pass
 from ._optimizers import optimizer_words
 from ._pictures import curve, table
 from ._planning import Plan, model_name
@@ -68,12 +69,13 @@ class Progress:
             self.bar = tqdm(total=steps, unit="step")
 
     def __call__(self, line):
-        step = re.match(r"step (\d+)/\d+\s+loss (\S+)", line)
+        step = re.match(r"step (\d+)/(\d+)\s+loss (\S+)", line)
         if self.bar is None or not step:
             print(line, file=sys.stderr)
         else:
+            self.bar.total = int(step[2])
             self.bar.update(int(step[1]) - self.bar.n)
-            self.bar.set_postfix(loss=step[2])
+            self.bar.set_postfix(loss=step[3])
 
     def close(self):
         if self.bar is not None:
@@ -89,13 +91,27 @@ def data_error(error, ended):
     return error
 
 
-def train(model, plan=None, data=None, steps=100, minibatch=None, run=None, progress=True, optimizer=None, groups=None,
-          **options):
+def length(steps, epochs, data, minibatch):
+    """Steps and epochs for the program: only it knows the samples of data that is a text."""
+    if steps is not None and epochs is not None:
+        raise PipewrightError("give steps or epochs, not both")
+    if epochs is None:
+        return 100 if steps is None else steps, None
+    if isinstance(data, str):
+        return None, epochs
+    return math.ceil(epochs * samples_per_pass(data) / minibatch), None
+
+
+def train(model, plan=None, data=None, steps=None, minibatch=None, run=None, progress=True, optimizer=None, groups=None,
+          epochs=None, **options):
     """Trains an exported model.
 
     plan      a Plan, a plan file, or None: planned here for `minibatch` and `workers` (an option, default 2)
     data      an iterable of batches (a DataLoader, a Dataset), read in its order while training runs, and again from its
               start when it ends; or a text as --data takes it, such as "tensors:FILE"
+    steps     of training; default: 100
+    epochs    in place of steps: passes over data whose number of samples is known (a text, a Dataset, a DataLoader or a
+              list of batches)
     run       the run folder; default: a temporary one, which stays
     progress  True: a bar; False: nothing; or a function of each line that the program says
     optimizer "sgd" (default), "adam", "adamw"; or an SGD, Adam or AdamW of torch.optim that has made no step: its
@@ -118,19 +134,22 @@ def train(model, plan=None, data=None, steps=100, minibatch=None, run=None, prog
         raise PipewrightError("give a plan, or a minibatch to plan for")
     else:
         words, options = [], {"minibatch": minibatch, **options}
+    name = model_name(model)
     if data is None:
-        raise PipewrightError("give data: an iterable of batches, or a text as --data takes it")
+        raise PipewrightError('give data: an iterable of batches, or a text such as "tensors:FILE"')
     folder = os.fspath(run) if run is not None else tempfile.mkdtemp(prefix="pipewright-run-")
     group_words, options = optimizer_words(model, optimizer, groups, options)
     feeder = None
     if not isinstance(data, str):
         if not isinstance(model, ExportedModel):
             raise PipewrightError("data from Python needs the model that export() returned; or give data as a text")
+    steps, epochs = length(steps, epochs, data, minibatch)
+    if not isinstance(data, str):
         feeder, data = Feeder(model, as_batches(data, minibatch), minibatch, steps), "python"
     show = Progress(steps) if progress is True else None
     try:
-        report = call("train", *words, *group_words, model=model_name(model), data=data, run=folder, steps=steps,
-                      on_line=show or progress or None, feeder=feeder, **options)
+        report = call("train", *words, *group_words, model=name, data=data, run=folder, steps=steps,
+                      epochs=epochs, on_line=show or progress or None, feeder=feeder, **options)
     except PipewrightError as ended:
         if feeder and feeder.error:
             raise data_error(feeder.error, ended)

@@ -119,7 +119,7 @@ def test_data_from_loaders_datasets_and_generators():
         pw.train(model, data=dataset, not_finite="skip", **options)
     with pytest.raises(pw.PipewrightError, match="has no tokens"):
         pw.train(model, data=[{"target": target}], **options)
-    with pytest.raises(pw.PipewrightError, match="has 1 tensors; the model takes tokens, target"):
+    with pytest.raises(pw.PipewrightError, match="is one tensor; the model takes tokens, target: write data="):
         pw.train(model, data=[tokens], **options)
 
 

@@ -55,6 +55,12 @@ std::string case_of(const std::string& script, const std::string& command) {
   return script.substr(start, script.find(";;", start) - start);
 }
 
+TEST_CASE("help as a command prints what --help prints") {
+  CHECK(printed("help") == printed("--help"));
+  CHECK(printed("help plan") == printed("plan --help"));
+  CHECK(run_pipewright("help plan train").code == 2);
+}
+
 TEST_CASE("completion names every command and its options") {
   const std::string bash = printed("completion bash");
   const std::string zsh = printed("completion zsh");
