@@ -84,12 +84,14 @@ std::string why_no_gpu() {
 
 // Empty: this process may use it.
 std::string why_not_open(int gpu) {
-  int before = 0;
-  static_cast<void>(cudaGetDevice(&before));
-  cudaError_t state = cudaSetDevice(gpu);
+  c10::DeviceIndex before = 0;
+  static_cast<void>(c10::cuda::GetDevice(&before));
+  cudaError_t state = c10::cuda::SetDevice(static_cast<c10::DeviceIndex>(gpu));
   if (state == cudaSuccess) state = cudaFree(nullptr);  // makes its context
   static_cast<void>(cudaGetLastError());
-  static_cast<void>(cudaSetDevice(before));
+  // Not by cudaSetDevice(), which makes a context there, too: each rank would
+  // have one on the first GPU.
+  static_cast<void>(c10::cuda::MaybeSetDevice(before));
   return state == cudaSuccess ? "" : cudaGetErrorString(state);
 }
 
