@@ -7,8 +7,8 @@
 //                  Four workers fill a GPU, the fifth begins the next one
 //   cuda-stream    a stream of the first GPU: its workers share all SMs
 //
-// Workers of one plan are on cores and on one of the other kinds. No LibTorch
-// type is seen here.
+// Workers that see the same GPUs are on cores and on one of the other kinds. No
+// LibTorch type is seen here.
 
 #pragma once
 
