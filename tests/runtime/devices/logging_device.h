@@ -28,6 +28,7 @@ class LoggingDevice final : public WorkerDevice {
   int num_recordings() const { return num_recordings_; }
   int num_replays() const { return num_replays_; }
   int num_joint_replays() const { return num_joint_replays_; }
+  int num_moments() const { return num_moments_; }
 
   const std::string& kind() const override { return kind_; }
   at::Device place() const override { return at::kCPU; }
@@ -37,7 +38,10 @@ class LoggingDevice final : public WorkerDevice {
   at::Tensor copy(const at::Tensor& tensor) override {
     return host_copy(tensor);
   }
-  MomentPointer moment() override { return nullptr; }
+  MomentPointer moment() override {
+    ++num_moments_;
+    return nullptr;
+  }
   void wait_for(const MomentPointer&) override {}
   void finish() override {}
   void start_clock(Clock::time_point start) override {
@@ -66,6 +70,7 @@ class LoggingDevice final : public WorkerDevice {
   const int first_failure_;
   CpuDevice memory_;
   int num_recordings_ = 0, num_replays_ = 0, num_joint_replays_ = 0;
+  int num_moments_ = 0;
   bool shares_ = false, is_shared_memory_new_ = false;
   std::shared_ptr<int> shared_;  // recordings that share memory now
 };

@@ -268,6 +268,20 @@ TEST_CASE("what a device cannot record it is given kernel by kernel") {
   CHECK(is_identical(recorded.trained, trained_on_cores(model, program, {9})));
 }
 
+// Else the watch takes a worker that sends nothing for one that hangs.
+TEST_CASE("a device is seen to get on, step by step, though none is timed") {
+  const Model model = recordable();
+  TrainingSettings settings = settings_for_tests();
+  settings.may_record = false;
+  Executor::Devices devices;
+  devices.push_back(std::make_unique<LoggingDevice>());
+  const auto& log = static_cast<const LoggingDevice&>(*devices.front());
+  Executor executor(model, program_of(model, "1f1b", 1), settings, nullptr,
+                    std::move(devices));
+  REQUIRE(executor.run(random_source(model, kMicrobatch), 9).ok());
+  CHECK(log.num_moments() >= 9);
+}
+
 // Of the worker's step, after all rehearsals. The others go on alone.
 TEST_CASE(
     "a recording that fails leaves a step that goes on kernel by kernel") {
