@@ -83,6 +83,8 @@ std::string KernelChoice::to_text() const {
   const std::string why = is_fused ? why_no_fused_kernels() : "";
   if (!is_fused || !why.empty())
     add("LibTorch's kernels only" + (why.empty() ? "" : ": " + why));
+  if (is_workspace_config_ignored())
+    add("CUBLAS_WORKSPACE_CONFIG is ignored: equal bits do not need it");
   return text;
 }
 

@@ -41,7 +41,7 @@ struct KernelChoice {
   bool is_fused = true;  // ours in place of several of LibTorch's
 
   // "TF32 products"; empty: the default. Also says why kernels of ours are
-  // asked for and not there.
+  // asked for and not there, and that a variable of cuBLAS is ignored.
   std::string to_text() const;
   bool operator==(const KernelChoice&) const = default;
 };

@@ -7,6 +7,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -58,6 +59,18 @@ void set_kernels() {
   if (!chosen_kernels().is_fused) return use_fused_kernels(nullptr);
   const Result<const FusedKernels*> fused = cuda_fused_kernels();
   use_fused_kernels(fused ? *fused : nullptr);
+}
+
+constexpr const char* kWorkspaceConfig = "CUBLAS_WORKSPACE_CONFIG";
+std::atomic<bool> workspace_config_is_ignored = false;
+
+// Scripts for PyTorch set it for equal bits, which do not depend on it here.
+// LibTorch parses it anew in each call of cuBLAS, which takes hundreds of
+// microseconds, and base memory counts workspaces of the default size.
+void ignore_workspace_config() {
+  if (!std::getenv(kWorkspaceConfig)) return;
+  ::unsetenv(kWorkspaceConfig);
+  workspace_config_is_ignored = true;
 }
 
 std::string version_text(int number) {
@@ -164,6 +177,8 @@ std::string why_no_fused_kernels() {
   return fused ? "" : fused.error().message;
 }
 
+bool is_workspace_config_ignored() { return workspace_config_is_ignored; }
+
 GpuReport cuda_report() {
   GpuReport report;
   int version = 0;
@@ -217,6 +232,7 @@ Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
   // Before streams count their memory: the allocators are made by it.
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   set_kernels();
+  ignore_workspace_config();
   use_link_kinds(c10::DeviceType::CUDA, {ipc_links(), nccl_links()});
   // Each thread's cuBLAS has its own for each stream: those of threads that
   // have ended. Graphs may use them as long as a device is in use.
