@@ -3,8 +3,9 @@
 
     check_rows.py schedule PLAN NAME
         gives the plan the schedule of that name, whose text form is read from standard input
-    check_rows.py add ROWS FOLDER MODEL MINIBATCH MICROBATCH KIND WORKERS [OPTION [SCHEDULE]]
-        prints a row of FOLDER/json and FOLDER/run, and adds it to the file ROWS
+    check_rows.py add ROWS FOLDER MODEL MINIBATCH MICROBATCH KIND WORKERS STEPS [OPTION [SCHEDULE]]
+        prints a row of FOLDER/json and FOLDER/run, and adds it to the file ROWS; fails if its
+        loss or weights differ from those of a row that must have the same
     check_rows.py ranks FOLDER NAME
         prints steps of FOLDER/threads.json and FOLDER/ranks.json; fails if their weights differ
     check_rows.py resumed FOLDER  the same of a training that broke off and was resumed
@@ -15,9 +16,12 @@
         measured beside what was to be reached and PyTorch's best; HANDOVER is of
         handover_benchmark --json, TORCH may be empty
 """
+import hashlib
 import json
 import pathlib
 import sys
+
+ASYNCHRONOUS = ("stash", "2bw", "pipemare")
 
 HEAD = (f"{'model':10} {'mini x':8} {'device':11} {'workers':>7} {'step, ms':>9} {'predicted':>9} "
         f"{'error':>8} {'MB':>9} {'predicted':>9} {'error':>8}  {'last loss':11} given as     us     x")
@@ -34,7 +38,27 @@ def schedule(plan, name):
     file.write_text(json.dumps(fields, indent=1) + "\n")
 
 
-def add(rows, folder, model, minibatch, microbatch, kind, workers, option="", schedule=""):
+def bits_of(row):
+    """Rows of which these are equal have the same bits; None: no other row has."""
+    if "--fast-kernels" in row["option"] or row["schedule"] in ASYNCHRONOUS:
+        return None
+    options = [each for each in row["option"].split() if each != "--no-graphs"]
+    return [row[key] for key in ("model", "minibatch", "microbatch", "steps")] + options
+
+
+def check_bits(rows, row):
+    if bits_of(row) is None or not pathlib.Path(rows).exists():
+        return
+    for other in read(rows):
+        if bits_of(other) != bits_of(row):
+            continue
+        different = [key for key in ("loss", "weights") if other[key] != row[key]]
+        if different:
+            sys.exit(f"OTHER {' and '.join(different)} than {other['workers']} on {other['kind']}: "
+                     f"loss {row['loss']}, not {other['loss']}")
+
+
+def add(rows, folder, model, minibatch, microbatch, kind, workers, steps, option="", schedule=""):
     report = json.loads(pathlib.Path(folder, "json").read_text())
     if "comparison" not in report:
         sys.exit(f"{model} {minibatch} x {microbatch} {kind} {workers}  not predicted: {report}")
@@ -45,12 +69,11 @@ def add(rows, folder, model, minibatch, microbatch, kind, workers, option="", sc
                  key=lambda each: each["measured"])
     row = {
         "model": model, "minibatch": int(minibatch), "microbatch": int(microbatch), "kind": kind,
-        "workers": count, "option": option, "schedule": schedule,
+        "workers": count, "steps": int(steps), "option": option, "schedule": schedule,
+        "loss": report["loss"], "weights": digest(weights(report) if "checkpoint" in report else {}),
         "step": compared["step_seconds"], "memory": memory,
         "busy": max(compared[f"busy_seconds_{w}"]["measured"] for w in range(count)),
     }
-    with open(rows, "a") as file:
-        print(json.dumps(row), file=file)
     step = row["step"]
     notes = [note for note in (option, schedule) if note]
     print(f"{model:10} {minibatch + ' x ' + microbatch:8} {kind:11} {workers:>7} "
@@ -60,6 +83,16 @@ def add(rows, folder, model, minibatch, microbatch, kind, workers, option="", sc
           f"{report['loss']:<11.9g} {'kernels' if 'no_graphs' in report else 'graphs':8} "
           f"{here.get('action_overhead', 0) * 1e6:6.1f} {1 + here.get('layer_overhead', 0):5.2f}"
           + "".join("  " + note for note in notes))
+    check_bits(rows, row)
+    with open(rows, "a") as file:
+        print(json.dumps(row), file=file)
+
+
+def digest(files):
+    whole = hashlib.sha256()
+    for name in sorted(files):
+        whole.update(name.encode() + files[name])
+    return whole.hexdigest() if files else ""
 
 
 def weights(report):

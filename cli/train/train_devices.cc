@@ -20,6 +20,8 @@ Result<void> find_of_rank(const std::vector<std::string>& gpus_of_ranks,
   const std::vector<std::string>& kinds = request.plan.device_kinds;
   const auto own = static_cast<std::size_t>(rank);
   if (own >= kinds.size()) return {};
+  if (auto one_kind = check_gpu_kinds(kinds, gpus_of_ranks); !one_kind)
+    return one_kind;
   request.first_gpu = first_gpu_of_rank(kinds, gpus_of_ranks, rank);
   Result<void> found = find_devices({kinds[own]}, request.first_gpu);
   if (found) return found;

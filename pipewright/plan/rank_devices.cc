@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "pipewright/base/text.h"
+#include "pipewright/cluster/this_machine_gpu.h"
 
 namespace pipewright {
 namespace {
@@ -143,6 +144,22 @@ int first_gpu_of_rank(const std::vector<std::string>& kinds,
   for (std::size_t other = 0; other < own; ++other)
     if (kinds[other] != "cpu" && gpus[other] == gpus[own]) ++first;
   return first;
+}
+
+Result<void> check_gpu_kinds(const std::vector<std::string>& kinds,
+                             const std::vector<std::string>& gpus) {
+  std::map<std::string, std::string> kind_of;  // by the GPUs that are seen
+  for (std::size_t w = 0; w < kinds.size() && w < gpus.size(); ++w) {
+    if (gpu_share(kinds[w]) == 0) continue;
+    const std::string& first = kind_of.emplace(gpus[w], kinds[w]).first->second;
+    if (first == kinds[w]) continue;
+    Error error = bad_configuration(
+        "a plan cannot use both " + first + " and " + kinds[w],
+        "give all its GPU workers one kind");
+    error.where = "worker " + std::to_string(w);
+    return error;
+  }
+  return {};
 }
 
 std::string other_devices(int num_workers, int num_gpus) {

@@ -33,6 +33,12 @@ Result<std::vector<DeviceId>> devices_of_ranks(
 int first_gpu_of_rank(const std::vector<std::string>& kinds,
                       const std::vector<std::string>& gpus, int rank);
 
+// Checks that workers that see the same GPUs divide them in one way: two of
+// cuda/2 and cuda/4 would overlap. `kinds` and `gpus` are as above. Fails with
+// BadConfiguration, naming the first worker that differs.
+Result<void> check_gpu_kinds(const std::vector<std::string>& kinds,
+                             const std::vector<std::string>& gpus);
+
 // What trains a plan whose devices are not here: a hint for a machine with so
 // many GPUs.
 std::string other_devices(int num_workers, int num_gpus);

@@ -6,9 +6,12 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/answer.h"
+#include "tests/skipped.h"
 
 namespace pipewright {
 namespace {
@@ -90,7 +93,7 @@ void check_usage(const fs::path& file, const Values& values = {}) {
 
 fs::path published_data() {
   const char* folder = std::getenv("PIPEWRIGHT_DATA");
-  if (!folder) std::cout << "skipped: PIPEWRIGHT_DATA is not set\n";
+  if (!folder) testing::skip("PIPEWRIGHT_DATA is not set");
   return folder ? folder : "";
 }
 

@@ -102,6 +102,18 @@ TEST_CASE("ranks that see the same GPUs divide them") {
         std::vector<int>{0, 0, 1, 1});  // cores take none
 }
 
+TEST_CASE("ranks that see the same GPUs divide them in one way") {
+  const std::vector<std::string> kinds = {"cpu", "cuda/2", "cuda/4", "cpu"};
+  CHECK(check_gpu_kinds(kinds, {"a", "a", "b", "b"}).ok());
+  const Result<void> both = check_gpu_kinds(kinds, {"a", "a", "a", "a"});
+  REQUIRE(!both.ok());
+  CHECK(both.error().code == ErrorCode::BadConfiguration);
+  CHECK(both.error().where == "worker 2");
+  CHECK(both.error().message == "a plan cannot use both cuda/2 and cuda/4");
+  CHECK(!check_gpu_kinds({"cuda", "cuda-stream"}, {"a", "a"}).ok());
+  CHECK(check_gpu_kinds({"cuda/2", "cuda/2"}, {"a", "a"}).ok());
+}
+
 TEST_CASE("what else trains a plan depends on the GPUs that are here") {
   CHECK(other_devices(2, 0) ==
         "--device cpu trains this plan on CPU threads; or plan for this "

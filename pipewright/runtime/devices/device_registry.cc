@@ -1,6 +1,7 @@
 #include "pipewright/runtime/devices/device_registry.h"
 
 #include "pipewright/cluster/this_machine_gpu.h"
+#include "pipewright/plan/rank_devices.h"
 #include "pipewright/runtime/devices/cpu_device.h"
 #include "pipewright/runtime/devices/cuda/cuda.h"
 
@@ -31,16 +32,13 @@ Result<GpuWorkers> gpu_workers(const std::vector<std::string>& kinds) {
   for (std::size_t w = 0; w < kinds.size(); ++w) {
     if (kinds[w] == "cpu") continue;
     if (gpu_share(kinds[w]) == 0) return at_worker(w, unknown_kind(kinds[w]));
-    if (all.count++ == 0) {
-      all.kind = kinds[w];
-      all.first = w;
-    }
-    if (kinds[w] != all.kind)
-      return at_worker(
-          w, bad_configuration(
-                 "a plan cannot use both " + all.kind + " and " + kinds[w],
-                 "give all its GPU workers one kind"));
+    if (all.count++ > 0) continue;
+    all.kind = kinds[w];
+    all.first = w;
   }
+  const std::vector<std::string> same_gpus(kinds.size());
+  if (auto one_kind = check_gpu_kinds(kinds, same_gpus); !one_kind)
+    return one_kind.error();
   return all;
 }
 
@@ -85,6 +83,8 @@ std::string KernelChoice::to_text() const {
   const std::string why = is_fused ? why_no_fused_kernels() : "";
   if (!is_fused || !why.empty())
     add("LibTorch's kernels only" + (why.empty() ? "" : ": " + why));
+  if (is_workspace_config_ignored())
+    add("CUBLAS_WORKSPACE_CONFIG is ignored: equal bits do not need it");
   return text;
 }
 

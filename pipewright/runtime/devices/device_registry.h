@@ -7,8 +7,8 @@
 //                  Four workers fill a GPU, the fifth begins the next one
 //   cuda-stream    a stream of the first GPU: its workers share all SMs
 //
-// Workers of one plan are on cores and on one of the other kinds. No LibTorch
-// type is seen here.
+// Workers that see the same GPUs are on cores and on one of the other kinds. No
+// LibTorch type is seen here.
 
 #pragma once
 
@@ -41,7 +41,7 @@ struct KernelChoice {
   bool is_fused = true;  // ours in place of several of LibTorch's
 
   // "TF32 products"; empty: the default. Also says why kernels of ours are
-  // asked for and not there.
+  // asked for and not there, and that a variable of cuBLAS is ignored.
   std::string to_text() const;
   bool operator==(const KernelChoice&) const = default;
 };

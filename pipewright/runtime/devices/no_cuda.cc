@@ -8,6 +8,8 @@ void choose_cuda_kernels(bool, bool, bool) {}
 
 std::string why_no_fused_kernels() { return {}; }
 
+bool is_workspace_config_ignored() { return false; }
+
 GpuReport cuda_report() {
   GpuReport report;
   report.why_none = "this build's LibTorch is without CUDA";

@@ -124,6 +124,8 @@ class WorkerDevice {
   // Recordings from now on share memory: what one has freed the next may use,
   // so they are replayed in the order in which they were made.
   virtual void begin_recordings() {}
+  // They are gone. Recordings from now on have memory of their own.
+  virtual void end_recordings() {}
   // For recordings of this and other devices of the same place; null if the
   // device has none.
   virtual std::unique_ptr<JointRecording> joint_recording() { return nullptr; }

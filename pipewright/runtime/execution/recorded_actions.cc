@@ -70,6 +70,10 @@ std::string why_not(const Program& program, const WorkerProgram& worker,
   return why_steps_differ(program, worker);
 }
 
+std::string why_not_recorded(const std::exception& error) {
+  return "the device cannot record an action: " + first_line(error);
+}
+
 }  // namespace
 
 RecordedActions::RecordedActions(const Network& network, const Program& program,
@@ -100,7 +104,9 @@ void RecordedActions::start_over() {
   if (phase_ != Phase::Off) forget();
 }
 
+// Replays that are under way write their times to memory of their recordings.
 void RecordedActions::forget() {
+  if (num_recorded_ > 0) device_.finish();
   for (Recorded& each : recorded_) each = Recorded();
   is_in_place_.assign(is_in_place_.size(), false);
   sample_memory_ = host_memory_ = at::Tensor();
@@ -110,11 +116,20 @@ void RecordedActions::forget() {
   num_rehearsed_.clear();
   num_recorded_ = 0;
   num_steps_ = 0;
+  device_.end_recordings();
   phase_ = Phase::WarmUp;
+}
+
+void RecordedActions::forget_if_failed() {
+  if (!has_failed_) return;
+  forget();
+  has_failed_ = false;
+  phase_ = Phase::Off;
 }
 
 // A step that was being recorded may have failed.
 void RecordedActions::begin_run(std::vector<const void*> addresses) {
+  forget_if_failed();
   if (phase_ == Phase::Off) return;
   const bool is_whole = num_recorded_ == num_compute_;
   if (is_in_use() && (!is_whole || addresses != addresses_)) forget();
@@ -122,6 +137,8 @@ void RecordedActions::begin_run(std::vector<const void*> addresses) {
 }
 
 void RecordedActions::begin_step() {
+  // Of others, values stay from one repetition of the body to the next.
+  if (own_.prologue.empty() && own_.epilogue.empty()) forget_if_failed();
   if (phase_ == Phase::Recording) {
     phase_ = Phase::Replay;
   } else if (phase_ == Phase::Rehearsal) {
@@ -165,11 +182,16 @@ std::vector<Value> RecordedActions::arrived(const ActionCode& code) const {
   return values;
 }
 
-std::vector<Value> RecordedActions::touched(const ActionCode& code) const {
+std::vector<Value> RecordedActions::taken(const ActionCode& code) const {
   std::vector<Value> values;
   for (const TransferId id : code.takes)
     for (const Value& value : program_.transfer(id).values)
       add_once(value, values);
+  return values;
+}
+
+std::vector<Value> RecordedActions::touched(const ActionCode& code) const {
+  std::vector<Value> values = taken(code);
   const auto add_layer = [&](LayerId layer) {
     add_once({ValueKind::Activation, network_.storage[layer.index()]}, values);
     add_once({ValueKind::Gradient, layer}, values);
@@ -185,26 +207,62 @@ std::vector<Value> RecordedActions::touched(const ActionCode& code) const {
   return values;
 }
 
+// Owners of values keep them from being freed where the action would free them.
+// Without, what is not a message stays only as long as the recordings whose
+// memory it is in.
+RecordedActions::Before RecordedActions::before(const RunningAction& running,
+                                                const ActionState& state,
+                                                bool is_owner) const {
+  const MicrobatchId m = running.action.microbatch;
+  const std::vector<Value> messages = taken(running.code);
+  const auto kept = [&](const Tensors* tensors, bool is_kept) {
+    if (!tensors) return Tensors();
+    return is_kept ? *tensors : borrowed(*tensors);
+  };
+  Before before;
+  for (const Value& value : touched(running.code)) {
+    const Tensors* tensors = state.values.whole(value, m, running.code.samples);
+    const bool is_message =
+        std::find(messages.begin(), messages.end(), value) != messages.end();
+    before.values.push_back(
+        {value, tensors == nullptr, kept(tensors, is_owner || is_message)});
+  }
+  for (const LayerCode& layer : running.code.layers)
+    before.sums.push_back(kept(
+        state.gradients.find(layer.id, program_.minibatch_of(m)), is_owner));
+  before.samples = state.samples;
+  return before;
+}
+
+// What is where it was has stayed its owner's.
+void RecordedActions::put_back(const Before& before,
+                               const RunningAction& running,
+                               const ActionState& state) const {
+  const MicrobatchId m = running.action.microbatch;
+  const Samples range = running.code.samples;
+  for (const Change& change : before.values) {
+    const Tensors* now = state.values.whole(change.value, m, range);
+    if (change.is_dropped)
+      state.values.drop(change.value, m);
+    else if (addresses_of(now) != addresses_of(&change.tensors))
+      state.values.replace(change.value, m, range, change.tensors);
+  }
+  for (std::size_t i = 0; i < before.sums.size(); ++i) {
+    const LayerCode& layer = running.code.layers[i];
+    if (!makes_gradients(layer, running.action.kind)) continue;
+    Tensors& now = state.gradients.of(layer.id, program_.minibatch_of(m));
+    if (addresses_of(&now) != addresses_of(&before.sums[i]))
+      now = before.sums[i];
+  }
+  state.samples = before.samples;
+  state.loss = at::Tensor();
+}
+
 // On the step's own values, which are put back: no kernel has run.
 void RecordedActions::rehearse(const RunningAction& running,
                                const ActionState& state) {
   if (++num_rehearsed_[&running.code] > kRehearsals) return;
-  const MicrobatchId m = running.action.microbatch;
-  const std::int32_t minibatch = program_.minibatch_of(m);
-  const Samples range = running.code.samples;
-  const std::vector<Value> values = touched(running.code);
-  std::vector<Change> before;
-  for (const Value& value : values) {
-    const Tensors* tensors = state.values.whole(value, m, range);
-    before.push_back(
-        {value, tensors == nullptr, tensors ? *tensors : Tensors()});
-  }
-  std::vector<Tensors> sums;
-  for (const LayerCode& layer : running.code.layers) {
-    const Tensors* of_layer = state.gradients.find(layer.id, minibatch);
-    sums.push_back(of_layer ? *of_layer : Tensors());
-  }
-  const Tensors samples = state.samples;
+  const Before all = before(running, state, /*is_owner=*/true);
   std::string why;
   try {
     std::vector<at::Tensor> from_outside;
@@ -213,21 +271,9 @@ void RecordedActions::rehearse(const RunningAction& running,
       running.compute();
     });
   } catch (const std::exception& error) {
-    why = "the device cannot record an action: " + first_line(error);
+    why = why_not_recorded(error);
   }
-  for (const Change& change : before) {
-    if (change.is_dropped)
-      state.values.drop(change.value, m);
-    else
-      state.values.replace(change.value, m, range, change.tensors);
-  }
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    const LayerCode& layer = running.code.layers[i];
-    if (!makes_gradients(layer, running.action.kind)) continue;
-    state.gradients.of(layer.id, minibatch) = sums[i];
-  }
-  state.samples = samples;
-  state.loss = at::Tensor();
+  put_back(all, running, state);
   if (!why.empty()) give_up(why);
 }
 
@@ -310,20 +356,29 @@ void RecordedActions::record(const RunningAction& running,
   const MicrobatchId m = running.action.microbatch;
   const Samples range = running.code.samples;
   const std::vector<Value> values = touched(running.code);
-  std::vector<std::optional<std::vector<const void*>>> before;
+  std::vector<std::optional<std::vector<const void*>>> addresses;
   for (const Value& value : values)
-    before.push_back(addresses_of(state.values.whole(value, m, range)));
+    addresses.push_back(addresses_of(state.values.whole(value, m, range)));
+  const Before all = before(running, state, /*is_owner=*/false);
   const std::vector<at::Tensor> from = outside(running, state);
   Recorded& recorded = recorded_[running.place];
-  place_samples(running, state);
-  recorded.recording = device_.record([&] {
-    recorded.rooms = make_room(running, state, recorded.from_outside);
-    running.compute();
-    keep_messages(running, state.values);
-  });
+  try {
+    place_samples(running, state);
+    recorded.recording = device_.record([&] {
+      recorded.rooms = make_room(running, state, recorded.from_outside);
+      running.compute();
+      keep_messages(running, state.values);
+    });
+  } catch (const std::exception& error) {
+    why_not_ = why_not_recorded(error);
+    phase_ = Phase::Off;
+    has_failed_ = true;
+    put_back(all, running, state);
+    return running.compute();
+  }
   for (std::size_t i = 0; i < values.size(); ++i) {
     const Tensors* after = state.values.whole(values[i], m, range);
-    if (addresses_of(after) == before[i]) continue;
+    if (addresses_of(after) == addresses[i]) continue;
     recorded.changes.push_back(
         {values[i], after == nullptr, after ? borrowed(*after) : Tensors()});
   }

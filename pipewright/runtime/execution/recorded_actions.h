@@ -10,7 +10,10 @@
 // of gradients and a loss, is known from that step.
 //
 // Before it counts, every action is rehearsed: if the device cannot record it,
-// nothing has been lost, and all goes on kernel by kernel.
+// nothing has been lost, and all goes on kernel by kernel. So it does if the
+// recording itself fails, where memory has run out for one: what the step has
+// recorded before then stays until the step has ended, since values of the step
+// are in its memory.
 
 #pragma once
 
@@ -142,13 +145,26 @@ class RecordedActions {
     at::Tensor loss;
   };
 
+  // What an action may change, from before it.
+  struct Before {
+    std::vector<Change> values;
+    std::vector<Tensors> sums;  // by layer of the code
+    Tensors samples;
+  };
+
   void forget();
+  void forget_if_failed();
+  Before before(const RunningAction& running, const ActionState& state,
+                bool is_owner) const;
+  void put_back(const Before& before, const RunningAction& running,
+                const ActionState& state) const;
   void rehearse(const RunningAction& running, const ActionState& state);
   void record(const RunningAction& running, const ActionState& state);
   void replay(const Recorded& recorded, const RunningAction& running,
               const ActionState& state) const;
   void keep_messages(const RunningAction& running, const ValueStore& values);
   bool is_foreign(const at::Tensor& tensor) const;
+  std::vector<Value> taken(const ActionCode& code) const;
   std::vector<Value> touched(const ActionCode& code) const;
   std::vector<Value> arrived(const ActionCode& code) const;
   // Copies to be filled take the place of what came from outside.
@@ -167,7 +183,8 @@ class RecordedActions {
   WorkerDevice& device_;
   std::string why_not_;
   Phase phase_ = Phase::WarmUp;
-  int num_steps_ = 0;  // of the warm-up
+  bool has_failed_ = false;  // it is off, and still has recordings
+  int num_steps_ = 0;        // of the warm-up
   std::map<const ActionCode*, int> num_rehearsed_;
   std::vector<Recorded> recorded_;  // by place
   std::size_t num_compute_ = 0, num_recorded_ = 0;

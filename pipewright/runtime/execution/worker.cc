@@ -75,7 +75,10 @@ void Worker::run(int minibatches, const MicrobatchSource& source,
       const bool is_first_typical = begun == std::min(1, repetitions - 1);
       is_timed = is_first_typical || times_all_steps();
       times_update = is_timed || begun == 0 || begun == repetitions - 1;
-      if (gives_whole_step()) run_whole_step(cursor, is_first_typical);
+      if (gives_whole_step())
+        run_whole_step(cursor, is_first_typical);
+      else
+        device_.moment();  // for its log: a device that gets on with steps
     }
     const Action action = cursor.action();
     const ActionCode& code = code_.at(cursor.position());

@@ -5,13 +5,13 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <iostream>
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/json.h"
 #include "pipewright/runtime/devices/device_registry.h"
 #include "tests/answer.h"
 #include "tests/cli/train/train_cases.h"
+#include "tests/skipped.h"
 
 namespace pipewright {
 namespace {
@@ -61,7 +61,7 @@ void check_prediction(const std::string& kind, int workers, bool again) {
   const Result<void> found = find_devices(
       std::vector<std::string>(static_cast<std::size_t>(workers), kind));
   if (!found) {
-    std::cout << "skipped: " << found.error().to_text() << std::endl;
+    testing::skip(found.error().to_text());
     return;
   }
   CAPTURE(kind);

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <iostream>
 
 #include "pipewright/base/files.h"
 #include "pipewright/plan/schedule/schedule_csv.h"
+#include "tests/skipped.h"
 
 namespace pipewright {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 std::string read_artifact(const std::string& name) {
   const char* folder = std::getenv("PIPEWRIGHT_DATA");
   if (!folder) {
-    std::cout << "skipped: PIPEWRIGHT_DATA is not set\n";
+    testing::skip("PIPEWRIGHT_DATA is not set");
     return {};
   }
   const auto text = read_file(

@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
-#include <iostream>
 #include <optional>
 #include <span>
 
@@ -12,6 +11,7 @@
 #include "pipewright/planners/dapple/dapple.h"
 #include "pipewright/profile/formats/importer.h"
 #include "tests/planners/dapple/dapple_force.h"
+#include "tests/skipped.h"
 
 namespace pipewright {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 TEST_CASE("the published profiles are planned as well as can be") {
   const char* data = std::getenv("PIPEWRIGHT_DATA");
   if (data == nullptr) {
-    std::cout << "skipped: PIPEWRIGHT_DATA is not set\n";
+    testing::skip("PIPEWRIGHT_DATA is not set");
     return;
   }
   const std::vector<std::pair<const char*, int>> files = {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
 
 #include "pipewright/base/files.h"
 #include "pipewright/planners/exact/exact_placement.h"
+#include "tests/skipped.h"
 
 namespace pipewright {
 namespace {
@@ -52,7 +52,7 @@ void check_case(const fs::path& folder, const Case& expected) {
 TEST_CASE("exact: the optima of published instances") {
   const char* data = std::getenv("PIPEWRIGHT_DATA");
   if (!data) {
-    std::cout << "skipped: PIPEWRIGHT_DATA is not set\n";
+    testing::skip("PIPEWRIGHT_DATA is not set");
     return;
   }
   const fs::path folder =

@@ -12,6 +12,7 @@
 #include "pipewright/base/text.h"
 #include "pipewright/planners/pipedream/pipedream.h"
 #include "pipewright/profile/formats/importer.h"
+#include "tests/skipped.h"
 
 namespace pipewright {
 namespace {
@@ -56,7 +57,7 @@ std::string replicas_of(const PipeDreamPartition& partition) {
 TEST_CASE("bottlenecks and replicas of PipeDream's own optimizer") {
   const char* folder = std::getenv("PIPEWRIGHT_DATA");
   if (!folder) {
-    std::cout << "skipped: PIPEWRIGHT_DATA is not set\n";
+    testing::skip("PIPEWRIGHT_DATA is not set");
     return;
   }
   const Cluster cluster = load_cluster("1xV100").value();

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <iostream>
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/json_cursor.h"
@@ -14,6 +13,7 @@
 #include "pipewright/profile/formats/assembly.h"
 #include "pipewright/profile/formats/importer.h"
 #include "tests/profile/formats/formats_samples.h"
+#include "tests/skipped.h"
 
 namespace pipewright {
 namespace {
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 fs::path data_folder() {
   const char* folder = std::getenv("PIPEWRIGHT_DATA");
-  if (!folder) std::cout << "skipped: PIPEWRIGHT_DATA is not set\n";
+  if (!folder) testing::skip("PIPEWRIGHT_DATA is not set");
   return folder ? folder : "";
 }
 

@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
 
 #include "pipewright/runtime/data/dataset.h"
+#include "tests/skipped.h"
 
 namespace pipewright {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 TEST_CASE("fashion-mnist: as many of each class") {
   const char* folder = std::getenv("PIPEWRIGHT_DATA");
   if (folder == nullptr) {
-    std::cout << "skipped: PIPEWRIGHT_DATA is not set\n";
+    testing::skip("PIPEWRIGHT_DATA is not set");
     return;
   }
   const Model model = load_model("lenet").value();

@@ -6,7 +6,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <iostream>
 #include <map>
 #include <string>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "tests/runtime/execution/async_cases.h"
 #include "tests/runtime/exported_models.h"
 #include "tests/runtime/test_models.h"
+#include "tests/skipped.h"
 
 namespace pipewright {
 namespace {
@@ -36,7 +36,7 @@ const char* const kWithDropout =
 bool has(const std::string& kind, int count) {
   const Result<void> found = find_devices(
       std::vector<std::string>(static_cast<std::size_t>(count), kind));
-  if (!found) std::cout << "skipped: " << found.error().to_text() << std::endl;
+  if (!found) testing::skip(found.error().to_text());
   return found.ok();
 }
 

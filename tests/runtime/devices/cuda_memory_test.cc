@@ -12,6 +12,7 @@
 #include "pipewright/runtime/devices/worker_device.h"
 #include "pipewright/runtime/execution/executor.h"
 #include "tests/runtime/test_models.h"
+#include "tests/skipped.h"
 
 namespace pipewright {
 namespace {
@@ -20,7 +21,7 @@ using namespace testing;
 
 TEST_CASE("context and workspaces are within the base memory") {
   if (const Result<void> found = find_devices({"cuda"}); !found) {
-    std::cout << "skipped: " << found.error().to_text() << std::endl;
+    testing::skip(found.error().to_text());
     return;
   }
   const DeviceKind kind = this_machine_gpu("cuda").value().kind;

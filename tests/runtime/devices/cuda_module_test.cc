@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <iostream>
 #include <string>
 
 #include "pipewright/runtime/devices/device_registry.h"
@@ -11,6 +10,7 @@
 #include "pipewright/runtime/execution/executor.h"
 #include "tests/runtime/layers/own_linear.h"
 #include "tests/runtime/test_models.h"
+#include "tests/skipped.h"
 
 namespace pipewright {
 namespace {
@@ -42,7 +42,7 @@ Trained trained_module(const Model& model, const std::string& kind,
 TEST_CASE("a module of torch trains on a GPU, its streams and its shares") {
   if (const auto found = find_devices({"cuda/4", "cuda/4", "cuda/4", "cuda/4"});
       !found) {
-    std::cout << "skipped: " << found.error().to_text() << std::endl;
+    testing::skip(found.error().to_text());
     return;
   }
   const Model model = perceptron(own_linear());

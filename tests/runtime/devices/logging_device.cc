@@ -91,7 +91,13 @@ TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {
 
 class LoggingDevice::Replayed final : public Recording {
  public:
-  explicit Replayed(LoggingDevice& device) : device_(device) {}
+  explicit Replayed(LoggingDevice& device) : device_(device) {
+    if (device.shares_) shared_ = device.shared_;
+    if (shared_) ++*shared_;
+  }
+  ~Replayed() override {
+    if (shared_) --*shared_;
+  }
   LoggedCalls log;
 
   void replay(std::span<Seconds* const>) override {
@@ -102,6 +108,7 @@ class LoggingDevice::Replayed final : public Recording {
 
  private:
   LoggingDevice& device_;
+  std::shared_ptr<int> shared_;  // outlives the device; null: its own memory
 };
 
 class LoggingDevice::Joined final : public JointRecording {
@@ -159,6 +166,9 @@ std::unique_ptr<JointRecording> LoggingDevice::joint_recording() {
 
 std::unique_ptr<Recording> LoggingDevice::record(
     const std::function<void()>& work) {
+  if (shares_ && !is_shared_memory_new_ && *shared_ == 0)
+    throw std::logic_error("the memory of recordings is gone");
+  is_shared_memory_new_ = false;
   auto result = std::make_unique<Replayed>(*this);
   const bool fails = num_recordings_++ >= first_failure_;
   log_in_progress = &result->log;

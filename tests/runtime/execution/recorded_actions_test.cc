@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -125,6 +126,18 @@ Program program_of(const Model& model, const std::string& schedule,
 
 // Two to warm up, one to rehearse, one to record.
 constexpr int kStepsApart = 4;
+
+// Of the first worker, until a step is recorded.
+int recordings_of_first(const Model& model, const Program& program) {
+  Executor::Devices devices;
+  for (int w = 0; w < program.num_workers(); ++w)
+    devices.push_back(std::make_unique<LoggingDevice>());
+  const auto& first = static_cast<const LoggingDevice&>(*devices.front());
+  Executor executor(model, program, settings_for_tests(), nullptr,
+                    std::move(devices));
+  REQUIRE(executor.run(random_source(model, kMicrobatch), kStepsApart).ok());
+  return first.num_recordings();
+}
 
 int total(const std::vector<int>& runs) {
   return std::accumulate(runs.begin(), runs.end(), 0);
@@ -253,6 +266,84 @@ TEST_CASE("what a device cannot record it is given kernel by kernel") {
   CHECK(recorded.why_not == "the device cannot record an action: not recorded");
   CHECK(recorded.num_replays == 0);
   CHECK(is_identical(recorded.trained, trained_on_cores(model, program, {9})));
+}
+
+// Else the watch takes a worker that sends nothing for one that hangs.
+TEST_CASE("a device is seen to get on, step by step, though none is timed") {
+  const Model model = recordable();
+  TrainingSettings settings = settings_for_tests();
+  settings.may_record = false;
+  Executor::Devices devices;
+  devices.push_back(std::make_unique<LoggingDevice>());
+  const auto& log = static_cast<const LoggingDevice&>(*devices.front());
+  Executor executor(model, program_of(model, "1f1b", 1), settings, nullptr,
+                    std::move(devices));
+  REQUIRE(executor.run(random_source(model, kMicrobatch), 9).ok());
+  CHECK(log.num_moments() >= 9);
+}
+
+// Of the worker's step, after all rehearsals. The others go on alone.
+TEST_CASE(
+    "a recording that fails leaves a step that goes on kernel by kernel") {
+  const Model model = recordable();
+  for (const std::string schedule : {"gpipe", "1f1b", "zb-h1"})
+    for (const int workers : {1, 3}) {
+      const Program program = program_of(model, schedule, workers);
+      const int of_step = num_compute(program.workers[0]);
+      const int rehearsals = recordings_of_first(model, program) - of_step;
+      for (const int failing : {0, 1, of_step / 2, of_step - 1}) {
+        CAPTURE(schedule);
+        CAPTURE(workers);
+        CAPTURE(failing);
+        Executor::Devices devices;
+        for (int w = 0; w < workers; ++w)
+          devices.push_back(std::make_unique<LoggingDevice>(
+              w == 0 ? rehearsals + failing : 1 << 30));
+        Executor executor(model, program, settings_for_tests(), nullptr,
+                          std::move(devices));
+        for (const int steps : {4, 6})
+          REQUIRE(executor.run(random_source(model, kMicrobatch), steps).ok());
+        CHECK(executor.why_not_recorded() ==
+              "the device cannot record an action: not recorded");
+        CHECK(executor.num_values_held() == 0);
+        CHECK(executor.is_settled());
+        CHECK(is_identical(executor.trained(),
+                           trained_on_cores(model, program, {4, 6})));
+      }
+    }
+}
+
+// Nothing of the step that failed is left, the memory of recordings neither.
+TEST_CASE("a step that fails while it is recorded is begun again") {
+  const Model model = recordable();
+  const Program program = program_of(model, "1f1b", 2);
+  Executor::Devices devices;
+  std::vector<const LoggingDevice*> logs;
+  for (int w = 0; w < program.num_workers(); ++w) {
+    auto device = std::make_unique<LoggingDevice>();
+    logs.push_back(device.get());
+    devices.push_back(std::move(device));
+  }
+  Executor executor(model, program, settings_for_tests(), nullptr,
+                    std::move(devices));
+  const MicrobatchSource good = random_source(model, kMicrobatch);
+  const MicrobatchSource bad = [&](std::size_t input, std::int64_t microbatch) {
+    at::Tensor sample = good(input, microbatch);
+    if (sample.is_floating_point() && microbatch == 3 * kMicrobatches)
+      sample = at::full_like(sample, NAN);
+    return sample;
+  };
+  REQUIRE(executor.run(good, kStepsApart - 1).ok());
+  const Result<Executed> failed = executor.run(bad, 1);
+  REQUIRE(!failed.ok());
+  CHECK(failed.error().code == ErrorCode::LossNotFinite);
+  for (int i = 0; i < 2; ++i) {
+    const Result<Executed> run = executor.run(good, kStepsApart);
+    REQUIRE_MESSAGE(run.ok(), (run.ok() ? "" : run.error().to_text()));
+  }
+  CHECK(executor.why_not_recorded() == "");
+  CHECK(executor.recorded_as() == "one for the step of all workers");
+  for (const LoggingDevice* log : logs) CHECK(log->num_replays() > 0);
 }
 
 TEST_CASE("random numbers, replicas and tied weights are not recorded") {

@@ -5,12 +5,11 @@
 #include <c10/core/InferenceMode.h>
 #include <doctest/doctest.h>
 
-#include <iostream>
-
 #include "pipewright/runtime/devices/device_registry.h"
 #include "pipewright/runtime/fused_kernels.h"
 #include "pipewright/runtime/layers/dropout_mask.h"
 #include "tests/runtime/layers/layer_bench.h"
+#include "tests/skipped.h"
 
 namespace pipewright {
 namespace {
@@ -61,7 +60,7 @@ void check_case(const Case& c, NumberType type, double most) {
 TEST_CASE("every layer on a GPU is close to that on a core") {
   const c10::InferenceMode guard;
   if (const Result<void> found = find_devices({"cuda"}); !found) {
-    std::cout << "skipped: " << found.error().to_text() << std::endl;
+    testing::skip(found.error().to_text());
     return;
   }
   for (const Case& c : cases()) {
@@ -111,7 +110,7 @@ TEST_CASE("large layers, with kernels of ours and with LibTorch's") {
     CAPTURE(is_fused);
     choose_kernels({false, false, is_fused});
     if (const Result<void> found = find_devices({"cuda"}); !found) {
-      std::cout << "skipped: " << found.error().to_text() << std::endl;
+      testing::skip(found.error().to_text());
       choose_kernels({});
       return;
     }
@@ -129,7 +128,7 @@ TEST_CASE("large layers, with kernels of ours and with LibTorch's") {
 TEST_CASE("a GPU draws the masks of a core") {
   const c10::InferenceMode guard;
   if (const Result<void> found = find_devices({"cuda"}); !found) {
-    std::cout << "skipped: " << found.error().to_text() << std::endl;
+    testing::skip(found.error().to_text());
     return;
   }
   const auto on_gpu = at::TensorOptions(at::kCUDA);
@@ -159,7 +158,7 @@ TEST_CASE("a GPU draws the masks of a core") {
 TEST_CASE("a layer norm adds its gradient with the bits of adding it later") {
   const c10::InferenceMode guard;
   if (const Result<void> found = find_devices({"cuda"}); !found) {
-    std::cout << "skipped: " << found.error().to_text() << std::endl;
+    testing::skip(found.error().to_text());
     return;
   }
   for (const NumberType type : {NumberType::Float32, NumberType::BFloat16})

@@ -4,11 +4,11 @@
 #include <c10/core/InferenceMode.h>
 #include <doctest/doctest.h>
 
-#include <iostream>
 #include <utility>
 
 #include "pipewright/runtime/devices/device_registry.h"
 #include "pipewright/runtime/optimizers/optimizer.h"
+#include "tests/skipped.h"
 
 namespace pipewright {
 namespace {
@@ -36,7 +36,7 @@ Descent descended(bool is_fused, const SgdSettings& settings,
 TEST_CASE("a step by one kernel has the bits of single operators") {
   const c10::InferenceMode guard;
   if (const Result<void> found = find_devices({"cuda"}); !found) {
-    std::cout << "skipped: " << found.error().to_text() << std::endl;
+    testing::skip(found.error().to_text());
     return;
   }
   const auto on_gpu = at::TensorOptions(at::kCUDA);

@@ -234,6 +234,14 @@ def refused(folder):
                  MASTER_PORT="29500"))
     require(wrong.returncode == 78 and "rank 3 of 3" in wrong.stderr,
             f"{wrong.returncode} {wrong.stderr}")
+    unequal = folder / "unequal.json"
+    shares = json.loads(plan(folder, 3).read_text())
+    shares["device_kinds"] = ["cpu", "cuda/2", "cuda/4"]
+    unequal.write_text(json.dumps(shares))
+    overlap = train(folder, unequal, folder / "overlap").wait()
+    require(list(overlap.codes().values()) == [78] * 3, "unequal shares",
+            overlap)
+    one_line(overlap, "worker 2: a plan cannot use both cuda/2 and cuda/4")
 
 
 def slurm(folder):

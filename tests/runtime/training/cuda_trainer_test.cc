@@ -3,13 +3,13 @@
 
 #include <doctest/doctest.h>
 
-#include <iostream>
 #include <vector>
 
 #include "pipewright/runtime/channels/transport.h"
 #include "pipewright/runtime/devices/device_registry.h"
 #include "pipewright/runtime/training/trainer.h"
 #include "tests/cli/train/train_cases.h"
+#include "tests/skipped.h"
 
 namespace pipewright {
 namespace {
@@ -34,7 +34,7 @@ std::vector<double> losses(const Model& model, TrainRequest request,
 TEST_CASE("a training computes on the devices of its plan") {
   if (const Result<void> found = find_devices({"cuda-stream", "cuda-stream"});
       !found) {
-    std::cout << "skipped: " << found.error().to_text() << std::endl;
+    testing::skip(found.error().to_text());
     return;
   }
   const TemporaryFolder folder("cuda");
@@ -49,7 +49,7 @@ TEST_CASE("a training computes on the devices of its plan") {
 
 TEST_CASE("other kernels are chosen for one training, and reported") {
   if (const Result<void> found = find_devices({"cuda"}); !found) {
-    std::cout << "skipped: " << found.error().to_text() << std::endl;
+    testing::skip(found.error().to_text());
     return;
   }
   const TemporaryFolder folder("kernels");

@@ -27,6 +27,10 @@ void choose_cuda_kernels(bool tf32, bool is_fast, bool is_fused);
 // Why GPUs have no kernels of our own; empty if they have, or were never asked.
 std::string why_no_fused_kernels();
 
+// Whether this process was started with workspaces of cuBLAS of another size,
+// which devices do not take; see cuda_devices.cc.
+bool is_workspace_config_ignored();
+
 GpuReport cuda_report();
 
 // Of the first GPU; 0 where there is none.

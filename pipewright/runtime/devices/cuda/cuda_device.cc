@@ -1,6 +1,7 @@
 #include "pipewright/runtime/devices/cuda/cuda_device.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
@@ -89,9 +90,12 @@ class CudaDevice::CudaRecording final : public Recording {
 
   void capture(const std::function<void()>& work) {
     const std::lock_guard lock(recording_mutex());
-    device_.in_progress_ = this;
-    graph_->capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+    // Of its own: what others have freed would stay reserved beside it, and
+    // nothing can be given back while it is made.
+    if (!device_.pool_) c10::cuda::CUDACachingAllocator::emptyCache();
     try {
+      graph_->capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+      device_.in_progress_ = this;
       work();
     } catch (...) {
       device_.in_progress_ = nullptr;
@@ -99,10 +103,7 @@ class CudaDevice::CudaRecording final : public Recording {
       throw;
     }
     device_.in_progress_ = nullptr;
-    // An action of views alone has no kernels, of which LibTorch would warn.
-    SilentWarnings silent;
-    const c10::WarningUtils::WarningHandlerGuard guard(&silent);
-    graph_->capture_end();
+    end_capture();
     graph_->instantiate();
     exec_ = graph_->raw_cuda_graph_exec();
     C10_CUDA_CHECK(
@@ -127,16 +128,36 @@ class CudaDevice::CudaRecording final : public Recording {
 
  private:
   // What failed may have ended the capture, too. LibTorch then throws before it
-  // lets go of the memory.
-  void abandon() {
+  // lets go of the memory, of the GPU and of the host. Its random numbers are
+  // left as they are: none are drawn.
+  void end_capture() {
     using namespace c10::cuda;
+    // An action of views alone has no kernels, of which LibTorch would warn.
+    SilentWarnings silent;
+    const c10::WarningUtils::WarningHandlerGuard guard(&silent);
     try {
       graph_->capture_end();
-    } catch (const std::exception&) {
+    } catch (...) {
       static_cast<void>(cudaGetLastError());
       const c10::DeviceIndex gpu = device_.stream_.device_index();
-      CUDACachingAllocator::endAllocateToPool(gpu, pool_);
-      CUDACachingAllocator::releasePool(gpu, pool_);
+      at::HostAllocator& host = *at::getHostAllocator(at::kCUDA);
+      attempt([&] { CUDACachingAllocator::endAllocateToPool(gpu, pool_); });
+      attempt([&] { CUDACachingAllocator::releasePool(gpu, pool_); });
+      attempt([&] { host.end_allocate_to_pool(pool_); });
+      attempt([&] { host.release_pool(pool_); });
+      throw;
+    }
+  }
+  void abandon() {
+    attempt([this] { end_capture(); });
+  }
+
+  // LibTorch throws where it has done so itself.
+  template <class Work>
+  static void attempt(Work work) {
+    try {
+      work();
+    } catch (const std::exception&) {
     }
   }
 
@@ -353,6 +374,12 @@ void CudaDevice::begin_recordings() {
   c10::cuda::CUDACachingAllocator::emptyCache();
   memory_.begin_recordings();
   pool_ = at::cuda::graph_pool_handle();
+}
+
+// LibTorch forgets memory that no recording has any more.
+void CudaDevice::end_recordings() {
+  memory_.forget_kept_peak();
+  pool_.reset();
 }
 
 }  // namespace pipewright

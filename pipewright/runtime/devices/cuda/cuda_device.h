@@ -51,6 +51,7 @@ class CudaDevice final : public WorkerDevice {
   bool records() const override { return true; }
   std::unique_ptr<Recording> record(const std::function<void()>& work) override;
   void begin_recordings() override;
+  void end_recordings() override;
   std::unique_ptr<JointRecording> joint_recording() override;
 
   WorkLog* log() override { return &log_; }

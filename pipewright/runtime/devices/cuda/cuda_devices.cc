@@ -7,6 +7,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -60,6 +61,18 @@ void set_kernels() {
   use_fused_kernels(fused ? *fused : nullptr);
 }
 
+constexpr const char* kWorkspaceConfig = "CUBLAS_WORKSPACE_CONFIG";
+std::atomic<bool> workspace_config_is_ignored = false;
+
+// Scripts for PyTorch set it for equal bits, which do not depend on it here.
+// LibTorch parses it anew in each call of cuBLAS, which takes hundreds of
+// microseconds, and base memory counts workspaces of the default size.
+void ignore_workspace_config() {
+  if (!std::getenv(kWorkspaceConfig)) return;
+  ::unsetenv(kWorkspaceConfig);
+  workspace_config_is_ignored = true;
+}
+
 std::string version_text(int number) {
   return std::to_string(number / 1000) + "." +
          std::to_string(number % 1000 / 10);
@@ -84,12 +97,14 @@ std::string why_no_gpu() {
 
 // Empty: this process may use it.
 std::string why_not_open(int gpu) {
-  int before = 0;
-  static_cast<void>(cudaGetDevice(&before));
-  cudaError_t state = cudaSetDevice(gpu);
+  c10::DeviceIndex before = 0;
+  static_cast<void>(c10::cuda::GetDevice(&before));
+  cudaError_t state = c10::cuda::SetDevice(static_cast<c10::DeviceIndex>(gpu));
   if (state == cudaSuccess) state = cudaFree(nullptr);  // makes its context
   static_cast<void>(cudaGetLastError());
-  static_cast<void>(cudaSetDevice(before));
+  // Not by cudaSetDevice(), which makes a context there, too: each rank would
+  // have one on the first GPU.
+  static_cast<void>(c10::cuda::MaybeSetDevice(before));
   return state == cudaSuccess ? "" : cudaGetErrorString(state);
 }
 
@@ -162,6 +177,8 @@ std::string why_no_fused_kernels() {
   return fused ? "" : fused.error().message;
 }
 
+bool is_workspace_config_ignored() { return workspace_config_is_ignored; }
+
 GpuReport cuda_report() {
   GpuReport report;
   int version = 0;
@@ -215,6 +232,7 @@ Result<std::vector<std::unique_ptr<WorkerDevice>>> open_cuda_devices(
   // Before streams count their memory: the allocators are made by it.
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   set_kernels();
+  ignore_workspace_config();
   use_link_kinds(c10::DeviceType::CUDA, {ipc_links(), nccl_links()});
   // Each thread's cuBLAS has its own for each stream: those of threads that
   // have ended. Graphs may use them as long as a device is in use.

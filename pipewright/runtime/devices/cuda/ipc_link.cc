@@ -20,6 +20,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <random>
 #include <stdexcept>
 
 #include "pipewright/runtime/devices/cuda/gpu_name.h"
@@ -55,15 +56,16 @@ class SharedPage {
     const int file =
         ::shm_open(name_.c_str(),
                    O_RDWR | O_CLOEXEC | (is_new ? O_CREAT | O_EXCL : 0), 0600);
-    if (file < 0 || (is_new && ::ftruncate(file, sizeof(IpcPage)) != 0))
-      throw std::runtime_error("cannot share memory of the host (" + name_ +
-                               "): " + std::strerror(errno));
-    page_ = ::mmap(nullptr, sizeof(IpcPage), PROT_READ | PROT_WRITE, MAP_SHARED,
-                   file, 0);
+    if (file < 0) fail();
+    const bool is_large = !is_new || ::ftruncate(file, sizeof(IpcPage)) == 0;
+    page_ = is_large ? ::mmap(nullptr, sizeof(IpcPage), PROT_READ | PROT_WRITE,
+                              MAP_SHARED, file, 0)
+                     : MAP_FAILED;
+    const int error = errno;
     ::close(file);
-    if (page_ == MAP_FAILED)
-      throw std::runtime_error("cannot map memory of the host");
-    if (!is_new) ::shm_unlink(name_.c_str());
+    if (!is_new || page_ == MAP_FAILED) ::shm_unlink(name_.c_str());
+    errno = error;
+    if (page_ == MAP_FAILED) fail();
   }
   ~SharedPage() {
     ::shm_unlink(name_.c_str());  // the other process may not have come
@@ -75,6 +77,11 @@ class SharedPage {
   IpcPage* operator->() const { return static_cast<IpcPage*>(page_); }
 
  private:
+  [[noreturn]] void fail() const {
+    throw std::runtime_error("cannot share memory of the host (" + name_ +
+                             "): " + std::strerror(errno));
+  }
+
   const std::string name_;
   void* page_ = nullptr;
 };
@@ -256,7 +263,10 @@ class IpcLinks final : public LinkKind {
     return is_one_host ? "" : "CUDA IPC is for ranks of one host";
   }
   std::string invitation(at::Device place) override {
+    // A process that was killed may have left the name of one of its pages, and
+    // in containers that share /dev/shm others have this one's number.
     const std::string name = "/pipewright-" + std::to_string(::getpid()) + "-" +
+                             std::to_string(std::random_device()()) + "-" +
                              std::to_string(++num_invitations_);
     sender_ = std::make_unique<IpcSender>(
         place, std::make_unique<SharedPage>(name, true));

@@ -79,32 +79,57 @@ void check_nccl(int result) {
                              nccl().ncclGetLastError(nullptr));
 }
 
-c10::cuda::CUDAStream new_stream(c10::DeviceIndex gpu) {
-  int lowest = 0, highest = 0;
-  cudaStream_t stream = nullptr;
-  C10_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
-  C10_CUDA_CHECK(
-      cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest));
-  return c10::cuda::getStreamFromExternal(stream, gpu);
-}
+// A stream of its own on the current GPU.
+class OwnStream {
+ public:
+  OwnStream() {
+    int lowest = 0, highest = 0;
+    C10_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+    C10_CUDA_CHECK(
+        cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, highest));
+  }
+  ~OwnStream() { static_cast<void>(cudaStreamDestroy(stream_)); }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+
+  c10::cuda::CUDAStream at(c10::DeviceIndex gpu) const {
+    return c10::cuda::getStreamFromExternal(stream_, gpu);
+  }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+// Of two processes. Aborted rather than destroyed: the other end may not be
+// there any more.
+class Communicator {
+ public:
+  Communicator(const NcclId& id, int rank) {
+    check_nccl(nccl().ncclCommInitRank(&comm_, 2, id, rank));
+  }
+  ~Communicator() { nccl().ncclCommAbort(comm_); }
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  operator NcclComm() const { return comm_; }
+
+ private:
+  NcclComm comm_ = nullptr;
+};
 
 class NcclLink final : public DirectLink {
  public:
   // The first exchange, which connects both ends, may wait for the other.
   NcclLink(at::Device place, const NcclId& id, bool is_sender)
-      : gpu_(place.index()), stream_(new_stream(gpu_)), events_(false) {
-    check_nccl(nccl().ncclCommInitRank(&comm_, 2, id,
-                                       is_sender ? kSender : kReceiver));
+      : gpu_(place.index()),
+        stream_(own_stream_.at(gpu_)),
+        events_(false),
+        comm_(id, is_sender ? kSender : kReceiver) {
     Tensors first;
     first.push_back(at::zeros({1}, at::device(place)));
     is_sender ? send(first) : receive(first);
     stream_.synchronize();
     under_way_.clear();
-  }
-  // Aborts rather than destroys: the other end may not be there any more.
-  ~NcclLink() override {
-    nccl().ncclCommAbort(comm_);
-    static_cast<void>(cudaStreamDestroy(stream_.stream()));
   }
 
   void send(const Tensors& tensors) override {
@@ -166,9 +191,10 @@ class NcclLink final : public DirectLink {
   }
 
   const c10::DeviceIndex gpu_;
+  const OwnStream own_stream_;
   const c10::cuda::CUDAStream stream_;
   CudaEvents events_;
-  NcclComm comm_ = nullptr;
+  const Communicator comm_;          // it is aborted before its stream ends
   std::deque<CudaEvent> under_way_;  // sends, oldest first
   std::int64_t num_received_ = 0;
 };
