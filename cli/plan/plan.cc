@@ -50,7 +50,9 @@ Result<std::vector<std::string>> parts_off(const PlanOptions& options) {
 }
 
 Result<Candidate> best_candidate(const PlanOptions& options,
-                                 const LoadedProblem& loaded) {
+                                 const LoadedProblem& loaded,
+                                 const MinibatchChoice& minibatch) {
+  if (minibatch.was_interrupted) return minibatch.chosen();
   PIPEWRIGHT_TRY(const std::vector<Method> methods,
                  parse_methods({options.method}));
   PIPEWRIGHT_TRY(const std::vector<std::string> off, parts_off(options));
@@ -197,12 +199,16 @@ Result<void> follow_splits(Planned& planned, LoadedProblem& loaded) {
 
 void run_plan(PlanOptions options, Exit& exit) {
   const auto minibatch = minibatch_of(options);
-  if (!minibatch) return report(minibatch.error(), exit);
+  if (!minibatch) {
+    report(minibatch.error(), exit);
+    if (Watch::was_interrupted()) exit.code = kInterruptedExit;
+    return;
+  }
   options.problem.minibatch = minibatch->minibatch;
   auto loaded = load_problem(options.problem);
   if (!loaded) return report(loaded.error(), exit);
   loaded->problem.may_split_layers = may_split_layers(options);
-  auto best = best_candidate(options, *loaded);
+  auto best = best_candidate(options, *loaded, *minibatch);
   if (!best) report(best.error(), exit);
   if (Watch::was_interrupted()) exit.code = kInterruptedExit;
   if (!best) return;
