@@ -6,6 +6,7 @@
 #include "pipewright/cluster/cluster.h"
 #include "pipewright/model/exported/exported_model.h"
 #include "pipewright/model/model_file.h"
+#include "pipewright/plan/gradient_buckets.h"
 #include "pipewright/plan/lowering/versions_text.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/plan/runs_file.h"
@@ -61,10 +62,13 @@ Result<std::string> read_runs(std::string_view text, const std::string& file) {
          counted(static_cast<std::int64_t>(runs.size()), "measured step");
 }
 
-std::string summary(const Schedule& schedule) {
-  return counted(schedule.num_stages(), "stage") + ", " +
-         counted(schedule.num_workers(), "worker") + ", " +
+std::string summary(const Schedule& schedule, const std::string& stages) {
+  return stages + ", " + counted(schedule.num_workers(), "worker") + ", " +
          counted(schedule.num_microbatches(), "microbatch");
+}
+
+std::string summary(const Schedule& schedule) {
+  return summary(schedule, counted(schedule.num_stages(), "stage"));
 }
 
 // The plan's layers are those of its model, if that can be loaded here. A plan
@@ -90,7 +94,8 @@ Result<std::string> read_plan(std::string_view text, const std::string& file) {
   PIPEWRIGHT_TRY(Plan plan, parse_plan(text, file));
   PIPEWRIGHT_TRY(const std::string compared, compared_with_model(plan, file));
   const std::string stale = staleness_text(staleness_of(plan));
-  return "plan of " + plan.model + ": " + summary(plan.schedule) +
+  return "plan of " + plan.model + ": " +
+         summary(plan.schedule, stage_count_text(plan)) +
          (stale.empty() ? "" : "; " + to_text(plan.method) + ": " + stale) +
          compared;
 }

@@ -58,6 +58,36 @@ TEST_CASE("compare ranks every planner and says why the first is first") {
   CHECK(contains(*json.find("why")->if_string(), " is first, "));
 }
 
+TEST_CASE("buckets are not counted as stages") {
+  const std::string plan =
+      (fs::temp_directory_path() /
+       ("pipewright_buckets_" + std::to_string(::getpid()) + ".json"))
+          .string();
+  const std::string cluster = " --cluster 4xV100@nvlink";
+  REQUIRE(run_pipewright("plan --model gpt2 --minibatch 64 --planner "
+                         "data-parallel -o " +
+                         plan + cluster)
+              .code == 0);
+  const std::string page = plan + ".html";
+  const std::string report = "report " + plan + cluster + " -o " + page;
+  for (const std::string& command :
+       {report, "validate " + plan, "schedule " + plan}) {
+    CAPTURE(command);
+    const Answer answer = run_pipewright(command);
+    CHECK(answer.code == 0);
+    CHECK(contains(answer.text, "1 stage (14 buckets)"));
+    CHECK(!contains(answer.text, "14 stages"));
+  }
+  const std::string reported = run_pipewright(report).text;
+  const std::string doubled = "oubling the speed of the devices of stage";
+  const std::size_t first = reported.find(doubled);
+  CHECK(first != std::string::npos);
+  CHECK(reported.find(doubled, first + 1) == std::string::npos);
+  CHECK(contains(run_pipewright("simulate " + plan + cluster).text,
+                 "stage 0 is the bottleneck: "));
+  for (const std::string& file : {plan, page}) fs::remove(file);
+}
+
 TEST_CASE("compare prints a table") {
   const Answer answer =
       run_pipewright("compare --budget 2 --microbatch 32" + kGnmt);
