@@ -83,7 +83,8 @@ Result<std::string> compared_with_model(const Plan& plan,
   if (fine) return std::string();
   const std::string difference = fine.error().message;
   if (plan.number_type.empty())
-    return not_compared + plan.model + " has other layers here (" +
+    return not_compared + "the plan is of a profile, and " + plan.model +
+           " has other layers here (" +
            difference.substr(0, difference.find(';')) + ")";
   Error error = fine.error();
   error.where = file + ": " + error.where;

@@ -91,6 +91,24 @@ Error not_ours(Error error, const std::string& text, const std::string& file) {
   const Importer* importer = is_ours ? nullptr : importer_for({file, text});
   if (!importer) return error;
   return malformed("this is a file of " + importer->name + ", not a plan file",
+// With another model or profile the plan may be right.
+Result<void> check_num_layers(const Plan& plan, const Profile& profile,
+                              const PlanInputs& inputs) {
+  int end = 0;
+  for (const Stage& stage : plan.stages)
+    for (const auto* layers : {&stage.forward, &stage.backward})
+      if (!layers->empty()) end = std::max(end, layers->back().value + 1);
+  if (end == profile.num_layers()) return {};
+  const bool may_be_measured = inputs.profile.empty() &&
+                               inputs.model.empty() && plan.number_type.empty();
+  return bad_configuration(
+      "the plan is for " + counted(end, "layer") + ", and " + profile.model +
+          " has " + std::to_string(profile.num_layers()) + " here",
+      may_be_measured
+          ? "add --profile FILE, the profile that it was planned with"
+          : "give the model or the profile that the plan was made for");
+}
+
                    file, importer->usage({file, text}));
 }
 
@@ -123,6 +141,8 @@ Error in_file(const std::string& file, Error error) {
 
 Result<LoweredPlan> load_lowered(const std::string& plan_file,
                                  const PlanInputs& inputs) {
+  if (auto fine = check_num_layers(plan, profile, inputs); !fine)
+    return in_file(plan_file, fine.error());
   PIPEWRIGHT_TRY(const std::string text, read_file(plan_file));
   Result<Plan> parsed = parse_plan(text, plan_file);
   if (!parsed) return not_ours(parsed.error(), text, plan_file);

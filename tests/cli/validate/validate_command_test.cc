@@ -62,8 +62,9 @@ TEST_CASE("why a plan was not compared with its model is said") {
   text.replace(text.find("17-40"), 5, "17-39");
   REQUIRE(write_file(file, text).ok());
   CHECK(contains(run_pipewright("validate " + file).text,
-                 "not compared with its model: vgg16 has other layers here "
-                 "(layer 40 (loss) has its forward in no stage)"));
+                 "not compared with its model: the plan is of a profile, and "
+                 "vgg16 has other layers here (layer 40 (loss) has its forward "
+                 "in no stage)"));
   text.replace(text.find("\"vgg16\""), 7, "\"vgg99\"");
   REQUIRE(write_file(file, text).ok());
   CHECK(contains(run_pipewright("validate " + file).text,
