@@ -6,7 +6,6 @@
 #include "cli/validate/memory_proof.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
-#include "pipewright/model/zoo/zoo.h"
 #include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/optimizer_choice.h"
 #include "pipewright/plan/schedule/schedule_csv.h"
@@ -16,15 +15,6 @@
 
 namespace pipewright::cli {
 namespace {
-
-// A plan that says float32 keeps it on kinds that have bfloat16.
-std::string in_float32(const std::string& model) {
-  const std::size_t colon = model.find(':');
-  if (!find_zoo_entry(model.substr(0, colon)) ||
-      model.find("type=") != std::string::npos)
-    return model;
-  return model + (colon == std::string::npos ? ":" : ",") + "type=float32";
-}
 
 // State of the plan's optimizer, in words of weights of this type.
 int words_in(const std::string& type, const Plan& plan) {
@@ -91,6 +81,16 @@ Error not_ours(Error error, const std::string& text, const std::string& file) {
   const Importer* importer = is_ours ? nullptr : importer_for({file, text});
   if (!importer) return error;
   return malformed("this is a file of " + importer->name + ", not a plan file",
+                   file, importer->usage({file, text}));
+}
+
+// Without a profile or model of its own, an error is about the plan's model.
+Error about_plan(const std::string& file, const PlanInputs& inputs,
+                 Error error) {
+  const bool is_of_plan = inputs.profile.empty() && inputs.model.empty();
+  return is_of_plan ? in_file(file, std::move(error)) : error;
+}
+
 // With another model or profile the plan may be right.
 Result<void> check_num_layers(const Plan& plan, const Profile& profile,
                               const PlanInputs& inputs) {
@@ -109,16 +109,6 @@ Result<void> check_num_layers(const Plan& plan, const Profile& profile,
           : "give the model or the profile that the plan was made for");
 }
 
-                   file, importer->usage({file, text}));
-}
-
-// Without a profile or model of its own, an error is about the plan's model.
-Error about_plan(const std::string& file, const PlanInputs& inputs,
-                 Error error) {
-  const bool is_of_plan = inputs.profile.empty() && inputs.model.empty();
-  return is_of_plan ? in_file(file, std::move(error)) : error;
-}
-
 Error no_cluster() {
   return {ErrorCode::Usage,
           "--cluster is required",
@@ -130,8 +120,9 @@ Error no_cluster() {
 }  // namespace
 
 std::string estimated_model(const Plan& plan) {
+  // A plan that says float32 keeps it on kinds that have bfloat16.
   const bool is_float32 = plan.number_type == "float32" && !plan.model.empty();
-  return is_float32 ? in_float32(plan.model) : plan.model;
+  return is_float32 ? with_type(plan.model, "float32") : plan.model;
 }
 
 Error in_file(const std::string& file, Error error) {
@@ -141,8 +132,6 @@ Error in_file(const std::string& file, Error error) {
 
 Result<LoweredPlan> load_lowered(const std::string& plan_file,
                                  const PlanInputs& inputs) {
-  if (auto fine = check_num_layers(plan, profile, inputs); !fine)
-    return in_file(plan_file, fine.error());
   PIPEWRIGHT_TRY(const std::string text, read_file(plan_file));
   Result<Plan> parsed = parse_plan(text, plan_file);
   if (!parsed) return not_ours(parsed.error(), text, plan_file);
@@ -152,6 +141,8 @@ Result<LoweredPlan> load_lowered(const std::string& plan_file,
   Result<Profile> costs = profile_for(inputs, plan, cluster);
   if (!costs) return about_plan(plan_file, inputs, costs.error());
   Profile profile = *std::move(costs);
+  if (auto fine = check_num_layers(plan, profile, inputs); !fine)
+    return in_file(plan_file, fine.error());
   if (auto settled = settle_number_type(inputs, profile, plan); !settled)
     return settled.error();
   Result<Program> program = lower(plan, profile);
