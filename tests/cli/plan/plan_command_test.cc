@@ -88,6 +88,17 @@ TEST_CASE("buckets are not counted as stages") {
   for (const std::string& file : {plan, page}) fs::remove(file);
 }
 
+TEST_CASE("smaller microbatches are no way out where the weights do not fit") {
+  const Answer answer = run_pipewright(
+      "plan --model vgg16:classes=1000000 --cluster 2xT4 --minibatch 32 "
+      "--planner balanced --microbatch 8");
+  CHECK(answer.code == 78);
+  CHECK(contains(answer.text,
+                 "use devices with more memory: weights, gradients and "
+                 "optimizer state alone take "));
+  CHECK(!contains(answer.text, "smaller microbatches"));
+}
+
 TEST_CASE("compare prints a table") {
   const Answer answer =
       run_pipewright("compare --budget 2 --microbatch 32" + kGnmt);
