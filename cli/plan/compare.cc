@@ -53,8 +53,9 @@ std::string cut_short_text(const std::vector<Candidate>& ranked) {
                                 to_text(candidate.method) + ")"
                           : candidate.planner);
   if (names.empty()) return "";
-  return "*: cut short by the budget, with more time the plan may be better: " +
-         join(names, ", ") + "\n";
+  return std::string("*: cut short by ") +
+         (Watch::was_interrupted() ? "Ctrl-C" : "the budget") +
+         ", with more time the plan may be better: " + join(names, ", ") + "\n";
 }
 
 std::string schedule_text(const Plan& plan) {

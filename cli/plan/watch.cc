@@ -87,6 +87,7 @@ Problem Watch::watched(const Problem& problem, Seconds limit, Seconds grace) {
   const std::function<bool()> is_too_late = [is_over, grace] {
     return is_over(grace.value());
   };
+  watched.is_interrupted_ = was_interrupted;
   watched.estimate = [this, is_too_late,
                       estimate = problem.estimate](const Plan& plan) {
     return counted([&] { return estimate(plan); }, is_too_late);

@@ -117,6 +117,8 @@ TEST_CASE("a terminal sees progress after a second; Ctrl-C gives the best") {
     CHECK(running.exit_code() == 130);
     CHECK(contains(running.complained(), "best plan so far"));
     CHECK(contains(running.printed(), "sync"));
+    CHECK(!contains(running.printed(), "ran out"));
+    CHECK(!contains(running.printed(), "budget"));
   }
 }
 
