@@ -99,6 +99,32 @@ TEST_CASE("smaller microbatches are no way out where the weights do not fit") {
   CHECK(!contains(answer.text, "smaller microbatches"));
 }
 
+TEST_CASE("devices that a plan does not use are named") {
+  const std::string problem =
+      " --model lenet --minibatch 64 --planner balanced --cluster 16xV100";
+  CHECK(contains(run_pipewright("plan" + problem).text,
+                 "3 of 16 devices are not used: V100.13..15\n"));
+  const Json json = json_of("plan" + problem);
+  CHECK(json.find("unused_devices")->if_array()->size() == 3);
+  // Many devices of a stage are a range, not cut in the middle of names.
+  const Answer all = run_pipewright(
+      "plan --model gpt2 --minibatch 64 --planner data-parallel --cluster "
+      "16xV100");
+  CHECK(contains(all.text, " V100.0..15 "));
+  CHECK(!contains(all.text, "not used"));
+}
+
+TEST_CASE("all methods may be asked for; what asynchronous ones change") {
+  CHECK(contains(run_pipewright("plan --help").text,
+                 "all: the one with the fastest plan"));
+  const std::string problem =
+      "plan --model lenet --minibatch 64 --cluster 4xV100 --planner pipedream";
+  const std::string stale = "old when they are read, which changes training";
+  CHECK(!contains(run_pipewright(problem).text, stale));
+  CHECK(contains(run_pipewright(problem + " --method stash").text, stale));
+  CHECK(run_pipewright(problem + " --method all").code == 0);
+}
+
 TEST_CASE("compare prints a table") {
   const Answer answer =
       run_pipewright("compare --budget 2 --microbatch 32" + kGnmt);
