@@ -189,13 +189,34 @@ const Reader* reader_named(std::string_view name) {
   return nullptr;
 }
 
-Result<const Reader*> reader_of(std::string_view text,
-                                const std::string& file) {
+namespace {
+
+bool is_of_run_folder(const std::string& file) {
+  const std::string name = file.substr(file.find_last_of('/') + 1);
+  for (const char* written : {"metrics.jsonl", "pieces.jsonl", "summary.json",
+                              "predicted.json", "trace.json", "manifest.json"})
+    if (name == written) return true;
+  return false;
+}
+
+Result<const Reader*> reader_of_content(std::string_view text,
+                                        const std::string& file) {
   if (starts_like_json(text) || file.ends_with(".json"))
     return reader_of_json(text, file);
   // Both forms of a schedule are lines of actions; ours starts with "schedule".
   const bool is_ours = trim(text).substr(0, 8) == "schedule";
   return reader_named(is_ours ? "schedule" : "schedule-csv");
+}
+
+}  // namespace
+
+Result<const Reader*> reader_of(std::string_view text,
+                                const std::string& file) {
+  Result<const Reader*> reader = reader_of_content(text, file);
+  if (reader || !is_of_run_folder(file)) return reader;
+  return malformed(
+      "this looks like a file of a run folder, which is not checked", file,
+      "pipewright report RUN reads the whole folder");
 }
 
 }  // namespace pipewright::cli

@@ -72,6 +72,22 @@ TEST_CASE("why a plan was not compared with its model is said") {
   fs::remove(file);
 }
 
+TEST_CASE("a schedule that is no list is one error") {
+  const auto file = (fs::temp_directory_path() /
+                     ("pipewright_schedule_" + std::to_string(::getpid())))
+                        .string();
+  std::string text =
+      read_file(PIPEWRIGHT_SOURCE_DIR "/examples/simulate/plan.json").value();
+  const std::size_t at = text.find("[", text.find("\"schedule\""));
+  text.replace(at, text.find("]", at) + 1 - at, "\"foo\"");
+  REQUIRE(write_file(file, text).ok());
+  const Answer answer = run_pipewright("validate " + file);
+  CHECK(answer.code == 65);
+  CHECK(contains(answer.text, ": schedule: "));
+  CHECK(!contains(answer.text, "empty"));
+  fs::remove(file);
+}
+
 TEST_CASE("with a cluster: a plan's memory is proved, or refused") {
   const std::string plan =
       "validate " PIPEWRIGHT_SOURCE_DIR "/examples/simulate/plan.json ";
