@@ -19,18 +19,22 @@ std::vector<int> divisors(int number) {
   return low;
 }
 
+std::string with_type(const std::string& model, const std::string& type) {
+  const std::size_t colon = model.find(':');
+  if (!find_zoo_entry(model.substr(0, colon)) ||
+      model.find("type=") != std::string::npos)
+    return model;
+  return model + (colon == std::string::npos ? ":" : ",") + "type=" + type;
+}
+
 std::string with_number_type(const std::string& model,
                              std::span<const DeviceKind> kinds) {
-  const std::size_t colon = model.find(':');
-  const bool is_zoo = find_zoo_entry(model.substr(0, colon)) != nullptr;
-  const bool has_type = model.find("type=") != std::string::npos;
   const bool has_units =
       std::all_of(kinds.begin(), kinds.end(), [](const DeviceKind& kind) {
         const auto rate = kind.achievable.find("bfloat16");
         return rate != kind.achievable.end() && rate->second.value() > 0;
       });
-  if (!is_zoo || has_type || !has_units) return model;
-  return model + (colon == std::string::npos ? ":" : ",") + "type=bfloat16";
+  return has_units ? with_type(model, "bfloat16") : model;
 }
 
 std::string number_type_of(const Model& model) {

@@ -14,6 +14,9 @@
 
 namespace pipewright::cli {
 
+// "gpt2:type=bfloat16". Other text than that of a zoo model, and one that says
+// its type, stays.
+std::string with_type(const std::string& model, const std::string& type);
 // A zoo model that does not say its number type gets one: bfloat16 if all kinds
 // have units for it, as "gpt2:type=bfloat16"; otherwise the text stays, which
 // is float32. Other text stays.

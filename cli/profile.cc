@@ -7,6 +7,7 @@
 #include "cli/load_profile.h"
 #include "cli/number_in.h"
 #include "cli/runtime_link.h"
+#include "cli/train/machine_memory.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/presets.h"
@@ -35,6 +36,55 @@ Error profile_usage(std::string message, std::string hint) {
   return {ErrorCode::Usage, std::move(message), {}, std::move(hint), {}};
 }
 
+// What is measured computes in the types of the model.
+Result<std::string> model_to_measure(const ProfileOptions& options) {
+  if (options.number_type.empty()) return options.model;
+  const std::string typed = with_type(options.model, options.number_type);
+  if (typed == options.model)
+    return profile_usage(
+        "--number-type " + options.number_type +
+            " cannot change the types of " + options.model,
+        "measure a model of the zoo that does not say its type, write the type "
+        "into the model file, or estimate with --analytic");
+  return typed;
+}
+
+// Weights, and what is kept for backward when the last forward is done: a lower
+// bound for what a step holds.
+Bytes held_after_forward(const Model& model, int microbatch) {
+  const Profile graph = profile_graph(model);
+  const std::vector<LayerSizes> sizes = model_sizes(model, microbatch);
+  const std::vector<LayerId> storages = graph.storages();
+  std::vector<bool> is_kept(sizes.size());
+  Bytes held = graph.parameter_bytes();
+  for (std::size_t l = 0; l < sizes.size(); ++l) {
+    const ProfileLayer& layer = graph.layers[l];
+    held += sizes[l].keeps_private;
+    if (layer.keeps_output) is_kept[storages[l].index()] = true;
+    for (std::size_t i = 0; i < layer.inputs.size(); ++i)
+      if (layer.keeps_input[i])
+        is_kept[storages[layer.inputs[i].index()].index()] = true;
+  }
+  for (std::size_t l = 0; l < sizes.size(); ++l)
+    if (is_kept[l]) held += sizes[l].output;
+  return held;
+}
+
+Result<void> check_memory_to_measure(const Model& model,
+                                     const ProfileOptions& options) {
+  const MachineMemory memory = machine_memory();
+  for (const int size : options.microbatches)
+    if (const Bytes held = held_after_forward(model, size); held > memory.bytes)
+      return Error{ErrorCode::OutOfMemory,
+                   "a microbatch of " + counted(size, "sample") +
+                       " takes at least " + to_text(held) + ", but " +
+                       memory.text + " " + to_text(memory.bytes),
+                   {},
+                   "measure smaller microbatches, or estimate with --analytic",
+                   {}};
+  return {};
+}
+
 Result<Profile> measure(const ProfileOptions& options, const Exit& exit) {
   if (options.devices.size() > 1)
     return profile_usage("one kind of device is measured at a time",
@@ -47,14 +97,18 @@ Result<Profile> measure(const ProfileOptions& options, const Exit& exit) {
         "estimate other devices with --analytic --device KIND");
   ProfilerOptions profiler;
   PIPEWRIGHT_TRY(profiler.optimizer, optimizer_named(options.optimizer));
-  PIPEWRIGHT_TRY(const Model model, load_model(options.model));
+  PIPEWRIGHT_TRY(const std::string typed, model_to_measure(options));
+  PIPEWRIGHT_TRY(const Model model, load_model(typed));
+  if (device == "cpu")
+    if (auto fits = check_memory_to_measure(model, options); !fits)
+      return fits.error();
   enter_runtime(exit.arguments);
   profiler.workers = options.workers;
   profiler.device = device;
   profiler.progress = [](double share) { show_progress("measuring", share); };
   PIPEWRIGHT_TRY(Profile profile,
                  measure_profile(model, options.microbatches, profiler));
-  profile.model = options.model;
+  profile.model = typed;
   return profile;
 }
 

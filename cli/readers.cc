@@ -6,6 +6,7 @@
 #include "pipewright/cluster/cluster.h"
 #include "pipewright/model/exported/exported_model.h"
 #include "pipewright/model/model_file.h"
+#include "pipewright/plan/gradient_buckets.h"
 #include "pipewright/plan/lowering/versions_text.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/plan/runs_file.h"
@@ -61,10 +62,13 @@ Result<std::string> read_runs(std::string_view text, const std::string& file) {
          counted(static_cast<std::int64_t>(runs.size()), "measured step");
 }
 
-std::string summary(const Schedule& schedule) {
-  return counted(schedule.num_stages(), "stage") + ", " +
-         counted(schedule.num_workers(), "worker") + ", " +
+std::string summary(const Schedule& schedule, const std::string& stages) {
+  return stages + ", " + counted(schedule.num_workers(), "worker") + ", " +
          counted(schedule.num_microbatches(), "microbatch");
+}
+
+std::string summary(const Schedule& schedule) {
+  return summary(schedule, counted(schedule.num_stages(), "stage"));
 }
 
 // The plan's layers are those of its model, if that can be loaded here. A plan
@@ -79,7 +83,8 @@ Result<std::string> compared_with_model(const Plan& plan,
   if (fine) return std::string();
   const std::string difference = fine.error().message;
   if (plan.number_type.empty())
-    return not_compared + plan.model + " has other layers here (" +
+    return not_compared + "the plan is of a profile, and " + plan.model +
+           " has other layers here (" +
            difference.substr(0, difference.find(';')) + ")";
   Error error = fine.error();
   error.where = file + ": " + error.where;
@@ -90,7 +95,8 @@ Result<std::string> read_plan(std::string_view text, const std::string& file) {
   PIPEWRIGHT_TRY(Plan plan, parse_plan(text, file));
   PIPEWRIGHT_TRY(const std::string compared, compared_with_model(plan, file));
   const std::string stale = staleness_text(staleness_of(plan));
-  return "plan of " + plan.model + ": " + summary(plan.schedule) +
+  return "plan of " + plan.model + ": " +
+         summary(plan.schedule, stage_count_text(plan)) +
          (stale.empty() ? "" : "; " + to_text(plan.method) + ": " + stale) +
          compared;
 }
@@ -183,13 +189,34 @@ const Reader* reader_named(std::string_view name) {
   return nullptr;
 }
 
-Result<const Reader*> reader_of(std::string_view text,
-                                const std::string& file) {
+namespace {
+
+bool is_of_run_folder(const std::string& file) {
+  const std::string name = file.substr(file.find_last_of('/') + 1);
+  for (const char* written : {"metrics.jsonl", "pieces.jsonl", "summary.json",
+                              "predicted.json", "trace.json", "manifest.json"})
+    if (name == written) return true;
+  return false;
+}
+
+Result<const Reader*> reader_of_content(std::string_view text,
+                                        const std::string& file) {
   if (starts_like_json(text) || file.ends_with(".json"))
     return reader_of_json(text, file);
   // Both forms of a schedule are lines of actions; ours starts with "schedule".
   const bool is_ours = trim(text).substr(0, 8) == "schedule";
   return reader_named(is_ours ? "schedule" : "schedule-csv");
+}
+
+}  // namespace
+
+Result<const Reader*> reader_of(std::string_view text,
+                                const std::string& file) {
+  Result<const Reader*> reader = reader_of_content(text, file);
+  if (reader || !is_of_run_folder(file)) return reader;
+  return malformed(
+      "this looks like a file of a run folder, which is not checked", file,
+      "pipewright report RUN reads the whole folder");
 }
 
 }  // namespace pipewright::cli

@@ -53,8 +53,9 @@ std::string cut_short_text(const std::vector<Candidate>& ranked) {
                                 to_text(candidate.method) + ")"
                           : candidate.planner);
   if (names.empty()) return "";
-  return "*: cut short by the budget, with more time the plan may be better: " +
-         join(names, ", ") + "\n";
+  return std::string("*: cut short by ") +
+         (Watch::was_interrupted() ? "Ctrl-C" : "the budget") +
+         ", with more time the plan may be better: " + join(names, ", ") + "\n";
 }
 
 std::string schedule_text(const Plan& plan) {
@@ -292,24 +293,31 @@ Result<std::vector<Candidate>> ranked_plans(
 
 namespace {
 
-Result<int> compared_minibatch(const CompareOptions& options) {
-  if (options.problem.minibatch > 0) return options.problem.minibatch;
+Result<MinibatchChoice> compared_minibatch(const CompareOptions& options) {
+  if (options.problem.minibatch > 0)
+    return MinibatchChoice{{}, options.problem.minibatch};
   Watch watch;
   PIPEWRIGHT_TRY(
       const MinibatchChoice choice,
       choose_minibatch(options.problem, "auto", Method::Sync, watch));
   if (!options.output.json)
     std::cout << minibatch_table(choice, options.output.width);
-  return choice.minibatch;
+  return choice;
 }
 
 void run_compare(CompareOptions options, Exit& exit) {
   const auto minibatch = compared_minibatch(options);
-  if (!minibatch) return report(minibatch.error(), exit);
-  options.problem.minibatch = *minibatch;
+  if (!minibatch) {
+    report(minibatch.error(), exit);
+    if (Watch::was_interrupted()) exit.code = kInterruptedExit;
+    return;
+  }
+  options.problem.minibatch = minibatch->minibatch;
   const auto loaded = load_problem(options.problem);
   if (!loaded) return report(loaded.error(), exit);
-  const auto ranked = ranked_plans(options.methods, *loaded);
+  const auto ranked = minibatch->was_interrupted
+                          ? std::vector{minibatch->chosen()}
+                          : ranked_plans(options.methods, *loaded);
   if (!ranked) return report(ranked.error(), exit);
   if (Watch::was_interrupted())
     std::cerr << "interrupted: these are the best plans so far\n";

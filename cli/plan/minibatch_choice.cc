@@ -35,6 +35,15 @@ double TriedMinibatch::throughput() const {
   return has_step ? minibatch / candidate.planned->estimate.step.value() : 0;
 }
 
+const Candidate& MinibatchChoice::chosen() const {
+  return std::find_if(
+             tried.begin(), tried.end(),
+             [this](const TriedMinibatch& one) {
+               return one.minibatch == minibatch;
+             })
+      ->candidate;
+}
+
 Result<MinibatchChoice> choose_minibatch(const ProblemOptions& options,
                                          const std::string& planner,
                                          Method method, Watch& watch) {
@@ -43,7 +52,6 @@ Result<MinibatchChoice> choose_minibatch(const ProblemOptions& options,
   const std::vector<int> sizes = minibatch_sizes(cluster.num_devices());
   for (int size : sizes) {
     if (!is_divided(size, options.microbatches)) continue;
-    if (Watch::was_interrupted() && !choice.tried.empty()) break;
     ProblemOptions each = options;
     each.minibatch = size;
     each.budget = options.budget / static_cast<double>(sizes.size());
@@ -52,6 +60,8 @@ Result<MinibatchChoice> choose_minibatch(const ProblemOptions& options,
     PIPEWRIGHT_TRY(std::vector<Candidate> found,
                    candidates(loaded, planner, method, watch));
     choice.tried.push_back({size, std::move(found.front())});
+    choice.was_interrupted = Watch::was_interrupted();
+    if (choice.was_interrupted) break;
   }
   watch.set_prefix("");
   if (choice.tried.empty())
@@ -62,6 +72,7 @@ Result<MinibatchChoice> choose_minibatch(const ProblemOptions& options,
   double best = 0;
   for (const TriedMinibatch& tried : choice.tried)
     best = std::max(best, tried.throughput());
+  if (best == 0 && choice.was_interrupted) return interrupted_early();
   if (best == 0)
     return bad_configuration(choice.tried.front().candidate.refusal);
   for (const TriedMinibatch& tried : choice.tried)
@@ -94,7 +105,10 @@ std::string minibatch_table(const MinibatchChoice& choice, int width) {
                    tried.minibatch == choice.minibatch ? "chosen" : ""});
   }
   return table.to_text(width) +
-         "The smallest minibatch within 2 % of the largest throughput.\n\n";
+         (choice.was_interrupted
+              ? "Interrupted: larger minibatches were not tried.\n\n"
+              : "The smallest minibatch within 2 % of the largest "
+                "throughput.\n\n");
 }
 
 Json minibatch_json(const MinibatchChoice& choice) {

@@ -23,11 +23,16 @@ struct TriedMinibatch {
 struct MinibatchChoice {
   std::vector<TriedMinibatch> tried;
   int minibatch = 0;
+  bool was_interrupted = false;  // before all sizes were tried
+
+  // Of the chosen minibatch, which is one of those tried.
+  const Candidate& chosen() const;
 };
 
 // Tries as many samples as there are devices, twice as many, and so on. The
-// budget is divided among the sizes. Fails as load_problem() does, and with the
-// refusal of the smallest size if none has a plan.
+// budget is divided among the sizes. Ctrl-C ends this: the choice is among those
+// tried until then. Fails as load_problem() does, and with the refusal of the
+// smallest size if none has a plan.
 Result<MinibatchChoice> choose_minibatch(const ProblemOptions& options,
                                          const std::string& planner,
                                          Method method, Watch& watch);

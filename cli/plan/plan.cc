@@ -8,6 +8,7 @@
 
 #include "cli/plan/minibatch_choice.h"
 #include "cli/plan/planning.h"
+#include "cli/plan/stages_text.h"
 #include "cli/plan_derived_times.h"
 #include "cli/validate/memory_proof.h"
 #include "pipewright/base/files.h"
@@ -50,7 +51,9 @@ Result<std::vector<std::string>> parts_off(const PlanOptions& options) {
 }
 
 Result<Candidate> best_candidate(const PlanOptions& options,
-                                 const LoadedProblem& loaded) {
+                                 const LoadedProblem& loaded,
+                                 const MinibatchChoice& minibatch) {
+  if (minibatch.was_interrupted) return minibatch.chosen();
   PIPEWRIGHT_TRY(const std::vector<Method> methods,
                  parse_methods({options.method}));
   PIPEWRIGHT_TRY(const std::vector<std::string> off, parts_off(options));
@@ -88,23 +91,42 @@ std::string stages_table(const Planned& planned, const LoadedProblem& loaded,
   TextTable table(columns);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const Stage& stage = stages[s];
-    std::vector<std::string> devices;
+    std::vector<DeviceId> devices;
     Bytes memory;
     for (WorkerId worker : stage.workers) {
-      const DeviceId device = planned.plan.devices[worker.index()];
-      devices.push_back(loaded.cluster->devices()[device.index()].name);
+      devices.push_back(planned.plan.devices[worker.index()]);
       memory = std::max(memory, planned.estimate.memory[worker.index()]);
     }
     std::vector<std::string> row = {
         std::to_string(s), layers_text(stage.forward, *loaded.profile) +
                                (stage.recompute ? ", recompute" : "")};
     if (split) row.push_back(layers_text(stage.backward, *loaded.profile));
-    row.push_back(join(devices, " "));
+    std::sort(devices.begin(), devices.end());
+    row.push_back(devices_text(devices, *loaded.cluster));
     row.push_back(to_text(memory));
     table.add_row(row);
   }
   return table.to_text(width) + memory_note(*loaded.cluster) +
          time_overheads_text(*loaded.cluster);
+}
+
+// "1 of 4 devices is not used: V100.3", or "".
+std::string unused_text(const Plan& plan, const Cluster& cluster) {
+  const std::vector<DeviceId> unused = unused_devices(plan, cluster);
+  if (unused.empty()) return "";
+  return std::to_string(unused.size()) + " of " +
+         counted(cluster.num_devices(), "device") +
+         (unused.size() == 1 ? " is" : " are") +
+         " not used: " + devices_text(unused, cluster) + "\n";
+}
+
+// What asynchronous methods change, or "".
+std::string staleness_line(const Planned& planned) {
+  if (!is_asynchronous(planned.plan.method)) return "";
+  const double age = planned.estimate.staleness;
+  return "weights are up to " + to_text(age) +
+         (age == 1 ? " step" : " steps") +
+         " old when they are read, which changes training\n";
 }
 
 // ", in bfloat16 with float32 masters"; "" for a profile, which does not say.
@@ -118,7 +140,8 @@ void print_plan(const Candidate& candidate, const LoadedProblem& loaded,
                 const PlanOptions& options) {
   const Planned& planned = *candidate.planned;
   const Plan& plan = planned.plan;
-  std::cout << stages_table(planned, loaded, options.output.width) << "\n"
+  std::cout << stages_table(planned, loaded, options.output.width)
+            << unused_text(plan, *loaded.cluster) << "\n"
             << plan.planner << ", " << to_text(plan.method) << ", "
             << (plan.schedule_name.empty() ? "own order" : plan.schedule_name)
             << ": " << counted(plan.num_microbatches(), "microbatch") << " of "
@@ -128,7 +151,7 @@ void print_plan(const Candidate& candidate, const LoadedProblem& loaded,
             << percent(planned.estimate.bubble) << ", sent "
             << to_text(planned.estimate.traffic) << " per step, planned in "
             << to_text(candidate.planning) << "\n"
-            << derived_line(derived);
+            << staleness_line(planned) << derived_line(derived);
   if (planned.lower_bound > Seconds(0)) std::cout << gap_text(planned) << "\n";
   std::cout << layer_groups_text(candidate, *loaded.profile);
   if (!planned.why.empty()) std::cout << planned.why << "\n";
@@ -197,12 +220,16 @@ Result<void> follow_splits(Planned& planned, LoadedProblem& loaded) {
 
 void run_plan(PlanOptions options, Exit& exit) {
   const auto minibatch = minibatch_of(options);
-  if (!minibatch) return report(minibatch.error(), exit);
+  if (!minibatch) {
+    report(minibatch.error(), exit);
+    if (Watch::was_interrupted()) exit.code = kInterruptedExit;
+    return;
+  }
   options.problem.minibatch = minibatch->minibatch;
   auto loaded = load_problem(options.problem);
   if (!loaded) return report(loaded.error(), exit);
   loaded->problem.may_split_layers = may_split_layers(options);
-  auto best = best_candidate(options, *loaded);
+  auto best = best_candidate(options, *loaded, *minibatch);
   if (!best) report(best.error(), exit);
   if (Watch::was_interrupted()) exit.code = kInterruptedExit;
   if (!best) return;
@@ -270,8 +297,8 @@ void add_plan(CLI::App& app, Exit& exit) {
   command->footer(planner_list() + "\n" + part_list());
   command
       ->add_option("--method", options->method,
-                   "Training method: sync, stash, vertical-sync, 2bw, pipemare "
-                   "or naive")
+                   "Training method: sync, stash, vertical-sync, 2bw, "
+                   "pipemare or naive; all: the one with the fastest plan")
       ->capture_default_str();
   command->add_option("-o,--output", options->file,
                       "Write the plan to this file");

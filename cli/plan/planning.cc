@@ -94,19 +94,25 @@ Json layer_names(const std::vector<LayerId>& layers, const Profile& profile) {
   return names;
 }
 
+Json names_json(const std::vector<DeviceId>& devices, const Cluster& cluster) {
+  Json names = Json::array();
+  for (DeviceId device : devices)
+    names.push(cluster.devices()[device.index()].name);
+  return names;
+}
+
 Json stage_json(const Stage& stage, const Planned& planned,
                 const LoadedProblem& loaded) {
-  Json devices = Json::array();
+  std::vector<DeviceId> devices;
   Bytes memory;
   for (WorkerId worker : stage.workers) {
-    const DeviceId device = planned.plan.devices[worker.index()];
-    devices.push(loaded.cluster->devices()[device.index()].name);
+    devices.push_back(planned.plan.devices[worker.index()]);
     memory = std::max(memory, planned.estimate.memory[worker.index()]);
   }
   Json json = Json::object();
   json.set("layers", layer_names(stage.forward, *loaded.profile));
   json.set("backward_layers", layer_names(stage.backward, *loaded.profile));
-  json.set("devices", std::move(devices));
+  json.set("devices", names_json(devices, *loaded.cluster));
   json.set("memory_bytes", memory.value());
   json.set("recompute", stage.recompute);
   if (!stage.samples.empty()) {
@@ -309,6 +315,15 @@ std::vector<Stage> whole_stages(const Plan& plan) {
   return whole ? whole->stages : plan.stages;
 }
 
+std::vector<DeviceId> unused_devices(const Plan& plan, const Cluster& cluster) {
+  std::vector<bool> is_used(cluster.devices().size());
+  for (DeviceId device : plan.devices) is_used[device.index()] = true;
+  std::vector<DeviceId> unused;
+  for (std::size_t d = 0; d < is_used.size(); ++d)
+    if (!is_used[d]) unused.push_back(DeviceId(d));
+  return unused;
+}
+
 Bytes largest_memory(const Planned& planned) {
   Bytes largest;
   for (Bytes bytes : planned.estimate.memory)
@@ -376,6 +391,9 @@ Json to_json(const Candidate& candidate, const LoadedProblem& loaded) {
     stages.push(stage_json(stage, planned, loaded));
   json.set("stages", std::move(stages));
   if (has_buckets(plan)) json.set("buckets", num_buckets(plan));
+  if (const auto unused = unused_devices(plan, *loaded.cluster);
+      !unused.empty())
+    json.set("unused_devices", names_json(unused, *loaded.cluster));
   if (planned.layer_groups > 0) json.set("layer_groups", planned.layer_groups);
   if (!planned.why.empty()) json.set("why", planned.why);
   if (!planned.notes.empty()) json.set("notes", strings(planned.notes));

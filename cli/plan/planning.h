@@ -53,6 +53,8 @@ Result<std::vector<Method>> parse_methods(
 
 // The stages before their gradients were put into buckets.
 std::vector<Stage> whole_stages(const Plan& plan);
+// Of the cluster, ascending: those that no worker is on.
+std::vector<DeviceId> unused_devices(const Plan& plan, const Cluster& cluster);
 Bytes largest_memory(const Planned& planned);
 double gap(const Planned& planned);  // 0.041: 4.1 % above the lower bound
 // "at most 4.1 % slower than the best possible plan (lower bound 179 ms)"; ""

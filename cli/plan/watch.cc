@@ -21,10 +21,6 @@ constexpr double kBetweenLines = 0.1;  // seconds
 std::atomic<bool> interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-Error interrupted_early() {
-  return bad_configuration("interrupted before a plan was found");
-}
-
 void on_interrupt(int) {
   const int before = errno;  // of what was interrupted
   interrupted = true;
@@ -33,6 +29,10 @@ void on_interrupt(int) {
 }
 
 }  // namespace
+
+Error interrupted_early() {
+  return bad_configuration("interrupted before a plan was found");
+}
 
 double now_seconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -43,7 +43,6 @@ Watch::Watch(Clock clock)
     : clock_(std::move(clock)),
       started_(now_seconds()),
       terminal_(::isatty(STDERR_FILENO) != 0) {
-  interrupted = false;
   std::signal(SIGINT, on_interrupt);
 }
 
@@ -69,6 +68,8 @@ void Watch::set_found(const std::string& planner, Seconds step) {
 void Watch::set_prefix(std::string prefix) {
   const std::lock_guard lock(mutex_);
   prefix_ = std::move(prefix);
+  best_.clear();
+  best_step_ = Seconds::max();
 }
 
 Problem Watch::watched(const Problem& problem, Seconds limit, Seconds grace) {
@@ -86,6 +87,7 @@ Problem Watch::watched(const Problem& problem, Seconds limit, Seconds grace) {
   const std::function<bool()> is_too_late = [is_over, grace] {
     return is_over(grace.value());
   };
+  watched.is_interrupted_ = was_interrupted;
   watched.estimate = [this, is_too_late,
                       estimate = problem.estimate](const Plan& plan) {
     return counted([&] { return estimate(plan); }, is_too_late);

@@ -17,8 +17,8 @@ double now_seconds();
 using Clock = std::function<double()>;  // as now_seconds()
 
 // While a Watch exists, Ctrl-C does not end the program but makes every
-// estimate fail, so that planners return their best plan so far; a second
-// Ctrl-C ends the program. After one second it shows progress on stderr, if
+// estimate fail, also those of a later Watch, so that planners return their
+// best plan so far; a second Ctrl-C ends the program. After one second it shows progress on stderr, if
 // that is a terminal.
 class Watch {
  public:
@@ -39,7 +39,9 @@ class Watch {
   void set_task(std::string what);
   // Shown while others are searched for, if it is faster than those before it.
   void set_found(const std::string& planner, Seconds step);
-  void set_prefix(std::string prefix);  // of the tasks that follow
+  // Of the tasks that follow, which are another problem: what was found before
+  // is not shown with them.
+  void set_prefix(std::string prefix);
   static bool was_interrupted();
   const Clock& clock() const { return clock_; }
 
@@ -58,6 +60,9 @@ class Watch {
   double started_ = 0, shown_ = 0;
   bool terminal_ = false;
 };
+
+// No plan, because of Ctrl-C.
+Error interrupted_early();
 
 // The exit code that a shell reports for a program ended by Ctrl-C.
 inline constexpr int kInterruptedExit = 130;

@@ -10,6 +10,7 @@
 #include "cli/report/run_curves.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
+#include "pipewright/plan/gradient_buckets.h"
 #include "pipewright/report/plan_report.h"
 #include "pipewright/report/report_parts.h"
 
@@ -112,12 +113,11 @@ std::string memory_sentence(const std::vector<Bytes>& predicted,
 }
 
 std::string plan_text(const Plan& plan) {
-  return plan.model + " in " + std::to_string(plan.num_stages()) +
-         " stages on " + std::to_string(plan.num_workers()) +
-         " workers: method " + to_text(plan.method) + ", schedule " +
-         schedule_text(plan) + ", " + std::to_string(plan.num_microbatches()) +
-         " x " + std::to_string(plan.microbatch) + " samples" +
-         planned_by(plan) + ".";
+  return plan.model + " in " + stage_count_text(plan) + " on " +
+         counted(plan.num_workers(), "worker") + ": method " +
+         to_text(plan.method) + ", schedule " + schedule_text(plan) + ", " +
+         std::to_string(plan.num_microbatches()) + " x " +
+         std::to_string(plan.microbatch) + " samples" + planned_by(plan) + ".";
 }
 
 std::optional<Json> sentence_about(std::string_view about, const Json& plan) {

@@ -5,6 +5,7 @@
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
+#include "pipewright/plan/gradient_buckets.h"
 #include "pipewright/plan/plan.h"
 #include "pipewright/plan/schedule/schedule_csv.h"
 #include "pipewright/schedules/makespan.h"
@@ -12,11 +13,12 @@
 namespace pipewright::cli {
 namespace {
 
-Result<Schedule> read_schedule(const std::string& file) {
+Result<Schedule> read_schedule(const std::string& file, std::string& stages) {
   PIPEWRIGHT_TRY(const std::string text, read_file(file));
   const std::string extension = std::filesystem::path(file).extension();
   if (extension == ".json") {
     PIPEWRIGHT_TRY(Plan plan, parse_plan(text, file));
+    stages = stage_count_text(plan);
     return std::move(plan.schedule);
   }
   if (extension != ".csv") return Schedule::parse(text, file);
@@ -86,9 +88,11 @@ Result<MadeSchedule> make_schedule(const std::string& name,
                                    std::optional<int> stages_per_worker,
                                    const StageInputs& inputs) {
   const bool is_file = is_schedule_file(name);
-  MadeSchedule made{name, {}, request, inputs};
-  PIPEWRIGHT_TRY(made.schedule, is_file ? read_schedule(name)
+  MadeSchedule made{name, {}, request, inputs, {}};
+  PIPEWRIGHT_TRY(made.schedule, is_file ? read_schedule(name, made.stages)
                                         : generate(name, request, inputs));
+  if (made.stages.empty())
+    made.stages = counted(made.schedule.num_stages(), "stage");
   if (auto fine =
           check_stages_per_worker(name, stages_per_worker, made.schedule);
       !fine)

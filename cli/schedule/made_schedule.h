@@ -16,6 +16,7 @@ struct MadeSchedule {
   Schedule schedule;
   ScheduleRequest request;  // with the times of every stage
   StageInputs inputs;       // of every stage
+  std::string stages;       // "1 stage (14 buckets)"
 };
 
 bool is_schedule_file(const std::string& name);

@@ -105,16 +105,16 @@ std::string peaks_text(const Schedule& schedule) {
 }
 
 // The first words of a picture, too.
-std::string title_of(const std::string& name, const Schedule& schedule) {
-  return name + ": " + counted(schedule.num_workers(), "worker") + ", " +
-         counted(schedule.num_stages(), "stage") + ", " +
-         counted(schedule.num_microbatches(), "microbatch");
+std::string title_of(const MadeSchedule& made) {
+  return made.name + ": " + counted(made.schedule.num_workers(), "worker") +
+         ", " + made.stages + ", " +
+         counted(made.schedule.num_microbatches(), "microbatch");
 }
 
 void print_schedule(const ScheduleOptions& options, const MadeSchedule& made,
                     const Timeline& timeline) {
   const Schedule& schedule = made.schedule;
-  std::cout << title_of(options.name, schedule) << "\n"
+  std::cout << title_of(made) << "\n"
             << drawn(timeline, options.output) << "step "
             << to_text(timeline.step_seconds)
             << (schedule.is_asynchronous() ? " in steady state" : "")
@@ -174,7 +174,7 @@ Result<void> show_schedule(const ScheduleOptions& options,
                  timed_schedule(schedule, made.request));
   const Timeline timeline = timeline_of(schedule, timed);
   if (auto written = write_pictures(options.pictures, timed.program, timeline,
-                                    title_of(options.name, schedule));
+                                    title_of(made));
       !written)
     return written;
   if (options.output.json)

@@ -13,6 +13,7 @@
 #include "cli/number_in.h"
 #include "cli/serve/http_server.h"
 #include "pipewright/base/files.h"
+#include "pipewright/profile/profile.h"
 
 namespace pipewright::cli {
 namespace {
@@ -48,6 +49,11 @@ std::string refuse_token(const std::string& token) {
          "\"";
 }
 
+Result<Profile> read_profile(const std::string& file) {
+  PIPEWRIGHT_TRY(const std::string text, read_file(file));
+  return parse_profile(text, file);
+}
+
 Result<void> check_files(const ServeOptions& options) {
   const ServedFiles& files = options.files;
   for (const std::string& run : options.runs)
@@ -57,9 +63,12 @@ Result<void> check_files(const ServeOptions& options) {
                    {},
                    "give folders that `train --run` made",
                    {}};
-  for (const auto* names : {&files.models, &files.profiles, &files.clusters})
-    for (const std::string& name : *names)
-      if (auto text = read_file(name); !text) return text.error();
+  for (const std::string& name : files.models)
+    if (auto model = load_model(name); !model) return model.error();
+  for (const std::string& name : files.profiles)
+    if (auto profile = read_profile(name); !profile) return profile.error();
+  for (const std::string& name : files.clusters)
+    if (auto cluster = load_cluster(name); !cluster) return cluster.error();
   return {};
 }
 

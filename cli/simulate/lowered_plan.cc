@@ -6,7 +6,6 @@
 #include "cli/validate/memory_proof.h"
 #include "pipewright/base/files.h"
 #include "pipewright/base/text.h"
-#include "pipewright/model/zoo/zoo.h"
 #include "pipewright/plan/lowering/lower.h"
 #include "pipewright/plan/optimizer_choice.h"
 #include "pipewright/plan/schedule/schedule_csv.h"
@@ -16,15 +15,6 @@
 
 namespace pipewright::cli {
 namespace {
-
-// A plan that says float32 keeps it on kinds that have bfloat16.
-std::string in_float32(const std::string& model) {
-  const std::size_t colon = model.find(':');
-  if (!find_zoo_entry(model.substr(0, colon)) ||
-      model.find("type=") != std::string::npos)
-    return model;
-  return model + (colon == std::string::npos ? ":" : ",") + "type=float32";
-}
 
 // State of the plan's optimizer, in words of weights of this type.
 int words_in(const std::string& type, const Plan& plan) {
@@ -101,6 +91,24 @@ Error about_plan(const std::string& file, const PlanInputs& inputs,
   return is_of_plan ? in_file(file, std::move(error)) : error;
 }
 
+// With another model or profile the plan may be right.
+Result<void> check_num_layers(const Plan& plan, const Profile& profile,
+                              const PlanInputs& inputs) {
+  int end = 0;
+  for (const Stage& stage : plan.stages)
+    for (const auto* layers : {&stage.forward, &stage.backward})
+      if (!layers->empty()) end = std::max(end, layers->back().value + 1);
+  if (end == profile.num_layers()) return {};
+  const bool may_be_measured = inputs.profile.empty() &&
+                               inputs.model.empty() && plan.number_type.empty();
+  return bad_configuration(
+      "the plan is for " + counted(end, "layer") + ", and " + profile.model +
+          " has " + std::to_string(profile.num_layers()) + " here",
+      may_be_measured
+          ? "add --profile FILE, the profile that it was planned with"
+          : "give the model or the profile that the plan was made for");
+}
+
 Error no_cluster() {
   return {ErrorCode::Usage,
           "--cluster is required",
@@ -112,8 +120,9 @@ Error no_cluster() {
 }  // namespace
 
 std::string estimated_model(const Plan& plan) {
+  // A plan that says float32 keeps it on kinds that have bfloat16.
   const bool is_float32 = plan.number_type == "float32" && !plan.model.empty();
-  return is_float32 ? in_float32(plan.model) : plan.model;
+  return is_float32 ? with_type(plan.model, "float32") : plan.model;
 }
 
 Error in_file(const std::string& file, Error error) {
@@ -132,6 +141,8 @@ Result<LoweredPlan> load_lowered(const std::string& plan_file,
   Result<Profile> costs = profile_for(inputs, plan, cluster);
   if (!costs) return about_plan(plan_file, inputs, costs.error());
   Profile profile = *std::move(costs);
+  if (auto fine = check_num_layers(plan, profile, inputs); !fine)
+    return in_file(plan_file, fine.error());
   if (auto settled = settle_number_type(inputs, profile, plan); !settled)
     return settled.error();
   Result<Program> program = lower(plan, profile);

@@ -13,6 +13,7 @@
 #include "cli/simulate/pictures.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
+#include "pipewright/plan/gradient_buckets.h"
 #include "pipewright/plan/lowering/versions_text.h"
 #include "pipewright/timeline/bottleneck.h"
 #include "pipewright/timeline/timeline_json.h"
@@ -38,13 +39,14 @@ struct Simulated {
   std::vector<StageDelay> staleness;
   std::optional<Error> shortage;  // of memory
   std::string title;              // of pictures
+  std::vector<StageId> shown_as;  // whole_stage_ids()
   std::string number_type;        // of an estimate
   std::vector<DerivedTimes> derived;
 };
 
 std::string title_of(const Plan& plan, const Timeline& timeline) {
   return plan.model + ", " + plan.schedule_name + ", " +
-         counted(plan.num_stages(), "stage") + ", " +
+         stage_count_text(plan) + ", " +
          counted(plan.num_microbatches(), "microbatch") + " of " +
          std::to_string(plan.microbatch) + ": step " +
          to_text(timeline.step_seconds) + ", bubble " +
@@ -114,6 +116,7 @@ Result<Simulated> simulate_plan(const SimulationOptions& options) {
       std::move(lowered.facts.staleness),
       std::move(shortage),
       std::move(title),
+      whole_stage_ids(lowered.plan),
       options.inputs.profile.empty() ? lowered.plan.number_type : "",
       std::move(derived)};
 }
@@ -131,7 +134,7 @@ Json staleness_json(const std::vector<StageDelay>& stages) {
 void print_simulated(const SimulationOptions& options, const Simulated& done) {
   const Timeline& timeline = done.timeline;
   const std::string bound =
-      bottleneck_text(critical_path(done.program, timeline));
+      bottleneck_text(critical_path(done.program, timeline), done.shown_as);
   if (options.output.json) {
     Json json = to_json(timeline);
     json.set("bound_by", bound);

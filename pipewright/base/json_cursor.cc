@@ -114,7 +114,7 @@ namespace {
 // that is not ours.
 std::string place_of_format(const std::string& format) {
   if (format == "pipewright/plan")
-    return "it is a plan, which commands take without an option";
+    return "it is a plan; pipewright simulate PLAN --cluster CLUSTER takes one";
   if (format == "pipewright/exported")
     return "it is an exported model, which commands take with --model";
   for (const std::string name : {"model", "cluster", "profile"})

@@ -164,6 +164,8 @@ Result<KindPreset> find_kind(std::string_view name, int num_devices) {
     if (preset.is_this_machine) found.kind = this_machine_core(num_devices);
     return found;
   }
+  for (const char* gpu : {"cuda", "cuda/N", "cuda-stream"})
+    known.push_back(gpu);  // of this machine
   return bad_configuration(
       "unknown device kind \"" + std::string(name) + "\"",
       suggestion(name, known, "a cluster file can define other kinds"));

@@ -96,7 +96,10 @@ Result<GpuKind> this_machine_gpu(std::string_view name, int num_devices) {
     return bad_configuration(
         "\"" + std::string(name) +
             "\" is this machine's GPU, and there is none: " + driver.why_none(),
-        "a cluster file can describe that of another one");
+        "on the machine with the GPU run `pipewright cluster " +
+            std::to_string(std::max(num_devices, 1)) + "x" +
+            std::string(name) +
+            " -o gpus.json`, and give --cluster gpus.json here");
   GpuKind gpu{whole_gpu(driver), "pcie4"};
   gpu.kind.name = name;
   // A copy inside the GPU reads and writes its memory.

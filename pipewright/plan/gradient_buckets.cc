@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "pipewright/base/text.h"
+
 namespace pipewright {
 namespace {
 
@@ -111,6 +113,27 @@ int num_buckets(const Plan& plan) {
   return static_cast<int>(std::count_if(
       plan.stages.begin(), plan.stages.end(),
       [](const Stage& stage) { return stage.workers.size() > 1; }));
+}
+
+std::vector<StageId> whole_stage_ids(const Plan& plan) {
+  std::vector<StageId> ids;
+  int whole = 0;
+  for (const Stage& stage : plan.stages) {
+    if (!stage.bucket) ++whole;
+    ids.push_back(StageId(std::max(0, whole - 1)));
+  }
+  return ids;
+}
+
+int num_whole_stages(const Plan& plan) {
+  return plan.stages.empty() ? 0 : whole_stage_ids(plan).back().value + 1;
+}
+
+std::string stage_count_text(const Plan& plan) {
+  const std::string stages = counted(num_whole_stages(plan), "stage");
+  return has_buckets(plan)
+             ? stages + " (" + counted(num_buckets(plan), "bucket") + ")"
+             : stages;
 }
 
 Result<Plan> without_buckets(const Plan& plan) {

@@ -13,6 +13,9 @@
 
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "pipewright/base/result.h"
 #include "pipewright/base/units.h"
 #include "pipewright/plan/plan.h"
@@ -36,5 +39,11 @@ Result<Plan> without_buckets(const Plan& plan);
 bool has_buckets(const Plan& plan);
 // How many sums of gradients its replicated stages make; 0: one per stage.
 int num_buckets(const Plan& plan);
+
+// Stages as a person counts them, buckets of one together: of each stage of the
+// plan its number in that count, and "1 stage (14 buckets)".
+std::vector<StageId> whole_stage_ids(const Plan& plan);
+int num_whole_stages(const Plan& plan);
+std::string stage_count_text(const Plan& plan);
 
 }  // namespace pipewright

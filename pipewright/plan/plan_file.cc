@@ -106,6 +106,10 @@ Stage read_stage(JsonCursor cursor, std::int64_t& left) {
 
 void read_schedule(const JsonCursor& cursor, Plan& plan,
                    const std::string& file) {
+  if (cursor.json() && !cursor.json()->if_array()) {
+    cursor.elements();  // says that it is no list
+    return;
+  }
   std::string text;
   for (const JsonCursor& line : cursor.elements()) text += line.text() + "\n";
   if (!cursor.exists()) return;

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "pipewright/base/text.h"
+#include "pipewright/planners/refusal.h"
 
 namespace pipewright {
 namespace {
@@ -26,18 +26,19 @@ struct Progress {
 };
 
 Error ended(const Problem& problem) {
-  return bad_configuration(
-      "the budget ended before a plan that fits was found",
-      "give more than --budget " + to_text(problem.budget.value()));
+  return ended_before(problem, "a plan that fits was found");
 }
 
 // With what the planner has found out until then, if it has tried any plan: how
 // much memory the smallest of them needs, and what would be enough.
 Error ended_at(const Problem& problem, const Error& refusal) {
   Error error = ended(problem);
-  if (refusal.message == error.message) return error;
+  const bool says_no_more = refusal.message == error.message ||
+                            refusal.message.starts_with("interrupted before");
+  if (says_no_more) return error;
   error.message += "; so far " + refusal.message;
-  if (!refusal.hint.empty()) error.hint += "; " + refusal.hint;
+  if (!refusal.hint.empty())
+    error.hint += (error.hint.empty() ? "" : "; ") + refusal.hint;
   return error;
 }
 
@@ -45,10 +46,9 @@ template <typename... Arguments>
 auto until_over(
     std::function<Result<Estimate>(const Plan&, Arguments...)> estimate,
     const Problem& problem, const std::shared_ptr<Progress>& progress) {
-  return [estimate = std::move(estimate), is_over = problem.is_over_, progress,
-          error = ended(problem)](const Plan& plan,
-                                  Arguments... rest) -> Result<Estimate> {
-    if (!progress->may_estimate(is_over())) return error;
+  return [estimate = std::move(estimate), &problem, progress](
+             const Plan& plan, Arguments... rest) -> Result<Estimate> {
+    if (!progress->may_estimate(problem.is_over())) return ended(problem);
     Result<Estimate> result = estimate(plan, rest...);
     if (result && result->fits) progress->has_plan = true;
     return result;

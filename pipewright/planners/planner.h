@@ -78,8 +78,11 @@ struct Problem {
   // ends the search.
   Seconds budget;                  // for planners that divide it; 0: none
   std::function<bool()> is_over_;  // empty: never
-  int threads = 0;                 // 0: one per core
+  // Whether the user ended it, not the clock; empty: never.
+  std::function<bool()> is_interrupted_;
+  int threads = 0;  // 0: one per core
   bool is_over() const { return is_over_ && is_over_(); }
+  bool is_interrupted() const { return is_interrupted_ && is_interrupted_(); }
   // False where the caller computes the lower bound itself.
   bool wants_bound = true;
   // The plan may be one of the same zoo model with layers split over two

@@ -14,9 +14,47 @@ std::string with_device(const Shortage& shortage) {
          (shortage.device.empty() ? "" : " (" + shortage.device + ")");
 }
 
+// Weights, gradients and optimizer state, whatever the microbatch.
+Bytes state_of(Bytes weights, const Problem& problem) {
+  return weights * std::int64_t{problem.optimizer_words + 2};
+}
+
+Bytes largest_layer_state(const Problem& problem) {
+  Bytes largest;
+  for (const auto& layer : problem.profile->layers) {
+    Bytes weights;
+    for (const ParameterId id : layer.parameters)
+      weights += problem.profile->parameters[id.index()].bytes;
+    largest = std::max(largest, state_of(weights, problem));
+  }
+  return largest;
+}
+
+// Why no size of microbatches makes it fit; "" if one may.
+std::string too_much_state(const Problem& problem) {
+  Bytes all_memory, largest_memory, weights;
+  for (int d = 0; d < problem.cluster->num_devices(); ++d) {
+    const Bytes memory = problem.memory_of(DeviceId(d));
+    all_memory += memory;
+    largest_memory = std::max(largest_memory, memory);
+  }
+  for (const auto& parameter : problem.profile->parameters)
+    weights += parameter.bytes;
+  const std::string alone =
+      "weights, gradients and optimizer state alone take ";
+  if (const Bytes state = largest_layer_state(problem); state > largest_memory)
+    return alone + to_text(state) + " for one layer";
+  if (const Bytes state = state_of(weights, problem); state > all_memory)
+    return alone + to_text(state) + ", the devices together have " +
+           to_text(all_memory);
+  return "";
+}
+
 // Nothing is smaller than a microbatch of one sample.
 std::string way_to_fit(const Problem& problem) {
   const auto& sizes = problem.microbatches;
+  if (const std::string why = too_much_state(problem); !why.empty())
+    return "use devices with more memory: " + why;
   return std::find(sizes.begin(), sizes.end(), 1) == sizes.end()
              ? "use smaller microbatches"
              : "use devices with more memory";
@@ -84,6 +122,16 @@ Error nothing_fits(const Problem& problem, const std::string& planner,
   return bad_configuration(
       text + ", at microbatch " + std::to_string(shown.microbatch),
       more_devices_hint(problem, planner));
+}
+
+Error ended_before(const Problem& problem, const std::string& what) {
+  if (problem.is_interrupted())
+    return bad_configuration("interrupted before " + what);
+  return bad_configuration(
+      "the budget ended before " + what,
+      problem.budget > Seconds(0)
+          ? "give more than --budget " + to_text(problem.budget.value())
+          : "give a larger --budget");
 }
 
 Error nothing_fits(const Problem& problem, const Planned& nearest) {

@@ -15,10 +15,11 @@ namespace pipewright {
 namespace {
 
 constexpr double kLeastSaved = 0.001;
-constexpr std::size_t kMaxTried = 3;  // links, and stages
+constexpr std::size_t kMaxTried = 3;  // links, and devices
 // Where one more device is tried: planning anew takes about a second at most.
 constexpr int kMaxDevicesReplanned = 16, kMaxLayersReplanned = 200;
 
+using Workers = std::vector<WorkerId>;
 using WorkerPair = std::pair<WorkerId, WorkerId>;
 
 std::string number(std::int32_t value) { return std::to_string(value); }
@@ -70,7 +71,8 @@ class Trials {
     note_path();
     for (const WorkerPair& pair : largest_shares(links_)) try_link(pair);
     if (simulated_.timeline.links.size() > 1) try_all_links();
-    for (StageId stage : largest_shares(stages_)) try_stage(stage);
+    for (const Workers& workers : largest_shares(computing_))
+      try_devices(workers);
     try_microbatch(simulated_.plan.microbatch / 2);
     try_microbatch(simulated_.plan.microbatch * 2);
     if (anew_)
@@ -89,10 +91,14 @@ class Trials {
     for (const PathPiece& piece : simulated_.path) {
       const double seconds = (piece.end - piece.start).value();
       if (piece.kind == PathPiece::Kind::Compute)
-        stages_[piece.stage] += seconds;
+        computing_[workers_of(piece.stage)] += seconds;
       if (piece.kind == PathPiece::Kind::Link)
         links_[std::minmax(piece.worker, piece.to)] += seconds;
     }
+  }
+
+  const Workers& workers_of(StageId stage) const {
+    return simulated_.plan.stages[stage.index()].workers;
   }
 
   void add(std::string what, Seconds step) {
@@ -145,8 +151,21 @@ class Trials {
             BytesPerSecond(costs.resources[r].bandwidth.value() * 2);
   }
 
-  void try_stage(StageId stage) {
-    const auto& workers = simulated_.plan.stages[stage.index()].workers;
+  // "stage 0", "stages 0 and 4": what these workers hold.
+  std::string stages_on(const Workers& workers) const {
+    const std::vector<StageId> whole = whole_stage_ids(simulated_.plan);
+    std::vector<std::string> numbers;
+    for (std::size_t s = 0; s < whole.size(); ++s)
+      if (!simulated_.plan.stages[s].bucket &&
+          workers_of(StageId(s)) == workers)
+        numbers.push_back(number(whole[s].value));
+    const std::string last = numbers.back();
+    if (numbers.size() == 1) return "stage " + last;
+    numbers.pop_back();
+    return "stages " + join(numbers, ", ") + " and " + last;
+  }
+
+  void try_devices(const Workers& workers) {
     Costs costs = simulated_.costs;
     for (std::size_t o = 0; o < costs.operations.size(); ++o) {
       const WorkerId worker = simulated_.program.operations[o].worker;
@@ -157,8 +176,8 @@ class Trials {
       costs.operations[o].step = costs.operations[o].step / 2.0;
     }
     const std::string whose = workers.size() == 1 ? "device" : "devices";
-    add_simulated("doubling the speed of the " + whose + " of stage " +
-                      number(stage.value),
+    add_simulated("doubling the speed of the " + whose + " of " +
+                      stages_on(workers),
                   costs);
   }
 
@@ -251,7 +270,7 @@ class Trials {
 
   const SimulatedPlan& simulated_;
   const std::optional<Planned>& anew_;
-  std::map<StageId, double> stages_;
+  std::map<Workers, double> computing_;
   std::map<WorkerPair, double> links_;
   std::vector<Improvement> found_;
 };

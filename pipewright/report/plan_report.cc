@@ -1,5 +1,6 @@
 #include "pipewright/report/plan_report.h"
 
+#include "pipewright/plan/gradient_buckets.h"
 #include "pipewright/report/report_parts.h"
 #include "pipewright/timeline/bottleneck.h"
 #include "pipewright/timeline/timeline_json.h"
@@ -34,7 +35,8 @@ Json improvements_part(const std::vector<Improvement>& list) {
 // As `simulate --json` has it.
 Json simulation_part(const SimulatedPlan& simulated) {
   Json json = to_json(simulated.timeline);
-  json.set("bound_by", bottleneck_text(simulated.path));
+  json.set("bound_by", bottleneck_text(simulated.path,
+                                       whole_stage_ids(simulated.plan)));
   Json staleness = Json::array();
   for (const StageDelay& stage : simulated.facts.staleness)
     staleness.push(Json::object()

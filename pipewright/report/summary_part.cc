@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "pipewright/base/text.h"
+#include "pipewright/plan/gradient_buckets.h"
 #include "pipewright/planners/bounds/bounds.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/report/report_parts.h"
@@ -16,10 +17,10 @@ std::string plan_sentence(const SimulatedPlan& simulated) {
   const Plan& plan = simulated.plan;
   std::string text = simulated.profile().model + " (" +
                      counted(simulated.profile().num_layers(), "layer") +
-                     ") is cut into " + counted(plan.num_stages(), "stage") +
-                     " on " + counted(plan.num_workers(), "worker") + " of " +
+                     ") is cut into " + stage_count_text(plan) + " on " +
+                      counted(plan.num_workers(), "worker") + " of " +
                      simulated.cluster().name() + planned_by(plan);
-  if (plan.num_workers() > plan.num_stages())
+  if (plan.num_workers() > num_whole_stages(plan))
     text += ", replicas per stage " + replicas_text(plan);
   text += ". Method " + to_text(plan.method) + ", schedule " +
           schedule_text(plan) + ": " +
@@ -155,7 +156,8 @@ std::string why_text(const SimulatedPlan& simulated,
 
 Json bottleneck_sentence(const SimulatedPlan& simulated) {
   return sentence_json("bottleneck", "What bounds it",
-                       sentence(bottleneck_text(simulated.path)));
+                       sentence(bottleneck_text(
+                           simulated.path, whole_stage_ids(simulated.plan))));
 }
 
 Json summary_part(const SimulatedPlan& simulated, const std::string& why,

@@ -18,25 +18,32 @@ struct Share {
   double seconds = 0;
 };
 
-std::string name_of(const PathPiece& piece) {
+std::string stage_name(StageId stage, std::span<const StageId> shown_as) {
+  const StageId shown = shown_as.empty() ? stage : shown_as[stage.index()];
+  return "stage " + std::to_string(shown.value);
+}
+
+std::string name_of(const PathPiece& piece, std::span<const StageId> shown_as) {
   switch (piece.kind) {
     case Kind::Compute:
-      return "stage " + std::to_string(piece.stage.value);
+      return stage_name(piece.stage, shown_as);
     case Kind::Link:
       return "link " + std::to_string(piece.worker.value) + " to " +
              std::to_string(piece.to.value);
     case Kind::Reduce:
-      return "all-reduce of stage " + std::to_string(piece.stage.value);
+      return "all-reduce of " + stage_name(piece.stage, shown_as);
     default:
       return "other waiting";
   }
 }
 
-std::vector<Share> shares_of(const std::vector<PathPiece>& path) {
+std::vector<Share> shares_of(const std::vector<PathPiece>& path,
+                             std::span<const StageId> shown_as) {
   std::map<std::string, Share> by_name;
   for (const PathPiece& piece : path) {
-    Share& share = by_name[name_of(piece)];
-    share.what = name_of(piece);
+    const std::string name = name_of(piece, shown_as);
+    Share& share = by_name[name];
+    share.what = name;
     share.seconds += (piece.end - piece.start).value();
   }
   std::vector<Share> shares;
@@ -60,8 +67,9 @@ bool holds_more_than_programs(const Timeline& timeline) {
 
 }  // namespace
 
-std::string bottleneck_text(const std::vector<PathPiece>& path) {
-  const std::vector<Share> shares = shares_of(path);
+std::string bottleneck_text(const std::vector<PathPiece>& path,
+                            std::span<const StageId> shown_as) {
+  const std::vector<Share> shares = shares_of(path, shown_as);
   double total = 0;
   for (const Share& share : shares) total += share.seconds;
   if (total <= 0) return "no action takes any time";

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,10 @@
 namespace pipewright {
 
 // "stage 3 is the bottleneck: 71 % of the critical path; link 2 to 3: 12 %".
-std::string bottleneck_text(const std::vector<PathPiece>& path);
+// Where `shown_as` is given, it has the number that is shown for each stage;
+// stages with the same number count together.
+std::string bottleneck_text(const std::vector<PathPiece>& path,
+                            std::span<const StageId> shown_as = {});
 
 // One row per worker: the shares of the run in which it is busy, waits for
 // transfers and is otherwise idle; its memory peak and what that consists of.

@@ -65,6 +65,7 @@ TEST_CASE("a share has its part of the GPU, or there is a reason") {
   if (!whole) {
     CHECK(whole.error().code == ErrorCode::BadConfiguration);
     CHECK(whole.error().to_text().find("there is none: ") != std::string::npos);
+    CHECK(whole.error().hint.find("pipewright cluster ") != std::string::npos);
     return;
   }
   const GpuKind quarter = this_machine_gpu("cuda/4").value();

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "pipewright/base/interruption.h"
+#include "pipewright/base/text.h"
 #include "tests/answer.h"
 #include "tests/planners/random_problems.h"
 
@@ -94,6 +95,32 @@ TEST_CASE("a planner without a plan at its time limit says so") {
   // What the two that were tried need is said, too.
   CHECK(contains(planned.error().to_text(), "fits 1 B: stage "));
   CHECK(contains(planned.error().to_text(), "with recompute, at microbatch 1"));
+}
+
+TEST_CASE("a planner that the user interrupts does not blame the budget") {
+  RandomProblems random(92);
+  RandomProblem made = random.next();
+  Problem& problem = made.problem;
+  problem.budget = Seconds(60);
+  problem.is_interrupted_ = [] { return true; };
+  for (const auto& planner : planners()) {
+    CAPTURE(planner->name());
+    Clock clock;
+    clock.watch(problem, 0);
+    const auto planned = plan_in_time(*planner, problem);
+    const std::string said =
+        planned ? planned->why + join(planned->notes, "; ")
+                : planned.error().to_text();
+    CHECK(!contains(said, "budget"));
+  }
+  problem.memory_limit = Bytes(1);
+  for (auto& parameter : made.profile->parameters) parameter.bytes = Bytes(0);
+  problem.estimate = simulating_estimator(problem);
+  Clock clock;
+  clock.watch(problem, 0);
+  const auto planned = plan_in_time(*find_planner("uniform").value(), problem);
+  REQUIRE(!planned);
+  CHECK(contains(planned.error().to_text(), "interrupted before a plan"));
 }
 
 TEST_CASE("auto asks only cheap planners after the time limit") {

@@ -122,9 +122,10 @@ Result<void> check_memory(const Program& program,
         program, repetitions_for(program), {{WorkerId(w), bound.position}},
         "its worker may hold " + to_text(bound.peak.total()) +
             " here, but has " + to_text(limits[w]) + ": " +
-            to_text(bound.peak) + " (" + std::to_string(bound.microbatches) +
-            " microbatches in flight); fewer in flight, recomputation, more "
-            "stages or a larger device would do");
+            to_text(bound.peak) + " (" +
+            counted(bound.microbatches, "microbatch") +
+            " in flight); fewer in flight, recomputation, more stages or a "
+            "larger device would do");
     error.code = ErrorCode::BadConfiguration;
     return error;
   }

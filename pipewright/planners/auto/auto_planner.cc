@@ -112,6 +112,8 @@ std::string budget_text(const Problem& problem,
                         const std::vector<std::string>& stopped,
                         bool was_cut_short) {
   const std::string budget = to_text(problem.budget.value()) + " s";
+  if (problem.is_interrupted())
+    return " The search was interrupted; with more time the plan may differ.";
   if (was_cut_short && problem.is_over())
     return problem.budget > Seconds(0)
                ? " The budget of " + budget +
@@ -186,9 +188,7 @@ Result<Planned> search_from(const Problem& problem,
   search.reschedule(limits.rescheduled);
   search.improve(limits.improved);
   if (search.is_empty() && search.was_cut_short())
-    return bad_configuration(
-        "the budget ended before a plan was found",
-        "give more than --budget " + to_text(problem.budget.value()));
+    return ended_before(problem, "a plan was found");
   if (search.is_empty()) return bad_configuration("found no plan");
   Planned best = search.best().planned;
   best.layer_groups = 0;  // it moves single layers
@@ -202,8 +202,11 @@ Result<Planned> search_from(const Problem& problem,
   notes.push_back(with_thousands(search.num_scored()) +
                   " more pipelines were simulated" +
                   (search.was_cut_short()
-                       ? "; the budget ended the search, so another run may "
-                         "find another plan"
+                       ? std::string("; ") +
+                             (problem.is_interrupted() ? "Ctrl-C"
+                                                       : "the budget") +
+                             " ended the search, so another run may find "
+                             "another plan"
                        : ""));
   best.notes = std::move(notes);
   return best;

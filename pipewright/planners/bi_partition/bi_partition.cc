@@ -241,8 +241,10 @@ class BiPartitionPlanner : public Planner {
     if (layer_wise && (!apart || !apart->cuts.is_split()))
       return explain(*layer_wise,
                      problem.is_over()
-                         ? "the budget ended before all separate cuts for "
-                           "forward and backward were tried"
+                         ? ended_before(problem,
+                                        "all separate cuts for forward and "
+                                        "backward were tried")
+                               .message
                          : "separate cuts for forward and backward are no "
                            "faster");
     if (!layer_wise)

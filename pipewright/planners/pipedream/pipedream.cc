@@ -28,6 +28,7 @@
 #include "pipewright/base/infinity.h"
 #include "pipewright/base/text.h"
 #include "pipewright/planners/choice.h"
+#include "pipewright/planners/refusal.h"
 #include "pipewright/planners/cut_positions.h"
 #include "pipewright/planners/planner_registry.h"
 
@@ -289,10 +290,13 @@ class PipeDreamPlanner : public Planner {
     return best_over_sizes(
         problem, name(),
         [&](const CostTable& costs, Choice& choice) -> Result<void> {
-          PIPEWRIGHT_TRY(const PipeDreamPartition partition,
-                         pipedream_partition(costs, kind, levels,
-                                             problem.is_over_, parts_));
-          consider(partition, costs.microbatch(), problem, choice);
+          const auto partition = pipedream_partition(costs, kind, levels,
+                                                     problem.is_over_, parts_);
+          if (!partition)
+            return problem.is_interrupted()
+                       ? ended_before(problem, "pipedream was done")
+                       : partition.error();
+          consider(*partition, costs.microbatch(), problem, choice);
           return {};
         });
   }

@@ -20,6 +20,7 @@
 #include "pipewright/base/index.h"
 #include "pipewright/base/infinity.h"
 #include "pipewright/planners/choice.h"
+#include "pipewright/planners/refusal.h"
 #include "pipewright/planners/cost_table.h"
 #include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/stage_list.h"
@@ -158,8 +159,7 @@ class PiperPlanner : public Planner {
     auto found = PiperTable(costs, problem, true).solve();
     if (found.stages.empty()) found = PiperTable(costs, problem, false).solve();
     if (found.stages.empty() && problem.is_over())
-      choice.refuse(bad_configuration("the budget ended before piper was done",
-                                      "give a larger --budget"));
+      choice.refuse(ended_before(problem, "piper was done"));
     if (found.stages.empty()) return {};
     const Seconds slowest(found.slowest);
     const int microbatch = costs.microbatch();

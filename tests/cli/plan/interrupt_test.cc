@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <string>
@@ -116,6 +117,23 @@ TEST_CASE("a terminal sees progress after a second; Ctrl-C gives the best") {
     CHECK(running.exit_code() == 130);
     CHECK(contains(running.complained(), "best plan so far"));
     CHECK(contains(running.printed(), "sync"));
+    CHECK(!contains(running.printed(), "ran out"));
+    CHECK(!contains(running.printed(), "budget"));
+  }
+}
+
+TEST_CASE("Ctrl-C ends the search for a minibatch, and all that follows it") {
+  for (const char* command : {"plan", "compare"}) {
+    CAPTURE(command);
+    std::vector<std::string> arguments = long_search(command);
+    *(std::find(arguments.begin(), arguments.end(), "512")) = "auto";
+    Command running(arguments, true);
+    REQUIRE(running.says(" plans simulated, "));
+    running.interrupt();
+    CHECK(running.exit_code() == 130);
+    CHECK(contains(running.complained(), "interrupted: "));
+    CHECK(contains(running.printed(), "larger minibatches were not tried"));
+    CHECK(!contains(running.printed(), "The smallest minibatch"));
   }
 }
 

@@ -58,6 +58,73 @@ TEST_CASE("compare ranks every planner and says why the first is first") {
   CHECK(contains(*json.find("why")->if_string(), " is first, "));
 }
 
+TEST_CASE("buckets are not counted as stages") {
+  const std::string plan =
+      (fs::temp_directory_path() /
+       ("pipewright_buckets_" + std::to_string(::getpid()) + ".json"))
+          .string();
+  const std::string cluster = " --cluster 4xV100@nvlink";
+  REQUIRE(run_pipewright("plan --model gpt2 --minibatch 64 --planner "
+                         "data-parallel -o " +
+                         plan + cluster)
+              .code == 0);
+  const std::string page = plan + ".html";
+  const std::string report = "report " + plan + cluster + " -o " + page;
+  for (const std::string& command :
+       {report, "validate " + plan, "schedule " + plan}) {
+    CAPTURE(command);
+    const Answer answer = run_pipewright(command);
+    CHECK(answer.code == 0);
+    CHECK(contains(answer.text, "1 stage (14 buckets)"));
+    CHECK(!contains(answer.text, "14 stages"));
+  }
+  const std::string reported = run_pipewright(report).text;
+  const std::string doubled = "oubling the speed of the devices of stage";
+  const std::size_t first = reported.find(doubled);
+  CHECK(first != std::string::npos);
+  CHECK(reported.find(doubled, first + 1) == std::string::npos);
+  CHECK(contains(run_pipewright("simulate " + plan + cluster).text,
+                 "stage 0 is the bottleneck: "));
+  for (const std::string& file : {plan, page}) fs::remove(file);
+}
+
+TEST_CASE("smaller microbatches are no way out where the weights do not fit") {
+  const Answer answer = run_pipewright(
+      "plan --model vgg16:classes=1000000 --cluster 2xT4 --minibatch 32 "
+      "--planner balanced --microbatch 8");
+  CHECK(answer.code == 78);
+  CHECK(contains(answer.text,
+                 "use devices with more memory: weights, gradients and "
+                 "optimizer state alone take "));
+  CHECK(!contains(answer.text, "smaller microbatches"));
+}
+
+TEST_CASE("devices that a plan does not use are named") {
+  const std::string problem =
+      " --model lenet --minibatch 64 --planner balanced --cluster 16xV100";
+  CHECK(contains(run_pipewright("plan" + problem).text,
+                 "3 of 16 devices are not used: V100.13..15\n"));
+  const Json json = json_of("plan" + problem);
+  CHECK(json.find("unused_devices")->if_array()->size() == 3);
+  // Many devices of a stage are a range, not cut in the middle of names.
+  const Answer all = run_pipewright(
+      "plan --model gpt2 --minibatch 64 --planner data-parallel --cluster "
+      "16xV100");
+  CHECK(contains(all.text, " V100.0..15 "));
+  CHECK(!contains(all.text, "not used"));
+}
+
+TEST_CASE("all methods may be asked for; what asynchronous ones change") {
+  CHECK(contains(run_pipewright("plan --help").text,
+                 "all: the one with the fastest plan"));
+  const std::string problem =
+      "plan --model lenet --minibatch 64 --cluster 4xV100 --planner pipedream";
+  const std::string stale = "old when they are read, which changes training";
+  CHECK(!contains(run_pipewright(problem).text, stale));
+  CHECK(contains(run_pipewright(problem + " --method stash").text, stale));
+  CHECK(run_pipewright(problem + " --method all").code == 0);
+}
+
 TEST_CASE("compare prints a table") {
   const Answer answer =
       run_pipewright("compare --budget 2 --microbatch 32" + kGnmt);

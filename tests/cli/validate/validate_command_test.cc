@@ -62,12 +62,29 @@ TEST_CASE("why a plan was not compared with its model is said") {
   text.replace(text.find("17-40"), 5, "17-39");
   REQUIRE(write_file(file, text).ok());
   CHECK(contains(run_pipewright("validate " + file).text,
-                 "not compared with its model: vgg16 has other layers here "
-                 "(layer 40 (loss) has its forward in no stage)"));
+                 "not compared with its model: the plan is of a profile, and "
+                 "vgg16 has other layers here (layer 40 (loss) has its forward "
+                 "in no stage)"));
   text.replace(text.find("\"vgg16\""), 7, "\"vgg99\"");
   REQUIRE(write_file(file, text).ok());
   CHECK(contains(run_pipewright("validate " + file).text,
                  "not compared with its model: unknown model \"vgg99\""));
+  fs::remove(file);
+}
+
+TEST_CASE("a schedule that is no list is one error") {
+  const auto file = (fs::temp_directory_path() /
+                     ("pipewright_schedule_" + std::to_string(::getpid())))
+                        .string();
+  std::string text =
+      read_file(PIPEWRIGHT_SOURCE_DIR "/examples/simulate/plan.json").value();
+  const std::size_t at = text.find("[", text.find("\"schedule\""));
+  text.replace(at, text.find("]", at) + 1 - at, "\"foo\"");
+  REQUIRE(write_file(file, text).ok());
+  const Answer answer = run_pipewright("validate " + file);
+  CHECK(answer.code == 65);
+  CHECK(contains(answer.text, ": schedule: "));
+  CHECK(!contains(answer.text, "empty"));
   fs::remove(file);
 }
 
