@@ -877,6 +877,9 @@ def supervised(folder):
     """tools/supervise: killed five times and started again, a training comes to
     the bits of an unbroken one, with every step once in its metrics; a crash
     that comes back is given up after three restarts."""
+    unread = subprocess.run(["sh", "-c", '"$0" --help | true', SUPERVISE],
+                            stderr=subprocess.PIPE, check=True)
+    require(not unread.stderr, f"--help | true: {unread.stderr.decode()}")
     where, whole, steps = folder / "killed", folder / "whole", 600
     pipewright(*long_run(folder, whole, steps)[1:])
     output = open(folder / "output-supervised", "w+")
