@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -247,6 +248,30 @@ Result<Executed> Executor::run_here(const Result<MicrobatchSource>& source,
   return executed;
 }
 
+WorkerThreads& Executor::threads() {
+  if (!threads_)
+    threads_ = std::make_unique<WorkerThreads>(
+        pointers(devices_),
+        transport_->is_alone()
+            ? own_first_core(static_cast<int>(workers_.size()))
+            : transport_->first_core());
+  return *threads_;
+}
+
+// Each on its worker's thread: what it allocates counts as that worker's.
+void Executor::for_each_worker(const std::function<void(Worker&)>& work) {
+  std::vector<std::exception_ptr> failures(workers_.size());
+  threads().run([&](std::size_t w) {
+    try {
+      work(*workers_[w]);
+    } catch (...) {
+      failures[w] = std::current_exception();
+    }
+  });
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+}
+
 std::vector<std::unique_ptr<Channel>> Executor::connected_channels() {
   if (std::exchange(has_failed_, false)) transport_->drop_messages();
   auto channels = transport_->connect(program_);
@@ -291,13 +316,7 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
       cancel(w);
     }
   };
-  if (!threads_)
-    threads_ = std::make_unique<WorkerThreads>(
-        pointers(devices_),
-        transport_->is_alone()
-            ? own_first_core(static_cast<int>(workers_.size()))
-            : transport_->first_core());
-  threads_->run([&](std::size_t w) {
+  threads().run([&](std::size_t w) {
     devices_[w]->restart_peak();
     guarded(w, [&] {
       workers_[w]->prepare(minibatches, minibatches_done_, trained_);
@@ -315,7 +334,7 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
                        hooks.without(program_.minibatches_outside));
   const DeviceWatch watch(watched(workers_, devices_), transport_->stalls());
   const Clock::time_point start = Clock::now();
-  threads_->run([&](std::size_t w) {
+  threads().run([&](std::size_t w) {
     guarded(w, [&] {
       workers_[w]->run(minibatches, source, *channels[w], start, *gate);
     });
@@ -385,7 +404,7 @@ void Executor::keep_last_good(RunReport& report) {
             return settings_.optimizer->has_master(weights.scalar_type());
           });
   has_state_ = report.is_remembered || !has_states;
-  for (const auto& worker : workers_) worker->weights().restore_remembered();
+  for_each_worker([](Worker& each) { each.weights().restore_remembered(); });
 }
 
 // Of several processes each keeps what it has of step `last`.
@@ -417,7 +436,7 @@ void Executor::keep_last_step(std::int32_t last,
         kept[i] = host_copy(tensors[i]);
     }
   }
-  for (const auto& worker : workers_) worker->weights().restore(steps);
+  for_each_worker([&](Worker& each) { each.weights().restore(steps); });
   Executed kept;
   join_losses(std::move(losses), program_.microbatch, kept);
   trained_.losses.insert(trained_.losses.end(), kept.losses.begin(),
@@ -549,7 +568,7 @@ void Executor::resume_here(const TrainingState& state) {
   std::map<ParameterId, WeightStore::StepState> steps;
   for (std::size_t i = 0; i < state.optimizer.size(); ++i)
     steps[ParameterId(i)] = {state.optimizer[i], state.velocity[i]};
-  for (const auto& worker : workers_) worker->weights().restore(steps);
+  for_each_worker([&](Worker& each) { each.weights().restore(steps); });
 }
 
 }  // namespace pipewright
