@@ -156,6 +156,19 @@ std::vector<DeviceWatch::Watched> watched(
   return all;
 }
 
+// What `work` fails with, where it reads tensors of that worker's device.
+Result<void> on_device_of(const Worker& worker,
+                          const std::function<void()>& work) {
+  try {
+    work();
+    return {};
+  } catch (const std::exception& exception) {
+    Error error = failure_of_worker(exception);
+    error.where = worker.activity();
+    return error;
+  }
+}
+
 // A weight that a step has made no number, or infinite, of finite gradients;
 // or, on a device, of others.
 std::optional<Error> not_finite(const Network& network, const Worker& worker) {
@@ -244,7 +257,10 @@ Result<Executed> Executor::run_here(const Result<MicrobatchSource>& source,
                                         memory, report.duration);
   trained_.losses.insert(trained_.losses.end(), executed.losses.begin(),
                          executed.losses.end());
-  collect(minibatches);
+  if (auto collected = collect(minibatches); !collected) {
+    has_failed_ = true;
+    return collected.error();
+  }
   return executed;
 }
 
@@ -354,7 +370,9 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
     report.not_finite = report.failure;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     Worker& worker = *workers_[w];
-    if (!report.not_finite) report.not_finite = not_finite(*network_, worker);
+    guarded(w, [&] {
+      if (!report.not_finite) report.not_finite = not_finite(*network_, worker);
+    });
     for (const auto& [id, version] : worker.weights().newest_versions())
       report.versions[id.index()] =
           std::max(report.versions[id.index()], version);
@@ -363,25 +381,37 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
     for (Span& span : worker.take_spans()) report.spans.push_back(span);
     report.memory.emplace_back(worker.id(), devices_[w]->peak());
   }
+  report.failure = failure.error();
   return report;
 }
 
 // Of what several workers hold (replicas, tied parameters) the first one's
 // copy; they are the same.
-void Executor::collect(int minibatches) {
+Result<void> Executor::collect(int minibatches) {
   const c10::InferenceMode guard;
   for (auto worker = workers_.rbegin(); worker != workers_.rend(); ++worker) {
-    for (const auto& [id, tensor] : (*worker)->weights().newest())
-      trained_.parameters[id.index()] = host_copy(tensor);
-    for (const auto& [layer, tensors] : (*worker)->statistics().now()) {
-      Tensors& kept = trained_.statistics[layer.index()];
-      kept.clear();
-      for (const at::Tensor& tensor : tensors)
-        kept.push_back(host_copy(tensor));
-    }
+    const Result<void> copied =
+        on_device_of(**worker, [&] { copy_trained(**worker); });
+    if (copied) continue;
+    // Other ranks would wait for what this one does not send.
+    const StallHooks& stalls = transport_->stalls();
+    if (stalls.give_up && !transport_->is_alone())
+      stalls.give_up(copied.error());
+    return copied;
   }
   share();
   minibatches_done_ += minibatches;
+  return {};
+}
+
+void Executor::copy_trained(const Worker& worker) {
+  for (const auto& [id, tensor] : worker.weights().newest())
+    trained_.parameters[id.index()] = host_copy(tensor);
+  for (const auto& [layer, tensors] : worker.statistics().now()) {
+    Tensors& kept = trained_.statistics[layer.index()];
+    kept.clear();
+    for (const at::Tensor& tensor : tensors) kept.push_back(host_copy(tensor));
+  }
 }
 
 // After a loss or a gradient that is not finite. At a loss gradients of

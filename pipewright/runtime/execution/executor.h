@@ -117,7 +117,8 @@ class Executor {
                         const RunHooks& hooks);
   TrainingState state_here();
   void resume_here(const TrainingState& state);
-  void collect(int minibatches);
+  Result<void> collect(int minibatches);
+  void copy_trained(const Worker& worker);
   void keep_last_good(RunReport& report);
   void keep_last_step(std::int32_t last, std::vector<PartialLoss> losses);
   void share();
