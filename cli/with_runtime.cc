@@ -83,7 +83,9 @@ Result<LearningRate> learning_rate(const std::string& text, double rate,
   return parse_learning_rate(text, rate, warm_up);
 }
 
-bool has_saved(const std::filesystem::path& run) { return has_checkpoint(run); }
+Result<void> find_saved(const std::filesystem::path& run) {
+  return find_checkpoint(run);
+}
 
 Result<TrainReport> run_training(const Model& model,
                                  const TrainRequest& request,

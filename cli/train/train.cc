@@ -170,12 +170,22 @@ Result<Plan> plan_of_launch(const TrainOptions& options, Launch& launch) {
       launch, [&options] { return plan_for(options); }, elastic);
 }
 
+// Before the run folder is made, or anything is measured. What is in use is
+// refused as that.
+Result<void> check_resumed(const TrainRequest& request) {
+  if (!request.resume || std::filesystem::exists(request.run / "lease.json"))
+    return {};
+  return find_saved(request.run);
+}
+
 // Reads or makes the plan, lowers it into the request, and checks all that can
 // be checked before step 0.
 Result<Model> prepared(TrainOptions& options, Launch& launch) {
   TrainRequest& request = options.request;
   const std::vector<std::string> gpus = gpus_of_ranks(launch);
   PIPEWRIGHT_TRY(request.plan, plan_of_launch(options, launch));
+  if (launch.leads())
+    if (auto resumed = check_resumed(request); !resumed) return resumed.error();
   if (auto chosen =
           choose_devices(options.device, gpus, launch.rank(), request);
       !chosen)
@@ -263,7 +273,7 @@ void run_train(TrainOptions& options, Exit& exit) {
   if (!launch) return;
   const Result<Model> model = prepared(options, *launch);
   if (!is_to_lead(*launch, options.ranks, model, options.request, exit)) return;
-  if (options.ranks.elastic && has_saved(options.request.run))
+  if (options.ranks.elastic && find_saved(options.request.run))
     options.request.resume = true;
   // Ranks share the cores that would be measured: theirs are measured when they
   // have ended.
