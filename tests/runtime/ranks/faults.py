@@ -73,6 +73,7 @@ def kill(folder, points=25, seed=1):
         others_stop(run, where, rank)
         lines = one_line(run, f"rank {rank} ")
         require(any("was lost" in line for line in lines), fault, run)
+        require("asked to end" not in run.text(), "nobody has asked", run)
         others = [each for each in range(workers) if each != rank]
         detected.append(min((where / f"failure_{each}.json").stat().st_mtime
                             for each in others) - run.ended(rank))
