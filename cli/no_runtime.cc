@@ -84,7 +84,7 @@ Result<LearningRate> learning_rate(const std::string&, double, std::int64_t) {
   return no_training();
 }
 
-bool has_saved(const std::filesystem::path&) { return false; }
+Result<void> find_saved(const std::filesystem::path&) { return no_training(); }
 
 Result<TrainReport> run_training(const Model&, const TrainRequest&,
                                  const TrainHooks&) {

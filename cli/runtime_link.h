@@ -56,8 +56,8 @@ Result<TrainReport> run_training(const Model& model,
                                  const TrainRequest& request,
                                  const TrainHooks& hooks);
 
-// Whether the run folder has a checkpoint.
-bool has_saved(const std::filesystem::path& run);
+// Fails with MissingInput if the run folder has no checkpoint.
+Result<void> find_saved(const std::filesystem::path& run);
 
 Result<std::unique_ptr<Launch>> start_launch(const LaunchRequest& request);
 // Fails with OutOfMemory; other errors are in the outcome.

@@ -8,6 +8,7 @@
 #include "pipewright/runtime/layers/exported_weights.h"
 #include "pipewright/runtime/layers/random_operators.h"
 #include "pipewright/runtime/libtorch_version.h"
+#include "pipewright/runtime/lost_device.h"
 #include "pipewright/runtime/out_of_memory.h"
 #include "pipewright/runtime/ranks/injection.h"
 #include "pipewright/runtime/unsupported_operator.h"
@@ -15,8 +16,8 @@
 namespace pipewright::cli {
 namespace {
 
-// What `work` returns, or OutOfMemory, WorkersDisagree or, for an operator that
-// cannot run here, BadConfiguration.
+// What `work` returns, or OutOfMemory, WorkersDisagree, WorkerLost where a
+// device fails or, for an operator that cannot run here, BadConfiguration.
 template <class Work>
 auto guarded(Work work) -> decltype(work()) {
   try {
@@ -26,6 +27,7 @@ auto guarded(Work work) -> decltype(work()) {
   } catch (const std::exception& exception) {
     if (const auto error = out_of_memory(exception)) return *error;
     if (const auto error = unsupported_operator(exception)) return *error;
+    if (const auto error = lost_device(exception)) return *error;
     throw;
   }
 }
@@ -81,7 +83,9 @@ Result<LearningRate> learning_rate(const std::string& text, double rate,
   return parse_learning_rate(text, rate, warm_up);
 }
 
-bool has_saved(const std::filesystem::path& run) { return has_checkpoint(run); }
+Result<void> find_saved(const std::filesystem::path& run) {
+  return find_checkpoint(run);
+}
 
 Result<TrainReport> run_training(const Model& model,
                                  const TrainRequest& request,
@@ -94,8 +98,7 @@ Result<std::unique_ptr<Launch>> start_launch(const LaunchRequest& request) {
 }
 
 Result<Outcome> follow_run(const Model& model, const TrainRequest& request) {
-  return guarded(
-      [&]() -> Result<Outcome> { return follow_training(model, request); });
+  return guarded([&] { return follow_training(model, request); });
 }
 
 Result<std::int64_t> injected_step(const std::string& fault,

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <iostream>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/number_in.h"
 #include "cli/runtime_link.h"
 #include "cli/train/elastic.h"
+#include "cli/train/idle_options.h"
 #include "cli/train/machine_memory.h"
+#include "cli/train/planned_optimizer.h"
 #include "cli/train/predict_run.h"
 #include "cli/train/prediction.h"
 #include "cli/train/train_devices.h"
@@ -34,6 +38,7 @@ struct TrainOptions {
   std::int64_t watch = 0;                // port of the page; 0: none
   std::optional<Profile> given_profile;  // the file of that name
   std::optional<double> rate;            // none: usual_rate()
+  GivenOptions given;
   std::int64_t warm_up = 0;
   MethodOptions method;
   TrainRequest request;
@@ -153,10 +158,14 @@ Result<void> checked_layers(const Plan& plan, const std::string& file) {
 // that all end together.
 Result<void> checked_early(const TrainOptions& options) {
   if (is_one_of_ranks()) return {};
-  if (const auto known = memory_of(options.request.optimizer); !known)
-    return known.error();
+  const OptimizerChoice& optimizer = options.request.optimizer;
+  if (const auto known = memory_of(optimizer); !known) return known.error();
+  if (auto applies = check_given(options.given, optimizer); !applies)
+    return applies;
   if (options.plan.empty()) return {};
   PIPEWRIGHT_TRY(const Plan plan, read_plan(options));
+  if (auto applies = check_given(options.given, plan.method); !applies)
+    return applies;
   return checked_layers(plan, options.plan);
 }
 
@@ -170,12 +179,42 @@ Result<Plan> plan_of_launch(const TrainOptions& options, Launch& launch) {
       launch, [&options] { return plan_for(options); }, elastic);
 }
 
+// Before the run folder is made, or anything is measured. What is in use is
+// refused as that.
+Result<void> check_resumed(const TrainRequest& request) {
+  if (!request.resume || std::filesystem::exists(request.run / "lease.json"))
+    return {};
+  return find_saved(request.run);
+}
+
+// Of ranks rank 0 says it.
+void warn_of_idle(const TrainOptions& options) {
+  const TrainRequest& request = options.request;
+  std::vector<std::string> warnings;
+  if (!options.plan.empty())
+    warnings.push_back(other_state_text(request.optimizer, request.plan));
+  if (are_on_cores(request.plan))
+    warnings.push_back(idle_on_cores_text(options.given));
+  for (const std::string& text : warnings)
+    if (!text.empty()) show_warning(text);
+}
+
+Result<void> check_options(const TrainOptions& options) {
+  if (auto applies = check_given(options.given, options.request.optimizer);
+      !applies)
+    return applies;
+  return check_given(options.given, options.request.plan.method);
+}
+
 // Reads or makes the plan, lowers it into the request, and checks all that can
 // be checked before step 0.
 Result<Model> prepared(TrainOptions& options, Launch& launch) {
   TrainRequest& request = options.request;
   const std::vector<std::string> gpus = gpus_of_ranks(launch);
   PIPEWRIGHT_TRY(request.plan, plan_of_launch(options, launch));
+  if (launch.leads())
+    if (auto resumed = check_resumed(request); !resumed) return resumed.error();
+  if (auto apply = check_options(options); !apply) return apply.error();
   if (auto chosen =
           choose_devices(options.device, gpus, launch.rank(), request);
       !chosen)
@@ -209,6 +248,7 @@ Result<Model> prepared(TrainOptions& options, Launch& launch) {
   const int rank = launch.size() > 1 ? launch.rank() : -1;
   if (auto fits = check_machine_memory(request, model, rank, gpus); !fits)
     return fits.error();
+  if (launch.leads()) warn_of_idle(options);
   return model;
 }
 
@@ -263,7 +303,7 @@ void run_train(TrainOptions& options, Exit& exit) {
   if (!launch) return;
   const Result<Model> model = prepared(options, *launch);
   if (!is_to_lead(*launch, options.ranks, model, options.request, exit)) return;
-  if (options.ranks.elastic && has_saved(options.request.run))
+  if (options.ranks.elastic && find_saved(options.request.run))
     options.request.resume = true;
   // Ranks share the cores that would be measured: theirs are measured when they
   // have ended.
@@ -311,7 +351,9 @@ std::string wrong_group(const std::string& text) {
 
 void add_optimizer_options(CLI::App& command, TrainOptions& options) {
   OptimizerChoice& choice = options.request.optimizer;
-  command.add_option("--optimizer", choice.name, "sgd, adam or adamw");
+  command.add_option("--optimizer", choice.name,
+                     "sgd, momentum, adam or adamw; sgd has momentum, too, "
+                     "unless --momentum is 0");
   command
       .add_option("--lr", options.rate,
                   "Learning rate; default: 0.05 for sgd, 0.001 for adam and "
@@ -324,7 +366,9 @@ void add_optimizer_options(CLI::App& command, TrainOptions& options) {
   command.add_option("--warm-up", options.warm_up,
                      "Steps over which the learning rate rises to --lr; "
                      "default: 0");
-  command.add_option("--momentum", choice.momentum, "Momentum of sgd")
+  command
+      .add_option("--momentum", choice.momentum,
+                  "Momentum of sgd; default: 0.9")
       ->check(number_in(0, 1));
   command.add_flag("--nesterov", choice.nesterov, "Nesterov momentum for sgd");
   command.add_flag_callback(
@@ -459,6 +503,9 @@ void add_train(CLI::App& app, Exit& exit) {
       options->request.optimizer.groups.push_back(
           parse_parameter_group(group).value());
     options->request.not_finite = policy_of(options->not_finite).value();
+    options->given = given_options(*command);
+    OptimizerChoice& optimizer = options->request.optimizer;
+    if (optimizer.name == "momentum") optimizer.name = "sgd";
     if (auto good = checked_early(*options); !good)
       return report(good.error(), exit);
     enter_runtime(exit.arguments);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -20,8 +22,11 @@ namespace {
 constexpr const char* kMpiRanks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
                                      "PMI_RANK"};
 constexpr const char* kClearLine = "\r\x1b[K";
+constexpr const char* kAskedToEnd =
+    "\npipewright: asked to end: finishes the steps in progress, then saves";
 
 std::atomic<int> received = 0;
+std::atomic<std::int64_t> received_ns = 0;  // when; 0: said, or not to be
 bool is_line_open = false;  // on a terminal: the last line may still change
 
 bool is_quiet = false;  // rank 0 says it for all
@@ -48,6 +53,11 @@ const char* own_rank() {
                                             : nullptr;
 }
 
+std::int64_t now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() /
+         std::chrono::nanoseconds(1);
+}
+
 void write_line(const char* text) {
   const int before = errno;  // of what the signal interrupted
   static_cast<void>(!::write(STDERR_FILENO, text, std::strlen(text)));
@@ -64,10 +74,25 @@ void on_signal(int signal) {
     return;
   }
   if (is_quiet) return;
-  write_line(
-      "\npipewright: asked to end: finishes the steps in progress, then saves");
-  write_line(is_one_rank ? "\n" : "; a second signal ends it at once\n");
-  if (is_under_mpi && signal != SIGUSR1)
+  if (is_one_rank) {
+    received_ns = now_ns();
+    return;
+  }
+  write_line(kAskedToEnd);
+  write_line("; a second signal ends it at once\n");
+}
+
+// A launcher also ends the ranks that are left when one was lost, which they
+// know at once, say, and end: this waits for that.
+void say_asked_to_end() {
+  constexpr std::int64_t kWaitNs = 500'000'000;
+  std::int64_t since = received_ns;
+  if (since == 0 || now_ns() - since < kWaitNs ||
+      !received_ns.compare_exchange_strong(since, 0))
+    return;
+  write_line(kAskedToEnd);
+  write_line("\n");
+  if (is_under_mpi && received != SIGUSR1)
     write_line(
         "pipewright: mpirun gives its ranks two seconds for that; "
         "kill -USR1 $(pgrep -x mpirun) gives them the time they need\n");
@@ -182,6 +207,7 @@ int received_signal() {
     int none = 0;
     received.compare_exchange_strong(none, SIGTERM);
   }
+  say_asked_to_end();
   return received.load();
 }
 

@@ -99,7 +99,7 @@ Result<OptimizerMemory> memory_of(const OptimizerChoice& choice) {
   // Both moments; the divisor, and the gradient with decay.
   if (choice.name == "adam") return OptimizerMemory{2, 1 + decays};
   if (choice.name == "adamw") return OptimizerMemory{2, 1};
-  const std::vector<std::string> known = {"sgd", "adam", "adamw"};
+  const std::vector<std::string> known = {"sgd", "momentum", "adam", "adamw"};
   return bad_configuration("unknown optimizer \"" + choice.name + "\"",
                            suggestion(choice.name, known));
 }

@@ -394,6 +394,15 @@ void pretend_disk_is_full() { disk_is_full = true; }
 
 bool has_checkpoint(const fs::path& run) { return !checkpoints(run).empty(); }
 
+Result<void> find_checkpoint(const fs::path& run) {
+  if (has_checkpoint(run)) return {};
+  return Error{ErrorCode::MissingInput,
+               "has no checkpoint to resume from",
+               run.string(),
+               "start without --resume",
+               {}};
+}
+
 Result<fs::path> write_checkpoint(const fs::path& run, const Model& model,
                                   const CheckpointOrigin& origin,
                                   const TrainingState& state) {
@@ -422,13 +431,8 @@ Result<fs::path> write_checkpoint(const fs::path& run, const Model& model,
 Result<TrainingState> read_checkpoint(const fs::path& run, const Model& model,
                                       const CheckpointOrigin& origin,
                                       std::vector<Error>* skipped) {
+  if (auto exists = find_checkpoint(run); !exists) return exists.error();
   const auto found = checkpoints(run);
-  if (found.empty())
-    return Error{ErrorCode::MissingInput,
-                 "has no checkpoint to resume from",
-                 run.string(),
-                 "start without --resume",
-                 {}};
   std::vector<Error> refused;
   for (const Found& each : found) {
     Result<TrainingState> state = read_folder(each, model, origin);

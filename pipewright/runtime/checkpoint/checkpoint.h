@@ -53,5 +53,7 @@ Result<TrainingState> read_checkpoint(const std::filesystem::path& run,
 void pretend_disk_is_full();
 
 bool has_checkpoint(const std::filesystem::path& run);
+// Fails with MissingInput if the run has no checkpoint.
+Result<void> find_checkpoint(const std::filesystem::path& run);
 
 }  // namespace pipewright

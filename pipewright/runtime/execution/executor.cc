@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -155,6 +156,19 @@ std::vector<DeviceWatch::Watched> watched(
   return all;
 }
 
+// What `work` fails with, where it reads tensors of that worker's device.
+Result<void> on_device_of(const Worker& worker,
+                          const std::function<void()>& work) {
+  try {
+    work();
+    return {};
+  } catch (const std::exception& exception) {
+    Error error = failure_of_worker(exception);
+    error.where = worker.activity();
+    return error;
+  }
+}
+
 // A weight that a step has made no number, or infinite, of finite gradients;
 // or, on a device, of others.
 std::optional<Error> not_finite(const Network& network, const Worker& worker) {
@@ -243,8 +257,35 @@ Result<Executed> Executor::run_here(const Result<MicrobatchSource>& source,
                                         memory, report.duration);
   trained_.losses.insert(trained_.losses.end(), executed.losses.begin(),
                          executed.losses.end());
-  collect(minibatches);
+  if (auto collected = collect(minibatches); !collected) {
+    has_failed_ = true;
+    return collected.error();
+  }
   return executed;
+}
+
+WorkerThreads& Executor::threads() {
+  if (!threads_)
+    threads_ = std::make_unique<WorkerThreads>(
+        pointers(devices_),
+        transport_->is_alone()
+            ? own_first_core(static_cast<int>(workers_.size()))
+            : transport_->first_core());
+  return *threads_;
+}
+
+// Each on its worker's thread: what it allocates counts as that worker's.
+void Executor::for_each_worker(const std::function<void(Worker&)>& work) {
+  std::vector<std::exception_ptr> failures(workers_.size());
+  threads().run([&](std::size_t w) {
+    try {
+      work(*workers_[w]);
+    } catch (...) {
+      failures[w] = std::current_exception();
+    }
+  });
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
 }
 
 std::vector<std::unique_ptr<Channel>> Executor::connected_channels() {
@@ -291,13 +332,7 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
       cancel(w);
     }
   };
-  if (!threads_)
-    threads_ = std::make_unique<WorkerThreads>(
-        pointers(devices_),
-        transport_->is_alone()
-            ? own_first_core(static_cast<int>(workers_.size()))
-            : transport_->first_core());
-  threads_->run([&](std::size_t w) {
+  threads().run([&](std::size_t w) {
     devices_[w]->restart_peak();
     guarded(w, [&] {
       workers_[w]->prepare(minibatches, minibatches_done_, trained_);
@@ -315,7 +350,7 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
                        hooks.without(program_.minibatches_outside));
   const DeviceWatch watch(watched(workers_, devices_), transport_->stalls());
   const Clock::time_point start = Clock::now();
-  threads_->run([&](std::size_t w) {
+  threads().run([&](std::size_t w) {
     guarded(w, [&] {
       workers_[w]->run(minibatches, source, *channels[w], start, *gate);
     });
@@ -335,7 +370,9 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
     report.not_finite = report.failure;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     Worker& worker = *workers_[w];
-    if (!report.not_finite) report.not_finite = not_finite(*network_, worker);
+    guarded(w, [&] {
+      if (!report.not_finite) report.not_finite = not_finite(*network_, worker);
+    });
     for (const auto& [id, version] : worker.weights().newest_versions())
       report.versions[id.index()] =
           std::max(report.versions[id.index()], version);
@@ -344,25 +381,37 @@ RunReport Executor::run_workers(const MicrobatchSource& source,
     for (Span& span : worker.take_spans()) report.spans.push_back(span);
     report.memory.emplace_back(worker.id(), devices_[w]->peak());
   }
+  report.failure = failure.error();
   return report;
 }
 
 // Of what several workers hold (replicas, tied parameters) the first one's
 // copy; they are the same.
-void Executor::collect(int minibatches) {
+Result<void> Executor::collect(int minibatches) {
   const c10::InferenceMode guard;
   for (auto worker = workers_.rbegin(); worker != workers_.rend(); ++worker) {
-    for (const auto& [id, tensor] : (*worker)->weights().newest())
-      trained_.parameters[id.index()] = host_copy(tensor);
-    for (const auto& [layer, tensors] : (*worker)->statistics().now()) {
-      Tensors& kept = trained_.statistics[layer.index()];
-      kept.clear();
-      for (const at::Tensor& tensor : tensors)
-        kept.push_back(host_copy(tensor));
-    }
+    const Result<void> copied =
+        on_device_of(**worker, [&] { copy_trained(**worker); });
+    if (copied) continue;
+    // Other ranks would wait for what this one does not send.
+    const StallHooks& stalls = transport_->stalls();
+    if (stalls.give_up && !transport_->is_alone())
+      stalls.give_up(copied.error());
+    return copied;
   }
   share();
   minibatches_done_ += minibatches;
+  return {};
+}
+
+void Executor::copy_trained(const Worker& worker) {
+  for (const auto& [id, tensor] : worker.weights().newest())
+    trained_.parameters[id.index()] = host_copy(tensor);
+  for (const auto& [layer, tensors] : worker.statistics().now()) {
+    Tensors& kept = trained_.statistics[layer.index()];
+    kept.clear();
+    for (const at::Tensor& tensor : tensors) kept.push_back(host_copy(tensor));
+  }
 }
 
 // After a loss or a gradient that is not finite. At a loss gradients of
@@ -385,7 +434,7 @@ void Executor::keep_last_good(RunReport& report) {
             return settings_.optimizer->has_master(weights.scalar_type());
           });
   has_state_ = report.is_remembered || !has_states;
-  for (const auto& worker : workers_) worker->weights().restore_remembered();
+  for_each_worker([](Worker& each) { each.weights().restore_remembered(); });
 }
 
 // Of several processes each keeps what it has of step `last`.
@@ -417,7 +466,7 @@ void Executor::keep_last_step(std::int32_t last,
         kept[i] = host_copy(tensors[i]);
     }
   }
-  for (const auto& worker : workers_) worker->weights().restore(steps);
+  for_each_worker([&](Worker& each) { each.weights().restore(steps); });
   Executed kept;
   join_losses(std::move(losses), program_.microbatch, kept);
   trained_.losses.insert(trained_.losses.end(), kept.losses.begin(),
@@ -549,7 +598,7 @@ void Executor::resume_here(const TrainingState& state) {
   std::map<ParameterId, WeightStore::StepState> steps;
   for (std::size_t i = 0; i < state.optimizer.size(); ++i)
     steps[ParameterId(i)] = {state.optimizer[i], state.velocity[i]};
-  for (const auto& worker : workers_) worker->weights().restore(steps);
+  for_each_worker([&](Worker& each) { each.weights().restore(steps); });
 }
 
 }  // namespace pipewright

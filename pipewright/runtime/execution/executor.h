@@ -13,6 +13,7 @@
 
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -108,13 +109,16 @@ class Executor {
   void join_workers();
   Result<Executed> run_here(const Result<MicrobatchSource>& source,
                             int minibatches, const RunHooks& hooks);
+  WorkerThreads& threads();  // started by the first call
+  void for_each_worker(const std::function<void(Worker&)>& work);
   std::vector<std::unique_ptr<Channel>> connected_channels();
   // Lowers `minibatches` where hooks.is_to_end() ends the run early.
   RunReport run_workers(const MicrobatchSource& source, int& minibatches,
                         const RunHooks& hooks);
   TrainingState state_here();
   void resume_here(const TrainingState& state);
-  void collect(int minibatches);
+  Result<void> collect(int minibatches);
+  void copy_trained(const Worker& worker);
   void keep_last_good(RunReport& report);
   void keep_last_step(std::int32_t last, std::vector<PartialLoss> losses);
   void share();
@@ -127,7 +131,7 @@ class Executor {
   Devices devices_;                               // of the workers here
   std::vector<std::unique_ptr<Worker>> workers_;  // those here
   std::unique_ptr<WholeStep> whole_step_;         // where it is possible
-  std::unique_ptr<WorkerThreads> threads_;        // from the first run on
+  std::unique_ptr<WorkerThreads> threads_;        // null: not yet needed
   Trained trained_;
   // By ParameterId, after a loss that is not finite: another process has it
   // newer. Else empty.

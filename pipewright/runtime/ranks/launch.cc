@@ -118,6 +118,38 @@ class RankLaunch final : public Launch {
 
   Result<void> agree(const Result<Intentions>& mine, const Plan& plan,
                      const Cluster* cluster) override {
+    bool is_new = false;
+    if (session_)
+      for (const std::string& each :
+           texts(roll_call_.has_made_folder() ? "new" : ""))
+        is_new = is_new || !each.empty();
+    Result<void> agreed = agree_on(mine, plan, cluster);
+    is_refused_ = is_new && !agreed;
+    return agreed;
+  }
+
+  // Roll call has made the run folder, if that can be.
+  void report(const Error& error, int signal) const override {
+    if (error.code == kUnavailable && has_met_) return;  // it is another's
+    if (is_refused_) return;
+    write_failure(request_.run, rank_, error, signal, progress_);
+  }
+
+  void finish(const Outcome& outcome) override {
+    if (heartbeat_ && leads()) shut_down(*transport_, outcome);
+    set_up_.reset();
+    roll_call_.end(rank_);
+    if (is_refused_) roll_call_.remove_new_folder();
+    if (heartbeat_) heartbeat_->finish();
+    if (!outcome.ended_well) return;
+    heartbeat_.reset();
+    transport_.reset();
+    session_.reset();
+  }
+
+ private:
+  Result<void> agree_on(const Result<Intentions>& mine, const Plan& plan,
+                        const Cluster* cluster) {
     if (auto same = pipewright::agree(*transport_, mine); !same) return same;
     remove_failure(request_.run, rank_);
     if (!session_) return {};
@@ -152,28 +184,6 @@ class RankLaunch final : public Launch {
     return {};
   }
 
-  // A rank that fails before training has no run folder yet; one that is
-  // refused must not write into another's.
-  void report(const Error& error, int signal) const override {
-    if (error.code == kUnavailable && has_met_) return;
-    std::error_code ignored;
-    if (is_launched() && !request_.run.empty())
-      std::filesystem::create_directories(request_.run, ignored);
-    write_failure(request_.run, rank_, error, signal, progress_);
-  }
-
-  void finish(const Outcome& outcome) override {
-    if (heartbeat_ && leads()) shut_down(*transport_, outcome);
-    set_up_.reset();
-    roll_call_.end(rank_);
-    if (heartbeat_) heartbeat_->finish();
-    if (!outcome.ended_well) return;
-    heartbeat_.reset();
-    transport_.reset();
-    session_.reset();
-  }
-
- private:
   // Who is missing is known here, not there: it may take longer.
   Result<std::unique_ptr<RankSession>> started_session() const {
     auto session = RankSession::start(limits_.set_up * 2);
@@ -233,9 +243,10 @@ class RankLaunch final : public Launch {
 
   const LaunchRequest request_;
   Limits limits_;
-  const RollCall roll_call_{request_.run, start_of_launcher(),
-                            num_ranks_of_launcher()};
-  bool has_met_ = true;  // the other ranks, where there are any
+  RollCall roll_call_{request_.run, start_of_launcher(),
+                      num_ranks_of_launcher()};
+  bool has_met_ = true;      // the other ranks, where there are any
+  bool is_refused_ = false;  // before the run, whose folder is new
   int rank_ = 0, size_ = 1;
   Progress progress_;
   std::unique_ptr<SetUpWatch> set_up_;

@@ -70,7 +70,9 @@ class Launch {
   virtual Result<void> agree(const Result<Intentions>& mine, const Plan& plan,
                              const Cluster* cluster) = 0;
 
-  // Writes failure_RANK.json. `signal` asked for the end; 0: none did.
+  // Writes failure_RANK.json, but not into a new folder of a run that agree()
+  // has refused, which finish() removes. `signal` asked for the end; 0: none
+  // did.
   virtual void report(const Error& error, int signal) const = 0;
   // Rank 0 shuts the others down with this outcome, or another rank has been
   // shut down. If training ended well MPI ends, too; after a failure it may

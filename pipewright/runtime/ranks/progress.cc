@@ -5,17 +5,25 @@
 
 namespace pipewright {
 
-Progress::Progress() : start_(Clock::now()), step_start_(start_) {}
+Progress::Progress()
+    : start_(Clock::now()), run_start_(start_), step_start_(start_) {}
 
 void Progress::begin(WorkerId worker, const Action& action,
                      std::int64_t microbatch, int num_microbatches) {
   const Place place = place_of(worker, action, microbatch, num_microbatches);
   const Clock::time_point time = Clock::now();
   const std::lock_guard lock(mutex_);
-  if (!is_in_step_ || place.step > now_.place.step) {
-    end_step(time);
+  if (!is_in_run_) {
+    run_start_ = time;
+    num_begun_ = 0;
+  }
+  // A worker may be at an older step than another one.
+  if (!is_in_run_ || place.step > newest_step_) {
+    if (is_in_run_) add_step(time - step_start_);
+    newest_step_ = place.step;
     step_start_ = time;
-    is_in_step_ = true;
+    is_in_run_ = true;
+    ++num_begun_;
   }
   now_.phase = Phase::Computes;
   now_.place = place;
@@ -24,17 +32,17 @@ void Progress::begin(WorkerId worker, const Action& action,
       place, Seconds(std::chrono::duration<double>(time - start_).count())};
 }
 
-void Progress::end_step(Clock::time_point time) {
-  if (!std::exchange(is_in_step_, false)) return;
+void Progress::add_step(Clock::duration time) {
   now_.longest_step = std::max(
-      now_.longest_step,
-      Seconds(std::chrono::duration<double>(time - step_start_).count()));
+      now_.longest_step, Seconds(std::chrono::duration<double>(time).count()));
 }
 
 void Progress::enter(Phase phase) {
   const std::lock_guard lock(mutex_);
-  // Time between runs, such as a checkpoint's, is not part of a step.
-  if (phase == Phase::Between) end_step(Clock::now());
+  // Time between runs, such as a checkpoint's, is not part of a step. The last
+  // step of a device that is given work ahead ends with the work of all.
+  if (phase == Phase::Between && std::exchange(is_in_run_, false))
+    add_step((Clock::now() - run_start_) / num_begun_);
   now_.phase = phase;
   ++now_.count;
 }

@@ -33,7 +33,8 @@ struct Snapshot {
   Phase phase = Phase::SetUp;
   std::int64_t count = 0;  // actions begun and phases entered
   Place place;             // of the last action begun
-  Seconds longest_step;    // so far
+  // So far; the last step of each run counts as the mean of that run.
+  Seconds longest_step;
 };
 
 class Progress {
@@ -53,12 +54,13 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void end_step(Clock::time_point time);
+  void add_step(Clock::duration time);
 
   mutable std::mutex mutex_;
   const Clock::time_point start_;
-  Clock::time_point step_start_;
-  bool is_in_step_ = false, is_device_busy_ = false;
+  Clock::time_point run_start_, step_start_;
+  std::int64_t newest_step_ = 0, num_begun_ = 0;  // of this run
+  bool is_in_run_ = false, is_device_busy_ = false;
   Snapshot now_;
   std::array<PastAction, kRemembered> ring_;
   std::size_t num_actions_ = 0;

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include "pipewright/base/files.h"
 #include "pipewright/base/json_cursor.h"
@@ -41,10 +43,10 @@ std::filesystem::path RollCall::file_of(int rank) const {
   return run_ / ("start_" + std::to_string(rank) + ".json");
 }
 
-void RollCall::answer(int rank) const {
+void RollCall::answer(int rank) {
   if (run_.empty()) return;
   std::error_code ignored;
-  std::filesystem::create_directories(run_, ignored);
+  has_made_folder_ = std::filesystem::create_directories(run_, ignored);
   Json json = Json::object();
   json.set("format", "pipewright/start").set("version", 1);
   json.set("start", start_).set("rank", rank).set("host", host_name());
@@ -70,6 +72,14 @@ std::string RollCall::absent() const {
 void RollCall::end(int rank) const {
   std::error_code ignored;
   if (!run_.empty()) std::filesystem::remove(file_of(rank), ignored);
+}
+
+void RollCall::remove_new_folder() const {
+  constexpr std::chrono::milliseconds kPause{10};
+  if (!has_made_folder_) return;
+  std::error_code ignored;
+  for (int i = 0; i < 100; ++i, std::this_thread::sleep_for(kPause))
+    if (std::filesystem::remove(run_, ignored)) return;
 }
 
 }  // namespace pipewright

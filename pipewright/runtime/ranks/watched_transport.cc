@@ -33,13 +33,27 @@ class Waiting {
   Progress& progress_;
 };
 
+// A run ends when the last of its channels has gone.
+class RunEnd {
+ public:
+  explicit RunEnd(Progress& progress) : progress_(progress) {}
+  ~RunEnd() { progress_.enter(Phase::Between); }
+  RunEnd(const RunEnd&) = delete;
+  RunEnd& operator=(const RunEnd&) = delete;
+
+ private:
+  Progress& progress_;
+};
+
 class WatchedChannel final : public Channel {
  public:
   WatchedChannel(std::unique_ptr<Channel> inner, Progress& progress,
+                 std::shared_ptr<const RunEnd> end,
                  const std::optional<Injection>& injection,
                  std::atomic<int>& num_injected, WorkerId worker, int rank,
                  int num_microbatches)
-      : inner_(std::move(inner)),
+      : end_(std::move(end)),
+        inner_(std::move(inner)),
         progress_(progress),
         injection_(injection),
         num_injected_(num_injected),
@@ -96,6 +110,7 @@ class WatchedChannel final : public Channel {
     inject(*injection_);
   }
 
+  const std::shared_ptr<const RunEnd> end_;  // after inner_
   const std::unique_ptr<Channel> inner_;
   Progress& progress_;
   const std::optional<Injection>& injection_;
@@ -156,6 +171,7 @@ class WatchedTransport final : public Transport {
       const Program& program) override {
     progress_.enter(Phase::Between);
     auto channels = inner_->connect(program);
+    const auto end = std::make_shared<const RunEnd>(progress_);
     std::size_t next = 0;
     for (int w = 0; w < program.num_workers(); ++w) {
       if (!is_here(WorkerId(w))) continue;
@@ -163,8 +179,8 @@ class WatchedTransport final : public Transport {
       const int injected = inner_->is_alone() ? w : inner_->rank();
       auto& channel = channels[next++];
       channel = std::make_unique<WatchedChannel>(
-          std::move(channel), progress_, injection_, num_injected_, WorkerId(w),
-          injected, program.num_microbatches);
+          std::move(channel), progress_, end, injection_, num_injected_,
+          WorkerId(w), injected, program.num_microbatches);
     }
     return channels;
   }

@@ -12,13 +12,13 @@ bool is_alone(const TrainRequest& request) {
   return !request.transport || request.transport->is_alone();
 }
 
-Executor::Devices requested_devices(const TrainRequest& request) {
+Result<Executor::Devices> requested_devices(const TrainRequest& request) {
   const Plan& plan = request.plan;
   std::vector<std::string> kinds;
   for (std::size_t w = 0; w < plan.device_kinds.size(); ++w)
     if (!request.transport || request.transport->is_here(WorkerId(w)))
       kinds.push_back(plan.device_kinds[w]);
-  return open_devices(kinds, request.first_gpu).value();
+  return open_devices(kinds, request.first_gpu);
 }
 
 Result<Executor::Devices> evaluation_devices(const TrainRequest& request) {

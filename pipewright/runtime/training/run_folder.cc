@@ -76,6 +76,8 @@ Result<RunFolder> RunFolder::open(const TrainRequest& request, Bytes checkpoint,
     return fits.error();
   PIPEWRIGHT_TRY(std::unique_ptr<RunLease> taken,
                  RunLease::take(request.run, std::move(lease)));
+  if (request.resume)
+    if (auto saved = find_checkpoint(request.run); !saved) return saved.error();
   if (!request.resume && has_checkpoint(request.run))
     return bad_configuration(request.run.string() + " already has a run",
                              "continue with --resume, or choose another --run");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,8 @@
 #include "pipewright/runtime/checkpoint/write_weights.h"
 #include "pipewright/runtime/data/loader.h"
 #include "pipewright/runtime/execution/executor.h"
+#include "pipewright/runtime/lost_device.h"
+#include "pipewright/runtime/out_of_memory.h"
 #include "pipewright/runtime/ranks/commands.h"
 #include "pipewright/runtime/training/evaluator.h"
 #include "pipewright/runtime/training/loss_spikes.h"
@@ -66,12 +69,25 @@ class Trainer {
   }
 
   Result<TrainReport> run() {
-    Result<TrainReport> report = run_all();
+    Result<TrainReport> report = run_on_devices();
     if (!report) folder_.add_warning(done_, report.error().to_text());
     return report;
   }
 
  private:
+  // A device may fail between steps, too: when its weights are read for a
+  // checkpoint or an evaluation.
+  Result<TrainReport> run_on_devices() {
+    try {
+      return run_all();
+    } catch (const std::exception& exception) {
+      if (out_of_memory(exception)) throw;
+      const std::optional<Error> lost = lost_device(exception);
+      if (!lost) throw;
+      return checkpoints_.with_hint(*lost);
+    }
+  }
+
   Result<TrainReport> run_all() {
     if (auto ready = start(); !ready) return ready.error();
     report_.steps = done_;
@@ -89,7 +105,8 @@ class Trainer {
     while (done_ < milestones_.total) {
       if (is_warm_up_over()) {
         const TrainingState state = executor_->state();
-        start_executor(&state);
+        if (auto started = start_executor(&state); !started)
+          return started.error();
       }
       if (auto piece = run_piece(); !piece)
         return checkpoints_.with_hint(piece.error());
@@ -183,18 +200,19 @@ class Trainer {
   }
 
   // With the program of the next step.
-  void start_executor(const TrainingState* state) {
+  Result<void> start_executor(const TrainingState* state) {
     program_ =
         done_ < warm_up_steps() ? &request_.method.warm_up : &request_.program;
     executor_.reset();
+    PIPEWRIGHT_TRY(Executor::Devices devices, requested_devices(request_));
     if (request_.transport)
       send_begin(*request_.transport, program_ == &request_.method.warm_up
                                           ? BegunProgram::WarmUp
                                           : BegunProgram::Plan);
-    executor_ = std::make_unique<Executor>(model_, *program_, settings_,
-                                           request_.transport,
-                                           requested_devices(request_));
+    executor_ = std::make_unique<Executor>(
+        model_, *program_, settings_, request_.transport, std::move(devices));
     if (state) executor_->resume(*state);
+    return {};
   }
 
   Result<void> measure_handovers() {
@@ -217,9 +235,9 @@ class Trainer {
              std::to_string(state.minibatches) + " instead");
       done_ = evaluated_ = state.minibatches;
       if (auto back = folder_.go_back_to(done_); !back) return back;
-      start_executor(&state);
-    } else {
-      start_executor(nullptr);
+      if (auto started = start_executor(&state); !started) return started;
+    } else if (auto started = start_executor(nullptr); !started) {
+      return started;
     }
     report_.first_step = done_;
     if (const std::int64_t fault = request_.injected_step;
@@ -473,7 +491,8 @@ std::int64_t steps_of(const TrainRequest& request, const SampleSets& samples) {
 
 }  // namespace
 
-Outcome follow_training(const Model& model, const TrainRequest& request) {
+Result<Outcome> follow_training(const Model& model,
+                                const TrainRequest& request) {
   choose_kernels(request.kernels);
   const Result<SampleSets> samples =
       open_samples(model, request, is_alone(request));
@@ -499,10 +518,11 @@ Outcome follow_training(const Model& model, const TrainRequest& request) {
                                  *request.transport);
       continue;
     }
+    PIPEWRIGHT_TRY(Executor::Devices devices, requested_devices(request));
     Executor executor(model,
                       begun == BegunProgram::WarmUp ? request.method.warm_up
                                                     : request.program,
-                      settings, request.transport, requested_devices(request));
+                      settings, request.transport, std::move(devices));
     command = executor.follow(source);
   }
   return outcome_of(command);

@@ -55,7 +55,8 @@ Result<TrainReport> train(const Model& model, const TrainRequest& request,
 
 // The part of every rank but 0: runs its workers as train() of rank 0 commands,
 // until it is shut down. Data that cannot be read here ends training on all
-// ranks.
-Outcome follow_training(const Model& model, const TrainRequest& request);
+// ranks. Fails where this rank's devices cannot be opened.
+Result<Outcome> follow_training(const Model& model,
+                                const TrainRequest& request);
 
 }  // namespace pipewright

@@ -43,8 +43,10 @@ std::string plan_file(const fs::path& folder, int workers,
 TEST_CASE("without --lr the optimizer's usual one is taken") {
   const TemporaryFolder folder("rate");
   const std::string plan = plan_file(folder.path(), 1);
-  for (const auto& [optimizer, rate] :
-       {std::pair("sgd", "0.05"), {"adam", "0.001"}, {"adamw", "0.001"}}) {
+  for (const auto& [optimizer, rate] : {std::pair("sgd", "0.05"),
+                                        {"momentum", "0.05"},
+                                        {"adam", "0.001"},
+                                        {"adamw", "0.001"}}) {
     const fs::path where = folder.path() / optimizer;
     const Answer answer = run(plan + "--data digits --steps 2 --optimizer " +
                               optimizer + " --run " + where.string());
@@ -52,7 +54,31 @@ TEST_CASE("without --lr the optimizer's usual one is taken") {
     REQUIRE(answer.code == 0);
     const std::string metrics = read_file(where / "metrics.jsonl").value();
     CHECK(contains(metrics, std::string("\"rate\":") + rate + ","));
+    const bool has_one_word = std::string(rate) == "0.05";
+    CHECK(contains(answer.text, "the plan counts 1 number of") != has_one_word);
   }
+}
+
+TEST_CASE("options of another optimizer or method are refused, of GPUs named") {
+  const TemporaryFolder folder("idle");
+  const std::string plan = plan_file(folder.path(), 1);
+  const std::string two_steps =
+      "--data digits --steps 2 --run " + (folder.path() / "run").string() + " ";
+  for (const auto& [options, says] :
+       {std::pair("--optimizer adam --momentum 0.5", "--momentum is for sgd"),
+        {"--beta1 0.5", "--beta1 is for adam and adamw"},
+        {"--correction-decay 0.5", "--correction-decay is for method pipemare"},
+        {"--warm-up-steps 5", "--warm-up-steps is for asynchronous methods"}}) {
+    const Answer answer = run(plan + two_steps + options);
+    INFO(answer.text);
+    CHECK(answer.code == 78);
+    CHECK(contains(answer.text, says));
+    CHECK(!fs::exists(folder.path() / "run"));
+  }
+  const Answer idle = run(plan + two_steps + "--tf32 --between-ranks nccl");
+  INFO(idle.text);
+  CHECK(idle.code == 0);
+  CHECK(contains(idle.text, "--tf32, --between-ranks are for GPUs"));
 }
 
 TEST_CASE("train learns digits and shows prediction beside measurement") {

@@ -79,6 +79,16 @@ TEST_CASE("metrics have every step once, however often a run is continued") {
     CHECK(step_and_loss(found[i]) == step_and_loss(expected[i]));
 }
 
+TEST_CASE("without a checkpoint --resume is refused, and leaves no folder") {
+  const Case none("no-checkpoint");
+  const Answer refused = none.train("--steps 4 --resume");
+  INFO(refused.text);
+  CHECK(refused.code == 66);
+  CHECK(contains(refused.text, "has no checkpoint to resume from"));
+  CHECK(!contains(refused.text, "measuring"));
+  CHECK(!fs::exists(none.run()));
+}
+
 TEST_CASE("a finished run that is continued says so and changes nothing") {
   const Case done("finished");
   REQUIRE(done.train("--steps 4").code == 0);

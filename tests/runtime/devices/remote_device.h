@@ -51,6 +51,10 @@ class RemoteDevice final : public WorkerDevice {
   CpuDevice memory_;
 };
 
+// From the copies-th copy to the host on, counted from now and on threads that
+// are no worker's, the device fails as a GPU does; negative: it does not.
+void fail_after(int copies);
+
 // How many copies were made late, by this process.
 int num_late_copies();
 // How often pinned memory was freed by a thread that is neither a worker's nor

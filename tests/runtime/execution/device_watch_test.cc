@@ -205,6 +205,38 @@ TEST_CASE("a training names the worker whose device hangs, and the action") {
         "step 2, worker 1, stage 1, backward of microbatch 1");
 }
 
+TEST_CASE("time between runs is no part of a step") {
+  const Model model = small_mlp();
+  const Program program =
+      lower(plan_of(model, generated("1f1b", 2, 4), 4), profile_of(model, 4))
+          .value();
+  Progress progress;
+  const auto transport =
+      watched_transport(in_process_transport(), progress, std::nullopt, {}, {});
+  Executor executor(model, program, settings_for_tests(), transport.get());
+  REQUIRE(executor.run(random_source(model, 4), 2).ok());
+  CHECK(progress.snapshot().phase == Phase::Between);
+  const Seconds longest = progress.snapshot().longest_step;
+  CHECK(longest > Seconds(0));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  progress.enter(Phase::Between);  // as the next run does
+  CHECK(progress.snapshot().longest_step == longest);
+}
+
+TEST_CASE("the last step of a run counts as the mean of its steps") {
+  Progress progress;
+  const auto begin = [&](int step) {
+    Action forward;
+    forward.stage = StageId(0);
+    progress.begin(WorkerId(0), forward, step, 1);
+  };
+  for (int step = 0; step < 10; ++step) begin(step);            // given ahead
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // and done
+  progress.enter(Phase::Between);
+  CHECK(progress.snapshot().longest_step >= Seconds(0.02));
+  CHECK(progress.snapshot().longest_step < Seconds(0.1));
+}
+
 TEST_CASE("a worker whose device is busy waits") {
   Progress progress;
   progress.enter(Phase::Computes);

@@ -236,6 +236,21 @@ TEST_CASE("all stop within a second of a worker's failure") {
         "cross_entropy10");
 }
 
+TEST_CASE("what was restored counts as the memory of the worker that uses it") {
+  const Model model = small_mlp();
+  const Program program =
+      lowered(model, plan_of(model, generated("1f1b", 1, 4), kMicrobatch));
+  const MicrobatchSource source = random_source(model, kMicrobatch);
+  const auto peak = [](const Result<Executed>& done) {
+    return done.value().timeline.workers[0].peak.total();
+  };
+  Executor first(model, program, settings_for_tests());
+  REQUIRE(first.run(source, 2).ok());
+  Executor second(model, program, settings_for_tests());
+  second.resume(first.state());
+  CHECK(peak(second.run(source, 2)) == peak(first.run(source, 2)));
+}
+
 // Repetitions in the middle of a run share their code.
 TEST_CASE("a long run of a program that fills and drains") {
   const Model model = small_mlp();

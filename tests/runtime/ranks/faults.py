@@ -73,6 +73,7 @@ def kill(folder, points=25, seed=1):
         others_stop(run, where, rank)
         lines = one_line(run, f"rank {rank} ")
         require(any("was lost" in line for line in lines), fault, run)
+        require("asked to end" not in run.text(), "nobody has asked", run)
         others = [each for each in range(workers) if each != rank]
         detected.append(min((where / f"failure_{each}.json").stat().st_mtime
                             for each in others) - run.ended(rank))
@@ -355,9 +356,7 @@ def start(folder):
         require(set(done.codes().values()) == {code}, f"not {code}", done)
         for each in [part, "rank 1 on "]:
             one_line(done, each)
-        for rank in range(3):
-            check_report(run_folder, rank, code)
-        require(not (run_folder / "checkpoints").exists(), "it has trained")
+        require(not run_folder.exists(), "a refused start left a folder", done)
 
     def set_plan(command):
         command[1] = other
@@ -435,7 +434,7 @@ def hosts(folder):
         run = started(name, on)
         require(set(run.codes().values()) == {78}, "not 78", run)
         one_line(run, says)
-        check_report(folder / name, 1, 78)
+        require(not (folder / name).exists(), "it left a folder", run)
 
 
 def checkpoints(folder):
@@ -885,6 +884,9 @@ def supervised(folder):
     """tools/supervise: killed five times and started again, a training comes to
     the bits of an unbroken one, with every step once in its metrics; a crash
     that comes back is given up after three restarts."""
+    unread = subprocess.run(["sh", "-c", '"$0" --help | true', SUPERVISE],
+                            stderr=subprocess.PIPE, check=True)
+    require(not unread.stderr, f"--help | true: {unread.stderr.decode()}")
     where, whole, steps = folder / "killed", folder / "whole", 600
     pipewright(*long_run(folder, whole, steps)[1:])
     output = open(folder / "output-supervised", "w+")

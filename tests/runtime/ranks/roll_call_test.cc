@@ -19,7 +19,7 @@ using namespace testing;
 TEST_CASE("those who have not answered are absent") {
   for (unsigned answered = 0; answered < 16; ++answered) {
     const TemporaryFolder folder("roll-call");
-    const RollCall call(folder.path() / "run", "a", 4);
+    RollCall call(folder.path() / "run", "a", 4);
     std::vector<std::string> expected;
     for (int rank = 0; rank < 4; ++rank)
       if (answered >> rank & 1)
@@ -34,7 +34,7 @@ TEST_CASE("those who have not answered are absent") {
 
 TEST_CASE("an answer of another start, a broken file: absent") {
   const TemporaryFolder folder("other-start");
-  const RollCall call(folder.path(), "a", 3);
+  RollCall call(folder.path(), "a", 3);
   RollCall(folder.path(), "b", 3).answer(0);
   call.answer(1);
   REQUIRE(write_file(folder.path() / "start_2.json", "{\"start\": \"a\"").ok());
@@ -45,7 +45,7 @@ TEST_CASE("an answer of another start, a broken file: absent") {
 
 TEST_CASE("a process that has ended is named") {
   const TemporaryFolder folder("ended");
-  const RollCall call(folder.path(), "a", 2);
+  RollCall call(folder.path(), "a", 2);
   call.answer(0);
   const pid_t child = ::fork();
   if (child == 0) {
@@ -60,8 +60,24 @@ TEST_CASE("a process that has ended is named") {
   CHECK(absent.ends_with(" has ended)"));
 }
 
+TEST_CASE("a new folder is removed when all have left it, another one is not") {
+  const TemporaryFolder folder("refused");
+  RollCall first(folder.path() / "run", "a", 2);
+  RollCall second(folder.path() / "run", "a", 2);
+  first.answer(0);
+  second.answer(1);
+  CHECK(first.has_made_folder());
+  CHECK(!second.has_made_folder());
+  second.end(1);
+  second.remove_new_folder();
+  CHECK(std::filesystem::exists(folder.path() / "run"));
+  first.end(0);
+  first.remove_new_folder();
+  CHECK(!std::filesystem::exists(folder.path() / "run"));
+}
+
 TEST_CASE("a folder that cannot be written: all are absent, nothing fails") {
-  const RollCall call("/dev/null/run", "a", 2);
+  RollCall call("/dev/null/run", "a", 2);
   call.answer(0);
   CHECK(call.absent() == "rank 0, rank 1");
   call.end(0);
