@@ -5,6 +5,7 @@
 #include "cli/load_profile.h"
 #include "cli/plan/planning.h"
 #include "cli/simulate/lowered_plan.h"
+#include "pipewright/base/interruption.h"
 #include "pipewright/plan/rank_devices.h"
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/tuned_replicas.h"
@@ -67,7 +68,7 @@ class Replanning {
     PIPEWRIGHT_TRY(LoadedProblem loaded, load_problem(asked_, cluster_));
     loaded.problem.method = before_.method;
     loaded.problem.optimizer_words = before_.optimizer_words;
-    loaded.problem.is_over_ = [this] { return now_seconds() > end_; };
+    stop_in_time(loaded.problem);
     Result<Planned> any = fastest(loaded);
     if (!is_unreplicated(before_) || (any && is_unreplicated(any->plan)))
       return any;
@@ -76,6 +77,30 @@ class Replanning {
         std::min(cluster_.num_devices(), loaded.profile->num_layers());
     Result<Planned> single = fastest(loaded);
     return single && is_unreplicated(single->plan) ? single : any;
+  }
+
+  // An estimate that begins in time may take as long again.
+  void stop_in_time(Problem& problem) const {
+    problem.is_over_ = [end = end_] { return now_seconds() > end; };
+    const auto is_too_late = [end = end_ + asked_.budget] {
+      return now_seconds() > end;
+    };
+    const auto in_time = [is_too_late](const auto& estimate) {
+      return interruptible(is_too_late, estimate, []() -> Result<Estimate> {
+        return bad_configuration("the budget ended before a plan was found",
+                                 "give more with --budget");
+      });
+    };
+    problem.estimate = [in_time,
+                        estimate = problem.estimate](const Plan& plan) {
+      return in_time([&] { return estimate(plan); });
+    };
+    if (problem.estimate_copies)
+      problem.estimate_copies = [in_time, estimate = problem.estimate_copies](
+                                    const Plan& plan,
+                                    const EqualGroups& groups) {
+        return in_time([&] { return estimate(plan, groups); });
+      };
   }
 
   static Result<Planned> fastest(const LoadedProblem& loaded) {

@@ -1,12 +1,18 @@
 #include "pipewright/planners/pipeline.h"
 
+#include <cstdint>
+#include <iterator>
 #include <set>
 
 #include "pipewright/base/index.h"
 #include "pipewright/plan/replica_count.h"
+#include "pipewright/planners/refusal.h"
 
 namespace pipewright {
 namespace {
+
+// After the time limit only schedules that are made within a tenth of a second.
+constexpr std::int64_t kMaxLateActions = 200'000;
 
 // Which worker runs which stage, in a schedule without replicas.
 std::vector<WorkerId> worker_of_stages(const Schedule& schedule) {
@@ -95,6 +101,16 @@ Result<Plan> plan_with(const Schedule& schedule, const Pipeline& pipeline,
   return plan;
 }
 
+// Forwards and backwards of a minibatch, on all workers.
+std::int64_t num_actions(const Pipeline& pipeline, const Problem& problem) {
+  std::int64_t per_microbatch = 0;
+  for (const PipelineStage& stage : pipeline.stages)
+    per_microbatch += pipeline.replication == Replication::Split
+                          ? std::ssize(stage.devices)
+                          : 1;
+  return 2 * per_microbatch * (problem.minibatch / pipeline.microbatch);
+}
+
 Result<Planned> estimated(Plan plan, const Pipeline& pipeline,
                           const Problem& problem) {
   Planned result;
@@ -123,6 +139,8 @@ Result<Plan> plan_of(const Pipeline& pipeline, const Problem& problem,
 
 Result<Planned> planned(const Pipeline& pipeline, const Problem& problem,
                         const std::string& planner) {
+  if (num_actions(pipeline, problem) > kMaxLateActions && problem.is_over())
+    return ended_before(problem, "a plan was found");
   PIPEWRIGHT_TRY(Plan plan, plan_of(pipeline, problem, planner));
   return estimated(std::move(plan), pipeline, problem);
 }
