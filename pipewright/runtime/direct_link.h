@@ -52,9 +52,11 @@ class LinkKind {
   // processes ask and get the same answer.
   virtual std::string why_not(const std::string& sender,
                               const std::string& receiver) = 0;
-  // The sending end makes an invitation, and both open it at the same time.
+  // The sending end makes an invitation. Both prepare(), and if neither has
+  // failed they open it at the same time: then an end may wait for the other.
   // Fails by an exception, at both ends or soon after at one.
   virtual std::string invitation(at::Device place) = 0;
+  virtual void prepare(at::Device, bool /*is_sender*/) {}
   virtual std::unique_ptr<DirectLink> open(at::Device place,
                                            const std::string& invitation,
                                            bool is_sender) = 0;

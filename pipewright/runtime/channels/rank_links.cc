@@ -134,25 +134,37 @@ RankLinks::Opened RankLinks::opened(int other, bool is_sender,
   return result;
 }
 
-// A link that only one rank could open is not used.
+// Reports it to the other rank, whose reason counts where there is none here.
+void RankLinks::exchange(std::string& why_not, int other) {
+  texts_.send(why_not, other);
+  const std::string others_reason = texts_.received(other);
+  if (why_not.empty()) why_not = others_reason;
+}
+
+// No rank waits for one that is not ready. A link that only one rank could open
+// is not used.
 RankLinks::Opened RankLinks::opened_as(LinkKind& kind, int other,
                                        bool is_sender, at::Device place) {
   Opened result;
+  result.kind = kind.name();
   const std::string invitation =
       is_sender ? invited(kind, place, other) : texts_.received(other);
-  try {
-    if (!invitation.empty())
-      result.link = kind.open(place, invitation, is_sender);
-    else
-      result.why_not = kind.name() + " cannot be set up";
-  } catch (const std::exception& error) {
-    result.why_not = first_line(error);
+  if (invitation.empty()) {  // both know
+    result.why_not = kind.name() + " cannot be set up";
+    return result;
   }
-  texts_.send(result.why_not, other);
-  const std::string others_reason = texts_.received(other);
-  if (result.why_not.empty()) result.why_not = others_reason;
-  if (!result.why_not.empty()) result.link.reset();
-  result.kind = kind.name();
+  const auto attempt = [&](const auto& step) {
+    try {
+      step();
+    } catch (const std::exception& error) {
+      result.why_not = first_line(error);
+    }
+    exchange(result.why_not, other);
+    return result.why_not.empty();
+  };
+  if (attempt([&] { kind.prepare(place, is_sender); }) &&
+      !attempt([&] { result.link = kind.open(place, invitation, is_sender); }))
+    result.link.reset();
   return result;
 }
 

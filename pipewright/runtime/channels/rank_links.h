@@ -60,6 +60,7 @@ class RankLinks {
 
   Opened opened(int other, bool is_sender, at::Device place);
   Opened opened_as(LinkKind& kind, int other, bool is_sender, at::Device place);
+  void exchange(std::string& why_not, int other);
   std::string invited(LinkKind& kind, at::Device place, int other);
   LinkKinds common_kinds(int other, bool is_sender, at::Device place,
                          std::string& why_not) const;

@@ -147,10 +147,17 @@ sockaddr_un address_of(const std::string& name) {
   return address;
 }
 
+// What the receiver does not do.
+enum class Fails {
+  Nothing,
+  Preparing,  // whoever opens it waits for ever
+  Opening
+};
+
 class RemoteLinkKind final : public LinkKind {
  public:
-  RemoteLinkKind(std::string name, bool is_broken)
-      : name_(std::move(name)), is_broken_(is_broken) {}
+  RemoteLinkKind(std::string name, Fails fails)
+      : name_(std::move(name)), fails_(fails) {}
 
   std::string name() const override { return name_; }
   std::string end_at(at::Device) override { return "remote"; }
@@ -170,10 +177,14 @@ class RemoteLinkKind final : public LinkKind {
             "cannot listen");
     return name;
   }
+  void prepare(at::Device, bool is_sender) override {
+    require(is_sender || fails_ != Fails::Preparing, "it is not ready");
+  }
   std::unique_ptr<DirectLink> open(at::Device, const std::string& invitation,
                                    bool is_sender) override {
-    require(is_sender || !is_broken_, "it is broken");
-    if (is_broken_) {
+    const bool is_broken = fails_ == Fails::Opening;
+    require(is_sender || !is_broken, "it is broken");
+    if (is_broken) {
       ::close(listener_);
       return std::make_unique<RemoteReceiver>(::dup(0));  // never used
     }
@@ -193,7 +204,7 @@ class RemoteLinkKind final : public LinkKind {
 
  private:
   const std::string name_;
-  const bool is_broken_;
+  const Fails fails_;
   int listener_ = -1;
 };
 
@@ -201,10 +212,14 @@ class RemoteLinkKind final : public LinkKind {
 
 void use_remote_links(RemoteLinks links) {
   LinkKinds kinds;
-  if (links == RemoteLinks::FirstBroken)
-    kinds.push_back(std::make_shared<RemoteLinkKind>("Broken", true));
-  if (links != RemoteLinks::None)
-    kinds.push_back(std::make_shared<RemoteLinkKind>("Pipe", false));
+  const auto add = [&](const char* name, Fails fails) {
+    kinds.push_back(std::make_shared<RemoteLinkKind>(name, fails));
+  };
+  if (links == RemoteLinks::FirstBroken) {
+    add("Unready", Fails::Preparing);
+    add("Broken", Fails::Opening);
+  }
+  if (links != RemoteLinks::None) add("Pipe", Fails::Nothing);
   use_link_kinds(c10::DeviceType::PrivateUse1, std::move(kinds));
 }
 

@@ -11,7 +11,8 @@ namespace pipewright::testing {
 enum class RemoteLinks {
   None,
   Working,
-  FirstBroken  // of two kinds the first cannot be opened by the receiver
+  FirstBroken  // of three kinds the receiver cannot prepare the first, nor open
+               // the second
 };
 // Those that devices of tests have from now on.
 void use_remote_links(RemoteLinks links);

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <stdexcept>
 
 #include "pipewright/runtime/devices/cuda/cuda_events.h"
@@ -120,9 +121,11 @@ class Communicator {
 class NcclLink final : public DirectLink {
  public:
   // The first exchange, which connects both ends, may wait for the other.
-  NcclLink(at::Device place, const NcclId& id, bool is_sender)
+  NcclLink(at::Device place, std::unique_ptr<OwnStream> stream,
+           const NcclId& id, bool is_sender)
       : gpu_(place.index()),
-        stream_(own_stream_.at(gpu_)),
+        own_stream_(std::move(stream)),
+        stream_(own_stream_->at(gpu_)),
         events_(false),
         comm_(id, is_sender ? kSender : kReceiver) {
     Tensors first;
@@ -191,7 +194,7 @@ class NcclLink final : public DirectLink {
   }
 
   const c10::DeviceIndex gpu_;
-  const OwnStream own_stream_;
+  const std::unique_ptr<OwnStream> own_stream_;
   const c10::cuda::CUDAStream stream_;
   CudaEvents events_;
   const Communicator comm_;          // it is aborted before its stream ends
@@ -223,15 +226,19 @@ class NcclLinks final : public LinkKind {
     check_nccl(nccl().ncclGetUniqueId(&id));
     return std::string(id.bytes, sizeof(id.bytes));
   }
+  void prepare(at::Device place, bool) override {
+    ask_to_share_gpus();
+    const c10::cuda::CUDAGuard guard(place.index());
+    stream_ = std::make_unique<OwnStream>();
+  }
   std::unique_ptr<DirectLink> open(at::Device place,
                                    const std::string& invitation,
                                    bool is_sender) override {
-    ask_to_share_gpus();
     const c10::cuda::CUDAGuard guard(place.index());
     NcclId id{};
     std::memcpy(id.bytes, invitation.data(),
                 std::min(sizeof(id.bytes), invitation.size()));
-    return std::make_unique<NcclLink>(place, id, is_sender);
+    return std::make_unique<NcclLink>(place, std::move(stream_), id, is_sender);
   }
 
  private:
@@ -242,6 +249,8 @@ class NcclLinks final : public LinkKind {
   static void ask_to_share_gpus() {
     ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0);
   }
+
+  std::unique_ptr<OwnStream> stream_;  // prepared, and not opened yet
 };
 
 }  // namespace
