@@ -168,6 +168,7 @@ std::string explanation(const Part& part) {
   if (part.empty()) return "No planner found a plan.";
   const Planned& first = *part[0]->planned;
   const std::string name = part[0]->planner;
+  if (part.size() == 1) return "The only plan is that of " + name + ".";
   for (const Candidate* other : part) {
     if (other->method != part[0]->method) continue;
     const double ratio = other->planned->estimate.step / first.estimate.step;
