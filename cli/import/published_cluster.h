@@ -27,6 +27,11 @@ struct PublishedGroup {
   int stage = 0;
 };
 
+struct PublishedHosts {
+  Cluster cluster;
+  std::vector<std::string> notes;  // what is not as the source says
+};
+
 // In the order of stages, then replicas: device 0, 1, ... of the cluster.
 // `kind` stands for devices that the plan does not name. Fails with
 // BadConfiguration where a group cannot be one device.
@@ -35,9 +40,9 @@ Result<std::vector<PublishedGroup>> groups_of(const PublishedPlan& plan,
 
 // Fails with BadConfiguration where the files give no memory of a kind, or no
 // rate of a link.
-Result<Cluster> published_cluster(const Imported& imported,
-                                  const PublishedPlan& plan,
-                                  const std::vector<PublishedGroup>& groups);
+Result<PublishedHosts> published_cluster(
+    const Imported& imported, const PublishedPlan& plan,
+    const std::vector<PublishedGroup>& groups);
 
 // The devices of a source that has no plan (Piper), each pair with a link.
 Result<Cluster> published_cluster(const ImportedDevices& devices,

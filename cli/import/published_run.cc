@@ -277,10 +277,14 @@ Result<PublishedRun> published_run(const Imported& imported,
                         std::move(notes)};
   }
   PIPEWRIGHT_TRY(const auto groups, groups_of(plan, kind_in(profile)));
-  PIPEWRIGHT_TRY(Cluster ran_on, published_cluster(imported, plan, groups));
-  PIPEWRIGHT_TRY(Plan ours,
-                 plan_on(ran_on, plan, profile, minibatch, imported.from));
-  return PublishedRun{std::move(ran_on), std::move(ours), dropped(plan)};
+  PIPEWRIGHT_TRY(PublishedHosts hosts,
+                 published_cluster(imported, plan, groups));
+  PIPEWRIGHT_TRY(Plan ours, plan_on(hosts.cluster, plan, profile, minibatch,
+                                    imported.from));
+  std::vector<std::string> notes = dropped(plan);
+  notes.insert(notes.end(), hosts.notes.begin(), hosts.notes.end());
+  return PublishedRun{std::move(hosts.cluster), std::move(ours),
+                      std::move(notes)};
 }
 
 }  // namespace pipewright::cli
