@@ -88,6 +88,7 @@ Json imported_json(const PublishedPlan& plan) {
   json.set("minibatch", plan.minibatch);
   json.set("microbatch", plan.microbatch);
   json.set("microbatches", plan.microbatches);
+  if (plan.hosts > 0) json.set("hosts", plan.hosts);
   if (!plan.schedule.empty()) json.set("schedule", plan.schedule);
   if (!plan.data_parallel_type.empty())
     json.set("data_parallel_type", plan.data_parallel_type);

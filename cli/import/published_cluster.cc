@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/cluster_builder.h"
@@ -41,7 +42,8 @@ class PublishedCluster {
       for (std::size_t b = 0; b < a; ++b)
         if (Result<void> linked = connect(a, b); !linked) return linked.error();
     PIPEWRIGHT_TRY(Cluster cluster, builder_.build());
-    return PublishedHosts{std::move(cluster), tables_.notes()};
+    notes_.insert(notes_.end(), tables_.notes().begin(), tables_.notes().end());
+    return PublishedHosts{std::move(cluster), std::move(notes_)};
   }
 
  private:
@@ -55,23 +57,70 @@ class PublishedCluster {
     return nullptr;
   }
 
-  // Fills one host of a kind after the other.
   void place() {
+    Hosts hosts = fill_hosts(kMaxDevices);
+    const int wanted = plan_.hosts;
+    if (wanted > 0 && hosts.count != wanted) {
+      if (auto even = even_hosts(wanted)) {
+        hosts = std::move(*even);
+      } else {
+        notes_.push_back("assumed: the groups fill " +
+                         counted(hosts.count, "host") + "; " + plan_.source +
+                         " has N = " + std::to_string(wanted) +
+                         ", and they cannot fill as many equally");
+      }
+    }
+    num_hosts_ = hosts.count;
+    host_ = std::move(hosts.of_group);
+    std::map<std::pair<int, std::string>, int> next;
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+      index_on_host_.push_back(next[{host_[g], kind_name(g)}]++);
+  }
+
+  struct Hosts {
+    int count = 0;
+    std::vector<int> of_group;
+    bool are_full = true;
+  };
+
+  // One host of a kind after the other, each with at most so many GPUs.
+  Hosts fill_hosts(int most) const {
     struct Open {
       int host = -1;
       int free = 0;
     };
+    Hosts hosts;
     std::map<std::string, Open> open;
-    std::map<std::pair<int, std::string>, int> next;
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      const ImportedDevices* machine = machine_of(groups_[g].kind);
-      const int gpus = machine ? machine->count : kGpusPerHost;
-      Open& host = open[groups_[g].kind + "@" + groups_[g].zone];
-      if (host.free < groups_[g].degree) host = {num_hosts_++, gpus};
-      host.free -= groups_[g].degree;
-      host_.push_back(host.host);
-      index_on_host_.push_back(next[{host.host, kind_name(g)}]++);
+    for (const PublishedGroup& group : groups_) {
+      Open& host = open[group.kind + "@" + group.zone];
+      if (host.free < group.degree) {
+        if (host.free != 0) hosts.are_full = false;
+        host = {hosts.count++, std::min(most, gpus_per_host(group.kind))};
+      }
+      host.free -= group.degree;
+      hosts.of_group.push_back(host.host);
     }
+    for (const auto& [kind, host] : open)
+      if (host.free != 0) hosts.are_full = false;
+    return hosts;
+  }
+
+  // So many hosts with equally many GPUs.
+  std::optional<Hosts> even_hosts(int count) const {
+    int gpus = 0;
+    for (const PublishedGroup& group : groups_) gpus += group.degree;
+    if (gpus % count != 0) return std::nullopt;
+    const int each = gpus / count;
+    for (const PublishedGroup& group : groups_)
+      if (each > gpus_per_host(group.kind)) return std::nullopt;
+    Hosts hosts = fill_hosts(each);
+    if (hosts.count != count || !hosts.are_full) return std::nullopt;
+    return hosts;
+  }
+
+  int gpus_per_host(const std::string& kind) const {
+    const ImportedDevices* machine = machine_of(kind);
+    return machine ? machine->count : kGpusPerHost;
   }
 
   Result<void> add_kinds() {
@@ -170,6 +219,7 @@ class PublishedCluster {
   const std::vector<PublishedGroup>& groups_;
   NetworkTables tables_;
   ClusterBuilder builder_;
+  std::vector<std::string> notes_;
   int num_hosts_ = 0;
   std::vector<int> host_, index_on_host_;  // of each group
   std::vector<int> card_;                  // of each host; -1: none

@@ -49,6 +49,20 @@ void use_a100(ChangedPlan& plan) {
       "\"A100-40\": {\"gpus_per_node\": 4, \"mem_per_gpu\": 42949672960}}");
 }
 
+// The host of each device of the cluster that import writes: "0 1 ".
+std::string hosts_of(const ImportFolder& folder) {
+  const auto text = read_file(folder / "c.json");
+  REQUIRE(text);
+  const auto json = parse_json(*text, "c.json");
+  REQUIRE(json);
+  std::string hosts;
+  for (const Json& device : *json->find("devices")->if_array()) {
+    const Json* host = device.find("host");
+    hosts += (host ? host->to_line() : "0") + " ";
+  }
+  return hosts;
+}
+
 std::string refusal(const ImportFolder& folder,
                     const std::vector<std::string>& names) {
   const Answer answer = import_with(folder.files(names) + folder.outputs());
@@ -148,6 +162,25 @@ TEST_CASE("sailor: layer times of one kind only are refused at import") {
                        " --profile " + (plan.folder / "p.json") +
                        " --cluster " + (plan.folder / "c.json"))
             .code == 0);
+}
+
+TEST_CASE("sailor: a plan's nodes are its hosts where GPUs divide equally") {
+  ChangedPlan plan;
+  const std::string files = plan.folder.files(kSailorFiles);
+  const Answer two = import_with(files + plan.folder.outputs());
+  CHECK_MESSAGE(two.code == 0, two.text);
+  CHECK(hosts_of(plan.folder) == "0 1 ");
+  CHECK(plan_in(import_with(files + "--json")).find("hosts")->to_line() == "2");
+  plan.change("\"N\": 2", "\"N\": 1");
+  CHECK(import_with(files + plan.folder.outputs()).code == 0);
+  CHECK(hosts_of(plan.folder) == "0 ");
+  plan.change("\"N\": 1", "\"N\": 3");
+  const Answer three = import_with(files + plan.folder.outputs());
+  CHECK(hosts_of(plan.folder) == "0 ");
+  CHECK(says(three, "assumed: the groups fill 1 host; "));
+  CHECK(says(three, "has N = 3, and they cannot fill as many equally"));
+  plan.change("\"N\": 3", "\"N\": \"3\"");
+  CHECK(says(import_with(files + plan.folder.outputs()), "not read: \"N\""));
 }
 
 TEST_CASE("sailor: without sizes, import says what it assumes") {

@@ -33,6 +33,7 @@ struct PublishedPlan {
   int minibatch = 0;        // samples; 0 if not given
   int microbatch = 0;       // samples; 0 if not given
   int microbatches = 0;     // 0 if not given
+  int hosts = 0;            // 0 if not given
   std::string schedule;     // the name in the source, if given
   // What replicas share of layers without shards_weights, in the source's word:
   // "ddp" nothing, "zero2" gradients and optimizer state, "zero3" weights too.

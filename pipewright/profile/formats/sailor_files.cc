@@ -1,6 +1,7 @@
 #include "pipewright/profile/formats/sailor_files.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 
@@ -211,6 +212,18 @@ void read_measurements(JsonCursor& root, PublishedPlan& plan) {
     plan.measured_memory = whole_bytes(*memory);
 }
 
+// The nodes, N, are used where they are a number.
+void read_hosts(JsonCursor& root, PublishedPlan& plan) {
+  const JsonCursor value = root.find("N");
+  if (!value.exists() || value.json()->is_null()) return;
+  const double number = value.is_number() ? value.real(-1e300, 1e300) : 0;
+  if (number >= 1 && number <= kMaxImportedCount &&
+      number == std::floor(number))
+    plan.hosts = static_cast<int>(number);
+  else
+    plan.unread.push_back("\"N\"");
+}
+
 // Python writes NaN, Infinity and -Infinity, which JSON does not have. Here
 // they become text.
 std::string with_quoted_nans(std::string_view text) {
@@ -331,6 +344,7 @@ Result<PublishedPlan> parse_sailor_plan(std::string_view text,
     read_measurements(root, plan);
     plan.unread = keys_beside(root, {"pipeline_list", "mbs", "gbs", "real",
                                      "red_grads", "max_mem", "zone", "N"});
+    read_hosts(root, plan);
     return plan;
   });
 }
