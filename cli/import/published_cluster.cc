@@ -131,7 +131,7 @@ class PublishedCluster {
       kind.name = kind_name(g);
       kind.memory = memory * groups_[g].degree;
       kind.overlap = plan_.blocks ? 0 : 1;
-      if (const auto base = plan_.base_memory.find(groups_[g].kind);
+      if (const auto base = plan_.base_memory.find(kind.name);
           base != plan_.base_memory.end())
         kind.base_memory = base->second * groups_[g].degree;
       kind.gradient_overhead = plan_.gradient_overhead;
