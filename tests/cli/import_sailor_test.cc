@@ -197,6 +197,15 @@ TEST_CASE("sailor: a count that is not the degree is kept and noted") {
   CHECK(stage.find("gpus")->to_line() == "[4]");
 }
 
+TEST_CASE("sailor: a source's minibatch is not changed by an option") {
+  ChangedPlan plan;
+  plan.change("\"gbs\": 32", "\"gbs\": 31");
+  const std::string text = refusal(plan.folder, kSailorFiles);
+  CHECK(contains(text, "a minibatch of 31 samples is not a whole number"));
+  CHECK(contains(text, "it can only be changed there"));
+  CHECK_FALSE(contains(text, "--minibatch"));
+}
+
 namespace {
 
 std::string replica_of(int degree) {
