@@ -69,6 +69,7 @@ Json imported_json(const PublishedStage& stage) {
   if (!stage.workers.empty()) json.set("workers", values_json(stage.workers));
   if (!stage.devices.empty()) json.set("devices", values_json(stage.devices));
   if (!stage.zones.empty()) json.set("zones", values_json(stage.zones));
+  if (!stage.gpus.empty()) json.set("gpus", values_json(stage.gpus));
   if (!stage.tensor_parallel.empty())
     json.set("tensor_parallel", values_json(stage.tensor_parallel));
   if (!stage.recompute.empty())
@@ -88,6 +89,7 @@ Json imported_json(const PublishedPlan& plan) {
   json.set("minibatch", plan.minibatch);
   json.set("microbatch", plan.microbatch);
   json.set("microbatches", plan.microbatches);
+  if (plan.hosts > 0) json.set("hosts", plan.hosts);
   if (!plan.schedule.empty()) json.set("schedule", plan.schedule);
   if (!plan.data_parallel_type.empty())
     json.set("data_parallel_type", plan.data_parallel_type);

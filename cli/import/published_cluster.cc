@@ -2,97 +2,23 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "pipewright/base/text.h"
 #include "pipewright/cluster/cluster_builder.h"
 #include "pipewright/cluster/cluster_text.h"
 #include "pipewright/cluster/presets.h"
 #include "pipewright/profile/formats/assembly.h"
+#include "pipewright/profile/formats/network_tables.h"
 
 namespace pipewright::cli {
 namespace {
 
 constexpr int kGpusPerHost = 8;  // where the source does not say
 
-std::string gpus_text(const PublishedGroup& group) {
-  return std::to_string(group.degree) + "x" + group.kind;
+NetworkEnd end_of(const PublishedGroup& group) {
+  return {group.kind, group.degree, group.zone};
 }
-
-// Of equal names, the curve measured with as many GPUs as `wanted`, or with the
-// next smaller number, or with the smallest.
-class NearestTable {
- public:
-  explicit NearestTable(int wanted) : wanted_(wanted) {}
-  void consider(const BandwidthTable& table, int devices) {
-    const bool is_small_enough = devices <= wanted_;
-    const bool is_better =
-        !table_ ||
-        (is_small_enough && (devices_ > wanted_ || devices > devices_)) ||
-        (!is_small_enough && devices_ > wanted_ && devices < devices_);
-    if (!is_better) return;
-    table_ = &table;
-    devices_ = devices;
-  }
-  const BandwidthTable* table() const { return table_; }
-
- private:
-  int wanted_;
-  int devices_ = 0;
-  const BandwidthTable* table_ = nullptr;
-};
-
-class NetworkTables {
- public:
-  explicit NetworkTables(const std::vector<BandwidthTable>& tables)
-      : tables_(tables) {}
-
-  // Between so many GPUs of a host.
-  const BandwidthTable* within_host(const std::string& kind, int gpus) const {
-    return of_kind("intra-node", kind, gpus);
-  }
-
-  // The curve of this pair, or the slower of what each kind reaches.
-  const BandwidthTable* between(const PublishedGroup& a,
-                                const PublishedGroup& b) const {
-    for (const BandwidthTable& table : tables_)
-      if (table.operation == "inter-zone" &&
-          table.from == a.zone + "/" + gpus_text(a) &&
-          table.to == b.zone + "/" + gpus_text(b))
-        return &table;
-    const BandwidthTable* one = of_kind("inter-node", a.kind, a.degree);
-    const BandwidthTable* other = of_kind("inter-node", b.kind, b.degree);
-    if (!one || !other) return nullptr;
-    return largest_rate(*one) <= largest_rate(*other) ? one : other;
-  }
-
-  // What all GPUs of a host reach together; 0 if unknown.
-  BytesPerSecond of_host(const std::string& kind) const {
-    BytesPerSecond best(0);
-    for (const BandwidthTable& table : tables_)
-      if (table.operation == "inter-node" && table.from == kind)
-        best = std::max(best, largest_rate(table));
-    return best;
-  }
-
-  static BytesPerSecond largest_rate(const BandwidthTable& table) {
-    BytesPerSecond largest = table.fit ? table.fit->peak : BytesPerSecond(0);
-    for (const MessageRate& rate : rates_of(table))
-      largest = std::max(largest, rate.rate);
-    return largest;
-  }
-
- private:
-  const BandwidthTable* of_kind(const std::string& operation,
-                                const std::string& kind, int devices) const {
-    NearestTable nearest(devices);
-    for (const BandwidthTable& table : tables_)
-      if (table.operation == operation && table.from == kind)
-        nearest.consider(table, table.devices);
-    return nearest.table();
-  }
-
-  const std::vector<BandwidthTable>& tables_;
-};
 
 class PublishedCluster {
  public:
@@ -104,7 +30,7 @@ class PublishedCluster {
         tables_(imported.bandwidths),
         builder_(plan.source) {}
 
-  Result<Cluster> build() {
+  Result<PublishedHosts> build() {
     place();
     if (Result<void> added = add_kinds(); !added) return added.error();
     for (std::size_t g = 0; g < groups_.size(); ++g)
@@ -115,7 +41,9 @@ class PublishedCluster {
     for (std::size_t a = 0; a < groups_.size(); ++a)
       for (std::size_t b = 0; b < a; ++b)
         if (Result<void> linked = connect(a, b); !linked) return linked.error();
-    return builder_.build();
+    PIPEWRIGHT_TRY(Cluster cluster, builder_.build());
+    notes_.insert(notes_.end(), tables_.notes().begin(), tables_.notes().end());
+    return PublishedHosts{std::move(cluster), std::move(notes_)};
   }
 
  private:
@@ -129,23 +57,70 @@ class PublishedCluster {
     return nullptr;
   }
 
-  // Fills one host of a kind after the other.
   void place() {
+    Hosts hosts = fill_hosts(kMaxDevices);
+    const int wanted = plan_.hosts;
+    if (wanted > 0 && hosts.count != wanted) {
+      if (auto even = even_hosts(wanted)) {
+        hosts = std::move(*even);
+      } else {
+        notes_.push_back("assumed: the groups fill " +
+                         counted(hosts.count, "host") + "; " + plan_.source +
+                         " has N = " + std::to_string(wanted) +
+                         ", and they cannot fill as many equally");
+      }
+    }
+    num_hosts_ = hosts.count;
+    host_ = std::move(hosts.of_group);
+    std::map<std::pair<int, std::string>, int> next;
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+      index_on_host_.push_back(next[{host_[g], kind_name(g)}]++);
+  }
+
+  struct Hosts {
+    int count = 0;
+    std::vector<int> of_group;
+    bool are_full = true;
+  };
+
+  // One host of a kind after the other, each with at most so many GPUs.
+  Hosts fill_hosts(int most) const {
     struct Open {
       int host = -1;
       int free = 0;
     };
+    Hosts hosts;
     std::map<std::string, Open> open;
-    std::map<std::pair<int, std::string>, int> next;
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      const ImportedDevices* machine = machine_of(groups_[g].kind);
-      const int gpus = machine ? machine->count : kGpusPerHost;
-      Open& host = open[groups_[g].kind + "@" + groups_[g].zone];
-      if (host.free < groups_[g].degree) host = {num_hosts_++, gpus};
-      host.free -= groups_[g].degree;
-      host_.push_back(host.host);
-      index_on_host_.push_back(next[{host.host, kind_name(g)}]++);
+    for (const PublishedGroup& group : groups_) {
+      Open& host = open[group.kind + "@" + group.zone];
+      if (host.free < group.degree) {
+        if (host.free != 0) hosts.are_full = false;
+        host = {hosts.count++, std::min(most, gpus_per_host(group.kind))};
+      }
+      host.free -= group.degree;
+      hosts.of_group.push_back(host.host);
     }
+    for (const auto& [kind, host] : open)
+      if (host.free != 0) hosts.are_full = false;
+    return hosts;
+  }
+
+  // So many hosts with equally many GPUs.
+  std::optional<Hosts> even_hosts(int count) const {
+    int gpus = 0;
+    for (const PublishedGroup& group : groups_) gpus += group.degree;
+    if (gpus % count != 0) return std::nullopt;
+    const int each = gpus / count;
+    for (const PublishedGroup& group : groups_)
+      if (each > gpus_per_host(group.kind)) return std::nullopt;
+    Hosts hosts = fill_hosts(each);
+    if (hosts.count != count || !hosts.are_full) return std::nullopt;
+    return hosts;
+  }
+
+  int gpus_per_host(const std::string& kind) const {
+    const ImportedDevices* machine = machine_of(kind);
+    return machine ? machine->count : kGpusPerHost;
   }
 
   Result<void> add_kinds() {
@@ -156,7 +131,7 @@ class PublishedCluster {
       kind.name = kind_name(g);
       kind.memory = memory * groups_[g].degree;
       kind.overlap = plan_.blocks ? 0 : 1;
-      if (const auto base = plan_.base_memory.find(groups_[g].kind);
+      if (const auto base = plan_.base_memory.find(kind.name);
           base != plan_.base_memory.end())
         kind.base_memory = base->second * groups_[g].degree;
       kind.gradient_overhead = plan_.gradient_overhead;
@@ -191,13 +166,13 @@ class PublishedCluster {
     const bool same_host = host_[a] == host_[b];
     const BandwidthTable* table =
         same_host ? tables_.within_host(groups_[a].kind, 2 * groups_[a].degree)
-                  : tables_.between(groups_[a], groups_[b]);
+                  : tables_.between(end_of(groups_[a]), end_of(groups_[b]));
     if (!table)
       return bad_configuration(
           "the files give no rate " +
               (same_host ? "within a host of " + groups_[a].kind
-                         : "between " + gpus_text(groups_[a]) + " and " +
-                               gpus_text(groups_[b])),
+                         : "between " + gpus_text(end_of(groups_[a])) +
+                               " and " + gpus_text(end_of(groups_[b]))),
           "import the files of network curves too, or give the cluster with "
           "--on CLUSTER");
     Link link;
@@ -242,8 +217,9 @@ class PublishedCluster {
   const Imported& imported_;
   const PublishedPlan& plan_;
   const std::vector<PublishedGroup>& groups_;
-  const NetworkTables tables_;
+  NetworkTables tables_;
   ClusterBuilder builder_;
+  std::vector<std::string> notes_;
   int num_hosts_ = 0;
   std::vector<int> host_, index_on_host_;  // of each group
   std::vector<int> card_;                  // of each host; -1: none
@@ -293,9 +269,9 @@ Result<std::vector<PublishedGroup>> groups_of(const PublishedPlan& plan,
   return groups;
 }
 
-Result<Cluster> published_cluster(const Imported& imported,
-                                  const PublishedPlan& plan,
-                                  const std::vector<PublishedGroup>& groups) {
+Result<PublishedHosts> published_cluster(
+    const Imported& imported, const PublishedPlan& plan,
+    const std::vector<PublishedGroup>& groups) {
   return PublishedCluster(imported, plan, groups).build();
 }
 

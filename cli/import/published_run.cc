@@ -15,6 +15,13 @@ std::string kind_in(const Profile& profile) {
   return profile.times.empty() ? "accelerator" : profile.times.begin()->first;
 }
 
+// As the plans of PipeDream's runtime have.
+bool has_workers(const PublishedPlan& plan) {
+  return std::any_of(
+      plan.stages.begin(), plan.stages.end(),
+      [](const PublishedStage& stage) { return !stage.workers.empty(); });
+}
+
 // The last layer of each stage and one more, in the profile's numbers.
 Result<std::vector<int>> stage_ends(const PublishedPlan& plan,
                                     const Profile& profile) {
@@ -36,8 +43,11 @@ Result<std::vector<int>> stage_ends(const PublishedPlan& plan,
             " layers, the profile of " + profile.model + " " +
             std::to_string(profile.num_layers() - plan.layers_before -
                            plan.layers_after),
-        "import the layer times of the plan's model; for a block that is "
-        "listed once, say --blocks N");
+        has_workers(plan)
+            ? "its layers are modules of PipeDream's runtime, not layers of a "
+              "graph.txt; a graph.txt with stage_id makes a plan"
+            : "import the layer times of the plan's model; for a block that is "
+              "listed once, say --blocks N");
   ends.back() = profile.num_layers();
   return ends;
 }
@@ -75,7 +85,9 @@ Result<BatchSizes> batch_sizes(const PublishedPlan& plan,
         plan.source + ": a minibatch of " + std::to_string(sizes.minibatch) +
             " samples is not a whole number of microbatches of " +
             std::to_string(sizes.microbatch) + " (all replicas together)",
-        "give another with --minibatch N where the source has none");
+        plan.minibatch > 0 ? "the minibatch is that of " + plan.source +
+                                 "; it can only be changed there"
+                           : "give another with --minibatch N");
   return sizes;
 }
 
@@ -228,6 +240,10 @@ Result<PublishedPlan> with_replicas_on(const Cluster& cluster,
 }
 
 Result<PublishedRun> devices_only(const Imported& imported) {
+  if (imported.placement || !imported.splits.empty())
+    return bad_configuration(
+        "a split of a placement instance is not a plan of stages",
+        "pipewright place INSTANCE solves the instance");
   if (imported.devices.size() != 1 ||
       imported.devices[0].bandwidth.value() <= 0)
     return bad_configuration(
@@ -277,10 +293,14 @@ Result<PublishedRun> published_run(const Imported& imported,
                         std::move(notes)};
   }
   PIPEWRIGHT_TRY(const auto groups, groups_of(plan, kind_in(profile)));
-  PIPEWRIGHT_TRY(Cluster ran_on, published_cluster(imported, plan, groups));
-  PIPEWRIGHT_TRY(Plan ours,
-                 plan_on(ran_on, plan, profile, minibatch, imported.from));
-  return PublishedRun{std::move(ran_on), std::move(ours), dropped(plan)};
+  PIPEWRIGHT_TRY(PublishedHosts hosts,
+                 published_cluster(imported, plan, groups));
+  PIPEWRIGHT_TRY(Plan ours, plan_on(hosts.cluster, plan, profile, minibatch,
+                                    imported.from));
+  std::vector<std::string> notes = dropped(plan);
+  notes.insert(notes.end(), hosts.notes.begin(), hosts.notes.end());
+  return PublishedRun{std::move(hosts.cluster), std::move(ours),
+                      std::move(notes)};
 }
 
 }  // namespace pipewright::cli

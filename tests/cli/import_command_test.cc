@@ -181,6 +181,35 @@ TEST_CASE("plans and devices of other sources, and what is missing") {
   CHECK(says(answer, "layer times of its model"));
 }
 
+TEST_CASE("import says why a file is not a plan of stages") {
+  const Folder folder;
+  folder.write("graph.txt",
+               "node1 -- Linear -- forward_compute_time=1.0, "
+               "backward_compute_time=2.0, activation_size=4.0, "
+               "parameter_size=8.0\n");
+  const std::string plan = " --plan " + (folder / "plan.json") + " --on 4xV100";
+  Answer answer = import_with(folder.files({"hybrid_conf.json", "graph.txt"}) +
+                              "--samples 32 --device V100" + plan);
+  CHECK_MESSAGE(says(answer, "modules of PipeDream's runtime, not layers"),
+                answer.text);
+  CHECK_FALSE(says(answer, "--blocks"));
+  const std::string samples = PIPEWRIGHT_SOURCE_DIR "/fuzz/samples/";
+  const std::string toy = samples + "dnn-partitioning/toy";
+  answer = import_with(toy + ".json " + toy + "_expert.json" + plan);
+  CHECK_MESSAGE(says(answer, "pipewright place INSTANCE solves the instance"),
+                answer.text);
+}
+
+TEST_CASE("simulate does not advise an import that fails") {
+  const Folder folder;
+  folder.write("mp_conf.json", "{\"module_to_stage_map\": [0, 1]}");
+  const Answer answer = answer_of(PIPEWRIGHT_BINARY " simulate " +
+                                  (folder / "mp_conf.json") + " 2>&1");
+  CHECK(answer.code == 65);
+  CHECK(says(answer, "import cannot read it: "));
+  CHECK_FALSE(says(answer, "pipewright import"));
+}
+
 TEST_CASE("simulate says who reads a plan of another system") {
   Folder folder;
   const std::string samples = PIPEWRIGHT_SOURCE_DIR "/fuzz/samples/";

@@ -49,6 +49,20 @@ void use_a100(ChangedPlan& plan) {
       "\"A100-40\": {\"gpus_per_node\": 4, \"mem_per_gpu\": 42949672960}}");
 }
 
+// The host of each device of the cluster that import writes: "0 1 ".
+std::string hosts_of(const ImportFolder& folder) {
+  const auto text = read_file(folder / "c.json");
+  REQUIRE(text);
+  const auto json = parse_json(*text, "c.json");
+  REQUIRE(json);
+  std::string hosts;
+  for (const Json& device : *json->find("devices")->if_array()) {
+    const Json* host = device.find("host");
+    hosts += (host ? host->to_line() : "0") + " ";
+  }
+  return hosts;
+}
+
 std::string refusal(const ImportFolder& folder,
                     const std::vector<std::string>& names) {
   const Answer answer = import_with(folder.files(names) + folder.outputs());
@@ -148,6 +162,95 @@ TEST_CASE("sailor: layer times of one kind only are refused at import") {
                        " --profile " + (plan.folder / "p.json") +
                        " --cluster " + (plan.folder / "c.json"))
             .code == 0);
+}
+
+TEST_CASE("sailor: a plan's nodes are its hosts where GPUs divide equally") {
+  ChangedPlan plan;
+  const std::string files = plan.folder.files(kSailorFiles);
+  const Answer two = import_with(files + plan.folder.outputs());
+  CHECK_MESSAGE(two.code == 0, two.text);
+  CHECK(hosts_of(plan.folder) == "0 1 ");
+  CHECK(plan_in(import_with(files + "--json")).find("hosts")->to_line() == "2");
+  plan.change("\"N\": 2", "\"N\": 1");
+  CHECK(import_with(files + plan.folder.outputs()).code == 0);
+  CHECK(hosts_of(plan.folder) == "0 ");
+  plan.change("\"N\": 1", "\"N\": 3");
+  const Answer three = import_with(files + plan.folder.outputs());
+  CHECK(hosts_of(plan.folder) == "0 ");
+  CHECK(says(three, "assumed: the groups fill 1 host; "));
+  CHECK(says(three, "has N = 3, and they cannot fill as many equally"));
+  plan.change("\"N\": 3", "\"N\": \"3\"");
+  CHECK(says(import_with(files + plan.folder.outputs()), "not read: \"N\""));
+}
+
+TEST_CASE("sailor: a count that is not the degree is kept and noted") {
+  ChangedPlan plan;
+  const std::string file = plan.folder / "plan_config.json";
+  CHECK_FALSE(says(import_with(file), "assumed: a group"));
+  plan.change("[[\"V100-16\", 1, \"z\"]], 1]", "[[\"V100-16\", 4, \"z\"]], 1]");
+  CHECK(says(import_with(file),
+             "assumed: a group of stage 0 has 1 GPU, its tensor-parallel "
+             "degree, and not the 4 that " +
+                 file + " counts"));
+  const Json json = plan_in(import_with(file + " --json"));
+  const Json& stage = json.find("stages")->if_array()->at(0);
+  CHECK(stage.find("gpus")->to_line() == "[4]");
+}
+
+TEST_CASE("sailor: a source's minibatch is not changed by an option") {
+  ChangedPlan plan;
+  plan.change("\"gbs\": 32", "\"gbs\": 31");
+  const std::string text = refusal(plan.folder, kSailorFiles);
+  CHECK(contains(text, "a minibatch of 31 samples is not a whole number"));
+  CHECK(contains(text, "it can only be changed there"));
+  CHECK_FALSE(contains(text, "--minibatch"));
+}
+
+namespace {
+
+std::string replica_of(int degree) {
+  const std::string number = std::to_string(degree);
+  return "[[[\"V100-16\", " + number + ", \"z\"]], " + number + "]";
+}
+
+// Files that import writes for one stage with replicas of these degrees.
+std::vector<std::string> mixed_stage(int first, int second) {
+  const ImportFolder folder;
+  folder.write("plan_config.json",
+               "{\"pipeline_list\": [{\"num_stages\": 1, "
+               "\"layers_per_stage\": [[0, 1]], \"tmp_per_stage\": [[" +
+                   replica_of(first) + ", " + replica_of(second) +
+                   "]], \"dp\": [2]}], \"mbs\": 4, \"gbs\": 32}");
+  const std::string sizes = sample_named("llm_info.json").text;
+  const std::string of_one = sizes.substr(sizes.find("{\"0\""));
+  const std::string layers = of_one.substr(0, of_one.size() - 2);
+  std::string larger = layers;  // in groups of two a GPU keeps 20 bytes, not 16
+  larger.replace(larger.find("\"act_mem_bytes\": 16"), 19,
+                 "\"act_mem_bytes\": 20");
+  folder.write("llm_info.json",
+               "{\"OPT\": {\"1\": " + layers + ", \"2\": " + larger + "}}");
+  const Answer answer =
+      import_with(folder.files(kSailorFiles) + folder.outputs());
+  CHECK_MESSAGE(answer.code == 0, answer.text);
+  CHECK(says(answer,
+             "assumed: where replicas of a stage have different "
+             "tensor-parallel degrees, a layer has on each the bytes "
+             "of the largest group") == (first != second));
+  return {*read_file(folder / "p.json"), *read_file(folder / "c.json")};
+}
+
+}  // namespace
+
+TEST_CASE("sailor: the order of replicas of two degrees changes no size") {
+  const std::string one_first = mixed_stage(1, 2)[0];
+  CHECK(one_first == mixed_stage(2, 1)[0]);
+  CHECK(contains(one_first, "128"));  // 4 x (2 x 20 - 8)
+}
+
+TEST_CASE("sailor: base memory is a group's, whatever the other groups are") {
+  const std::string cluster = mixed_stage(1, 2)[1];
+  CHECK(contains(cluster, "\"base_memory\": 2000000000"));
+  CHECK(contains(cluster, "\"base_memory\": 6000000000"));
 }
 
 TEST_CASE("sailor: without sizes, import says what it assumes") {

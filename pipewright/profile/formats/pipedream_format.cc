@@ -237,10 +237,15 @@ Result<Imported> read_pipedream(std::span<const SourceFile> files,
 }
 
 std::string pipedream_usage(const SourceFile& file) {
-  if (is_plan(file))
+  if (is_plan(file)) {
+    if (auto plan = parse_pipedream_plan(file.text, file.name); !plan)
+      return "it looks like a plan of PipeDream's runtime, but import cannot "
+             "read it: " +
+             plan.error().to_text();
     return printed_usage(file,
                          "its modules are not layers of a graph.txt; a "
                          "graph.txt with stage_id makes a plan");
+  }
   if (contains(file.text, "stage_id="))
     return plan_usage(file, "--samples N --device KIND --on CLUSTER");
   return profile_usage(file, "--samples N --device KIND");

@@ -21,6 +21,7 @@ struct PublishedStage {
   int replicas = 1;                  // data-parallel copies
   std::vector<std::string> devices;  // kind of each replica, if given
   std::vector<std::string> zones;    // of each replica, if given
+  std::vector<int> gpus;             // of each replica, if given
   std::vector<int> tensor_parallel;  // one per layer (Galvatron) or replica
   std::vector<bool> recompute;       // one per layer, if given
   std::vector<bool> shards_weights;  // one per layer, if given
@@ -33,6 +34,7 @@ struct PublishedPlan {
   int minibatch = 0;        // samples; 0 if not given
   int microbatch = 0;       // samples; 0 if not given
   int microbatches = 0;     // 0 if not given
+  int hosts = 0;            // 0 if not given
   std::string schedule;     // the name in the source, if given
   // What replicas share of layers without shards_weights, in the source's word:
   // "ddp" nothing, "zero2" gradients and optimizer state, "zero3" weights too.
@@ -42,8 +44,8 @@ struct PublishedPlan {
   bool rotates = false;          // replicas take turns, none splits samples
   bool blocks = false;           // workers wait for each send and receive
   int optimizer_words = 1;       // state per weight
-  // What its runtime takes of one GPU of each kind beside the program: context,
-  // kernels, libraries.
+  // What its runtime takes of one GPU beside the program: context, kernels,
+  // libraries. By kind of group (group_kind).
   std::map<std::string, Bytes> base_memory;
   // What its runtime takes for the gradients of a layer in each backward.
   Seconds gradient_overhead;
@@ -55,6 +57,7 @@ struct PublishedPlan {
   std::optional<Bytes> measured_memory;    // the fullest device
   std::vector<std::string> not_measured;   // measurements without a number
   std::vector<std::string> unread;         // keys that are not read
+  std::vector<std::string> notes;          // what does not fit together
 };
 
 }  // namespace pipewright

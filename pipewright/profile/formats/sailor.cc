@@ -91,16 +91,15 @@ class SailorDegrees {
     return degrees;
   }
 
-  // Replicas of different degrees have different sizes; the first one's are
-  // used.
-  int of_layer(std::size_t layer) const {
-    if (!plan_) return without_plan_;
+  // Several where replicas of its stage differ.
+  std::set<int> of_layer(std::size_t layer) const {
+    if (!plan_) return {without_plan_};
     for (const PublishedStage& stage : plan_->stages)
       if (std::find(stage.layers.begin(), stage.layers.end(),
                     static_cast<int>(layer)) != stage.layers.end() &&
           !stage.tensor_parallel.empty())
-        return stage.tensor_parallel.front();
-    return without_plan_;
+        return {stage.tensor_parallel.begin(), stage.tensor_parallel.end()};
+    return {without_plan_};
   }
 
  private:
@@ -225,16 +224,18 @@ class SailorProfile {
           "no sizes for the model \"" + profile_.model + "\"",
           suggestion(profile_.model, known));
     model_sizes_ = &model->second;
-    PIPEWRIGHT_TRY(const auto* first, sizes_at_degree(degrees_.of_layer(0)));
+    PIPEWRIGHT_TRY(const auto* first,
+                   sizes_at_degree(*degrees_.of_layer(0).begin()));
     num_layers_ = first->size();
-    for (std::size_t i = 0; i < num_layers_; ++i) {
-      PIPEWRIGHT_TRY(const auto* sizes, sizes_at_degree(degrees_.of_layer(i)));
-      if (sizes->size() != num_layers_)
-        return malformed("it gives " + profile_.model +
-                             " different numbers of layers at two degrees of "
-                             "tensor parallelism",
-                         sizes_file_);
-    }
+    for (std::size_t i = 0; i < num_layers_; ++i)
+      for (const int degree : degrees_.of_layer(i)) {
+        PIPEWRIGHT_TRY(const auto* sizes, sizes_at_degree(degree));
+        if (sizes->size() != num_layers_)
+          return malformed("it gives " + profile_.model +
+                               " different numbers of layers at two degrees of "
+                               "tensor parallelism",
+                           sizes_file_);
+      }
     return {};
   }
 
@@ -248,10 +249,22 @@ class SailorProfile {
     return &found->second;
   }
 
+  // A profile has one size of a layer on all devices: where replicas of its
+  // stage have different degrees, the largest.
+  SailorLayerSizes group_sizes(std::size_t layer) const {
+    SailorLayerSizes largest;
+    for (const int degree : degrees_.of_layer(layer)) {
+      const SailorLayerSizes sizes = group_sizes(layer, degree);
+      largest.parameters = std::max(largest.parameters, sizes.parameters);
+      largest.output = std::max(largest.output, sizes.output);
+      largest.memory = std::max(largest.memory, sizes.memory);
+    }
+    return largest;
+  }
+
   // The whole group's. The source gives one GPU's; the output is the same on
   // all of them (or each has its part, after the last layer) and is sent once.
-  SailorLayerSizes group_sizes(std::size_t layer) const {
-    const int degree = degrees_.of_layer(layer);
+  SailorLayerSizes group_sizes(std::size_t layer, int degree) const {
     SailorLayerSizes sizes = model_sizes_->at(degree)[layer];
     const auto of_group = [&](std::int64_t of_one) {
       return std::min(of_one * degree,
@@ -361,6 +374,10 @@ class SailorProfile {
       notes.push_back(
           "assumed: 0 bytes of each, so messages and sums of gradients take no "
           "time but latency, and layers no memory");
+    if (has_sizes() && has_mixed_degrees())
+      notes.push_back(
+          "assumed: where replicas of a stage have different tensor-parallel "
+          "degrees, a layer has on each the bytes of the largest group");
     if (has_repeated_step_)
       notes.push_back(
           has_sizes()
@@ -373,6 +390,12 @@ class SailorProfile {
         notes.push_back(group_note(kind));
         break;
       }
+  }
+
+  bool has_mixed_degrees() const {
+    for (std::size_t i = 0; i < num_layers_; ++i)
+      if (degrees_.of_layer(i).size() > 1) return true;
+    return false;
   }
 
   void add_totals() {
@@ -430,6 +453,8 @@ Result<void> take_sailor_file(const SourceFile& file, SailorPart part,
       if (!plan.unread.empty())
         imported.notes.push_back("not read: " + join(plan.unread, ", ") +
                                  " of " + file.name);
+      imported.notes.insert(imported.notes.end(), plan.notes.begin(),
+                            plan.notes.end());
       for (const std::string& what : plan.not_measured)
         imported.notes.push_back("not measured: " + what +
                                  ", not a number, in " + file.name);

@@ -1,6 +1,7 @@
 #include "pipewright/profile/formats/sailor_files.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 
@@ -98,6 +99,7 @@ void add_replica(const JsonCursor& cursor, PublishedStage& stage) {
   }
   std::vector<std::string> kinds;  // each once
   std::string zone;
+  std::int64_t gpus = 0;
   for (const JsonCursor& group : parts[0].elements()) {
     const auto fields = group.elements();
     if (fields.size() != 3) {
@@ -107,11 +109,13 @@ void add_replica(const JsonCursor& cursor, PublishedStage& stage) {
     const std::string kind = fields[0].text();
     if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
       kinds.push_back(kind);
-    fields[1].integer(1, kMaxImportedCount);
+    gpus += fields[1].integer(1, kMaxImportedCount);
     zone = fields[2].text();
   }
   stage.devices.push_back(join(kinds, "+"));
   stage.zones.push_back(zone);
+  stage.gpus.push_back(
+      static_cast<int>(std::min<std::int64_t>(gpus, kMaxImportedCount)));
   stage.tensor_parallel.push_back(
       static_cast<int>(parts[1].integer(1, kMaxImportedCount)));
 }
@@ -145,6 +149,22 @@ void read_pipeline(JsonCursor pipeline, PublishedPlan& plan) {
   }
 }
 
+// A group has as many GPUs as share its layers.
+void note_other_counts(PublishedPlan& plan) {
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const PublishedStage& stage = plan.stages[s];
+    for (std::size_t r = 0; r < stage.gpus.size(); ++r)
+      if (stage.gpus[r] != stage.tensor_parallel[r]) {
+        plan.notes.push_back(
+            "assumed: a group of stage " + std::to_string(s) + " has " +
+            counted(stage.tensor_parallel[r], "GPU") +
+            ", its tensor-parallel degree, and not the " +
+            std::to_string(stage.gpus[r]) + " that " + plan.source + " counts");
+        break;
+      }
+  }
+}
+
 // Microbatches per replica, if all stages have the same number of replicas.
 int microbatches_of(const PublishedPlan& plan) {
   if (plan.stages.empty()) return 0;
@@ -174,9 +194,9 @@ constexpr Seconds kGradientOverhead{0.31e-3};
 void set_base_memory(PublishedPlan& plan) {
   for (const PublishedStage& stage : plan.stages)
     for (std::size_t r = 0; r < stage.devices.size(); ++r) {
-      const std::string& kind = stage.devices[r];
-      Bytes& base = plan.base_memory[kind];
-      base = std::max(base, runtime_memory(kind, stage.tensor_parallel[r]));
+      const int degree = stage.tensor_parallel[r];
+      plan.base_memory[group_kind(stage.devices[r], degree)] =
+          runtime_memory(stage.devices[r], degree);
     }
 }
 
@@ -209,6 +229,18 @@ void read_measurements(JsonCursor& root, PublishedPlan& plan) {
     plan.measured_reduce = Seconds(*reduce);
   if (const auto memory = measurement(root, "max_mem", kMaxImportedBytes, plan))
     plan.measured_memory = whole_bytes(*memory);
+}
+
+// The nodes, N, are used where they are a number.
+void read_hosts(JsonCursor& root, PublishedPlan& plan) {
+  const JsonCursor value = root.find("N");
+  if (!value.exists() || value.json()->is_null()) return;
+  const double number = value.is_number() ? value.real(-1e300, 1e300) : 0;
+  if (number >= 1 && number <= kMaxImportedCount &&
+      number == std::floor(number))
+    plan.hosts = static_cast<int>(number);
+  else
+    plan.unread.push_back("\"N\"");
 }
 
 // Python writes NaN, Infinity and -Infinity, which JSON does not have. Here
@@ -327,10 +359,12 @@ Result<PublishedPlan> parse_sailor_plan(std::string_view text,
     // Adam's moments, and the flat copy in which DeepSpeed sums gradients.
     plan.optimizer_words = 3;
     set_base_memory(plan);
+    note_other_counts(plan);
     plan.gradient_overhead = kGradientOverhead;
     read_measurements(root, plan);
     plan.unread = keys_beside(root, {"pipeline_list", "mbs", "gbs", "real",
                                      "red_grads", "max_mem", "zone", "N"});
+    read_hosts(root, plan);
     return plan;
   });
 }

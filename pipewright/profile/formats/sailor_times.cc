@@ -38,21 +38,18 @@ bool is_outlier(const SailorTimes& times, int size, std::size_t layer) {
   return false;
 }
 
-// Larger sizes are done.
-void take_as_missing(SailorTimes& times, int size, std::size_t layer,
-                     Seconds LayerTimes::*time) {
+// Of a layer whose times at larger sizes are done, but not at the largest.
+Seconds time_if_missing(const SailorTimes& times, int size, std::size_t layer,
+                        Seconds LayerTimes::*time) {
   const auto next = times.upper_bound(size);
   const Seconds larger = next->second[layer].*time;
-  Seconds& mine = times.at(size)[layer].*time;
   const auto second = std::next(next);
-  if (second == times.end()) {
-    mine = std::min(mine, larger);
-    return;
-  }
+  if (second == times.end())
+    return std::min(times.at(size)[layer].*time, larger);
   const double below = static_cast<double>(next->first - size) /
                        static_cast<double>(second->first - next->first);
   const Seconds line = larger - (second->second[layer].*time - larger) * below;
-  mine = std::clamp(line, larger * (static_cast<double>(size) / next->first),
+  return std::clamp(line, larger * (static_cast<double>(size) / next->first),
                     larger);
 }
 
@@ -97,9 +94,26 @@ int lower_outliers(SailorTimes& times) {
       if (is_outlier(times, table->first, i)) {
         ++lowered;
         for (Seconds LayerTimes::*time : kMeasured)
-          take_as_missing(times, table->first, i, time);
+          table->second[i].*time =
+              time_if_missing(times, table->first, i, time);
       }
   return lowered;
+}
+
+bool is_lowered(const SailorTimes& times, int size, std::size_t layer) {
+  const auto next = times.upper_bound(size);
+  if (next == times.end()) return false;
+  const LayerTimes& mine = times.at(size)[layer];
+  if (std::next(next) == times.end())
+    return std::any_of(kMeasured.begin(), kMeasured.end(),
+                       [&](Seconds LayerTimes::*time) {
+                         return mine.*time > Seconds(0) &&
+                                mine.*time == next->second[layer].*time;
+                       });
+  return std::all_of(
+      kMeasured.begin(), kMeasured.end(), [&](Seconds LayerTimes::*time) {
+        return mine.*time == time_if_missing(times, size, layer, time);
+      });
 }
 
 }  // namespace pipewright

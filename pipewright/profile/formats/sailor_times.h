@@ -27,4 +27,9 @@ Result<SailorTimes> parse_sailor_times(const SourceFile& file, int degree,
 // at most the next (profile.cc). How many layers there were.
 int lower_outliers(SailorTimes& times);
 
+// Whether a layer's times at a size are exactly what lower_outliers() makes of
+// the next two sizes, also in a profile from a file. Measured times are so by
+// chance only, where the source has rounded them.
+bool is_lowered(const SailorTimes& times, int size, std::size_t layer);
+
 }  // namespace pipewright
