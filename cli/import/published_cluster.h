@@ -3,11 +3,11 @@
 //
 // One device per replica of a stage: a GPU, or a group of tensor-parallel GPUs
 // with the memory and the links of the group. Groups fill hosts in the order of
-// stages, then replicas; each host has GPUs of one kind. Where the plan says how
-// many hosts it had, each gets equally many GPUs, if that is possible. Within a host two
-// groups send each other messages at the rate that was measured with as many
-// GPUs as both have; replicas sum gradients at that of all GPUs which the host
-// has of their stage.
+// stages, then replicas; each host has GPUs of one kind. Where the plan says
+// how many hosts it had, each gets equally many GPUs, if that is possible.
+// Within a host two groups send each other messages at the rate that was
+// measured with as many GPUs as both have; replicas sum gradients at that of
+// all GPUs which the host has of their stage.
 
 #pragma once
 

@@ -36,11 +36,10 @@ double TriedMinibatch::throughput() const {
 }
 
 const Candidate& MinibatchChoice::chosen() const {
-  return std::find_if(
-             tried.begin(), tried.end(),
-             [this](const TriedMinibatch& one) {
-               return one.minibatch == minibatch;
-             })
+  return std::find_if(tried.begin(), tried.end(),
+                      [this](const TriedMinibatch& one) {
+                        return one.minibatch == minibatch;
+                      })
       ->candidate;
 }
 

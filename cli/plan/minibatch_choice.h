@@ -30,9 +30,9 @@ struct MinibatchChoice {
 };
 
 // Tries as many samples as there are devices, twice as many, and so on. The
-// budget is divided among the sizes. Ctrl-C ends this: the choice is among those
-// tried until then. Fails as load_problem() does, and with the refusal of the
-// smallest size if none has a plan.
+// budget is divided among the sizes. Ctrl-C ends this: the choice is among
+// those tried until then. Fails as load_problem() does, and with the refusal of
+// the smallest size if none has a plan.
 Result<MinibatchChoice> choose_minibatch(const ProblemOptions& options,
                                          const std::string& planner,
                                          Method method, Watch& watch);

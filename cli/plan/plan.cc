@@ -124,8 +124,7 @@ std::string unused_text(const Plan& plan, const Cluster& cluster) {
 std::string staleness_line(const Planned& planned) {
   if (!is_asynchronous(planned.plan.method)) return "";
   const double age = planned.estimate.staleness;
-  return "weights are up to " + to_text(age) +
-         (age == 1 ? " step" : " steps") +
+  return "weights are up to " + to_text(age) + (age == 1 ? " step" : " steps") +
          " old when they are read, which changes training\n";
 }
 

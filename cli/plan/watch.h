@@ -18,8 +18,8 @@ using Clock = std::function<double()>;  // as now_seconds()
 
 // While a Watch exists, Ctrl-C does not end the program but makes every
 // estimate fail, also those of a later Watch, so that planners return their
-// best plan so far; a second Ctrl-C ends the program. After one second it shows progress on stderr, if
-// that is a terminal.
+// best plan so far; a second Ctrl-C ends the program. After one second it shows
+// progress on stderr, if that is a terminal.
 class Watch {
  public:
   explicit Watch(Clock clock = now_seconds);

@@ -99,8 +99,8 @@ Result<void> check_num_layers(const Plan& plan, const Profile& profile,
     for (const auto* layers : {&stage.forward, &stage.backward})
       if (!layers->empty()) end = std::max(end, layers->back().value + 1);
   if (end == profile.num_layers()) return {};
-  const bool may_be_measured = inputs.profile.empty() &&
-                               inputs.model.empty() && plan.number_type.empty();
+  const bool may_be_measured = inputs.profile.empty() && inputs.model.empty() &&
+                               plan.number_type.empty();
   return bad_configuration(
       "the plan is for " + counted(end, "layer") + ", and " + profile.model +
           " has " + std::to_string(profile.num_layers()) + " here",

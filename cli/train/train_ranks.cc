@@ -95,9 +95,10 @@ void add_rank_options(CLI::App& command, RankOptions& options) {
                    "however many ranks were started: plans again for them, in "
                    "--cluster where that is given");
   command
-      .add_option("--set-up-limit", options.set_up_limit,
-                  "Seconds within which all ranks must have connected; default: "
-                  "120")
+      .add_option(
+          "--set-up-limit", options.set_up_limit,
+          "Seconds within which all ranks must have connected; default: "
+          "120")
       ->check(number_in(0.1, 1e6));
   command
       .add_option("--stall-limit", options.stall_limit,

@@ -97,8 +97,7 @@ Result<GpuKind> this_machine_gpu(std::string_view name, int num_devices) {
         "\"" + std::string(name) +
             "\" is this machine's GPU, and there is none: " + driver.why_none(),
         "on the machine with the GPU run `pipewright cluster " +
-            std::to_string(std::max(num_devices, 1)) + "x" +
-            std::string(name) +
+            std::to_string(std::max(num_devices, 1)) + "x" + std::string(name) +
             " -o gpus.json`, and give --cluster gpus.json here");
   GpuKind gpu{whole_gpu(driver), "pcie4"};
   gpu.kind.name = name;

@@ -176,9 +176,9 @@ class Trials {
       costs.operations[o].step = costs.operations[o].step / 2.0;
     }
     const std::string whose = workers.size() == 1 ? "device" : "devices";
-    add_simulated("doubling the speed of the " + whose + " of " +
-                      stages_on(workers),
-                  costs);
+    add_simulated(
+        "doubling the speed of the " + whose + " of " + stages_on(workers),
+        costs);
   }
 
   void try_microbatch(int size) {

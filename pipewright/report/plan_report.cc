@@ -35,8 +35,8 @@ Json improvements_part(const std::vector<Improvement>& list) {
 // As `simulate --json` has it.
 Json simulation_part(const SimulatedPlan& simulated) {
   Json json = to_json(simulated.timeline);
-  json.set("bound_by", bottleneck_text(simulated.path,
-                                       whole_stage_ids(simulated.plan)));
+  json.set("bound_by",
+           bottleneck_text(simulated.path, whole_stage_ids(simulated.plan)));
   Json staleness = Json::array();
   for (const StageDelay& stage : simulated.facts.staleness)
     staleness.push(Json::object()

@@ -18,7 +18,7 @@ std::string plan_sentence(const SimulatedPlan& simulated) {
   std::string text = simulated.profile().model + " (" +
                      counted(simulated.profile().num_layers(), "layer") +
                      ") is cut into " + stage_count_text(plan) + " on " +
-                      counted(plan.num_workers(), "worker") + " of " +
+                     counted(plan.num_workers(), "worker") + " of " +
                      simulated.cluster().name() + planned_by(plan);
   if (plan.num_workers() > num_whole_stages(plan))
     text += ", replicas per stage " + replicas_text(plan);

@@ -32,7 +32,8 @@ Result<Schedule> generate_zb_h2(const ScheduleRequest& request) {
 }  // namespace
 
 ScheduleGenerator zb_h2() {
-  return {"zb-h2", "no bubble if F = I = W except filling, in twice 1f1b's memory",
+  return {"zb-h2",
+          "no bubble if F = I = W except filling, in twice 1f1b's memory",
           "Zero Bubble Pipeline Parallelism, ICLR 2024", generate_zb_h2};
 }
 

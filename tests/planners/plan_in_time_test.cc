@@ -108,9 +108,8 @@ TEST_CASE("a planner that the user interrupts does not blame the budget") {
     Clock clock;
     clock.watch(problem, 0);
     const auto planned = plan_in_time(*planner, problem);
-    const std::string said =
-        planned ? planned->why + join(planned->notes, "; ")
-                : planned.error().to_text();
+    const std::string said = planned ? planned->why + join(planned->notes, "; ")
+                                     : planned.error().to_text();
     CHECK(!contains(said, "budget"));
   }
   problem.memory_limit = Bytes(1);

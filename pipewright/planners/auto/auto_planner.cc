@@ -199,15 +199,14 @@ Result<Planned> search_from(const Problem& problem,
                     with_thousands(int(every.size())) +
                     " pipelines with one stage per device: each was simulated, "
                     "cannot fit, or keeps a device busy for longer");
-  notes.push_back(with_thousands(search.num_scored()) +
-                  " more pipelines were simulated" +
-                  (search.was_cut_short()
-                       ? std::string("; ") +
-                             (problem.is_interrupted() ? "Ctrl-C"
-                                                       : "the budget") +
-                             " ended the search, so another run may find "
-                             "another plan"
-                       : ""));
+  notes.push_back(
+      with_thousands(search.num_scored()) + " more pipelines were simulated" +
+      (search.was_cut_short()
+           ? std::string("; ") +
+                 (problem.is_interrupted() ? "Ctrl-C" : "the budget") +
+                 " ended the search, so another run may find "
+                 "another plan"
+           : ""));
   best.notes = std::move(notes);
   return best;
 }

@@ -28,9 +28,9 @@
 #include "pipewright/base/infinity.h"
 #include "pipewright/base/text.h"
 #include "pipewright/planners/choice.h"
-#include "pipewright/planners/refusal.h"
 #include "pipewright/planners/cut_positions.h"
 #include "pipewright/planners/planner_registry.h"
+#include "pipewright/planners/refusal.h"
 
 namespace pipewright {
 namespace {

@@ -20,9 +20,9 @@
 #include "pipewright/base/index.h"
 #include "pipewright/base/infinity.h"
 #include "pipewright/planners/choice.h"
-#include "pipewright/planners/refusal.h"
 #include "pipewright/planners/cost_table.h"
 #include "pipewright/planners/planner_registry.h"
+#include "pipewright/planners/refusal.h"
 #include "pipewright/planners/stage_list.h"
 
 namespace pipewright {
