@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <set>
 
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
+#include "pipewright/profile/lowered_times.h"
 
 namespace pipewright {
 namespace {
@@ -33,10 +35,33 @@ std::vector<std::string> cells(const std::string& name, const std::string& kind,
           to_text(kept)};
 }
 
-Seconds sum_of(const std::vector<LayerTimes>& rows) {
-  Seconds sum;
-  for (const LayerTimes& row : rows) sum += row.forward + row.backward();
-  return sum;
+Seconds time_of(const LayerTimes& row) { return row.forward + row.backward(); }
+
+// Which times were not measured, but derived from those at other sizes. Only
+// Sailor's importer derives any.
+class DerivedRows {
+ public:
+  DerivedRows(const Profile& profile,
+              const std::map<int, std::vector<LayerTimes>>& tables) {
+    if (profile.origin.source != "sailor") return;
+    for (const auto& [size, rows] : tables)
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        if (is_lowered(tables, size, i)) rows_.insert({size, i});
+  }
+
+  int count() const { return static_cast<int>(rows_.size()); }
+  bool contains(int size, std::size_t layer) const {
+    return rows_.contains({size, layer});
+  }
+
+ private:
+  std::set<std::pair<int, std::size_t>> rows_;
+};
+
+std::string derived_text(int count) {
+  if (count == 0) return "";
+  return "; left out: " + counted(count, "time") + " of a layer that " +
+         (count == 1 ? "follows" : "follow") + " from those at larger sizes";
 }
 
 std::string heading(const Profile& profile, const std::string& kind,
@@ -111,19 +136,27 @@ Result<std::string> profile_table(const Profile& profile,
 InterpolationError interpolation_error(const Profile& profile,
                                        const std::string& kind) {
   InterpolationError error;
-  const auto tables = profile.times.find(kind);
-  if (tables == profile.times.end() || tables->second.size() < 3) return error;
+  const auto found = profile.times.find(kind);
+  if (found == profile.times.end() || found->second.size() < 3) return error;
+  const auto& tables = found->second;
+  const DerivedRows derived(profile, tables);
+  error.num_derived = derived.count();
   std::vector<double> all;
-  for (auto table = std::next(tables->second.begin());
-       std::next(table) != tables->second.end(); ++table) {
-    const Seconds known = sum_of(table->second);
-    if (!(known > Seconds(0))) continue;
+  for (auto table = std::next(tables.begin()); std::next(table) != tables.end();
+       ++table) {
     const auto low = std::prev(table), high = std::next(table);
     const double between = static_cast<double>(table->first - low->first) /
                            static_cast<double>(high->first - low->first);
-    const Seconds guessed =
-        (1 - between) * sum_of(low->second) + between * sum_of(high->second);
-    all.push_back(guessed / known - 1);
+    Seconds known, guessed;
+    for (std::size_t i = 0; i < table->second.size(); ++i) {
+      if (derived.contains(low->first, i) || derived.contains(high->first, i) ||
+          derived.contains(table->first, i))
+        continue;
+      known += time_of(table->second[i]);
+      guessed += (1 - between) * time_of(low->second[i]) +
+                 between * time_of(high->second[i]);
+    }
+    if (known > Seconds(0)) all.push_back(guessed / known - 1);
   }
   if (all.empty()) return error;
   std::sort(all.begin(), all.end(),
@@ -144,7 +177,8 @@ std::string interpolation_text(const Profile& profile,
   return kind + ": interpolated from its neighbours, a microbatch size is " +
          percent(error.median) + " off in the median, " +
          percent(error.largest) + " at most (" +
-         std::to_string(error.num_sizes) + " sizes)\n";
+         counted(error.num_sizes, "size") + derived_text(error.num_derived) +
+         ")\n";
 }
 
 }  // namespace pipewright

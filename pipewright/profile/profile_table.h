@@ -20,10 +20,13 @@ Result<std::string> profile_table(const Profile& profile,
 
 // How far interpolation may be off: each profiled size but the first and last,
 // predicted from its two neighbours, against its own total of forward and
-// backward. The gap between neighbours is then twice as wide as in use.
+// backward. The gap between neighbours is then twice as wide as in use. Layers
+// count where all three sizes are measured.
 struct InterpolationError {
-  int num_sizes = 0;   // left out, one at a time; 0: too few are profiled
-  double median = 0;   // of the absolute relative error
+  int num_sizes = 0;  // left out, one at a time; 0: too few are profiled
+  double median = 0;  // of the absolute relative error
+  int num_derived =
+      0;               // times of a layer that the importer derived from others
   double largest = 0;  // signed: above 0, interpolation is too slow
 };
 InterpolationError interpolation_error(const Profile& profile,

@@ -1,8 +1,5 @@
 #include "pipewright/profile/formats/sailor_times.h"
 
-#include <algorithm>
-#include <array>
-#include <iterator>
 #include <set>
 
 #include "pipewright/base/json_cursor.h"
@@ -25,35 +22,6 @@ LayerTimes row_of(const JsonCursor& cursor) {
   };
   // Backward as one number, until split_backward().
   return {seconds(0), seconds(1), Seconds(0), seconds(2)};
-}
-
-constexpr std::array kMeasured = {&LayerTimes::forward,
-                                  &LayerTimes::backward_input};
-
-bool is_outlier(const SailorTimes& times, int size, std::size_t layer) {
-  const auto next = times.upper_bound(size);
-  if (next == times.end()) return false;
-  for (Seconds LayerTimes::*time : kMeasured)
-    if (times.at(size)[layer].*time > next->second[layer].*time) return true;
-  return false;
-}
-
-// Larger sizes are done.
-void take_as_missing(SailorTimes& times, int size, std::size_t layer,
-                     Seconds LayerTimes::*time) {
-  const auto next = times.upper_bound(size);
-  const Seconds larger = next->second[layer].*time;
-  Seconds& mine = times.at(size)[layer].*time;
-  const auto second = std::next(next);
-  if (second == times.end()) {
-    mine = std::min(mine, larger);
-    return;
-  }
-  const double below = static_cast<double>(next->first - size) /
-                       static_cast<double>(second->first - next->first);
-  const Seconds line = larger - (second->second[layer].*time - larger) * below;
-  mine = std::clamp(line, larger * (static_cast<double>(size) / next->first),
-                    larger);
 }
 
 }  // namespace
@@ -88,18 +56,6 @@ Result<SailorTimes> parse_sailor_times(const SourceFile& file, int degree,
             : "choose one with --tensor-parallel N: " + join(known, ", "));
   }
   return times;
-}
-
-int lower_outliers(SailorTimes& times) {
-  int lowered = 0;
-  for (auto table = times.rbegin(); table != times.rend(); ++table)
-    for (std::size_t i = 0; i < table->second.size(); ++i)
-      if (is_outlier(times, table->first, i)) {
-        ++lowered;
-        for (Seconds LayerTimes::*time : kMeasured)
-          take_as_missing(times, table->first, i, time);
-      }
-  return lowered;
 }
 
 }  // namespace pipewright
