@@ -162,6 +162,46 @@ def fitted(folder, plans):
     require(" GB base memory per tensor-parallel group, " in title, title)
 
 
+def closed(folder, plans):
+    """Who reads the first line only gets no traceback."""
+    for i in range(3):
+        (folder / f"plan_config_{i}.json").write_text(json.dumps(plans[0]))
+    with subprocess.Popen([sys.executable, RUN, PIPEWRIGHT, folder], text=True,
+                          stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        errors = process.stderr.read()
+    require(not errors, errors)
+
+
+def nodes(folder, plans):
+    """Plans of one node count are compared, that of the file where it has one."""
+    hosts = {**plans[0], "N": 5}  # of one group
+    for name, plan in (("1", plans[0]), ("2", {**hosts, "real": 1.0})):
+        (folder / f"plan_config_{name}.json").write_text(json.dumps(plan))
+    require("right order: 0 of 0" in table(folder), "plans of 1 and 5 nodes")
+
+
+def unfitted(folder, plans):
+    """A fit that fails costs its own rows, and groups without one are named."""
+    program = folder / "failing"
+    program.write_text("#!/bin/sh\n[ $1 = calibrate ] && echo no fit >&2 && "
+                       f"exit 70\nexec {os.path.abspath(PIPEWRIGHT)} \"$@\"\n")
+    program.chmod(0o755)
+    for i, plan in enumerate(plans[:3]):
+        (folder / f"plan_config_{i}.json").write_text(json.dumps(plan))
+    degree_one = copy.deepcopy(plans[0])
+    degree_one["pipeline_list"][0]["tmp_per_stage"] = [
+        [[[["GH-96", 1, degree_one["zone"]]], 1]]]
+    (folder / "plan_config_one.json").write_text(json.dumps(degree_one))
+    done = subprocess.run([sys.executable, RUN, program, folder], text=True,
+                          capture_output=True, check=False)
+    for part in ("4 x GH-96, not fitted: no fit",
+                 "fewer than three measured plans, not fitted: 1 x GH-96 (1)"):
+        require(part in done.stdout, f"no {part!r} in {done}")
+
+
 def arguments():
     """What is not a plan, a folder or the program is refused in a line."""
     for given, code, part in ((["--help"], 0, "A PLAN is a file"),
@@ -185,9 +225,10 @@ def main():
         folder.mkdir()
         known(folder, plans)
         (folder / "plan_config_it.json").unlink()
-        fitted(folder, plans)
-        for file in folder.iterdir():
-            file.unlink()
+        for check in (fitted, closed, nodes, unfitted):
+            check(folder, plans)
+            for file in folder.iterdir():
+                file.unlink()
         many(folder, plans, number, seed)
 
 
