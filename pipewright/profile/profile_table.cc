@@ -7,7 +7,7 @@
 
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
-#include "pipewright/profile/formats/sailor_times.h"
+#include "pipewright/profile/lowered_times.h"
 
 namespace pipewright {
 namespace {

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "pipewright/base/text.h"
-#include "pipewright/profile/formats/sailor_times.h"
+#include "pipewright/profile/lowered_times.h"
 #include "pipewright/profile/profile_table.h"
 
 namespace pipewright {
@@ -29,7 +29,7 @@ Profile sailor_profile() {
 
 TEST_CASE("interpolation error: derived times are left out, and counted") {
   Profile profile = sailor_profile();
-  SailorTimes& tables = profile.times["GPU"];
+  TimesBySize& tables = profile.times["GPU"];
   CHECK(lower_outliers(tables) == 1);
   CHECK(is_lowered(tables, 1, 0));
   CHECK_FALSE(is_lowered(tables, 1, 1));
@@ -45,7 +45,7 @@ TEST_CASE("interpolation error: derived times are left out, and counted") {
 
 TEST_CASE("interpolation error: a size below which all is derived is not one") {
   Profile profile = sailor_profile();
-  SailorTimes& tables = profile.times["GPU"];
+  TimesBySize& tables = profile.times["GPU"];
   tables[1][1] = tables[1][0];
   CHECK(lower_outliers(tables) == 2);
   const InterpolationError error = interpolation_error(profile, "GPU");
@@ -55,7 +55,7 @@ TEST_CASE("interpolation error: a size below which all is derived is not one") {
 
 TEST_CASE("interpolation error: between the two largest one time is derived") {
   Profile profile = sailor_profile();
-  SailorTimes& tables = profile.times["GPU"];
+  TimesBySize& tables = profile.times["GPU"];
   tables[4][0].forward = Seconds(9);
   lower_outliers(tables);
   CHECK(is_lowered(tables, 4, 0));

@@ -19,6 +19,7 @@
 #include "pipewright/profile/formats/importer.h"
 #include "pipewright/profile/formats/sailor_files.h"
 #include "pipewright/profile/formats/sailor_times.h"
+#include "pipewright/profile/lowered_times.h"
 
 namespace pipewright {
 namespace {
