@@ -12,9 +12,9 @@
 #include "cli/simulate/lowered_plan.h"
 #include "pipewright/base/text.h"
 #include "pipewright/base/text_table.h"
+#include "pipewright/cluster/equal_hosts.h"
 #include "pipewright/cluster/part_of_cluster.h"
 #include "pipewright/estimate/estimator.h"
-#include "pipewright/planners/copies.h"
 
 namespace pipewright::cli {
 namespace {
@@ -75,9 +75,7 @@ Result<Rehearsal> rehearsed(const RehearsalOptions& options) {
                       {}};
   std::set<int> hosts;
   for (const Device& device : now.cluster.devices()) hosts.insert(device.host);
-  const auto count = static_cast<int>(hosts.size());
-  const bool are_equal =
-      has_equal_groups(now.cluster, {count, now.cluster.num_devices() / count});
+  const bool are_equal = has_equal_hosts(now.cluster);
   for (int host : hosts) {
     const bool has_like = are_equal && !rehearsal.losses.empty();
     rehearsal.losses.push_back(
