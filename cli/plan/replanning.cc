@@ -121,12 +121,23 @@ class Replanning {
   double end_;
 };
 
+// Without a plan training cannot go on: it may then take longer.
+Result<Planned> found_in_time(const Plan& before, const Cluster& cluster,
+                              ReplanningOptions options) {
+  constexpr double kLonger = 20;
+  const double end = now_seconds() + options.budget;
+  Result<Planned> found = Replanning(before, cluster, options).run();
+  if (found || now_seconds() < end) return found;
+  options.budget *= kLonger;
+  return Replanning(before, cluster, options).run();
+}
+
 }  // namespace
 
 Result<Replanned> replanned(const Plan& before, const Cluster& cluster,
                             const ReplanningOptions& options) {
   const double begin = now_seconds();
-  PIPEWRIGHT_TRY(Planned planned, Replanning(before, cluster, options).run());
+  PIPEWRIGHT_TRY(Planned planned, found_in_time(before, cluster, options));
   Replanned made;
   PIPEWRIGHT_TRY(made.plan, with_worker_per_device(planned.plan, cluster));
   made.plan.model = before.model;  // it says how checkpoints know the model

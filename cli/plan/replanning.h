@@ -14,7 +14,7 @@ namespace pipewright::cli {
 
 struct ReplanningOptions {
   std::string profile;  // file; "": costs are estimated
-  double budget = 0.5;  // seconds
+  double budget = 0.5;  // seconds; more where nothing is found in them
 };
 
 struct Replanned {
