@@ -6,7 +6,7 @@
 
 #include "pipewright/base/index.h"
 #include "pipewright/plan/replica_count.h"
-#include "pipewright/planners/refusal.h"
+#include "pipewright/planners/time_limit.h"
 
 namespace pipewright {
 namespace {

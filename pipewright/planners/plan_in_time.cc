@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "pipewright/planners/refusal.h"
+#include "pipewright/planners/time_limit.h"
 
 namespace pipewright {
 namespace {

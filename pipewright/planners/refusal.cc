@@ -124,16 +124,6 @@ Error nothing_fits(const Problem& problem, const std::string& planner,
       more_devices_hint(problem, planner));
 }
 
-Error ended_before(const Problem& problem, const std::string& what) {
-  if (problem.is_interrupted())
-    return bad_configuration("interrupted before " + what);
-  return bad_configuration(
-      "the budget ended before " + what,
-      problem.budget > Seconds(0)
-          ? "give more than --budget " + to_text(problem.budget.value())
-          : "give a larger --budget");
-}
-
 Error nothing_fits(const Problem& problem, const Planned& nearest) {
   std::optional<Shortage> recomputed;
   Planned again = nearest;

@@ -36,10 +36,6 @@ Error nothing_fits(const Problem& problem, const std::string& planner,
                    const std::optional<Shortage>& plain,
                    const std::optional<Shortage>& recomputed);
 
-// "the budget ended before `what`", with the way out, or "interrupted before
-// `what`".
-Error ended_before(const Problem& problem, const std::string& what);
-
 // For a planner that does not try recompute: `nearest` is its plan that comes
 // nearest to fitting. It is estimated again with recompute in every stage.
 Error nothing_fits(const Problem& problem, const Planned& nearest);

@@ -19,11 +19,11 @@ MODEL = "mlp:features=64,hidden=1024,layers=3"
 BUDGET = ("--budget", "100")  # both search to the end
 
 
-def planned(cluster, *options, microbatch="8"):
+def planned(cluster, *options, microbatch=("--microbatch", "8")):
     return json.loads(subprocess.run(
         [PIPEWRIGHT, "plan", "--model", MODEL, "--cluster", cluster,
-         "--minibatch", "64", "--microbatch", microbatch, "--json", *BUDGET,
-         *options], capture_output=True, text=True, check=True).stdout)
+         "--minibatch", "64", *microbatch, "--json", *BUDGET, *options],
+        capture_output=True, text=True, check=True).stdout)
 
 
 def rehearsed(plan, cluster, *options):
@@ -64,9 +64,12 @@ class Rehearse(unittest.TestCase):
         self.assertEqual(len(rows), len(smaller))
         for row, (rest, devices) in zip(rows, smaller):
             plan = (best_without_replicas(rest, devices)
-                    if is_unreplicated(now) else planned(rest))
+                    if is_unreplicated(now) else planned(rest, microbatch=()))
             self.assertAlmostEqual(row["step_seconds"] / plan["step_seconds"], 1)
-            self.assertTrue(row["keeps_microbatch"])
+            self.assertEqual(row["keeps_microbatch"],
+                             row["plan"]["microbatch"] == 8)
+            if is_unreplicated(now):
+                self.assertTrue(row["keeps_microbatch"])
             self.assertEqual(row["keeps_bits"], is_unreplicated(now))
             self.assertEqual(row["plan"]["devices"], list(range(devices)))
         return rows

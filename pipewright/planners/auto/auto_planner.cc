@@ -44,6 +44,7 @@
 #include "pipewright/planners/copies.h"
 #include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/refusal.h"
+#include "pipewright/planners/time_limit.h"
 #include "pipewright/planners/tuned_replicas.h"
 
 namespace pipewright {

@@ -30,6 +30,7 @@
 #include "pipewright/planners/planner_parts.h"
 #include "pipewright/planners/planner_registry.h"
 #include "pipewright/planners/refusal.h"
+#include "pipewright/planners/time_limit.h"
 
 namespace pipewright {
 namespace {

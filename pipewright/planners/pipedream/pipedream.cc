@@ -30,7 +30,7 @@
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cut_positions.h"
 #include "pipewright/planners/planner_registry.h"
-#include "pipewright/planners/refusal.h"
+#include "pipewright/planners/time_limit.h"
 
 namespace pipewright {
 namespace {

@@ -22,8 +22,8 @@
 #include "pipewright/planners/choice.h"
 #include "pipewright/planners/cost_table.h"
 #include "pipewright/planners/planner_registry.h"
-#include "pipewright/planners/refusal.h"
 #include "pipewright/planners/stage_list.h"
+#include "pipewright/planners/time_limit.h"
 
 namespace pipewright {
 namespace {
